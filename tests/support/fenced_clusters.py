@@ -76,6 +76,8 @@ class FencedCluster:
     logs: dict[Place, list[BatchHeader]] = field(
         default_factory=lambda: {("orders", 0): [batch(0), batch(1)], ("orders", 1): [], ("users", 0): []}
     )
+    starts: dict[Place, int] = field(default_factory=dict)
+    """Log starts behind which everything was deleted."""
     open_at: dict[Place, int] = field(default_factory=dict)
     """The last stable offset of partitions with an open transaction."""
     coordinator: CoordinatedTransaction | None = None
@@ -106,11 +108,15 @@ class FencedCluster:
     def ends(self, partitions: Sequence[Place]) -> dict[Place, PartitionEnds]:
         self.cluster_id()
         ends = {place: len(self.logs[place]) for place in partitions}
-        return {place: PartitionEnds(0, self.open_at.get(place, end), end, 0) for place, end in ends.items()}
+        return {
+            place: PartitionEnds(self.starts.get(place, 0), self.open_at.get(place, end), end, 0)
+            for place, end in ends.items()
+        }
 
     def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
-        log = self.logs[partition.topic, partition.partition]
-        return log[offset] if offset < len(log) else None
+        place = partition.topic, partition.partition
+        log = self.logs[place]
+        return log[offset] if self.starts.get(place, 0) <= offset < len(log) else None
 
     def open_transactions(self, partition: TopicPartition) -> Sequence[OpenTransaction]:
         start = self.open_at.get((partition.topic, partition.partition))

@@ -194,6 +194,7 @@ class _Attempt:
             return True
         return any(
             end.high_watermark < known[number]
+            or end.log_start > known[number]
             or first_data(
                 self.parts.reader,
                 TopicPartition(made.topic, topic.topic_id, number),

@@ -8,7 +8,7 @@ from ledger.domain.fences.proof import PartitionWatch, quiet_time
 from ledger.domain.words.count_words import counted
 from ledger.errors import ClusterUnavailableError
 from ledger.operations.fencing.parts import AskedFence, FenceParts
-from ledger.ports.clusters import TopicDescription
+from ledger.ports.clusters import PartitionEnds, TopicDescription
 from ledger.ports.fencing import OpenTransaction, first_data
 
 _LONGEST_PAUSE_S = 1.0
@@ -89,23 +89,27 @@ class Watching:
         self.parts.sleep(min(_LONGEST_PAUSE_S, max(waits_s, 0.05)))
 
     def _again(self, watches: Watches) -> Watches:
+        asked_s = self.parts.clock.monotonic()  # a slow answer is no stillness
         ends = self.parts.reader.ends(list(watches))
-        now_s = self.parts.clock.monotonic()
+        answered_s = self.parts.clock.monotonic()
         after: Watches = {}
         for key, watch in watches.items():
             end = ends.get(key)
             if end is None:
                 raise ClusterUnavailableError(f"{key[0]} partition {key[1]} has no leader")
+            has_data = self._has_data(watch, end)
             after[key] = watch.after(
                 last_stable=end.last_stable,
                 high_watermark=end.high_watermark,
-                has_data=self._has_data(watch, end.high_watermark),
-                now_s=now_s,
+                has_data=has_data,
+                now_s=answered_s if has_data else asked_s,
             )
         return after
 
-    def _has_data(self, watch: PartitionWatch, high_watermark: int) -> bool:
-        if high_watermark < watch.end:
+    def _has_data(self, watch: PartitionWatch, ends: PartitionEnds) -> bool:
+        """Also where the log lost what it had, or deleted what came since: nobody can read it any more."""
+        high_watermark = ends.high_watermark
+        if high_watermark < watch.end or ends.log_start > watch.end:
             return True
         found = first_data(
             self.parts.reader, self._at(watch), watch.end, high_watermark, mirrors=self.parts.mirrors

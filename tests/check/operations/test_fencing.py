@@ -119,6 +119,17 @@ def test_what_is_proved_is_proved_again_only_when_something_has_changed() -> Non
     assert [one.end for one in ends] == [3, 1]
 
 
+def test_what_was_deleted_behind_a_fence_may_have_been_written_by_anybody() -> None:
+    site = FenceSite()
+    fence(asked(), site.parts())
+    count = len(rows(site))
+    site.cluster.write("orders", 0)
+    site.cluster.write("orders", 0)
+    site.cluster.starts["orders", 0] = 3
+    assert fence(asked(), site.parts()).operation_id is not None
+    assert len(rows(site)) > count, "it is proved again"
+
+
 def test_a_new_principal_is_denied_by_the_next_fence() -> None:
     site = FenceSite()
     fence(asked(), site.parts())

@@ -22,13 +22,29 @@ _NO_SESSION, _NO_EPOCH, _CONSUMER = -1, -1, -1
 async def batch_at(manager: KafkaConnectionManager, at: TopicPartition, offset: int) -> BatchHeader | None:
     """The batch that holds an offset, or the first one after it; None where the log does not reach."""
     answer = await manager.send(_fetch(at, offset), node_id=await leader_of(manager, at))
+    return first_batch(answer, at, offset)
+
+
+def first_batch(answer: Any, at: TopicPartition, offset: int) -> BatchHeader | None:
+    """What a broker's answer to a fetch holds; None where the log does not reach.
+
+    Raises kafka-python's error, after which it is asked again, for an answer that a quota has emptied: that would look
+    like the end of the log. An answer without a quota may be empty in front of the end: what lay there was cleaned.
+    """
     require(answer.error_code, None)
-    [partition] = [entry for topic in answer.responses for entry in topic.partitions]
+    partitions = [entry for topic in answer.responses for entry in topic.partitions]
+    if not partitions:
+        raise errors.ThrottlingQuotaExceededError(f"{at.topic} partition {at.partition} at {offset}")
+    [partition] = partitions
     if errors.for_code(partition.error_code) is errors.OffsetOutOfRangeError:
         return None
     require(partition.error_code, at.topic)
     records = memoryview(bytes(partition.records or b""))
-    return read_header(records) if len(records) >= HEADER_BYTES else None
+    if len(records) >= HEADER_BYTES:
+        return read_header(records)
+    if answer.throttle_time_ms > 0 and offset < partition.high_watermark:
+        raise errors.ThrottlingQuotaExceededError(f"{at.topic} partition {at.partition} at {offset}")
+    return None
 
 
 async def leader_of(manager: KafkaConnectionManager, at: TopicPartition) -> int:
