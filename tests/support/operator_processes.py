@@ -24,6 +24,7 @@ from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
 from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
+from ledger.app.examination import examine
 from ledger.config.cluster import ClusterConfig
 from ledger.domain.facts import TopicPartition
 from ledger.domain.group_commits import CommitRefusal, NewCommit
@@ -321,6 +322,7 @@ class Outside:
             (DeltaFactLog, lambda _path, _clock: OperatorFactLog(ledger, schedule, process)),
             (SystemClock, lambda: schedule),
             (LocalProcesses, lambda: FakeProcesses(process.mark, self.living)),
+            (examine, lambda *_flows, **_how: []),
             (HookProcesses, lambda: OperatorHooks(process, self.hooks)),
             (time, SimpleNamespace(sleep=schedule.wait)),
         ]

@@ -13,8 +13,12 @@ from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.changeover.scene import Scene
 from ledger.app.changeover.sheets import read_topics
 from ledger.app.driver_roles import is_at_work
+from ledger.app.examination import examine
 from ledger.app.recording import record_clusters
 from ledger.config.mirror import MirrorConfig
+from ledger.doctor.causes import one_row_for_each_cause
+from ledger.doctor.check_results import is_safe
+from ledger.doctor.verdicts.retention import DEFAULT_SHARE
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here, writer_of
@@ -25,15 +29,46 @@ from ledger.operations.changeover.waiting import drain, still_drained
 from ledger.operations.fencing.parts import AskedFence
 from ledger.recording.observation import RecorderSettings
 
+_DRIFT = ("missing", "differs", "surplus", "unknown")
 _STOPPED = "its driver has stopped, and recorded what it copied"
 _MAY_LIVE = "a driver may be at work, and records what it copies; if it is dead: mirror-ledger settle "
 
 
 def check(scene: Scene, _waits: Waits) -> StepResult:
-    """Nothing that the plan read has changed: that was found before the apply began."""
-    return StepResult(
-        f"the plan holds: {scene.plan.from_cluster} to {scene.plan.to_cluster}, flows {', '.join(scene.plan.flows)}",
-        {"is_source_reached": scene.is_source_there()},
+    """Nothing that the plan read has changed: that was found before the apply began.
+
+    What `doctor` finds of a source that answers, and where settings differ, is reported and stops nothing: what stands
+    against a change of direction stood against the plan.
+    """
+    holds = f"the plan holds: {scene.plan.from_cluster} to {scene.plan.to_cluster}, flows {', '.join(scene.plan.flows)}"
+    is_reached = scene.is_source_there()
+    drift = _drifted_settings(scene)
+    words = [holds, *([f"settings differ: {', '.join(drift)}"] if drift else [])]
+    facts: dict[str, object] = {"is_source_reached": is_reached, "drift": drift}
+    if is_reached:
+        found = examine(scene.config, scene.plan.flows, probe=False, retention_share=DEFAULT_SHARE)
+        bad = [one for one in one_row_for_each_cause(found) if not is_safe([one], strict=False)]
+        words += [f"doctor: {one.subject}: {one.check} {one.verdict}" for one in bad]
+        facts["doctor"] = [
+            {
+                "subject": one.subject,
+                "check": str(one.check),
+                "verdict": str(one.verdict),
+                "measured": one.measured,
+            }
+            for one in bad
+        ]
+    return StepResult("; ".join(words), facts)
+
+
+def _drifted_settings(scene: Scene) -> list[str]:
+    """Settings of target topics that are not as they should follow, as recorded last."""
+    at = answers.snapshot(scene.config, None)
+    return sorted(
+        f"{row['setting']} of {row['target_topic']} {row['status']}"
+        for flow in scene.plan.flows
+        for row in answers.run_query(at, "topic_drift", {"flow": flow}).to_pylist()
+        if row["status"] in _DRIFT and row["target_topic"] in scene.topics
     )
 
 

@@ -12,7 +12,7 @@ from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import Pair, config_of, copying, name_of, produce, values
-from tests.support.plans import OFTEN, planned, verified
+from tests.support.plans import OFTEN, planned, receipts, verified
 from tests.support.recorded import operations, rows
 from tests.support.runs import FLOW, running
 from tests.support.waiting import eventually
@@ -51,6 +51,8 @@ def test_a_promotion_is_taken_back_and_the_mirror_goes_on(
         plan_id = planned(capsys, config, "switchover", *asked, "--hook", "start_applications=false")
         stuck = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert stuck.code == 5, stuck.err
+        healthy = {"is_source_reached": True, "drift": [], "doctor": []}
+        assert receipts(config)["check"]["read_back"] == healthy
         operation = rows(config, "operations")[-1]["operation_id"]
         code, found = verified(capsys, config, operation)
         assert (code, found["steps"], found["promoted"], found["fence"]) == (4, "not_ok", "ok", "ok")

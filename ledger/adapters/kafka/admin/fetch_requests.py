@@ -28,8 +28,8 @@ async def batch_at(manager: KafkaConnectionManager, at: TopicPartition, offset: 
 def first_batch(answer: Any, at: TopicPartition, offset: int) -> BatchHeader | None:
     """What a broker's answer to a fetch holds; None where the log does not reach.
 
-    Raises kafka-python's error, after which it is asked again, for an answer that a quota has emptied: that would look
-    like the end of the log. An answer without a quota may be empty in front of the end: what lay there was cleaned.
+    Raises kafka-python's error, after which it is asked again, for an answer that a quota has emptied: that would be
+    taken for the end of the log. Without a quota one may be empty in front of the end: what lay there was cleaned.
     """
     require(answer.error_code, None)
     partitions = [entry for topic in answer.responses for entry in topic.partitions]
