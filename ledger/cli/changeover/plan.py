@@ -19,6 +19,7 @@ from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError, UsageError
+from ledger.operations.changeover.planning import CHANGELOG
 from ledger.operations.groups.outcomes import WITHOUT_OFFSET
 from ledger.operations.groups.position_sheet import UNREAD_ADVICE
 from ledger.ports.hooks import words_of
@@ -151,7 +152,9 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--accept",
             "accepted",
-            type=click.Choice(list(dict.fromkeys(map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE))))),
+            type=click.Choice(
+                list(dict.fromkeys(map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, CHANGELOG))))
+            ),
             multiple=True,
             help="A status with which groups may move all the same. Can be repeated.",
         ),

@@ -23,6 +23,7 @@ class BlockerCode(StrEnum):
     GROUP_WITHOUT_PLACE = "group_without_place"
     GROUP_ACTIVE_AT_TARGET = "group_active_at_target"
     GROUP_HINDERED_AT_TARGET = "group_hindered_at_target"
+    CHANGELOG = "changelog"
     GROUPS_UNKNOWN = "groups_unknown"
     FENCE = "fence"
     TARGET_FENCED = "target_fenced"
@@ -56,6 +57,8 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.GROUP_ACTIVE_AT_TARGET: "stop its consumers at the target",
     BlockerCode.GROUP_HINDERED_AT_TARGET: "do what is said of it, leave the group out (--group), or take a newer one "
     "back (--overwrite-newer)",
+    BlockerCode.CHANGELOG: "let the application rebuild its state at the target (kafka-streams-application-reset.sh, "
+    "local stores removed), and --accept changelog",
     BlockerCode.GROUPS_UNKNOWN: "let a recorder read the groups (mirror-ledger record), with the right to describe "
     "them",
     BlockerCode.FENCE: "choose another fence (--fence shut, hook or none), or say why none is enough "

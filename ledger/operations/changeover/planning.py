@@ -23,6 +23,8 @@ from ledger.operations.groups.outcomes import ADVICE, place_of, repeated_of
 from ledger.operations.groups.position_sheet import unread_words
 from ledger.ports.ledger import FlowPosition
 
+CHANGELOG = "changelog"
+"""What is accepted by name of state that does not belong to the commits."""
 Oddities = Callable[[Row], Collection[str]]
 """What has to be accepted by name about a translation."""
 
@@ -183,12 +185,27 @@ def _blockers(
     for flow in flows:
         yield from _of_flow_itself(kind, flow, choices, topics)
     yield from _of_groups(kind, seen, choices, places, oddities)
+    if kind is ChangeoverKind.FAILOVER and CHANGELOG not in choices.accepted:
+        yield from _of_changelogs(topics, places)
     yield from _of_fences(seen, choices, flows)
     yield from _of_target_fences(seen, flows, topics)
     yield from _of_the_way_back(kind, seen, choices, flows)
     if not choices.despite_objectives:
         for _, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
             yield Blocker(BlockerCode.OBJECTIVE, words)
+
+
+def _of_changelogs(topics: Sequence[PlannedTopic], places: Sequence[Row]) -> Iterator[Blocker]:
+    """A Kafka Streams application restores its state from changelogs, named after its group, and reads on from its
+    commits. Copied up to different instants they are no state that it ever had; only a drained source has that."""
+    groups = sorted({row["group_id"] for row in places} - {None})
+    for one in topics:
+        owner = next((group for group in groups if one.source_topic.startswith(f"{group}-")), None)
+        if owner is not None and one.source_topic.endswith("-changelog"):
+            yield Blocker(
+                BlockerCode.CHANGELOG,
+                f"{one.source_topic} is state of {owner!r}, and was not copied up to the instant of its commits",
+            )
 
 
 def _of_fences(seen: Seen, choices: Choices, flows: Sequence[SeenFlow]) -> Iterator[Blocker]:

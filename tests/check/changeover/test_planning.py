@@ -17,7 +17,7 @@ from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.changeover.moving_places import PlacesInScope
 from ledger.operations.changeover.planning import planned
-from ledger.operations.changeover.seen import Row, Seen, SeenCluster
+from ledger.operations.changeover.seen import Row, Seen
 from ledger.operations.groups.outcomes import Outcome
 from tests.support.seen_pairs import (
     DEAD,
@@ -339,16 +339,6 @@ def test_groups_move_with_all_that_they_read_and_others_stay() -> None:
     same = PlacesInScope.of(made().plan.topics, Choices(topics=("orders",)))
     assert same.moving(rows) == [*rows[:3]], "one topic, from wherever it comes to both"
     assert made(seen, groups=("auditors",)).plan.blockers == (BlockerCode.GROUP_WITHOUT_PLACE,)
-
-
-@pytest.mark.parametrize(("kind", "source"), [(SWITCHOVER, EAST), (FAILOVER, DEAD)])
-def test_every_objective_is_compared_by_one_kind_of_plan(kind: ChangeoverKind, source: SeenCluster) -> None:
-    allowed = dict.fromkeys(Objective, -1.0)
-    seen = replace(SEEN, source=source, objectives=allowed, downtimes={SWITCHOVER: 1.0, FAILOVER: 1.0})
-    found = {word for one in made(seen, kind).blockers for word in one.words.split() if word in {*Objective}}
-    other = "max_loss" if kind is SWITCHOVER else "max_lag"
-    assert found == {str(one) for one in Objective if not one.startswith(other)}
-    assert made(replace(seen, objectives=dict.fromkeys(Objective, 100.0)), kind).blockers == ()
 
 
 def test_no_fence_at_all_needs_a_reason() -> None:
