@@ -111,9 +111,11 @@ def planned(
 
 
 def _unread(one: Setting, synced: Mapping[Place, Collection[int]]) -> Setting:
-    """A commit beyond the answer that a driver has made, before the group was put back, is to be replaced."""
-    is_synced = one.outcome is Outcome.NEWER and one.former in synced.get(one.place, ())
-    return replace(one, outcome=Outcome.TO_BE_SET) if is_synced else one
+    """What a driver has committed is set all the same: beyond the answer, where the group was put back since, and at
+    the answer, so that it is recorded that the group has moved and not only been followed."""
+    is_synced = one.former in synced.get(one.place, ())
+    is_there = one.outcome in (Outcome.NEWER, Outcome.ALREADY_SET)
+    return replace(one, outcome=Outcome.TO_BE_SET) if is_there and is_synced else one
 
 
 def _planned(

@@ -180,6 +180,12 @@ def set_sheet(
 def _reading_on(one: Setting, set_before: Mapping[Place, int]) -> Setting:
     """Where an earlier attempt had put it, and the group has committed that or more since: it is where it shall be."""
     put = set_before.get(one.place)
+    if (
+        put is not None
+        and one.outcome is Outcome.TO_BE_SET
+        and put == one.former == one.answer["target_offset"]
+    ):
+        return replace(one, outcome=Outcome.ALREADY_SET)
     is_hindered = one.outcome in (Outcome.NEWER, Outcome.HAS_MEMBERS)
     if put is None or not is_hindered or one.former is None or one.former < put:
         return one

@@ -158,6 +158,16 @@ def test_a_commit_beyond_the_answer_that_a_driver_has_synced_is_replaced(target:
     assert plan({("audit", "east.orders", 0): {8}}) == [Outcome.NEWER]
 
 
+def test_a_commit_at_the_answer_that_a_driver_has_synced_is_set_so_that_the_move_is_recorded(
+    target: Target,
+) -> None:
+    target.cluster.committed[AT] = 7
+    groups = TargetGroups.read(target.cluster, {"billing"})
+    [followed] = planned([target.answer()], groups, Choice(), oddities, synced={AT: {7}})
+    [by_itself] = planned([target.answer()], groups, Choice(), oddities, synced={})
+    assert (followed.outcome, by_itself.outcome) == (Outcome.TO_BE_SET, Outcome.ALREADY_SET)
+
+
 def test_a_commit_below_the_answer_moves_on(target: Target) -> None:
     target.cluster.committed[AT] = 6
     [done] = target.set(target.answer())

@@ -12,23 +12,30 @@ from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import Pair, config_of, copying, name_of
 from tests.support.plans import OFTEN, UNFENCED, planned
-from tests.support.recorded import operations, query
+from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
 from tests.support.waiting import eventually
 
 _BACK = "west-to-east"
 _ALL = frozenset(Subject)
+_SYNCED = ("sync_groups = true", "sync_groups_seconds = 1")
 
 
+@pytest.mark.parametrize("is_synced", [False, True])
 def test_a_group_goes_and_comes_back_with_what_it_read_of_both_sides(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    broker_pair: Pair,
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    is_synced: bool,
 ) -> None:
     east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
     topic = name_of("orders")
     copies = {alias: f"{alias}.{topic}" for alias in ("east", "west")}
-    back = f'source = "west"\ntarget = "east"\n{copying(topic, OFTEN)}'
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, OFTEN), _BACK: back})
+    lines = copying(topic, OFTEN, *(_SYNCED if is_synced else ()))
+    back = f'source = "west"\ntarget = "east"\n{lines}'
+    config = config_of(tmp_path, broker_pair, {FLOW: lines, _BACK: back})
     init_ledger(config)
     for servers in (east, west):
         create_topics(servers, [topic], partitions=2)
@@ -52,6 +59,8 @@ def test_a_group_goes_and_comes_back_with_what_it_read_of_both_sides(
             here.sell(east, 50)
             there.sell(west, 30)
             eventually(processed_all, "it reads both sides at east")
+        if is_synced:
+            eventually(lambda: synced_at(config) == {"west"}, "it is followed, and nowhere else")
         here.sell(east, 10)
         there.sell(west, 10)
         switched("switchover", "east", "west")
@@ -67,6 +76,11 @@ def test_a_group_goes_and_comes_back_with_what_it_read_of_both_sides(
             eventually(processed_all, "it reads both sides at east again")
     assert sorted(desk.processed) == sorted([*here.written, *there.written])
     assert len(desk.processed) == 310
+
+
+def synced_at(config: MirrorConfig) -> set[str]:
+    """Clusters at which drivers have committed for groups that read elsewhere."""
+    return {row["target_cluster"] for row in rows(config, "group_syncs") if row["event"] == "synced"}
 
 
 def moved_of(config: MirrorConfig) -> set[str]:
