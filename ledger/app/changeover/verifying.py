@@ -20,17 +20,19 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.plans import FenceChoice, Plan
 from ledger.domain.changeover.steps import StepName
+from ledger.domain.facts import TopicPartition
 from ledger.domain.hand_over.receipts import Purpose
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.operations.group_offsets import CommitResult, OffsetsSetResult
 from ledger.domain.operations.promotion.changeovers import Sheet
-from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.operations.promotion.shut_outs import EpochMarker
 from ledger.domain.words.count_words import counted
 from ledger.errors import UsageError
 from ledger.operations.changeover.verifying import (
     Check,
     CheckStatus,
     GroupPlace,
+    ThereNow,
     asked,
     audit_checks,
     cut_checks,
@@ -131,12 +133,15 @@ def _clusters(reading: _Reading) -> list[Check]:
 def _shut_out(reading: _Reading) -> list[Check]:
     shut_outs = reading.state.shut_outs()
     cluster_id = reading.target.cluster_id()
-    topics = reading.pair.topics or ()
-    rules: frozenset[TopicAcl] = frozenset()
-    if shut_outs.rules(cluster_id, topics, reading.plan.from_cluster):
-        with administered(reading.config, reading.plan.to_cluster) as admin:
-            rules = admin.topic_acls()
-    return shut_out_checks(shut_outs, cluster_id, reading.plan.from_cluster, topics, rules)
+    topics, former = reading.pair.topics or (), reading.plan.from_cluster
+    with administered(reading.config, reading.plan.to_cluster) as admin:
+
+        def remembers(marker: EpochMarker) -> bool:
+            at = TopicPartition(marker.topic, marker.topic_id, marker.partition)
+            return admin.producer_epochs([at], marker.producer_id).get(at, 0) >= marker.producer_epoch
+
+        rules = admin.topic_acls() if shut_outs.rules(cluster_id, topics, former) else frozenset()
+        return shut_out_checks(shut_outs, cluster_id, former, topics, ThereNow(rules, remembers))
 
 
 def _is_open_again(reading: _Reading) -> bool:

@@ -13,7 +13,7 @@ from ledger.domain.offsets.cut_offsets import Cut, CutSide
 from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.group_offsets import IntendedCommit
 from ledger.domain.operations.promotion.changeovers import Sheet
-from ledger.domain.operations.promotion.shut_outs import MirrorLetIn, MirrorShutOut, ShutOuts
+from ledger.domain.operations.promotion.shut_outs import EpochMarker, MirrorLetIn, MirrorShutOut, ShutOuts
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.words.count_words import counted
 from ledger.errors import MirrorLedgerError
@@ -23,6 +23,8 @@ from ledger.operations.groups.offset_setting import TargetGroups
 from ledger.operations.hand_over.planning import HandOver
 from ledger.ports.clusters import ClusterAdmin
 from ledger.ports.fencing import FenceControl
+
+_DENY = "deny"
 
 
 class CheckStatus(StrEnum):
@@ -104,10 +106,18 @@ def direction_checks(directions: Directions, plan: Plan) -> list[Check]:
     return checks
 
 
+@dataclass(frozen=True, slots=True)
+class ThereNow:
+    """What of a shut-out the cluster has: rules, and whether a marker's leader remembers it."""
+
+    rules: Collection[TopicAcl]
+    remembers: Callable[[EpochMarker], bool]
+
+
 def shut_out_checks(
-    shut_outs: ShutOuts, cluster_id: str, former: str, topics: Collection[str], rules: Collection[TopicAcl]
+    shut_outs: ShutOuts, cluster_id: str, former: str, topics: Collection[str], there: ThereNow
 ) -> list[Check]:
-    """Topic by topic, what was recorded last of flows from `former`, and the `rules` that are at the cluster."""
+    """Topic by topic, what was recorded last of flows from `former`, compared with what is there."""
     changes = [
         one for one in shut_outs.changes if one.cluster_id == cluster_id and one.former in (None, former)
     ]
@@ -115,14 +125,18 @@ def shut_out_checks(
         _shut_out_check(
             [one for one in changes if topic in one.topics],
             topic,
-            shut_outs.rules(cluster_id, (topic,), former) - set(rules),
+            shut_outs.rules(cluster_id, (topic,), former) - set(there.rules),
+            there.remembers,
         )
         for topic in sorted(topics)
     ]
 
 
 def _shut_out_check(
-    about: Sequence[MirrorShutOut | MirrorLetIn], topic: str, missing: Collection[TopicAcl]
+    about: Sequence[MirrorShutOut | MirrorLetIn],
+    topic: str,
+    missing: Collection[TopicAcl],
+    remembers: Callable[[EpochMarker], bool],
 ) -> Check:
     last = about[-1] if about else None
     if not isinstance(last, MirrorShutOut) or last.proof is None:
@@ -135,6 +149,12 @@ def _shut_out_check(
     if reasons := sorted({one.reason for one in of_topic if one.reason is not None}):
         return said("shut_out", topic, None, "; ".join(reasons))
     fences = sorted({fence for one in of_topic for fence in one.fences})
+    forgotten = [one for one in last.markers if one.topic == topic and not remembers(one)]
+    if forgotten and _DENY not in fences:
+        words = (
+            f"leaders have forgotten {counted(len(forgotten), 'marker')}: nothing but the ledger keeps it out"
+        )
+        return said("shut_out", topic, None, words)
     return said("shut_out", topic, True, f"its drivers have stopped; {', '.join(fences) or 'nothing else'}")
 
 

@@ -16,7 +16,13 @@ from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
 from ledger.domain.operations.directions import Demoted, Directions, Promoted
 from ledger.domain.operations.group_offsets import IntendedCommit
 from ledger.domain.operations.promotion.changeovers import Sheet
-from ledger.domain.operations.promotion.shut_outs import MirrorLetIn, MirrorShutOut, ShutOutProof, ShutOuts
+from ledger.domain.operations.promotion.shut_outs import (
+    EpochMarker,
+    MirrorLetIn,
+    MirrorShutOut,
+    ShutOutProof,
+    ShutOuts,
+)
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.domain.topics.topic_settings import SettingsChange
 from ledger.errors import ClusterUnavailableError, PreconditionError
@@ -24,6 +30,7 @@ from ledger.operations.changeover.sheets import sheets_of
 from ledger.operations.changeover.verifying import (
     Check,
     CheckStatus,
+    ThereNow,
     asked,
     audit_checks,
     cut_checks,
@@ -285,8 +292,11 @@ def test_the_mirror_is_shut_out_as_it_was_proved() -> None:
     )
     let_in = MirrorLetIn(cluster="west", cluster_id="W", topics=("orders",), rules=(RULE,))
 
-    def status(*changes: MirrorShutOut | MirrorLetIn, rules: tuple[TopicAcl, ...] = (RULE,)) -> CheckStatus:
-        return shut_out_checks(ShutOuts(changes), "W", "east", ("orders",), rules)[0].status
+    def status(
+        *changes: MirrorShutOut | MirrorLetIn, rules: tuple[TopicAcl, ...] = (RULE,), remembers: bool = True
+    ) -> CheckStatus:
+        there = ThereNow(rules, lambda _marker: remembers)
+        return shut_out_checks(ShutOuts(changes), "W", "east", ("orders",), there)[0].status
 
     assert status(made) is OK
     assert status() is NOT_OK
@@ -296,6 +306,12 @@ def test_the_mirror_is_shut_out_as_it_was_proved() -> None:
     assert status(replace(made, proof=None)) is NOT_OK
     assert status(replace(made, cluster_id="other")) is NOT_OK
     assert status(replace(made, proof=(replace(proof, reason="no principal"),))) is UNKNOWN
+    marker = EpochMarker(
+        flow="flow", producer_id=7, producer_epoch=1, topic="orders", topic_id="W1", partition=0
+    )
+    marked = replace(made, rules=(), markers=(marker,), proof=(replace(proof, fences=("marker",)),))
+    assert (status(marked), status(marked, remembers=False)) == (OK, UNKNOWN)
+    assert status(replace(made, markers=(marker,)), remembers=False) is OK, "it is denied"
 
 
 def test_what_an_export_does_not_hold_is_never_shown_as_fine() -> None:

@@ -3,6 +3,7 @@
 Who comes beside it, or to another cluster, is refused.
 """
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -62,6 +63,27 @@ def elsewhere(config: MirrorConfig, pair: Pair) -> MirrorConfig:
     return load_config(file)
 
 
+def assert_shown(capsys: pytest.CaptureFixture[str], config: MirrorConfig, plan_id: str) -> None:
+    """As a ticket has it; and asked as of when it was recorded it is the same, whatever happened since."""
+    shown = command(capsys, config, "plan", "show", plan_id, "-o", "md")
+    assert shown.code == 0, shown.err
+    assert shown.out.startswith(f"# Plan {plan_id}: switchover from east to west\n")
+    assert "| promote | promote the target |" in shown.out
+    recorded = [row for row in rows(config, "operations") if row["kind"] == "plan"][-1]
+    asked = json.loads(recorded["content"])["plan"]["choices"]
+    options = [*SHUT, "--watch", "2", "--topic", *asked["topics"], "--group", *asked["groups"]]
+    hooks = [
+        word
+        for step, line in json.loads(recorded["content"])["plan"]["hooks"].items()
+        for word in ("--hook", f"{step}={line}")
+    ]
+    way = ("--from", "east", "--to", "west", "--accept", "no_commit", "-o", "json")
+    again = command(
+        capsys, config, "plan", "switchover", *way, *options, *hooks, "--as-of", recorded["operation_id"]
+    )
+    assert [one["plan_id"] for one in json.loads(again.out)] == [plan_id], again.err
+
+
 def assert_refused(done: Done, words: str) -> None:
     assert (done.code, done.out) == (5, ""), done.err
     assert words in done.err
@@ -93,6 +115,7 @@ def test_an_apply_that_is_killed_while_it_waits_and_while_it_acts_is_continued(
             *(capsys, config, "switchover", *SHUT, "--watch", "2"),
             *("--topic", topic, "--group", desk.group, *stop_groups.option, *start.option),
         )
+        assert_shown(capsys, config, plan_id)
         refused = command(capsys, elsewhere(config, broker_pair), "apply", plan_id, *_WHY)
         assert_refused(refused, "another cluster answers behind west")
         assert operations(config, "apply_claimed") == []
