@@ -158,13 +158,16 @@ def _fences(reading: _Reading) -> list[Check]:
     if _is_open_again(reading):
         words = "the topics were shut, and opened again for the flow back"
         return [said("fence", plan.from_cluster, True, words)]
-    standing = reading.state.fences()
-    topics = sorted({one.source_topic for one in plan.topics})
-    fences = {topic: standing.of(plan.from_cluster, topic) for topic in topics}
+    standing = {one.fence.topic: one.fence for one in reading.state.fences().at(plan.from_cluster)}
+    fences = {
+        one.source_topic: fence
+        if (fence := standing.get(one.source_topic)) is not None
+        and fence.topic_id in (None, one.source_topic_id)
+        else None
+        for one in plan.topics
+    }
     with fence_parts(reading.config, plan.from_cluster, reading.state, lambda _words: None) as parts:
-        checks = fence_checks(
-            {topic: None if one is None else one.fence for topic, one in fences.items()}, parts.control
-        )
+        checks = fence_checks(fences, parts.control)
     return checks + (_allowed_since(reading) if plan.choices.fence is FenceChoice.CLOSED else [])
 
 

@@ -116,6 +116,7 @@ class GroupSync:
             {place: answer for place, answer in wanted.items() if place not in refused}
         )
         hindered |= refused
+        self._forget(hindered)
         due = {place: answer for place, answer in wanted.items() if place not in hindered}
         self._say(hindered)
         synced = self._commit(due, there) if due and there is not None else 0
@@ -145,6 +146,14 @@ class GroupSync:
     def _is_refused(self, place: Place, offset: int | None, now_ms: int) -> bool:
         refused, at_ms = self._refused.get(place, (None, 0))
         return offset is not None and refused == offset and now_ms - at_ms < RETRY_REFUSED_AFTER_MS
+
+    def _forget(self, hindered: Mapping[Place, Hindrance]) -> None:
+        """Answers about topics that are others by now: they are asked for again once something is copied there."""
+        self._found = {
+            key: answer
+            for key, answer in self._found.items()
+            if hindered.get(_place(answer)) is not Hindrance.OTHER_TOPIC
+        }
 
     # -- what may not be -------------------------------------------------------------------------
 

@@ -314,6 +314,18 @@ def test_what_the_target_refuses_is_not_recorded_at_each_pass() -> None:
     assert len(syncing.rows) == 3, "tried again"
 
 
+def test_a_target_that_was_created_again_is_asked_about_once_it_has_copies(syncing: Syncing) -> None:
+    syncing.run()
+    syncing.ledger.committed[KEY] = 41
+    syncing.target.recreate_topic("east.orders")
+    assert syncing.run().hindered == {AT: Hindrance.OTHER_TOPIC}
+    syncing.ledger.topic_id = syncing.target.topic_by_name["east.orders"].topic_id
+    asked = len(syncing.ledger.asked)
+    assert (syncing.run().translated, len(syncing.ledger.asked)) == (0, asked), "nothing is copied yet"
+    syncing.ledger.mapped_to = 101
+    assert (syncing.run().synced, syncing.there) == (1, 41)
+
+
 def test_a_promotion_while_the_groups_are_read_keeps_the_commit_back(syncing: Syncing) -> None:
     answers = iter([nothing_promoted, lambda _topic: "by ana"])
     syncing.ledger.promotion = lambda: next(answers)  # type: ignore[method-assign]  # changes in between
