@@ -10,10 +10,17 @@ from tests.simulation.kafka.network import Fate
 class StormyWeather:
     """Implements `network.Weather`; calm once `is_over`."""
 
-    def __init__(self, rng: random.Random, tally: Counter[str], *, loses: bool) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        tally: Counter[str],
+        *,
+        loses: bool,
+        losses: tuple[float, ...] = (0.01, 0.05, 0.15),
+    ) -> None:
         self._rng = rng
         self._tally = tally
-        self._loss = rng.choice((0.01, 0.05, 0.15)) if loses else 0.0
+        self._loss = rng.choice(losses) if loses else 0.0
         self._slowest_s = rng.choice((0.002, 0.01, 0.05))
         self.is_over = False
 

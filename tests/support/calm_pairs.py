@@ -31,15 +31,24 @@ _ENDS_WITHIN_S = 60.0
 
 
 class CalmPair:
-    """Topic `orders` at east and west, and a flow each way; drivers that may die do at `points`."""
+    """Topic `orders` at east and west, and a flow each way; drivers that may die do at `points`.
+
+    `is_stormy`: around drivers that may die requests and answers are lost and come late, drawn from `seed`.
+    """
 
     def __init__(
-        self, points: frozenset[CrashPoint] = frozenset({CrashPoint.TASKS_RETURNED}), *, chance: float = 0.0
+        self,
+        points: frozenset[CrashPoint] = frozenset({CrashPoint.TASKS_RETURNED}),
+        *,
+        chance: float = 0.0,
+        is_stormy: bool = False,
+        seed: int = 1,
     ) -> None:
-        rng = random.Random(1)
+        rng = random.Random(seed)
+        self.is_stormy, self.tally = is_stormy, Counter[str]()
         self.schedule, self.ledger = Schedule(), MemoryLedger()
         self.clusters = {alias: MemoryCluster(alias, self.schedule) for alias in ("east", "west")}
-        weather = StormyWeather(rng, Counter(), loses=False)
+        self.weather = weather = StormyWeather(rng, self.tally, loses=is_stormy, losses=(0.25,))
         weather.is_over = True
         self.plan = CrashPlan(rng, points, chance=chance, certain=0 if chance else 1)
         self.plan.is_over = True
@@ -96,9 +105,9 @@ class CalmPair:
 
     def run_to_death(self, flow: str, *, from_cut: Cut | None = None) -> None:
         """A driver that dies where it may."""
-        self.plan.is_over = False
+        self.plan.is_over, self.weather.is_over = False, not self.is_stormy
         self.run(flow, from_cut=from_cut)
-        self.plan.is_over = True
+        self.plan.is_over = self.weather.is_over = True
 
     def settle(self, flow: str) -> SettledFlow:
         """As somebody does who reaches the target alone."""

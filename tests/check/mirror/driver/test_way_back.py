@@ -11,6 +11,7 @@ from ledger.mirror.partitions.cut_starts import require_usable
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.calm_pairs import BACK, FORWARD, CalmPair
+from tests.support.changing_lives import live_in_storms, live_with_changes
 
 
 @pytest.fixture
@@ -397,26 +398,11 @@ def test_what_was_settled_is_not_copied_a_second_time_behind_the_cut() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_happens_between_changes_of_direction_each_record_is_at_both_sides_once(seed: int) -> None:
     """Drivers die anywhere, markers lie anywhere, retention deletes what was copied; both sides are still at a cut."""
-    rng = random.Random(seed)
     pair = CalmPair(frozenset(CrashPoint), chance=0.2)
-    holder, other, flow, cut = "east", "west", FORWARD, None
-    expected: list[str] = []
-    for turn in range(5):
-        for _ in range(rng.randint(0, 3)):
-            expected.append(f"{holder[0]}{turn}-{len(expected)}")
-            pair.write(holder, expected[-1])
-            if rng.random() < 0.3:
-                pair.mark(rng.choice((holder, other)))
-            if rng.random() < 0.6:
-                pair.run_to_death(flow, from_cut=cut)
-        assert pair.run(flow, from_cut=cut) is None
-        for alias in ("east", "west"):
-            found = pair.values(alias)
-            assert found == expected[len(expected) - len(found) :], (seed, turn, alias)
-            if rng.random() < 0.3:
-                pair.log(alias).delete_before(rng.randint(0, pair.log(alias).high_watermark))
-        cut = pair.promote() if holder == "east" else None
-        if cut is None:
-            pair.demote()
-        holder, other, flow = other, holder, BACK if flow == FORWARD else FORWARD
+    live_with_changes(pair, random.Random(seed))
     assert pair.broken_invariants() == {}
+
+
+def test_so_it_is_in_a_storm_with_flows_that_people_settle_in_between() -> None:
+    """Requests and answers are lost, drivers die, and what they left unrecorded is settled without their source."""
+    live_in_storms(range(8))
