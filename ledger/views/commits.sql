@@ -143,3 +143,21 @@ select
     c.commit_number
 from cluster_commits as c
 inner join last_claims as f on f.source_cluster = c.cluster;
+
+-- Groups by topics on which they have committed themselves, is_present: and one of these commits is there still. What
+-- drivers committed for a group that reads elsewhere, and stands where they put it, tells of nobody who has read there.
+create or replace temporary view committed_topics as
+select c.cluster, c.topic, c.group_id, max(case when c.absence is null then 1 else 0 end) as is_present
+from cluster_commits as c
+left join (
+    select distinct target_cluster, target_topic, target_topic_id, target_partition, group_id, target_offset
+    from group_syncs
+) as s
+    on s.target_cluster = c.cluster
+    and s.target_topic = c.topic
+    and s.target_topic_id = c.topic_id
+    and s.target_partition = c.partition
+    and s.group_id = c.group_id
+    and s.target_offset = c.committed_offset
+where s.target_cluster is null
+group by c.cluster, c.topic, c.group_id;

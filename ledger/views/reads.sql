@@ -27,24 +27,6 @@ left join log_truncations as r
     and r.recorded_at_ms between w.recorded_at_ms - 300000 and w.recorded_at_ms + 300000
 where not w.is_reader and r.log_number is null;
 
--- Groups by topics on which they have committed themselves, is_present: and one of these commits is there still. What
--- drivers committed for a group that reads elsewhere, and stands where they put it, tells of nobody who has read there.
-create or replace temporary view committed_topics as
-select c.cluster, c.topic, c.group_id, max(case when c.absence is null then 1 else 0 end) as is_present
-from cluster_commits as c
-left join (
-    select distinct target_cluster, target_topic, target_topic_id, target_partition, group_id, target_offset
-    from group_syncs
-) as s
-    on s.target_cluster = c.cluster
-    and s.target_topic = c.topic
-    and s.target_topic_id = c.topic_id
-    and s.target_partition = c.partition
-    and s.group_id = c.group_id
-    and s.target_offset = c.committed_offset
-where s.target_cluster is null
-group by c.cluster, c.topic, c.group_id;
-
 -- Groups that have read a topic, of whatever partition and incarnation: by a commit, or a recorded move from it or to it.
 create or replace temporary view topic_readers as
 select cluster, topic, group_id

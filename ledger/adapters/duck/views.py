@@ -21,7 +21,7 @@ COMPUTED_WHERE_OTHERS_SHARE_IT = frozenset({"current_syncs"})
 """It is wide, with a row for each offset sync: a view that reads it alone reads what it needs of it faster."""
 COMPUTED_FOR_PAIRS = frozenset(
     {"effective_syncs", "current_maps", "source_truncations"}
-    | {"cluster_commits", "group_moves", *catalog.names_between_clusters()}
+    | {"cluster_commits", "committed_topics", "group_moves", *catalog.names_between_clusters()}
 )
 """Views between two clusters, and what several of them read: each reads several of the others, most more than once."""
 
