@@ -240,6 +240,12 @@ class ChangingPair:
         self._are_producers_at_east = True
         self.schedule.wait(3.0)
 
+    def lose_driver(self) -> None:
+        """The driver alone, with a tail; east answers, and nobody writes or reads there any more."""
+        self._lose_driver_with_a_tail()
+        self.stop_groups()
+        self.schedule.wait(3.0)
+
     def _lose_driver_with_a_tail(self) -> None:
         """Its last records are at west, and nobody has recorded them."""
         for _ in range(2):

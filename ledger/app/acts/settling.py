@@ -27,9 +27,13 @@ def settle_flow(
     ticket: str | None,
     progress: Callable[[str], None],
     operation_id: str | None = None,
+    is_promoted: bool = False,
 ) -> SettledFlow:
-    """Record what the target holds of the flow behind its record. Raises what `settle` does, and `PreconditionError`
-    while a driver of the flow may be at work."""
+    """Record what the target holds of the flow behind its record.
+
+    `is_promoted`: no driver of the flow will find that itself, also where the source answers. Raises what `settle`
+    does, and `PreconditionError` while a driver of the flow may be at work.
+    """
     flow = config.enabled_flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     require_stopped(flow, state)
@@ -47,7 +51,7 @@ def settle_flow(
             network=network,
             clock=SystemClock(),
             sleep=time.sleep,
-            source_answers=lambda: _answers(config, flow.source),
+            source_answers=lambda: not is_promoted and _answers(config, flow.source),
         )
         return settle(
             flow,

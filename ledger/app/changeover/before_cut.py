@@ -167,11 +167,12 @@ def _recorded(scene: Scene) -> Iterator[Standing]:
 
 
 def settle_flows(scene: Scene, waits: Waits) -> StepResult:
-    """What each flow had copied last and nobody has recorded; beside a source that answers the flow itself finds it.
+    """What each flow had copied last and nobody has recorded.
 
-    A driver that was shut out has recorded it when it stopped, or was found dead. Of others nobody knows.
+    A driver that was shut out has recorded it when it stopped, or was found dead. Of others nobody knows. Where nothing
+    is promoted, beside a source that answers, the flow itself finds it.
     """
-    if scene.is_source_there():
+    if scene.is_source_there() and not scene.is_promoted:
         return StepResult(f"{scene.plan.from_cluster} answers: the flow itself finds what it copied last", {})
     words, facts = [], {}
     for name in scene.plan.flows:
@@ -185,6 +186,7 @@ def settle_flows(scene: Scene, waits: Waits) -> StepResult:
             ticket=scene.asked.ticket,
             progress=waits,
             operation_id=scene.operation_id,
+            is_promoted=scene.is_promoted,
         )
         if settled.refused:
             refused = "; ".join(f"{pair.target.topic} {why}" for pair, why in settled.refused.items())

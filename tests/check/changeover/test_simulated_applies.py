@@ -118,6 +118,19 @@ def test_a_failover_settles_what_a_driver_copied_last_that_died_a_moment_ago() -
     pair.end()
 
 
+def test_a_failover_settles_beside_a_source_that_answers_and_is_given_up() -> None:
+    """No driver of the flow would find what it had copied last: the target is promoted."""
+    pair = ChangingPair()
+    pair.lose_driver()
+    plan = pair.plan(ChangeoverKind.FAILOVER, replace(FAILOVER, source_given_up=True))
+    operation_id = pair.apply(plan)
+    told = in_ledger(pair, operation_id)
+    assert told["settled"] == [("orders", 0, 4, 6)]
+    assert told["ended"]["figures"]["records_lost"] == 0
+    _nothing_lost_or_processed_twice(pair, records=17)
+    pair.end()
+
+
 def _nothing_lost_or_processed_twice(pair: ChangingPair, *, records: int) -> None:
     at_west = {(*place, value) for place, values in pair.values(pair.west).items() for value in values}
     assert len(at_west) == records
