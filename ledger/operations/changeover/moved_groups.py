@@ -4,6 +4,7 @@ A commit is undone only while it is what was set. What a group has committed bey
 nothing is undone at all. What somebody has set to something lower, or removed, is left as it is and named.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -172,8 +173,10 @@ def _is_same_topic(one: MovedCommit, there: TargetGroups) -> bool:
 def _restored(target: ClusterAdmin, to_restore: Sequence[MovedCommit]) -> dict[Place, str]:
     """What the target refused, in words."""
     lines: dict[Place, str] = {}
-    for group in sorted({one.group for one in to_restore}):
-        of_group = [one for one in to_restore if one.group == group]
+    by_group: dict[str, list[MovedCommit]] = defaultdict(list)
+    for one in to_restore:
+        by_group[one.group].append(one)
+    for group, of_group in sorted(by_group.items()):
         new = [
             NewCommit(one.topic, one.partition, one.former, None)
             for one in of_group

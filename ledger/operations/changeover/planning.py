@@ -1,5 +1,6 @@
 """A plan from what was seen: its scope and steps, what stands against it, and what it would cost."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -262,10 +263,12 @@ def _figures(
         yield Figure(Objective.MAX_LAG_RECORDS, loss_figures(losses)["records_lost"], way)
         yield Figure(Objective.MAX_LAG_SECONDS, loss_figures(losses)["seconds_lost"], way)
     yield Figure(Objective.MAX_DOWNTIME_SECONDS, seen.downtimes.get(kind), f"the last {kind} from {way}")
-    groups = sorted({row["group_id"] for row in places} - {None})
-    for group in groups:
-        repeated = [row["repeated"] for row in places if row["group_id"] == group]
-        total = None if None in repeated else sum(repeated)
+    repeated: dict[str, list[int | None]] = defaultdict(list)
+    for row in places:
+        if row["group_id"] is not None:
+            repeated[row["group_id"]].append(row["repeated"])
+    for group, found in sorted(repeated.items()):
+        total = None if None in found else sum(number for number in found if number is not None)
         yield Figure(Objective.MAX_REPEATS_PER_GROUP, total, f"group {group!r}")
 
 
