@@ -18,7 +18,13 @@ from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.groups import SHARE
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.operations.groups.commit_watch import Watch, watch_kept, watch_stillness, without_busy
+from ledger.operations.groups.commit_watch import (
+    Watch,
+    read_on_since,
+    watch_kept,
+    watch_stillness,
+    without_busy,
+)
 from ledger.operations.groups.group_sync import synced_before
 from ledger.operations.groups.outcomes import Choice, Outcome, Place, Row
 from ledger.operations.groups.position_sheet import PositionSheet, compute_sheet, set_sheet
@@ -134,11 +140,14 @@ def _still(config: MirrorConfig, sheet: PositionSheet, watch: Watch) -> Position
         with cluster_admin(config, sheet.from_cluster) as source:
             require_recorded(DeltaLedgerState(open_ledger(config.ledger.path)), source)
             found = watch_stillness(source, watch, *sheet.groups)
+            unrecorded = read_on_since(source, sheet)
     except ClusterUnavailableError:
         watch.say(f"{sheet.from_cluster} does not answer: whether groups commit there still is unknown")
         return sheet
     watch.say(found.words)
-    return without_busy(sheet, found.busy)
+    if unrecorded:
+        watch.say(f"commits of {', '.join(sorted(unrecorded))} at {sheet.from_cluster} are not recorded yet")
+    return without_busy(sheet, found.busy | unrecorded)
 
 
 def _kept(

@@ -141,6 +141,20 @@ def without_busy(sheet: PositionSheet, busy: Collection[str]) -> PositionSheet:
     return replace(sheet, settings=tuple(_not_busy(one, busy) for one in sheet.settings))
 
 
+def read_on_since(source: ClusterAdmin, sheet: PositionSheet) -> frozenset[str]:
+    """Groups that stand elsewhere at the cluster that they leave than the answers say: nobody has recorded it yet."""
+    groups, share_groups = sheet.groups
+    now = TargetGroups.read(source, groups, share_groups).committed
+    return frozenset(
+        one.group_id
+        for one in sheet.settings
+        if one.outcome is Outcome.TO_BE_SET
+        and one.answer["absence"] is None
+        and now.get((one.group_id, one.answer["source_topic"], one.answer["source_partition"]))
+        != one.answer["committed_offset"]
+    )
+
+
 def _not_busy(one: Setting, busy: Collection[str]) -> Setting:
     is_hindered = one.outcome is Outcome.TO_BE_SET and one.group_id in busy
     return replace(one, outcome=Outcome.STILL_READING) if is_hindered else one

@@ -6,7 +6,13 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from ledger.errors import ClusterUnavailableError
-from ledger.operations.groups.commit_watch import Watch, watch_kept, watch_stillness, without_busy
+from ledger.operations.groups.commit_watch import (
+    Watch,
+    read_on_since,
+    watch_kept,
+    watch_stillness,
+    without_busy,
+)
 from ledger.operations.groups.outcomes import Choice, Outcome
 from ledger.operations.groups.position_sheet import PositionSheet, compute_sheet
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -49,6 +55,7 @@ class Watched:
             "target_partition": 0,
             "target_offset": 7,
             "status": "exact",
+            "absence": None,
         }
         found = compute_sheet(
             self.cluster,
@@ -107,6 +114,21 @@ def test_nothing_is_set_for_groups_that_are_still_at_work(watched: Watched) -> N
     assert without_busy(sheet, {"audit"}) == sheet
     newer = watched.sheet(Outcome.NEWER)
     assert without_busy(newer, {"billing"}) == newer
+
+
+def test_a_group_that_nobody_has_recorded_where_it_stands_now_is_named(watched: Watched) -> None:
+    sheet = watched.sheet(Outcome.TO_BE_SET)
+    watched.cluster.committed[AT] = 9
+    assert read_on_since(watched.cluster, sheet) == frozenset()
+    watched.cluster.committed[AT] = 10
+    assert read_on_since(watched.cluster, sheet) == {"billing"}
+    del watched.cluster.committed[AT]
+    assert read_on_since(watched.cluster, sheet) == {"billing"}, "it was there"
+    gone = replace(
+        sheet,
+        settings=tuple(replace(one, answer={**one.answer, "absence": "gone"}) for one in sheet.settings),
+    )
+    assert read_on_since(watched.cluster, gone) == frozenset(), "that it is gone is what the ledger says"
 
 
 def test_what_was_set_stays_where_nobody_is_at_work(watched: Watched) -> None:
