@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
 from ledger.app.tables import init_ledger
@@ -20,6 +20,7 @@ from tests.support.plans import SHUT, both_ways, planned, receipts
 from tests.support.recorded import broken_invariants, operations
 from tests.support.runs import running
 from tests.support.shops import Desk
+from tests.support.transactions import transaction
 from tests.support.waiting import eventually
 
 ALL = frozenset(Subject)
@@ -87,15 +88,3 @@ def last(servers: str, topic: str) -> list[bytes]:
     [placed] = read_topics(servers, [topic]).values()
     newest = {one.record.key: one.record.value or b"" for one in placed}
     return list(newest.values())
-
-
-def transaction(servers: str, topic: str, transactional_id: str, *values: bytes) -> Producer:
-    """Open, with all of its records appended; the broker ends it not before busy machines have made a plan."""
-    properties = {"transactional.id": transactional_id, "transaction.timeout.ms": "600000"}
-    producer = Producer({"bootstrap.servers": servers, **properties})
-    producer.init_transactions(10)
-    producer.begin_transaction()
-    for value in values:
-        producer.produce(topic, value, partition=0)
-    assert producer.flush(10) == 0
-    return producer

@@ -14,13 +14,13 @@ from ledger.recording.observation import Subject
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
-from tests.soak.changeover.test_kinds_of_topics import transaction
 from tests.support.commands import command
 from tests.support.following import config_of, name_of, values
 from tests.support.plans import both_ways, planned, shared
 from tests.support.recorded import Row, broken_invariants, operations, query
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
+from tests.support.transactions import transaction
 from tests.support.waiting import eventually
 
 _ALL = frozenset(Subject)
