@@ -14,7 +14,7 @@ from ledger.domain.operations.group_offsets import OffsetsSetResult
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.promotion.changeovers import PlanExported, Sheet
 from ledger.operations.changeover.moved_groups import MovedCommit, moved_commits
-from ledger.operations.changeover.moving_places import PlacesInScope
+from ledger.operations.changeover.planned_groups import PlacesInScope
 from ledger.operations.changeover.sheets import sheets_of
 from ledger.operations.groups.outcomes import Choice
 from ledger.operations.groups.position_sheet import PositionSheet

@@ -19,7 +19,7 @@ from ledger.domain.changeover.plans import Choices, FenceChoice
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError, UsageError
-from ledger.operations.changeover.planning import CHANGELOG
+from ledger.operations.changeover.planned_groups import CHANGELOG
 from ledger.operations.groups.outcomes import WITHOUT_OFFSET
 from ledger.operations.groups.position_sheet import UNREAD_ADVICE
 from ledger.ports.hooks import words_of

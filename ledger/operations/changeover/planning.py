@@ -1,7 +1,7 @@
 """A plan from what was seen: its scope and steps, what stands against it, and what it would cost."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,24 +10,22 @@ from ledger.domain.changeover.plans import Choices, FenceChoice, Plan, PlannedTo
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
 from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.objectives import Figure, Objective, objections
-from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
-from ledger.domain.words.count_words import counted
 from ledger.domain.words.partition_names import by_topic
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.task.assignments import StopCause
 from ledger.operations.changeover.losses import loss_figures, loss_objectives
-from ledger.operations.changeover.moving_places import PlacesInScope
+from ledger.operations.changeover.planned_groups import (
+    CHANGELOG,
+    Oddities,
+    PlacesInScope,
+    changelog_blockers,
+    group_blockers,
+)
 from ledger.operations.changeover.seen import Row, Seen, SeenFlow
-from ledger.operations.groups.outcomes import ADVICE, place_of, repeated_of
-from ledger.operations.groups.position_sheet import unread_words
+from ledger.operations.groups.outcomes import repeated_of
 from ledger.ports.ledger import FlowPosition
-
-CHANGELOG = "changelog"
-"""What is accepted by name of state that does not belong to the commits."""
-Oddities = Callable[[Row], Collection[str]]
-"""What has to be accepted by name about a translation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,28 +183,15 @@ def _blockers(
     yield from _of_directions(seen, choices, topics)
     for flow in flows:
         yield from _of_flow_itself(kind, flow, choices, topics)
-    yield from _of_groups(kind, seen, choices, places, oddities)
+    yield from group_blockers(kind, seen, choices, places, oddities)
     if kind is ChangeoverKind.FAILOVER and CHANGELOG not in choices.accepted:
-        yield from _of_changelogs(topics, places)
+        yield from changelog_blockers(topics, places)
     yield from _of_fences(seen, choices, flows)
     yield from _of_target_fences(seen, flows, topics)
     yield from _of_the_way_back(kind, seen, choices, flows)
     if not choices.despite_objectives:
         for _, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
             yield Blocker(BlockerCode.OBJECTIVE, words)
-
-
-def _of_changelogs(topics: Sequence[PlannedTopic], places: Sequence[Row]) -> Iterator[Blocker]:
-    """A Kafka Streams application restores its state from changelogs, named after its group, and reads on from its
-    commits. Copied up to different instants they are no state that it ever had; only a drained source has that."""
-    groups = sorted({row["group_id"] for row in places} - {None})
-    for one in topics:
-        owner = next((group for group in groups if one.source_topic.startswith(f"{group}-")), None)
-        if owner is not None and one.source_topic.endswith("-changelog"):
-            yield Blocker(
-                BlockerCode.CHANGELOG,
-                f"{one.source_topic} is state of {owner!r}, and was not copied up to the instant of its commits",
-            )
 
 
 def _of_fences(seen: Seen, choices: Choices, flows: Sequence[SeenFlow]) -> Iterator[Blocker]:
@@ -353,49 +338,3 @@ def _of_flow_itself(
             BlockerCode.UNRECORDED_COPIES,
             f"{by_topic(flow.unrecorded)} of the target has more records of {name} than the ledger knows of",
         )
-
-
-_DRAINED = (TranslationStatus.AHEAD, TranslationStatus.NOT_YET_COPIED)
-"""What a group at work at the source has read and the target lacks is copied before the group moves: a switchover
-drains between, and its step `move_groups` accepts neither of itself."""
-
-
-def _of_groups(
-    kind: ChangeoverKind, seen: Seen, choices: Choices, places: Sequence[Row], oddities: Oddities
-) -> Iterator[Blocker]:
-    accepted = {*choices.accepted, *(_DRAINED if kind is ChangeoverKind.SWITCHOVER else ())}
-    groups = {row["group_id"] for row in places} - {None}
-    if choices.groups is not None and (unknown := set(choices.groups) - groups):
-        yield Blocker(
-            BlockerCode.GROUP_WITHOUT_PLACE,
-            f"the ledger has no committed offset of {', '.join(map(repr, sorted(unknown)))} at {seen.source.alias}",
-        )
-    for row in places:
-        if row["group_id"] is None:
-            continue
-        at = f"{row['group_id']} at {row['source_topic']} partition {row['source_partition']}"
-        if row["target_offset"] is None and row["status"] in choices.accepted:
-            continue
-        if row["target_offset"] is None:
-            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {row['status']}")
-        elif left := sorted(set(oddities(row)) - accepted):
-            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {', '.join(left)} is not accepted")
-        elif (hindrance := seen.hindered.get(place_of(row))) is not None:
-            yield Blocker(
-                BlockerCode.GROUP_HINDERED_AT_TARGET,
-                f"{row['group_id']} at {row['target_topic']} partition {row['target_partition']}: {hindrance}, "
-                f"{ADVICE[hindrance]}",
-            )
-    if at_work := sorted(groups & seen.active):
-        yield Blocker(
-            BlockerCode.GROUP_ACTIVE_AT_TARGET,
-            f"{counted(len(at_work), 'group')} with members at {seen.target.alias}: "
-            f"{', '.join(map(repr, at_work))}",
-        )
-    untold = {
-        group: status
-        for group, status in seen.untold.items()
-        if status not in choices.accepted and (choices.groups is None or group in choices.groups)
-    }
-    for words in unread_words(untold):
-        yield Blocker(BlockerCode.GROUPS_UNKNOWN, words.replace("_", " "))

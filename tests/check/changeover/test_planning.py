@@ -15,7 +15,7 @@ from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.topics.naming import NamingKind
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
-from ledger.operations.changeover.moving_places import PlacesInScope
+from ledger.operations.changeover.planned_groups import PlacesInScope
 from ledger.operations.changeover.planning import planned
 from ledger.operations.changeover.seen import Row, Seen
 from ledger.operations.groups.outcomes import Outcome
