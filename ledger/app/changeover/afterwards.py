@@ -89,6 +89,8 @@ def report(scene: Scene, _waits: Waits) -> StepResult:
             if step in now.begun
         },
     }
-    taken = Figure(Objective.MAX_DOWNTIME_SECONDS, took.downtime_s, "this apply")
+    taken = Figure(
+        Objective.MAX_DOWNTIME_SECONDS, took.downtime_s, "this apply", is_at_least=took.is_at_least
+    )
     missed = [words for _, words in objections(scene.config.allowed, [taken])]
     return StepResult("; ".join([loss_words(loss), took.words, *missed]), figures)

@@ -14,6 +14,7 @@ from ledger.cli.printing import asked_for
 from ledger.cli.why import required_why_options
 from ledger.errors import UsageError
 from ledger.operations.changeover.applying import Waits
+from ledger.operations.changeover.losses import TAKEN_FOR_DONE
 
 
 @click.command(name="apply")
@@ -47,4 +48,4 @@ def require_typed(name: str, outcome: str, *, without: str) -> None:
 
 
 def _said_by_hooks(_what: str, _waits: Waits) -> str:
-    return "taken for done (--yes), proved by what follows"
+    return TAKEN_FOR_DONE

@@ -137,13 +137,14 @@ def last_downtimes(
 ) -> dict[ChangeoverKind, float]:
     """By kind the seconds for which applications had nowhere to write when this direction was last changed so.
 
-    `plans`: rows of that kind. What was undone since counts as well: it was measured.
+    `plans`: rows of that kind. What was undone since counts as well: it was measured. What is only known to have taken
+    so long at least does not.
     """
     made = {one.plan_id: one.plan for one in map(PlanRecorded.of_row, plans)}
     found: dict[ChangeoverKind, float] = {}
     for one in applies.by_id.values():
         plan, seconds = made.get(one.plan_id), one.figures.get("downtime_seconds")
-        if plan is None or seconds is None:
+        if plan is None or seconds is None or one.figures.get("downtime_bound") is not None:
             continue
         if (plan["from_cluster"], plan["to_cluster"]) == (from_cluster, to_cluster):
             found[ChangeoverKind(plan["kind"])] = seconds

@@ -158,15 +158,21 @@ def _span(figures: Row) -> str:
 # How long it took ---------------------------------------------------------------------------------
 
 
+TAKEN_FOR_DONE = "taken for done (--yes), proved by what follows"
+"""What a receipt says of a step of people that nobody was asked about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Took:
     """Of an apply that has come to its report.
 
-    `to_first_commit`: seconds by group, `idle`: groups without a commit while that was measured; None: it was not.
+    `is_at_least`: nobody saw when producers were stopped, or applications started. `to_first_commit`: seconds by group,
+    `idle`: groups without a commit while that was measured; None: it was not.
     """
 
     downtime_s: float
     since: str
+    is_at_least: bool
     to_first_commit: Mapping[str, float] | None
     idle: Sequence[str] | None
 
@@ -184,12 +190,19 @@ class Took:
         measured = now.done.get(StepName.FIRST_PROGRESS)
         seen = {} if measured is None else measured.read_back
         to_first_commit, idle = _first_commits(seen, decided_ms), seen.get("not_seen_at_work")
-        return cls((ended_ms - began_ms) / 1000, since, to_first_commit, idle)
+        people = [StepName.START_APPLICATIONS]
+        if kind is ChangeoverKind.SWITCHOVER:
+            people.append(StepName.STOP_PRODUCERS)
+        unseen = any(
+            step in now.done and now.done[step].read_back.get("by") == TAKEN_FOR_DONE for step in people
+        )
+        return cls((ended_ms - began_ms) / 1000, since, unseen, to_first_commit, idle)
 
     @property
     def figures(self) -> dict[str, Any]:
         return {
             "downtime_seconds": self.downtime_s,
+            "downtime_bound": "at_least" if self.is_at_least else None,
             "downtime_since": self.since,
             "seconds_to_first_commit": None if self.to_first_commit is None else dict(self.to_first_commit),
             "groups_without_commit": None if self.idle is None else list(self.idle),
@@ -197,7 +210,8 @@ class Took:
 
     @property
     def words(self) -> str:
-        words = f"applications had no cluster to write to for {duration(self.downtime_s)} since the "
+        bound = "at least " if self.is_at_least else ""
+        words = f"applications had no cluster to write to for {bound}{duration(self.downtime_s)} since the "
         words += "decision" if self.since == "decision" else "producers were to be stopped"
         if self.to_first_commit is None:
             return f"{words}; when groups were at work again was not measured (--wait-progress)"

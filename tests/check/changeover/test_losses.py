@@ -10,6 +10,7 @@ from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
 from ledger.domain.operations.promotion.changeovers import StepDone
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.losses import (
+    TAKEN_FOR_DONE,
     Took,
     loss_figures,
     loss_words,
@@ -142,6 +143,22 @@ def test_downtime_begins_with_the_producers_or_with_the_decision() -> None:
     assert (lost.downtime_s, lost.since) == (20.0, "decision")
     assert lost.figures["seconds_to_first_commit"] == {"audit": 23.5, "billing": 31.0}
     assert "2 groups at work again, the last one, billing, 31 s after the decision" in lost.words
+
+
+def people_said(now: Apply, step: StepName, by: str) -> Apply:
+    now.done[step] = StepDone(step=str(step), words=by, read_back={"by": by})
+    return now
+
+
+@pytest.mark.parametrize("step", [StepName.STOP_PRODUCERS, StepName.START_APPLICATIONS])
+def test_downtime_that_nobody_saw_begin_or_end_was_so_long_at_least(step: StepName) -> None:
+    seen = Took.of(ChangeoverKind.SWITCHOVER, people_said(apply_with({}), step, "hook"))
+    assert (seen.is_at_least, seen.figures["downtime_bound"]) == (False, None)
+    unseen = Took.of(ChangeoverKind.SWITCHOVER, people_said(apply_with({}), step, TAKEN_FOR_DONE))
+    assert unseen.figures["downtime_bound"] == "at_least"
+    assert unseen.words.startswith("applications had no cluster to write to for at least 16 s")
+    lost = Took.of(ChangeoverKind.FAILOVER, people_said(apply_with({}), step, TAKEN_FOR_DONE))
+    assert lost.is_at_least is (step is StepName.START_APPLICATIONS), "a failover begins with the decision"
 
 
 def test_groups_that_were_not_seen_at_work_are_named() -> None:
