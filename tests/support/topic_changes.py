@@ -17,11 +17,17 @@ def add_partitions(servers: str, topic: str, total: int) -> None:
 
 def recreate(servers: str, topic: str, partitions: int) -> None:
     """The same name, another id, and no record."""
+    delete(servers, topic)
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_WITHIN_S)
+    _wait(admin, topic, partitions)
+
+
+def delete(servers: str, topic: str) -> None:
+    """It is not shown any more then."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     admin.delete_topics([topic])[topic].result(_WITHIN_S)
     _wait(admin, topic, 0)
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_WITHIN_S)
-    _wait(admin, topic, partitions)
 
 
 def hook(change: str, servers: str, topic: str, partitions: int) -> str:

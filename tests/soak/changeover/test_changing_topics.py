@@ -1,20 +1,24 @@
 """Changes of direction while topics change: partitions are added, a topic is created again."""
 
+import threading
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from ledger.app.tables import init_ledger
+from ledger.config.mirror import MirrorConfig
 from ledger.recording.observation import Subject
 from ledger.sandbox.workload import create_topics
+from tests.support.beside import beside
 from tests.support.commands import command
 from tests.support.following import Pair, config_of, name_of, produce, values
+from tests.support.hooked_steps import HookedStep
 from tests.support.plans import SHUT, both_ways, planned, receipts
-from tests.support.recorded import broken_invariants, operations, rows
-from tests.support.runs import run, running
+from tests.support.recorded import broken_invariants, operations, query, rows
+from tests.support.runs import FLOW, run, running
 from tests.support.shops import Desk, Shop
-from tests.support.topic_changes import add_partitions, hook, recreate
+from tests.support.topic_changes import add_partitions, delete, hook, recreate
 from tests.support.waiting import eventually
 
 ALL = frozenset(Subject)
@@ -99,6 +103,59 @@ def test_a_topic_that_is_created_again_is_never_moved_as_if_it_were_the_one_of_t
     assert sorted(values(west, topic)) == sorted(shop.written)
     assert operations(config, "offsets_set") == []
     assert broken_invariants(config) == {}
+
+
+def test_topics_that_are_gone_block_nobody_and_one_that_comes_in_the_middle_is_not_promoted_unasked(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    name = name_of("shop")
+    stays, goes, comes = (f"{name}-{which}" for which in ("stays", "goes", "comes"))
+    config = config_of(tmp_path, broker_pair, both_ways(f"{name}-.*"))
+    init_ledger(config)
+    create_topics(east, [stays, goes], partitions=1)
+    shop, desk, stop = Shop(stays, 1), Desk(name_of("billing")), HookedStep(tmp_path, "stop_groups")
+
+    def bring(_ended: threading.Event) -> None:
+        stop.wait()
+        create_topics(east, [comes], partitions=1)
+        produce(east, comes, "new")
+        eventually(lambda: comes in copied(config), "it is copied")
+        stop.done()
+
+    with running(config, spark, recorded=ALL):
+        produce(east, goes, "gone")
+        with desk.open(east, [stays]):
+            shop.sell(east, 50)
+            eventually(lambda: len(desk.processed) == 50, "the group is at work")
+        eventually(lambda: goes in copied(config), "it is copied")
+        for servers in (east, west):
+            delete(servers, goes)
+        options = (*SHUT, "--group", desk.group)
+        plan_id = planned(capsys, config, "switchover", *options, *stop.option)
+        with beside(bring):
+            failed = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert failed.code == 5
+        assert f"{comes} began to be copied since the plan was made" in failed.err
+        assert operations(config, "promoted") == operations(config, "offsets_set") == []
+        operation_id = str(rows(config, "operations")[-1]["operation_id"])
+        undone = command(capsys, config, "undo", operation_id, "--reason", "a drill", "--yes")
+        assert undone.code == 0, undone.err
+        plan_id = planned(capsys, config, "switchover", *options)
+        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert applied.code == 0, applied.err
+    [last] = [one for one in operations(config, "plan") if one["plan_id"] == plan_id][-1:]
+    assert {one["topic"] for one in last["plan"]["topics"]} == {stays, comes}
+    with desk.open(west, [stays]):
+        shop.sell(west, 20)
+        eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
+    assert sorted(desk.processed) == sorted(shop.written)
+    assert broken_invariants(config) == {}
+
+
+def copied(config: MirrorConfig) -> set[str]:
+    """Topics of east that the forward flow has copied something of."""
+    return {row["source_topic"] for row in query(config, "flow_positions", flow=FLOW)}
 
 
 def operation_of(found: list[dict[str, object]], kind: str) -> str:

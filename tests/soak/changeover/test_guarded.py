@@ -64,6 +64,10 @@ def test_permissions_that_lack_are_named_and_then_it_goes_on_to_the_end(
         of.sell("west", 30)
         of.process("west", lambda: set(of.desk.processed) >= set(of.shop.written))
         assert sorted(of.desk.processed) == sorted(of.shop.written), "nothing skipped, nothing repeated"
+        late = on_topic(of.topic, ACLOperation.WRITE)
+        of.pair["east"].allow("late", *late)
+        assert "User:late may write by now" in of.ask("verify", operation).out
+        of.pair["east"].forbid("late", *late)
         refused_undo = of.undo(operation)
         assert (refused_undo.code, "an application has written at offset" in refused_undo.err) == (5, True)
         said = of.ask("status", FLOW, "--check")
