@@ -7,7 +7,7 @@ import pytest
 from ledger.config.mirror import MirrorConfig
 from tests.support.commands import Done, command
 from tests.support.following import copying
-from tests.support.recorded import Row, operations
+from tests.support.recorded import Row, operations, query
 from tests.support.runs import FLOW
 from tests.support.waiting import eventually
 
@@ -54,6 +54,12 @@ def shared(topic: str, source: str, target: str) -> str:
     """The lines of a flow of the same names, into topics that others write as well."""
     lines = copying(topic, OFTEN, 'topic_naming = "identity"', 'target_mode = "shared"')
     return f'source = "{source}"\ntarget = "{target}"\n{lines}'
+
+
+def lost_now(config: MirrorConfig) -> dict[int, Row]:
+    """By partition of east, what the ledger says would be lost if it failed."""
+    rows = query(config, "failover_loss", from_cluster="east", to_cluster="west")
+    return {row["source_partition"]: row for row in rows}
 
 
 def receipts(config: MirrorConfig) -> dict[str, Row]:

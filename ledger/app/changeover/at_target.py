@@ -136,14 +136,9 @@ def _open_to_applications(scene: Scene, waits: Waits) -> UnfenceResult | None:
 def handed_over(scene: Scene, purpose: Purpose, waits: Waits) -> Ready:
     """What became of it, for the topics of the plan; the mirrors of both clusters are no applications."""
     plan = scene.plan
-    mirrors = (scene.config.cluster(alias).mirror_principal for alias in (plan.from_cluster, plan.to_cluster))
     return hand_over(
         scene.config,
-        AskedHandOver(
-            directions.Pair(plan.to_cluster, plan.from_cluster, scene.topics),
-            purpose,
-            frozenset(filter(None, mirrors)),
-        ),
+        AskedHandOver(directions.Pair(plan.to_cluster, plan.from_cluster, scene.topics), purpose),
         reason=scene.asked.reason,
         ticket=scene.asked.ticket,
         operation_id=scene.operation_id,

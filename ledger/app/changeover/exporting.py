@@ -194,13 +194,10 @@ def _hand_over(config: MirrorConfig, plan: Plan) -> tuple[HandOver | None, Seque
     """What the target lacks, and what of that is left to people."""
     if StepName.HAND_OVER not in plan.steps:
         return None, ()
-    mirrors = (config.cluster(alias).mirror_principal for alias in (plan.from_cluster, plan.to_cluster))
     topics = tuple(sorted({one.topic for one in plan.topics}))
     pair = Pair(plan.to_cluster, plan.from_cluster, topics)
     try:
-        found = show_hand_over(
-            config, AskedHandOver(pair, Purpose.APPLICATIONS, frozenset(filter(None, mirrors)))
-        )
+        found = show_hand_over(config, AskedHandOver(pair, Purpose.APPLICATIONS))
     except MirrorLedgerError as error:
         return None, (f"what applications need could not be compared: {error}",)
     return found, (*found.manual, *(f"unknown: {words}" for words in found.unknown))

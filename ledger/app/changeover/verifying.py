@@ -227,10 +227,8 @@ def _drained_ends(reading: _Reading) -> list[Behind]:
 
 
 def _hand_over(reading: _Reading) -> list[Check]:
-    plan, config = reading.plan, reading.config
-    mirrors = (config.cluster(alias).mirror_principal for alias in (plan.from_cluster, plan.to_cluster))
-    wanted = AskedHandOver(reading.pair, Purpose.APPLICATIONS, frozenset(filter(None, mirrors)))
-    return hand_over_checks(show_hand_over(config, wanted))
+    wanted = AskedHandOver(reading.pair, Purpose.APPLICATIONS)
+    return hand_over_checks(show_hand_over(reading.config, wanted))
 
 
 def _audits(reading: _Reading) -> list[Check]:

@@ -15,7 +15,7 @@ from ledger.sandbox.reading import PlacedRecord, read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command, driver_state
 from tests.support.following import config_of, name_of, values
-from tests.support.plans import both_ways, planned
+from tests.support.plans import both_ways, lost_now, planned
 from tests.support.recorded import Row, broken_invariants, operations, query, rows
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
@@ -32,12 +32,6 @@ _NOT_FENCED = (
     "--accept",
     "ahead",
 )
-
-
-def lost_now(config: MirrorConfig) -> dict[int, Row]:
-    """By partition, what the ledger says would be lost."""
-    rows = query(config, "failover_loss", from_cluster="east", to_cluster="west")
-    return {row["source_partition"]: row for row in rows}
 
 
 def extra_at_source(config: MirrorConfig) -> Counter[int]:

@@ -9,15 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ledger.app.tables import init_ledger
-from ledger.config.mirror import MirrorConfig
 from ledger.recording.observation import Subject
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import config_of, name_of, values
-from tests.support.plans import both_ways, planned, shared
-from tests.support.recorded import Row, broken_invariants, operations, query
+from tests.support.plans import both_ways, lost_now, planned, shared
+from tests.support.recorded import broken_invariants, operations
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
 from tests.support.transactions import transaction
@@ -36,11 +35,6 @@ def lost(sandbox: Sandbox) -> Iterator[None]:
         yield
     finally:
         sandbox.start("east")
-
-
-def at_risk(config: MirrorConfig) -> Mapping[int, Row]:
-    rows = query(config, "failover_loss", from_cluster="east", to_cluster="west")
-    return {row["source_partition"]: row for row in rows}
 
 
 def test_what_transactions_had_committed_and_was_copied_is_processed_once(
@@ -67,7 +61,7 @@ def test_what_transactions_had_committed_and_was_copied_is_processed_once(
         transaction(east, deals, f"{deals}-4", b"lost-1").commit_transaction(10)
         _open = transaction(east, deals, f"{deals}-5", b"never-2")
         ends = read_topics(east, [deals])[deals, 0]
-        eventually(lambda: (at_risk(config)[0]["known_end"] or 0) > ends[-1].offset, "its ends are recorded")
+        eventually(lambda: (lost_now(config)[0]["known_end"] or 0) > ends[-1].offset, "its ends are recorded")
         with lost(broker_pair_sandbox):
             options = (*_DEAD, "--accept-unproven-shut-out", "--topic", deals, "--group", desk.group)
             plan_id = planned(capsys, config, "failover", *options)
