@@ -44,7 +44,7 @@ from ledger.mirror.partitions.cut_starts import require_usable
 from ledger.mirror.task.assignments import CopyLimits
 from ledger.ports.ledger import require_recorded
 from ledger.recording.background import BackgroundRecorders
-from ledger.recording.observation import RecorderSettings, Subject
+from ledger.recording.observation import Subject
 from ledger.recording.writer_session import one_thread
 
 log = logging.getLogger(__name__)
@@ -195,10 +195,10 @@ def drive(
         runner=connections.runner,
         clock=SystemClock(),
     )
-    settings = replace(RecorderSettings.of_flows([flow]), subjects=recorded)
     sides = ((source, topics.source_partitions), (target, topics.target_partitions)) if recorded else ()
     recorders = [
-        cluster_recorder(admin, fact_log, state, settings, partitions) for admin, partitions in sides
+        cluster_recorder(config, admin, fact_log, state, recorded, partitions_of_one=partitions)
+        for admin, partitions in sides
     ]
     with background_maintenance(config), BackgroundRecorders(recorders) as background:
 

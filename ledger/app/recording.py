@@ -4,7 +4,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
@@ -12,15 +11,13 @@ from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.app.wiring import background_maintenance, cluster_admin, cluster_recorder
-from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
 from ledger.mirror.driver.round_loop import StopSignal
 from ledger.ports.ledger import require_recorded
 from ledger.recording.alone import record_once, record_until
-from ledger.recording.mirrored_partitions import MirroredPartitions
-from ledger.recording.observation import RecorderSettings, Subject
+from ledger.recording.observation import Subject
 from ledger.recording.recorder import ClusterRecorder
 
 log = logging.getLogger(__name__)
@@ -43,12 +40,17 @@ def record_clusters(
     that does not answer, or that another process records, is waited for; of one read that is asked for it is an error,
     raised when the others were read.
     """
-    flows = {name: _flows(config, name) for name in clusters or _used(config)}
+    names = list(clusters) or _used(config)
+    for name in names:
+        _require_flows(config, name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     with ExitStack() as connected:
-        admins = [connected.enter_context(cluster_admin(config, name)) for name in flows]
+        admins = [connected.enter_context(cluster_admin(config, name)) for name in names]
         recorders = {
-            admin.alias: _recorder(config, admin, flows[admin.alias], state, subjects) for admin in admins
+            admin.alias: cluster_recorder(
+                config, admin, DeltaFactLog(config.ledger.path, SystemClock()), state, subjects
+            )
+            for admin in admins
         }
         _require_recorded(state, admins)
         if once:
@@ -65,26 +67,12 @@ def _used(config: MirrorConfig) -> list[str]:
     return found
 
 
-def _flows(config: MirrorConfig, cluster: str) -> list[FlowConfig]:
+def _require_flows(config: MirrorConfig, cluster: str) -> None:
     config.cluster(cluster)
-    flows = [flow for flow in config.enabled_flows if cluster in (flow.source, flow.target)]
-    if not flows:
+    if not any(cluster in (flow.source, flow.target) for flow in config.enabled_flows):
         raise PreconditionError(
             f"no flow of {config.file} that is enabled touches cluster {cluster}; nothing was recorded"
         )
-    return flows
-
-
-def _recorder(
-    config: MirrorConfig,
-    admin: KafkaAdmin,
-    flows: Sequence[FlowConfig],
-    state: DeltaLedgerState,
-    subjects: frozenset[Subject],
-) -> ClusterRecorder:
-    fact_log = DeltaFactLog(config.ledger.path, SystemClock())
-    settings = replace(RecorderSettings.of_flows(flows), subjects=subjects)
-    return cluster_recorder(admin, fact_log, state, settings, MirroredPartitions(config, admin, flows))
 
 
 def _require_recorded(state: DeltaLedgerState, admins: Sequence[KafkaAdmin]) -> None:

@@ -3,6 +3,7 @@
 import getpass
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 from ledger.adapters.delta.background_maintenance import BackgroundMaintenance
 from ledger.adapters.delta.fact_log import DeltaFactLog
@@ -31,7 +32,8 @@ from ledger.mirror.topics.flow_topics import FlowTopics
 from ledger.mirror.topics.following_record import FollowingRecord
 from ledger.mirror.topics.source_deletions import SourceDeletions
 from ledger.ports.ledger import require_recorded
-from ledger.recording.observation import Partitions, RecorderSettings
+from ledger.recording.mirrored_partitions import MirroredPartitions
+from ledger.recording.observation import Partitions, RecorderSettings, Subject
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from ledger.recording.recorder import ClusterRecorder
 
@@ -106,19 +108,28 @@ def mirror_producers_of(
 
 
 def cluster_recorder(
+    config: MirrorConfig,
     admin: KafkaAdmin,
     fact_log: DeltaFactLog,
     state: DeltaLedgerState,
-    settings: RecorderSettings,
-    partitions: Partitions,
+    subjects: frozenset[Subject],
+    *,
+    partitions_of_one: Partitions | None = None,
 ) -> ClusterRecorder:
+    """For all enabled flows that touch the cluster, whichever of them brings it: one process records a cluster.
+
+    `partitions_of_one`: those of the flow that a driver runs. Where no other one touches the cluster nobody has to ask
+    the cluster for them.
+    """
+    flows = [flow for flow in config.enabled_flows if admin.alias in (flow.source, flow.target)]
+    known = partitions_of_one if len(flows) == 1 else None
     return ClusterRecorder(
         admin,
         fact_log,
         state,
         SystemClock(),
-        settings,
-        partitions=partitions,
+        replace(RecorderSettings.of_flows(flows), subjects=subjects),
+        partitions=known or MirroredPartitions(config, admin, flows),
         processes=LocalProcesses(),
     )
 
