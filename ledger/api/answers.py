@@ -72,7 +72,8 @@ class Place:
     `committed_offset` None: the group has no commit on this partition. `target_offset` None: the status says why, and
     nothing is counted. `group_id` None: one offset was asked for. `others`: offsets from the place on that no flow
     between the two has carried, read or not; who was never there waits for none of them. `time_offset`, `skipped` and
-    `repeated_by_time` None: no time was asked about, or there is no offset.
+    `repeated_by_time` None: no time was asked about, or there is no offset. `outputs` None: the group is of no declared
+    application; else an `OutputsStatus`. `last_committed_offset`: the last commit, where an earlier one is answered.
     """
 
     group_id: str | None
@@ -96,6 +97,8 @@ class Place:
     time_offset: int | None = None
     skipped: int | None = None
     repeated_by_time: int | None = None
+    outputs: str | None = None
+    last_committed_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

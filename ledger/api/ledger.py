@@ -145,7 +145,9 @@ class Ledger:
         at_ms = None if at is None else time_ms(at)
         between_clusters.require_way(self.config, self.snapshot, way)
         if offset is None:
-            found = between_clusters.translate_groups(self.snapshot, way, wanted, at_ms=at_ms)
+            found = between_clusters.translate_groups(
+                self.snapshot, way, wanted, at_ms=at_ms, outputs=self.config.outputs_of_groups
+            )
         else:
             whole_number("offset", offset)
             found = between_clusters.translate_offset(self.snapshot, way, wanted, offset, at_ms=at_ms)

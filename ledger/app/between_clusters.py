@@ -1,15 +1,20 @@
 """Where groups continue at another cluster, by all flows that the ledger knows of between the two."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.adapters.duck import between_clusters
+from ledger.adapters.duck.engine import Relation
+from ledger.adapters.duck.outputs import commits_up_to, outputs_copied
 from ledger.app.group_offsets import ALL, Chosen, chosen_rows, required_rows
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
+from ledger.operations.groups.beside_outputs import NO_OUTPUTS, OutputsOfGroups, beside_outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +47,62 @@ def require_way(config: MirrorConfig, at: DeltaSnapshot, way: Way) -> None:
 
 
 def translate_groups(
-    at: DeltaSnapshot, way: Way, chosen: Chosen = ALL, *, at_ms: int | None = None
+    at: DeltaSnapshot,
+    way: Way,
+    chosen: Chosen = ALL,
+    *,
+    at_ms: int | None = None,
+    outputs: OutputsOfGroups = NO_OUTPUTS,
 ) -> pa.Table:
     """Where groups continue, partitions without a commit among them; `at_ms`: beside it, at the offset of a time.
 
+    With `outputs` those groups continue where what they have written was copied (`beside_outputs`, its columns).
     Raises `PreconditionError` when one of the groups, or all that was chosen, has no commit.
     """
     found = between_clusters.translate(at, (way.from_cluster, way.to_cluster), at_ms=at_ms)
+    if outputs:
+        found = _beside_outputs(at, way, found, outputs, at_ms=at_ms)
     for group in chosen.groups:
         required_rows(found, Chosen((group,)), way.from_cluster)
     return required_rows(found, chosen, way.from_cluster)
+
+
+def _beside_outputs(
+    at: DeltaSnapshot, way: Way, found: pa.Table, outputs: OutputsOfGroups, *, at_ms: int | None
+) -> pa.Table:
+    rows = found.to_pylist()
+    commits = commits_beside_outputs(at, way, outputs)
+    earlier = (
+        between_clusters.translate(
+            at, (way.from_cluster, way.to_cluster), at_ms=at_ms, overrides={"checkpoints": commits}
+        ).to_pylist()
+        if commits.num_rows
+        else []
+    )
+    columns = [("outputs", pa.string()), ("last_committed_offset", pa.int64())]
+    schema = pa.schema([*found.schema, *columns])
+    return pa.Table.from_pylist(beside_outputs(rows, earlier, outputs), schema=schema)
+
+
+def commits_beside_outputs(
+    at: DeltaSnapshot,
+    way: Way,
+    outputs: OutputsOfGroups,
+    overrides: Mapping[str, Relation] = MappingProxyType({}),
+) -> pa.Table:
+    """Rows of `checkpoints` of the groups, up to when all that they had written was copied.
+
+    None of a group of which no such time is known. `overrides` stand in for tables of the snapshot.
+    """
+    known = {group: order for group, order in copied_up_to(at, way, outputs).items() if order is not None}
+    return commits_up_to(at, way.from_cluster, known, overrides)
+
+
+def copied_up_to(at: DeltaSnapshot, way: Way, outputs: OutputsOfGroups) -> dict[str, int | None]:
+    """By group the last reading where it runs by which all that it had written was copied, as `outputs_copied`."""
+    clusters = (way.from_cluster, way.to_cluster)
+    copied = {topics: outputs_copied(at, clusters, topics) for topics in {*map(tuple, outputs.values())}}
+    return {group: copied[tuple(topics)] for group, topics in outputs.items()}
 
 
 def translate_offset(

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
@@ -11,13 +11,14 @@ from ledger.adapters.duck import between_clusters, engine
 from ledger.adapters.duck.group_commits import last_group_syncs
 from ledger.adapters.duck.share_offsets import share_commits
 from ledger.adapters.system import SystemClock
-from ledger.app.between_clusters import Way, require_way, translate_groups
+from ledger.app.between_clusters import Way, commits_beside_outputs, require_way, translate_groups
 from ledger.app.group_offsets import ALL, Chosen, source_commits
 from ledger.app.untranslated import unread_groups_at
 from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.groups import SHARE
 from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.operations.groups.beside_outputs import OutputsOfGroups, beside_outputs
 from ledger.operations.groups.commit_watch import (
     Watch,
     read_on_since,
@@ -38,11 +39,12 @@ from ledger.schema import OPERATIONS
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Whose places are asked for: of which groups and partitions, what of these answers alone (`scope`, None: all), and
-    what of the answers is accepted."""
+    what of the answers is accepted. Groups of `outputs` continue where what they have written was copied."""
 
     way: Way
     choice: Choice
     chosen: Chosen = ALL
+    outputs: OutputsOfGroups = field(default_factory=dict)
     scope: Callable[[Sequence[Row]], Sequence[Row]] | None = None
 
     def among(self, rows: Sequence[Row]) -> list[Row]:
@@ -200,7 +202,7 @@ def _synced(at: DeltaSnapshot, cluster: str) -> dict[Place, Collection[int]]:
 def group_answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
     """Of groups that commit and of share groups; raises `PreconditionError` where one that is asked for has neither."""
     shared = _share_answers(at, asked)
-    found = translate_groups(at, asked.way, Chosen()).to_pylist()
+    found = translate_groups(at, asked.way, outputs=asked.outputs).to_pylist()
     chosen = asked.among([*found, *shared])
     if not chosen and asked.chosen != ALL:
         raise PreconditionError(
@@ -222,7 +224,13 @@ def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
     way = (asked.way.from_cluster, asked.way.to_cluster)
     groups = {row["group_id"] for row in commits.to_pylist() if row["cluster"] == way[0]}
     found = between_clusters.translate(at, way, overrides={"checkpoints": commits}).to_pylist()
-    return [{**row, "group_type": SHARE} for row in found if row["group_id"] in groups]
+    rows: list[Row] = [{**row, "group_type": SHARE} for row in found if row["group_id"] in groups]
+    outputs = {group: asked.outputs[group] for group in groups & asked.outputs.keys()}
+    if not outputs:
+        return rows
+    earlier = commits_beside_outputs(at, asked.way, outputs, {"checkpoints": commits})
+    then = between_clusters.translate(at, way, overrides={"checkpoints": earlier}).to_pylist()
+    return [{**row, "group_type": SHARE} for row in beside_outputs(rows, then, outputs)]
 
 
 def _earlier_attempts(config: MirrorConfig, operation_id: str | None) -> EarlierAttempts:

@@ -54,6 +54,7 @@ def _normalised(raw: Table, folder: Path) -> Table:
         "clusters": clusters,
         "flows": flows,
         "objectives": raw.get("objectives", {}),
+        "apps": raw.get("apps", {}),
     }
 
 

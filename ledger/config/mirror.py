@@ -5,6 +5,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field
 
+from ledger.config.app import AppConfig
 from ledger.config.cluster import ClusterConfig
 from ledger.config.flow import FlowConfig
 from ledger.config.values import Frozen
@@ -48,6 +49,12 @@ class MirrorConfig(Frozen):
     clusters: Mapping[str, ClusterConfig]
     flows: Mapping[str, FlowConfig]
     objectives: ObjectivesConfig = ObjectivesConfig()
+    apps: Mapping[str, AppConfig] = Field(default_factory=dict)
+
+    @property
+    def outputs_of_groups(self) -> Mapping[str, tuple[str, ...]]:
+        """By group of a declared application the topics that it writes to."""
+        return {group: app.outputs for app in self.apps.values() for group in app.groups}
 
     @property
     def allowed(self) -> Objectives:

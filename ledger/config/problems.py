@@ -1,11 +1,13 @@
 """Everything that is wrong with a configuration file, in sentences that name the key."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from ledger.config.app import AppConfig
 from ledger.config.cluster import PRINCIPAL_PATTERN
 from ledger.config.flow import FlowConfig, TargetMode
 from ledger.config.mirror import LedgerConfig, ObjectivesConfig
@@ -39,13 +41,14 @@ def _is_meant_as_reference(value: Table) -> bool:
 
 
 def problems_of(raw: Table) -> Iterator[str]:
-    for key in raw.keys() - {"ledger", "clusters", "flows", "objectives"}:
+    for key in raw.keys() - {"ledger", "clusters", "flows", "objectives", "apps"}:
         yield f"{key}: unknown key"
     for section in ("ledger", "clusters", "flows"):
         if not isinstance(raw.get(section), dict) or not raw[section]:
             yield f"{section}: a table [{section}{'' if section == 'ledger' else '.NAME'}] is needed"
     yield from _model_problems(LedgerConfig, _table(raw, "ledger"), "ledger", skip=not raw.get("ledger"))
     yield from _objectives_problems(raw.get("objectives", {}))
+    yield from _apps_problems(raw.get("apps", {}))
     clusters, flows = _table(raw, "clusters"), _table(raw, "flows")
     for name, table in clusters.items():
         yield from _cluster_problems(name, table)
@@ -70,6 +73,27 @@ def _objectives_problems(table: object) -> Iterator[str]:
         yield f"objectives: is a table, got {type(table).__name__}"
         return
     yield from _model_problems(ObjectivesConfig, table, "objectives")
+
+
+def _apps_problems(tables: object) -> Iterator[str]:
+    if not isinstance(tables, dict):
+        yield f"apps: is a table [apps.NAME], got {type(tables).__name__}"
+        return
+    apps_of: dict[str, list[str]] = defaultdict(list)
+    for name, table in tables.items():
+        where = f"apps.{name}"
+        yield from _name_problems(name, where)
+        if not isinstance(table, dict):
+            yield f"{where}: is a table, got {type(table).__name__}"
+            continue
+        found = list(_model_problems(AppConfig, table, where))
+        yield from found
+        if not found:
+            for group in dict.fromkeys(table["groups"]):
+                apps_of[group].append(name)
+    for group, names in apps_of.items():
+        if len(names) > 1:
+            yield f"apps: group {group!r} is one of {' and of '.join(names)}: say all that it writes in one place"
 
 
 def _table(raw: Table, key: str) -> Table:

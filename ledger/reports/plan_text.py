@@ -112,6 +112,8 @@ def forecast_words(forecast: Forecast) -> str:
     words += f"; {counted(forecast['groups'], 'group')} move, {again} read again"
     if forecast["groups_without_place"]:
         words += f"; {counted(forecast['groups_without_place'], 'group')} without a place"
+    if earlier := forecast.get("groups_at_earlier_commits"):  # plans of earlier versions do not say
+        words += f"; {counted(earlier, 'group')} at an earlier commit, up to which the outputs were copied"
     return words
 
 

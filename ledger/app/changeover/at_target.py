@@ -100,7 +100,7 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
     at = answers.snapshot(scene.config, None)
     quiet_s = choices.watch_seconds
     after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
-    _, done = set_positions(scene.config, at, places_of(scene.plan), reasons, after=after)
+    _, done = set_positions(scene.config, at, places_of(scene.config, scene.plan), reasons, after=after)
     if not done.is_complete:
         raise PreconditionError(
             f"not every group continues at {scene.plan.to_cluster}, what could be set is set:\n  "

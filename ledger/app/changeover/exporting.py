@@ -71,7 +71,7 @@ def export_plan(
     plan = read_plan(config, plan_id).plan
     _require_empty(folder)
     at = answers.snapshot(config, None)
-    sheet = position_sheet(config, at, places_of(plan))
+    sheet = position_sheet(config, at, places_of(config, plan))
     placed = [one for one in sheet.settings if is_at_its_place(one)]
     reset, unwritable = _reset(placed, plan)
     left_out = [

@@ -28,7 +28,7 @@ def make_plan(
     as_of: str | None = None,
 ) -> Planned:
     """What carrying it out would do now, or as of a cut; nothing is changed, and nothing recorded."""
-    seen = see(config, pair, choices, fence_hook=hooks.get(StepName.FENCE), as_of=as_of)
+    seen = see(config, kind, pair, choices, fence_hook=hooks.get(StepName.FENCE), as_of=as_of)
     return planned(kind, seen, choices, hooks, oddities)
 
 

@@ -15,6 +15,7 @@ from ledger.app.acts.fencing import fence_refusal
 from ledger.app.acts.shut_out import administered, copies
 from ledger.app.between_clusters import Way, require_way
 from ledger.app.changeover.fence_of_plan import asked_fence
+from ledger.app.changeover.sheets import outputs_kept_to
 from ledger.app.driver_roles import verdict_now
 from ledger.app.position_sheets import Asked, computed_sheet, group_answers
 from ledger.app.untranslated import unread_groups_at
@@ -35,6 +36,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.driver.heartbeat import heartbeat_ms
 from ledger.operations.changeover.losses import losses
 from ledger.operations.changeover.seen import Seen, SeenCluster, SeenFlow
+from ledger.operations.groups.beside_outputs import NOT_COPIED
 from ledger.operations.groups.outcomes import Choice, Outcome, Setting
 from ledger.ports.clusters import live_cluster
 from ledger.ports.ledger import FlowPosition
@@ -58,6 +60,7 @@ class Pair:
 
 def see(
     config: MirrorConfig,
+    kind: ChangeoverKind,
     pair: Pair,
     choices: Choices,
     *,
@@ -79,7 +82,12 @@ def see(
         flows = [
             flow for flow in config.enabled_flows if (flow.source, flow.target) == (pair.source, pair.target)
         ]
-        settings = _settings(at, way, choices, target, there)
+        asked = Asked(
+            way,
+            Choice((*ACCEPTABLE, NOT_COPIED), overwrite_newer=choices.overwrite_newer),
+            outputs=outputs_kept_to(config, kind),
+        )
+        settings = _settings(at, asked, target, there)
         places = [one.answer for one in settings]
         directions = state.directions()
         seen_flows = [
@@ -271,11 +279,8 @@ def _permissions(state: DeltaLedgerState, clusters: Sequence[SeenCluster]) -> st
     return digest.hexdigest()[:16]
 
 
-def _settings(
-    at: DeltaSnapshot, way: Way, choices: Choices, target: KafkaAdmin, seen: SeenCluster
-) -> Sequence[Setting]:
+def _settings(at: DeltaSnapshot, asked: Asked, target: KafkaAdmin, seen: SeenCluster) -> Sequence[Setting]:
     """What would become of each answer at the target, were it accepted; nothing is known of one that is away."""
-    asked = Asked(way, Choice(ACCEPTABLE, overwrite_newer=choices.overwrite_newer))
     if seen.live_id is None:
         return [Setting(row, None, Outcome.TO_BE_SET) for row in group_answers(at, asked)]
     return computed_sheet(at, target, asked).settings

@@ -10,12 +10,14 @@ from ledger.app.position_sheets import Asked, group_answers
 from ledger.app.wiring import operator_operations
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.plans import Plan
+from ledger.domain.changeover.steps import ChangeoverKind
 from ledger.domain.operations.group_offsets import OffsetsSetResult
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.promotion.changeovers import PlanExported, Sheet
 from ledger.operations.changeover.moved_groups import MovedCommit, moved_commits
 from ledger.operations.changeover.planned_groups import PlacesInScope
 from ledger.operations.changeover.sheets import sheets_of
+from ledger.operations.groups.beside_outputs import NO_OUTPUTS, OutputsOfGroups
 from ledger.operations.groups.outcomes import Choice
 from ledger.operations.groups.position_sheet import PositionSheet
 from ledger.operations.groups.receipts import Why
@@ -33,14 +35,20 @@ class RecordedSheets:
     left_out: tuple[str, ...] = ()
 
 
-def places_of(plan: Plan) -> Asked:
+def places_of(config: MirrorConfig, plan: Plan) -> Asked:
     """Of all groups that move, at all partitions that they read at the former source."""
     return Asked(
         Way(plan.from_cluster, plan.to_cluster),
         Choice(plan.choices.accepted, overwrite_newer=plan.choices.overwrite_newer),
         Chosen(plan.choices.groups or ()),
+        outputs_kept_to(config, plan.kind),
         PlacesInScope.of(plan.topics, plan.choices).moving,
     )
+
+
+def outputs_kept_to(config: MirrorConfig, kind: ChangeoverKind) -> OutputsOfGroups:
+    """Outputs that commits are not to run ahead of: a switchover copies all of them before groups move."""
+    return config.outputs_of_groups if kind is ChangeoverKind.FAILOVER else NO_OUTPUTS
 
 
 def read_topics(at: DeltaSnapshot, plan: Plan) -> frozenset[str]:

@@ -18,6 +18,7 @@ from ledger.cli.partitions import partition_option
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.cli.why import why_options
 from ledger.errors import MirrorLedgerError, PreconditionError, UnsafeError, UsageError
+from ledger.operations.groups.beside_outputs import NOT_COPIED
 from ledger.operations.groups.outcomes import ADVICE, WITHOUT_OFFSET, Choice, Setting, result_row
 from ledger.operations.groups.position_sheet import UNREAD_ADVICE, PositionSheet
 from ledger.reports.rendering import ACCEPTABLE
@@ -35,7 +36,9 @@ from ledger.reports.rendering import ACCEPTABLE
 @click.option(
     "--accept",
     "accepted",
-    type=click.Choice(list(dict.fromkeys(map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE))))),
+    type=click.Choice(
+        list(dict.fromkeys(map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED))))
+    ),
     multiple=True,
     help="A status with which an offset is set, or a partition left, all the same. Can be repeated.",
 )
@@ -97,7 +100,7 @@ def set_offsets(
     else:
         ledger = Ledger.open(config, as_of=as_of)
         watch = None if watch_s is None else watch_for(watch_s, say)
-        of_all = Asked(Way(*asked), choice, Chosen(groups, topic, partition))
+        of_all = Asked(Way(*asked), choice, Chosen(groups, topic, partition), config.outputs_of_groups)
         operation_id, sheet = (
             (None, position_sheet(config, ledger.snapshot, of_all))
             if dry_run
@@ -162,4 +165,4 @@ _SCHEMA = pa.schema(
         "result": _TEXT,
     }
 )
-_SHEET_SCHEMA = pa.schema([*_SCHEMA, ("repeated", _NUMBER), ("group_type", _TEXT)])
+_SHEET_SCHEMA = pa.schema([*_SCHEMA, ("repeated", _NUMBER), ("outputs", _TEXT), ("group_type", _TEXT)])

@@ -13,6 +13,7 @@ from ledger.cli.partitions import OFFSET, partition_option
 from ledger.cli.printing import put, rendered, require_tables, say, wide_option
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
+from ledger.operations.groups.beside_outputs import NOT_COPIED
 from ledger.reports.rendering import ACCEPTABLE, KafkaReset, render_kafka_reset
 
 NAME_MAPS = "name either --flow, or --from and --to: one map answers, or all between two clusters"
@@ -52,7 +53,7 @@ def offsets() -> None:
 @click.option(
     "--accept",
     "accepted",
-    type=click.Choice([str(status) for status in ACCEPTABLE]),
+    type=click.Choice([str(status) for status in (*ACCEPTABLE, NOT_COPIED)]),
     multiple=True,
     help="With kafka-reset: a status that the file may hold all the same. Can be repeated.",
 )

@@ -20,6 +20,7 @@ from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.changeover.planned_groups import CHANGELOG
+from ledger.operations.groups.beside_outputs import NOT_COPIED
 from ledger.operations.groups.outcomes import WITHOUT_OFFSET
 from ledger.operations.groups.position_sheet import UNREAD_ADVICE
 from ledger.ports.hooks import words_of
@@ -153,7 +154,11 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
             "--accept",
             "accepted",
             type=click.Choice(
-                list(dict.fromkeys(map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, CHANGELOG))))
+                list(
+                    dict.fromkeys(
+                        map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, CHANGELOG))
+                    )
+                )
             ),
             multiple=True,
             help="A status with which groups may move all the same. Can be repeated.",

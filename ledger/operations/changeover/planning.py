@@ -24,6 +24,7 @@ from ledger.operations.changeover.planned_groups import (
     group_blockers,
 )
 from ledger.operations.changeover.seen import Row, Seen, SeenFlow
+from ledger.operations.groups.beside_outputs import OutputsStatus
 from ledger.operations.groups.outcomes import repeated_of
 from ledger.ports.ledger import FlowPosition
 
@@ -57,6 +58,9 @@ class Planned:
             "groups": len({row["group_id"] for row in self.places} - {None}),
             "groups_without_place": len(
                 {row["group_id"] for row in self.places if row["target_offset"] is None}
+            ),
+            "groups_at_earlier_commits": len(
+                {row["group_id"] for row in self.places if row.get("outputs") == OutputsStatus.EARLIER_COMMIT}
             ),
         }
 

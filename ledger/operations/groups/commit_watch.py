@@ -8,6 +8,7 @@ one that leaves its place while the group has no members is such a consumer at w
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
+from ledger.operations.groups.beside_outputs import last_commit
 from ledger.operations.groups.offset_setting import TargetGroups
 from ledger.operations.groups.outcomes import Outcome, Place, Setting
 from ledger.operations.groups.position_sheet import PositionSheet
@@ -151,7 +152,7 @@ def read_on_since(source: ClusterAdmin, sheet: PositionSheet) -> frozenset[str]:
         if one.outcome is Outcome.TO_BE_SET
         and one.answer["absence"] is None
         and now.get((one.group_id, one.answer["source_topic"], one.answer["source_partition"]))
-        != one.answer["committed_offset"]
+        != last_commit(one.answer)
     )
 
 

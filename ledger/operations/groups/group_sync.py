@@ -16,7 +16,7 @@ from ledger.domain.group_syncs import RETRY_REFUSED_AFTER_MS, Hindrance, Place, 
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.operations.directions import Promotion, nothing_promoted
 from ledger.operations.groups.offset_setting import TargetGroups
-from ledger.operations.groups.receipts import SourceCommit
+from ledger.operations.groups.receipts import SourceCommit, answered_commit
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin
 from ledger.ports.ledger import Row
@@ -244,7 +244,7 @@ class GroupSync:
             self.synced[place] = self._of(place).after(event, answer["target_offset"], now_ms)
 
     def _row(self, event: SyncEvent, answer: Answer, former: int | None) -> Row:
-        left = self._left[_key(answer)]
+        left = answered_commit(answer, self._left[_key(answer)])
         return {
             "flow": self.flow,
             "group_id": answer["group_id"],

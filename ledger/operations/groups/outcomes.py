@@ -66,7 +66,7 @@ class Outcome(StrEnum):
 ADVICE: Mapping[Outcome, str] = {
     Outcome.NO_ANSWER: "choose the place by hand, or --accept its status to leave it to auto.offset.reset",
     Outcome.SEVERAL_ANSWERS: "choose one by --topic",
-    Outcome.NOT_ACCEPTED: "--accept its status, and that of its absence",
+    Outcome.NOT_ACCEPTED: "--accept its status, that of its absence, and outputs_not_copied where outputs lack",
     Outcome.GROUP_DENIED: "grant READ on the group to the mirror's principal at the target",
     Outcome.OTHER_TYPE: "delete the group of that name at the target, which is of another type",
     Outcome.HAS_MEMBERS: "stop the group's consumers at the target",

@@ -216,4 +216,5 @@ def with_empty_partitions(answers: Sequence[Row], target: ClusterAdmin) -> list[
 def sheet_line(one: Setting) -> dict[str, object]:
     """A line of a sheet."""
     group_type = SHARE if one.is_of_share_group else None
-    return {**result_row(one), "repeated": one.answer.get("repeated"), "group_type": group_type}
+    more = {name: one.answer.get(name) for name in ("repeated", "outputs")}
+    return {**result_row(one), **more, "group_type": group_type}

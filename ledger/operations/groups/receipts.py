@@ -22,6 +22,12 @@ class SourceCommit:
     made_after_ms: int | None = None
 
 
+def answered_commit(answer: Row, last: SourceCommit) -> SourceCommit:
+    """What is known of the commit that an answer is about: of one before the last one not when it was made."""
+    is_earlier = answer.get("last_committed_offset") is not None
+    return SourceCommit(topic_id=last.topic_id) if is_earlier else last
+
+
 @dataclass(frozen=True)
 class SourceCommits:
     """Where groups come from: the cluster, and by group, topic and partition the last known commit there."""
@@ -41,7 +47,7 @@ class SourceCommits:
         """The commit that an answer is about; without one its topic id is that of the group's others on the topic."""
         group, topic = str(answer["group_id"]), answer["source_topic"]
         if answer["committed_offset"] is not None:
-            return self.last[group, topic, answer["source_partition"]]
+            return answered_commit(answer, self.last[group, topic, answer["source_partition"]])
         others = self._topic_ids.get((group, topic), set())
         return SourceCommit(topic_id=next(iter(others)) if len(others) == 1 else None)
 

@@ -19,6 +19,7 @@ from ledger.operations.changeover.planned_groups import PlacesInScope
 from ledger.operations.changeover.planning import planned
 from ledger.operations.changeover.seen import Row, Seen
 from ledger.operations.groups.outcomes import Outcome
+from ledger.reports.plan_text import forecast_words
 from tests.support.seen_pairs import (
     DEAD,
     EAST,
@@ -424,3 +425,11 @@ def test_what_would_be_lost_is_summed_and_unknown_stays_unknown(
 ) -> None:
     forecast = made(replace(SEEN, losses=losses)).forecast
     assert (forecast["records_lost"], forecast["seconds_lost"]) == (records, seconds)
+
+
+def test_groups_at_earlier_commits_are_counted_and_said() -> None:
+    earlier = place("shipping", outputs="earlier_commit", repeated=5)
+    found = made(replace(SEEN, places=[place(outputs="copied"), earlier, {**earlier, "source_partition": 1}]))
+    assert found.forecast["groups_at_earlier_commits"] == 1
+    assert "1 group at an earlier commit" in forecast_words(found.forecast)
+    assert "earlier commit" not in forecast_words(made().forecast)

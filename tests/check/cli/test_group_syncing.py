@@ -8,6 +8,8 @@ import pytest
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.duck.group_commits import last_group_syncs
 from ledger.app.group_syncing import LedgerAnswers
+from ledger.config.app import AppConfig
+from ledger.domain.tables.places import place_of
 from ledger.operations.groups.group_sync import synced_before
 from tests.support.operated import FLOW, Operated, own_mark
 
@@ -34,12 +36,39 @@ def commit(cluster: str, topic: str, group: str, offset: int, number: int) -> di
 
 
 def test_only_groups_of_the_flow_are_translated_each_with_what_it_left(answers: LedgerAnswers) -> None:
-    assert dict(answers.commits()) == {("billing", "orders", 0): (40, 2, "id-of-orders", None)}
+    assert dict(answers.commits()) == {("billing", "orders", 0): (40, 2, "id-of-orders", None, None)}
     (answer,) = answers.translate(["audit", "billing"])
     named = ("group_id", "source_partition", "committed_offset", "target_topic", "target_offset", "status")
     assert [answer[name] for name in named] == ["billing", 0, 40, "east.orders", 40, "exact"]
     left = answers.source_commits(["billing"])["billing", "orders", 0]
     assert (left.topic_id, left.leader_epoch, left.made_after_ms) == ("id-of-orders", 2, 1000)
+
+
+def test_groups_of_an_application_are_followed_as_far_as_its_outputs_were_copied(idle: Operated) -> None:
+    idle.writer("claimed", own_mark())
+    for topic in ("orders", "invoices"):
+        idle.copied({(topic, 0): 100})
+    for number, (offset, end) in enumerate(((30, 100), (40, 120)), start=1):
+        idle.append("checkpoints", commit("east", "orders", "billing", offset, number))
+        at = {"topic": "invoices", "topic_id": "id-of-invoices", "partition": 0, "log_start": 0}
+        stamp = {"writer": "recorder:east", "writer_epoch": 1, "round": number, "read_at_ms": 1000 * number}
+        idle.append(
+            "high_watermarks", {"cluster": "east", **at, **stamp, "last_stable": end, "high_watermark": end}
+        )
+    apps = {"billing": AppConfig(groups=("billing",), outputs=("invoices",))}
+    config = idle.config.model_copy(update={"apps": apps})
+    answers = LedgerAnswers(config, idle.config.flow(FLOW))
+    [known] = answers.commits().values()
+    assert known == (40, 2, "id-of-orders", None, place_of(1, 1)), "it changes with what was copied"
+    (answer,) = answers.translate(["billing"])
+    assert (answer["committed_offset"], answer["target_offset"], answer["last_committed_offset"]) == (
+        30,
+        30,
+        40,
+    )
+    unknown = {"billing": AppConfig(groups=("billing",), outputs=("nobody-knows",))}
+    config = idle.config.model_copy(update={"apps": unknown})
+    assert LedgerAnswers(config, idle.config.flow(FLOW)).translate(["billing"]) == []
 
 
 def test_that_more_was_copied_is_seen(answers: LedgerAnswers, idle: Operated) -> None:

@@ -1,0 +1,96 @@
+"""An application that writes what it reads fails over to where all that it had written was copied."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger import Ledger
+from ledger.app.tables import init_ledger
+from ledger.config.file import load_config
+from ledger.config.mirror import MirrorConfig
+from ledger.operations.groups.offset_setting import TargetGroups
+from ledger.recording.observation import Subject
+from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox.workload import create_topics
+from tests.support.commands import command
+from tests.support.following import admin_of, config_of, copying, name_of, values
+from tests.support.plans import OFTEN, both_ways, lost_now, planned
+from tests.support.recorded import broken_invariants, operations, query
+from tests.support.runs import running
+from tests.support.shops import Shop
+from tests.support.waiting import eventually
+from tests.support.workshops import Workshop
+
+_ALL = frozenset(Subject)
+_DEAD = ("--fence", "none", "--unproven", "east is dead", "--watch", "1", "--accept-unproven-shut-out")
+_OUTPUTS = "invoices"
+
+
+def placed(config: MirrorConfig, group: str) -> tuple[int, int, set[str | None]]:
+    """Sums of where the group has committed, by the answer, and of where it continues; what is said of its outputs."""
+    found = [
+        place for place in Ledger.open(config).translate_between("east", "west") if place.group_id == group
+    ]
+    committed, target = (
+        sum(getattr(place, name) or 0 for place in found) for name in ("committed_offset", "target_offset")
+    )
+    return committed, target, {place.outputs for place in found}
+
+
+def test_what_was_written_for_records_below_its_place_is_at_the_target(
+    broker_pair: Mapping[str, SandboxCluster],
+    broker_pair_sandbox: Sandbox,
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    shop = Shop(name_of("orders"), 2)
+    work = Workshop(name_of("billing"), shop.topic, name_of("invoices"))
+    synced = ("sync_groups = true", "sync_groups_seconds = 1")
+    outputs = copying(work.output, OFTEN, 'topic_naming = "identity"')
+    flows = {**both_ways(shop.topic, *synced), _OUTPUTS: outputs}
+    plain = config_of(tmp_path, broker_pair, flows)
+    file = Path(plain.file)
+    app = f'[apps.billing]\ngroups = ["{work.group}"]\noutputs = ["{work.output}"]\n'
+    file.write_text(file.read_text(encoding="utf-8") + app, encoding="utf-8")
+    config = load_config(file)
+    init_ledger(config)
+    create_topics(east, [shop.topic], partitions=2)
+    create_topics(east, [work.output], partitions=1)
+
+    def synced_to() -> int:
+        with admin_of(config, "west") as admin:
+            return sum(TargetGroups.read(admin, {work.group}).committed.values())
+
+    with running(config, spark, recorded=_ALL), running(config, spark, _OUTPUTS):
+        with work.open(east):
+            shop.sell(east, 50)
+            eventually(lambda: query(config, "flow_positions", flow=_OUTPUTS) != [], "its output is copied")
+            eventually(lambda: placed(config, work.group) == (50, 50, {"copied"}), "to its end")
+            assert len(values(west, work.output)) == 50
+            assert command(capsys, config, "pause", _OUTPUTS, "--reason", "a drill", "--wait", "60").code == 0
+            shop.sell(east, 30)
+            eventually(lambda: len(values(east, work.output)) == 80, "it writes what is not copied")
+        eventually(lambda: len(values(west, shop.topic)) == 80, "what it reads is copied")
+        eventually(lambda: placed(plain, work.group)[0] == 80, "its commits are recorded")
+        eventually(lambda: lost_now(config)[0]["known_end"] is not None, "the ends are recorded")
+        assert placed(plain, work.group)[1] == 80, "there it would leave 30 invoices out"
+        assert placed(config, work.group) == (50, 50, {"earlier_commit"})
+        assert synced_to() == 50
+        broker_pair_sandbox.kill("east")
+        try:
+            plan_id = planned(capsys, config, "failover", *_DEAD, "--topic", shop.topic)
+            applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
+            assert applied.code == 0, applied.err
+            with work.open(west):
+                eventually(lambda: len(set(values(west, work.output))) == 80, "it writes what is missing")
+        finally:
+            broker_pair_sandbox.start("east")
+    assert sorted(values(west, work.output)) == sorted(shop.written)
+    assert [one["forecast"]["groups_at_earlier_commits"] for one in operations(config, "plan")] == [1]
+    [moved] = [one["read_back"] for one in operations(config, "step_done") if one["step"] == "move_groups"]
+    assert moved["repeated"] == 30
+    assert broken_invariants(config) == {}
