@@ -1,6 +1,6 @@
 """Administration of one cluster, and what it says of its topics, partitions and groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -86,7 +86,33 @@ class ShareOffsetsAnswer:
     refused: dict[str, UnreadGroup]
 
 
-class ClusterAdmin(Protocol):
+class LogReader(Protocol):
+    """Reads what batches a log has."""
+
+    def batches_at(self, partition: TopicPartition, offset: int) -> Sequence[BatchHeader]:
+        """Batches in order, as many as a request brings, from the one that holds an offset or is the first after it.
+
+        None where the log does not reach. Raises `ClusterUnavailableError` also when the topic has another id by now.
+        """
+        ...
+
+
+def headers_between(
+    reader: LogReader, partition: TopicPartition, start: int, end: int
+) -> Iterator[BatchHeader]:
+    """Headers of all batches with an offset of `[start, end)`, in order: what was cleaned in between has none."""
+    while start < end:
+        found = reader.batches_at(partition, start)
+        for header in found:
+            if header.base_offset >= end:
+                return
+            yield header
+        if not found:
+            return
+        start = found[-1].end_offset
+
+
+class ClusterAdmin(LogReader, Protocol):
     """Administration of one cluster. Every call has a deadline and raises `ClusterUnavailableError` past it."""
 
     alias: str
@@ -144,13 +170,6 @@ class ClusterAdmin(Protocol):
         self, partitions: Sequence[tuple[str, int]], timestamp_ms: int
     ) -> dict[tuple[str, int], int]:
         """The first offset whose record is of that time or later; partitions without such a record are left out."""
-        ...
-
-    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
-        """The batch that holds an offset, or the first one after it; None where the log does not reach.
-
-        Raises `ClusterUnavailableError` also when the topic has another id by now.
-        """
         ...
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:

@@ -7,7 +7,7 @@ from typing import Protocol
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.closing import Authorization
 from ledger.domain.topics.topic_acls import TopicAcl
-from ledger.ports.clusters import PartitionEnds, TopicDescription
+from ledger.ports.clusters import LogReader, PartitionEnds, TopicDescription, headers_between
 from ledger.wire.record_batch import BatchHeader
 
 
@@ -43,27 +43,18 @@ class CoordinatedTransaction:
         return self.state in ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 
 
-class LogReader(Protocol):
-    """Reads batches of a log."""
-
-    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
-        """The batch that holds an offset, or the first one after it; None where the log does not reach."""
-        ...
-
-
 def first_data(
     reader: LogReader, at: TopicPartition, start: int, end: int, *, mirrors: Container[int]
 ) -> BatchHeader | None:
     """The first batch between these offsets that an application wrote: no marker, and not by a mirror's producer id."""
-    offset = start
-    while offset < end:
-        header = reader.batch_at(at, offset)
-        if header is None or header.base_offset >= end:
-            return None
-        if not header.is_control and header.producer_id not in mirrors:
-            return header
-        offset = header.end_offset
-    return None
+    return next(
+        (
+            header
+            for header in headers_between(reader, at, start, end)
+            if not header.is_control and header.producer_id not in mirrors
+        ),
+        None,
+    )
 
 
 class FenceReader(LogReader, Protocol):

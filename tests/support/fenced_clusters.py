@@ -113,10 +113,9 @@ class FencedCluster:
             for place, end in ends.items()
         }
 
-    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+    def batches_at(self, partition: TopicPartition, offset: int) -> Sequence[BatchHeader]:
         place = partition.topic, partition.partition
-        log = self.logs[place]
-        return log[offset] if self.starts.get(place, 0) <= offset < len(log) else None
+        return self.logs[place][offset:] if self.starts.get(place, 0) <= offset else []
 
     def open_transactions(self, partition: TopicPartition) -> Sequence[OpenTransaction]:
         start = self.open_at.get((partition.topic, partition.partition))

@@ -71,8 +71,8 @@ class UnaskedCluster:
     ) -> dict[tuple[str, int], int]:
         self._unasked("offsets_at", partitions, timestamp_ms)
 
-    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
-        self._unasked("batch_at", partition, offset)
+    def batches_at(self, partition: TopicPartition, offset: int) -> list[BatchHeader]:
+        self._unasked("batches_at", partition, offset)
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
         self._unasked("next_sequence", partition, producer_id)

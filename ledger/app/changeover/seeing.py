@@ -257,7 +257,7 @@ def _unrecorded(
         if producer is None or end is None or end.high_watermark <= one.position.target_offset:
             continue
         place = TopicPartition(one.target_topic, one.target_topic_id, one.partition)
-        last = target.batch_at(place, end.high_watermark - 1)
+        last = next(iter(target.batches_at(place, end.high_watermark - 1)), None)
         if (
             last is not None
             and producer.wrote(last.producer_id)

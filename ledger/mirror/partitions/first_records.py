@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ledger.domain.facts import TopicPartition
-from ledger.ports.clusters import ClusterAdmin
+from ledger.ports.clusters import ClusterAdmin, headers_between
 
 
 def first_record(
@@ -11,13 +11,9 @@ def first_record(
 ) -> tuple[int, int] | None:
     """The first offset of `[start, end)` with a record, and its producer id; None: control batches and holes alone.
 
-    `is_decided`: of which producer ids records do not count. Each batch before it is a request of its own.
+    `is_decided`: of which producer ids records do not count.
     """
-    while start < end:
-        found = admin.batch_at(partition, start)
-        if found is None or found.base_offset >= end:
-            return None
+    for found in headers_between(admin, partition, start, end):
         if found.count and not found.is_control and not is_decided(found.producer_id):
             return max(found.base_offset, start), found.producer_id
-        start = found.end_offset
     return None

@@ -48,7 +48,7 @@ class TargetHistory:
 
     def _is_held(self, end: int) -> bool:
         """Whether the record before `end` is the flow's own with the sequence that it was recorded with."""
-        found = self.target.batch_at(self.partition, end - 1)
+        found = next(iter(self.target.batches_at(self.partition, end - 1)), None)
         if found is None or found.base_offset >= end:
             return True
         return self.producer.wrote(found.producer_id) and is_as_recorded(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import TopicPartition
-from ledger.ports.clusters import ClusterAdmin
+from ledger.ports.clusters import ClusterAdmin, headers_between
 
 IsMirror = Callable[[int], bool]
 """Whether a flow has recorded this producer id at the cluster. Asked only behind the fetch of a batch with it."""
@@ -42,15 +42,11 @@ def application_offsets(
     cluster: ClusterAdmin, at: TopicPartition, start: int, end: int, is_mirror: IsMirror
 ) -> int:
     """How many offsets between these hold what applications wrote: no marker of a transaction, nothing of a mirror."""
-    found, offset = 0, start
-    while offset < end:
-        header = cluster.batch_at(at, offset)
-        if header is None or header.base_offset >= end:
-            break
-        if not header.is_control and not is_mirror(header.producer_id):
-            found += min(header.end_offset, end) - max(header.base_offset, start)
-        offset = header.end_offset
-    return found
+    return sum(
+        min(header.end_offset, end) - max(header.base_offset, start)
+        for header in headers_between(cluster, at, start, end)
+        if not header.is_control and not is_mirror(header.producer_id)
+    )
 
 
 def _why(target: ClusterAdmin, at: Behind, is_mirror: IsMirror) -> str | None:
@@ -59,12 +55,8 @@ def _why(target: ClusterAdmin, at: Behind, is_mirror: IsMirror) -> str | None:
         return "it has no leader, so nobody knows what was written"
     if ends.log_start > at.offset:
         return f"records from {at.offset} on were deleted: nobody knows who wrote them"
-    offset = at.offset
-    while offset < ends.high_watermark:
-        header = target.batch_at(TopicPartition(at.topic, at.topic_id, at.partition), offset)
-        if header is None:
-            return None
+    place = TopicPartition(at.topic, at.topic_id, at.partition)
+    for header in headers_between(target, place, at.offset, ends.high_watermark):
         if not header.is_control and not is_mirror(header.producer_id):
             return f"an application has written at offset {max(header.base_offset, at.offset)}"
-        offset = header.end_offset
     return None

@@ -10,7 +10,8 @@ from ledger.domain.fences.receipts import Fences
 from ledger.domain.operations.finding_events import FindingCleared, FindingKey
 from ledger.errors import PreconditionError
 from ledger.mirror.findings.finding_log import EXPLAINED, Finding, FindingName, raised
-from ledger.ports.fencing import LogReader, first_data
+from ledger.ports.clusters import LogReader
+from ledger.ports.fencing import first_data
 from ledger.ports.ledger import OperationEntry, OperationLog
 
 log = logging.getLogger(__name__)

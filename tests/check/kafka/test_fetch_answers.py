@@ -1,11 +1,11 @@
-"""Answers to fetches of one batch: an answer that a quota has emptied is not the end of a log."""
+"""Answers to fetches of batches: an answer that a quota has emptied is not the end of a log."""
 
 from types import SimpleNamespace
 
 import pytest
 from kafka import errors
 
-from ledger.adapters.kafka.admin.fetch_requests import first_batch
+from ledger.adapters.kafka.admin.fetch_requests import fetched_batches
 from ledger.domain.facts import TopicPartition
 
 AT = TopicPartition("orders", "T", 0)
@@ -30,7 +30,7 @@ def empty(high_watermark: int, error_code: int = 0) -> SimpleNamespace:
 )
 def test_what_a_quota_has_emptied_is_asked_for_again(throttled: SimpleNamespace) -> None:
     with pytest.raises(errors.ThrottlingQuotaExceededError) as asked:
-        first_batch(throttled, AT, 5)
+        fetched_batches(throttled, AT, 5)
     assert asked.value.retriable
 
 
@@ -38,5 +38,5 @@ def test_what_a_quota_has_emptied_is_asked_for_again(throttled: SimpleNamespace)
     "at_end",
     [answer(empty(5)), answer(empty(5), throttle_ms=50), answer(empty(9)), answer(empty(9, error_code=1))],
 )
-def test_the_end_of_a_log_and_what_was_cleaned_is_none(at_end: SimpleNamespace) -> None:
-    assert first_batch(at_end, AT, 5) is None
+def test_the_end_of_a_log_and_what_was_cleaned_is_empty(at_end: SimpleNamespace) -> None:
+    assert fetched_batches(at_end, AT, 5) == []

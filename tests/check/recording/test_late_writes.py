@@ -25,12 +25,12 @@ class FencedTopic(FakeCluster):
     read_from: list[int] = field(default_factory=list)
     is_denied: bool = False
 
-    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+    def batches_at(self, partition: TopicPartition, offset: int) -> list[BatchHeader]:
         assert partition == TopicPartition("orders", "id-1", 1)
         self.read_from.append(offset)
         if self.is_denied:
             raise PreconditionError("no READ on orders")
-        return self.log.get(offset)
+        return [header for at, header in sorted(self.log.items()) if at >= offset][:2]
 
     def write(self, *, is_control: bool = False, producer_id: int = 7) -> None:
         end = self.ends_now["orders", 1].high_watermark

@@ -132,7 +132,7 @@ def test_writers_at_work_are_refused_and_the_mirror_reads(site: Site) -> None:
     )
     with admin_of(site.config, "east") as mirror:
         at = TopicPartition(site.topic, mirror.topics()[site.topic].topic_id, 0)
-        last = mirror.batch_at(at, 1)
+        [last] = mirror.batches_at(at, 1)
     assert last is not None, "the mirror reads"
     assert (last.base_offset, last.count) == (1, 1)
 

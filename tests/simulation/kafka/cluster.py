@@ -30,7 +30,7 @@ from ledger.ports.clusters import (
 )
 from ledger.ports.network import FetchItem, ProduceItem
 from ledger.wire.error_codes import ErrorCode
-from ledger.wire.record_batch import BatchHeader, read_header
+from ledger.wire.record_batch import BatchHeader, batches
 from ledger.wire.requests import Fetched, Produced
 from tests.simulation.kafka.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
 from tests.simulation.kafka.permissions import MemoryPermissions
@@ -228,9 +228,10 @@ class MemoryCluster:
             found |= {(name, partition): later[0]} if later else {}
         return found
 
-    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
-        read = self._living_log(partition).read(offset, committed=False, max_bytes=0, at_least_one=True)
-        return read_header(memoryview(read.records)) if read.records else None
+    def batches_at(self, partition: TopicPartition, offset: int) -> list[BatchHeader]:
+        log = self._living_log(partition)  # which has to be asked for long stretches more than once
+        read = log.read(offset, committed=False, max_bytes=400, at_least_one=True)
+        return [header for header, _ in batches(memoryview(read.records))]
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
         return self._living_log(partition).expected_sequence(producer_id)

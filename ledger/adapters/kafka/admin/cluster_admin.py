@@ -182,9 +182,9 @@ class KafkaAdmin(KafkaGroups):
         operation = f"list offsets by time of {listed(_topics(partitions))}"
         return self.connection.run(operation, end_requests.offsets_at, partitions, timestamp_ms)
 
-    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+    def batches_at(self, partition: TopicPartition, offset: int) -> Sequence[BatchHeader]:
         operation = f"read topic {partition.topic} partition {partition.partition}"
-        return self.connection.run(operation, fetch_requests.batch_at, partition, offset)
+        return self.connection.run(operation, fetch_requests.batches_at, partition, offset)
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
         expected = producer_requests.expected_sequence

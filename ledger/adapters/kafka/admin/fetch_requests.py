@@ -1,4 +1,4 @@
-"""Requests for records, one at a time: for examining a log, not for copying it."""
+"""Requests for batches, of one partition at a time: for examining a log, not for copying it."""
 
 from typing import Any
 
@@ -11,22 +11,23 @@ from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.facts import TopicPartition
 from ledger.domain.topics.topic_ids import topic_id_text
 from ledger.errors import ClusterUnavailableError
-from ledger.wire.record_batch import HEADER_BYTES, BatchHeader, read_header
+from ledger.wire.record_batch import BatchHeader, batches
 
 _READ_UNCOMMITTED = 0
 _MAX_WAIT_MS = 0
-_LEAST_BYTES = 1  # a broker answers with one whole batch at least
+_LEAST_BYTES = 1
+_MOST_BYTES = 1 << 20  # a broker answers with one whole batch at least
 _NO_SESSION, _NO_EPOCH, _CONSUMER = -1, -1, -1
 
 
-async def batch_at(manager: KafkaConnectionManager, at: TopicPartition, offset: int) -> BatchHeader | None:
-    """The batch that holds an offset, or the first one after it; None where the log does not reach."""
+async def batches_at(manager: KafkaConnectionManager, at: TopicPartition, offset: int) -> list[BatchHeader]:
+    """Batches from the one that holds an offset, or the first one after it; none where the log does not reach."""
     answer = await manager.send(_fetch(at, offset), node_id=await leader_of(manager, at))
-    return first_batch(answer, at, offset)
+    return fetched_batches(answer, at, offset)
 
 
-def first_batch(answer: Any, at: TopicPartition, offset: int) -> BatchHeader | None:
-    """What a broker's answer to a fetch holds; None where the log does not reach.
+def fetched_batches(answer: Any, at: TopicPartition, offset: int) -> list[BatchHeader]:
+    """What a broker's answer to a fetch holds; none where the log does not reach.
 
     Raises kafka-python's error, after which it is asked again, for an answer that a quota has emptied: that would be
     taken for the end of the log. Without a quota one may be empty in front of the end: what lay there was cleaned.
@@ -37,14 +38,12 @@ def first_batch(answer: Any, at: TopicPartition, offset: int) -> BatchHeader | N
         raise errors.ThrottlingQuotaExceededError(f"{at.topic} partition {at.partition} at {offset}")
     [partition] = partitions
     if errors.for_code(partition.error_code) is errors.OffsetOutOfRangeError:
-        return None
+        return []
     require(partition.error_code, at.topic)
-    records = memoryview(bytes(partition.records or b""))
-    if len(records) >= HEADER_BYTES:
-        return read_header(records)
-    if answer.throttle_time_ms > 0 and offset < partition.high_watermark:
+    found = [header for header, _ in batches(memoryview(bytes(partition.records or b"")))]
+    if not found and answer.throttle_time_ms > 0 and offset < partition.high_watermark:
         raise errors.ThrottlingQuotaExceededError(f"{at.topic} partition {at.partition} at {offset}")
-    return None
+    return found
 
 
 async def leader_of(manager: KafkaConnectionManager, at: TopicPartition) -> int:
@@ -71,13 +70,13 @@ def _fetch(at: TopicPartition, offset: int) -> Any:
         fetch_offset=offset,
         last_fetched_epoch=_NO_EPOCH,
         log_start_offset=_NO_EPOCH,
-        partition_max_bytes=_LEAST_BYTES,
+        partition_max_bytes=_MOST_BYTES,
     )
     return FetchRequest(
         replica_id=_CONSUMER,
         max_wait_ms=_MAX_WAIT_MS,
         min_bytes=_LEAST_BYTES,
-        max_bytes=_LEAST_BYTES,
+        max_bytes=_MOST_BYTES,
         isolation_level=_READ_UNCOMMITTED,
         session_id=0,
         session_epoch=_NO_SESSION,

@@ -57,9 +57,9 @@ class Ends(UnaskedCluster):
         assert (partition, producer_id) == (TARGET, OWN)
         return REMEMBERED
 
-    def batch_at(self, partition: TopicPartition, offset: int) -> BatchHeader | None:
+    def batches_at(self, partition: TopicPartition, offset: int) -> list[BatchHeader]:
         assert partition == TARGET
-        return next((header for header in self.batches if header.end_offset > offset), None)
+        return [header for header in self.batches if header.end_offset > offset]
 
 
 def batch(start: int, end: int, *, sequence: int, producer_id: int = OWN) -> BatchHeader:
