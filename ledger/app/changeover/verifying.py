@@ -38,6 +38,7 @@ from ledger.operations.changeover.verifying import (
     cut_checks,
     direction_checks,
     fence_checks,
+    fences_of_topics,
     group_checks,
     group_places,
     hand_over_checks,
@@ -158,14 +159,8 @@ def _fences(reading: _Reading) -> list[Check]:
     if _is_open_again(reading):
         words = "the topics were shut, and opened again for the flow back"
         return [said("fence", plan.from_cluster, True, words)]
-    standing = {one.fence.topic: one.fence for one in reading.state.fences().at(plan.from_cluster)}
-    fences = {
-        one.source_topic: fence
-        if (fence := standing.get(one.source_topic)) is not None
-        and fence.topic_id in (None, one.source_topic_id)
-        else None
-        for one in plan.topics
-    }
+    standing = [one.fence for one in reading.state.fences().at(plan.from_cluster)]
+    fences = fences_of_topics(standing, plan.topics)
     with fence_parts(reading.config, plan.from_cluster, reading.state, lambda _words: None) as parts:
         checks = fence_checks(fences, parts.control)
     return checks + (_allowed_since(reading) if plan.choices.fence is FenceChoice.CLOSED else [])

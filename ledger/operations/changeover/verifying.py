@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ledger.domain.changeover.applies import Apply, ApplyState
-from ledger.domain.changeover.plans import Plan
+from ledger.domain.changeover.plans import Plan, PlannedTopic
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.fences.receipts import Fence, FenceHow
 from ledger.domain.groups import SHARE
@@ -259,6 +259,18 @@ def hand_over_checks(lacking: HandOver) -> list[Check]:
     if lacking.manual:
         words += f"; left to people: {'; '.join(lacking.manual)}"
     return [said("hand_over", lacking.cluster, True, words)]
+
+
+def fences_of_topics(standing: Iterable[Fence], topics: Iterable[PlannedTopic]) -> dict[str, Fence | None]:
+    """By topic of the former source the fence of that incarnation; one that does not name any is of each."""
+    by_topic = {one.topic: one for one in standing}
+    return {
+        one.source_topic: fence
+        if (fence := by_topic.get(one.source_topic)) is not None
+        and fence.topic_id in (None, one.source_topic_id)
+        else None
+        for one in topics
+    }
 
 
 def fence_checks(fences: Mapping[str, Fence | None], control: FenceControl) -> list[Check]:

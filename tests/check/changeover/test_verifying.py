@@ -36,6 +36,7 @@ from ledger.operations.changeover.verifying import (
     cut_checks,
     direction_checks,
     fence_checks,
+    fences_of_topics,
     group_checks,
     group_places,
     hand_over_checks,
@@ -265,6 +266,15 @@ def test_a_fence_stands_as_it_was_made_and_proved() -> None:
     assert status(shut) == [NOT_OK]
     cluster.change_settings("orders", to_set={"max.message.bytes": "78"}, to_remove=[])
     assert status(shut) == [OK]
+
+
+def test_a_fence_of_another_incarnation_of_a_topic_is_none_of_this_one() -> None:
+    former, unnamed = fence(topic_id="former"), fence(topic_id=None)
+    of_plan = fence(topic_id=plan().topics[0].source_topic_id)
+    topics = plan().topics
+    assert fences_of_topics([former], topics) == fences_of_topics([], topics) == {"orders": None}
+    for one in (of_plan, unnamed):
+        assert fences_of_topics([one], topics) == {"orders": one}
 
 
 def test_a_record_behind_the_end_is_a_late_write() -> None:

@@ -16,7 +16,7 @@ from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import admin_of, config_of, copying, name_of, values
-from tests.support.plans import OFTEN, both_ways, lost_now, planned
+from tests.support.plans import DEAD, OFTEN, both_ways, lost_now, planned
 from tests.support.recorded import broken_invariants, operations, query
 from tests.support.runs import running
 from tests.support.shops import Shop
@@ -24,7 +24,6 @@ from tests.support.waiting import eventually
 from tests.support.workshops import Workshop
 
 _ALL = frozenset(Subject)
-_DEAD = ("--fence", "none", "--unproven", "east is dead", "--watch", "1", "--accept-unproven-shut-out")
 _OUTPUTS = "invoices"
 
 
@@ -82,7 +81,9 @@ def test_what_was_written_for_records_below_its_place_is_at_the_target(
         assert synced_to() == 50
         broker_pair_sandbox.kill("east")
         try:
-            plan_id = planned(capsys, config, "failover", *_DEAD, "--topic", shop.topic)
+            plan_id = planned(
+                capsys, config, "failover", *DEAD, "--accept-unproven-shut-out", "--topic", shop.topic
+            )
             applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
             assert applied.code == 0, applied.err
             with work.open(west):

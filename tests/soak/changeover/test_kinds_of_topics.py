@@ -1,4 +1,4 @@
-"""A switchover of a compacted topic, and of one that is written in transactions."""
+"""Changes of direction of compacted topics, and of one that is written in transactions."""
 
 import threading
 import time
@@ -10,15 +10,16 @@ from pyspark.sql import SparkSession
 
 from ledger.app.tables import init_ledger
 from ledger.recording.observation import Subject
+from ledger.sandbox import Sandbox
 from ledger.sandbox.log_gaps import CLEANED_QUICKLY, wait_until_cleaned
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics
 from tests.support.beside import beside
 from tests.support.commands import command
 from tests.support.following import Pair, config_of, name_of, values
-from tests.support.plans import SHUT, both_ways, planned, receipts
+from tests.support.plans import DEAD, SHUT, both_ways, lost_now, planned, receipts
 from tests.support.recorded import broken_invariants, operations
-from tests.support.runs import running
+from tests.support.runs import FLOW, running
 from tests.support.shops import Desk
 from tests.support.transactions import transaction
 from tests.support.waiting import eventually
@@ -72,6 +73,53 @@ def test_groups_move_over_cleaned_offsets_and_transactions_that_were_open_at_the
     assert set(last(west, stock)) == set(last(east, stock))
     assert "not_ok" not in command(capsys, config, "verify", applied.out.strip()).out
     assert receipts(config)["cut"]["read_back"]["loss"]["records_lost"] == 0
+    assert broken_invariants(config) == {}
+
+
+def test_what_of_a_compacted_topic_was_copied_is_processed_after_a_failover(
+    broker_pair: Pair,
+    broker_pair_sandbox: Sandbox,
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    stock, desk = name_of("stock"), Desk(name_of("billing"))
+    config = config_of(tmp_path, broker_pair, both_ways(stock))
+    init_ledger(config)
+    create_topics(east, [stock], partitions=1, configuration=CLEANED_QUICKLY)
+    source = RecordSource(Workload(records_per_topic=0, started_ms=time.time_ns() // 1_000_000 - 60_000))
+    with running(config, spark, recorded=ALL):
+        overwrite(east, stock, source, 300)
+        with desk.open(east, [stock]):
+            eventually(lambda: set(desk.processed) >= {*last(east, stock)}, "it is at work")
+        read = len(desk.processed)
+        overwrite(east, stock, source, 1500)
+        assert wait_until_cleaned(east, stock)[0] > 1000, "the commit lies where no record is any more"
+        copied = set(last(east, stock))
+        eventually(lambda: set(last(west, stock)) == copied, "all of it is copied")
+        assert command(capsys, config, "pause", FLOW, "--reason", "a drill", "--wait", "60").code == 0
+        overwrite(east, stock, source, 200)
+        [ends] = read_topics(east, [stock]).values()
+        eventually(lambda: (lost_now(config)[0]["known_end"] or 0) > ends[-1].offset, "its ends are recorded")
+        lost = set(last(east, stock)) - copied
+        broker_pair_sandbox.kill("east")
+        try:
+            options = (*DEAD, "--accept-unproven-shut-out", "--group", desk.group)
+            plan_id = planned(capsys, config, "failover", *options)
+            applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
+            assert applied.code == 0, applied.err
+            with desk.open(west, [stock]):
+                eventually(lambda: set(desk.processed) >= copied, "what was copied is processed")
+        finally:
+            broker_pair_sandbox.start("east")
+    numbered = [value for value in desk.processed[read:] if value]
+    assert len(numbered) == len(set(numbered) - set(desk.processed[:read])), "nothing is processed twice"
+    assert lost - {b""}
+    assert not (lost - {b""}) & set(desk.processed)
+    [loss] = operations(config, "apply_ended")[-1]["figures"]["losses"]
+    assert loss["copied_to"] <= min(one.offset for one in ends if (one.record.value or b"-") in lost - {b""})
+    assert loss["known_end"] > ends[-1].offset
     assert broken_invariants(config) == {}
 
 

@@ -15,7 +15,7 @@ from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import config_of, name_of, values
-from tests.support.plans import both_ways, lost_now, planned, shared
+from tests.support.plans import DEAD, both_ways, lost_now, planned, shared
 from tests.support.recorded import broken_invariants, operations
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
@@ -24,7 +24,6 @@ from tests.support.waiting import eventually
 
 _ALL = frozenset(Subject)
 _BACK = "west-to-east"
-_DEAD = ("--fence", "none", "--unproven", "east is dead", "--accept", "ahead", "--watch", "1")
 
 
 @contextmanager
@@ -63,7 +62,7 @@ def test_what_transactions_had_committed_and_was_copied_is_processed_once(
         ends = read_topics(east, [deals])[deals, 0]
         eventually(lambda: (lost_now(config)[0]["known_end"] or 0) > ends[-1].offset, "its ends are recorded")
         with lost(broker_pair_sandbox):
-            options = (*_DEAD, "--accept-unproven-shut-out", "--topic", deals, "--group", desk.group)
+            options = (*DEAD, "--accept-unproven-shut-out", "--topic", deals, "--group", desk.group)
             plan_id = planned(capsys, config, "failover", *options)
             applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
             assert applied.code == 0, applied.err
@@ -101,7 +100,7 @@ def test_of_topics_that_both_sides_write_groups_move_with_what_was_copied(
         here.sell(east, 30)
         eventually(lambda: set(values(west, topic)) >= set(here.written), "all of it is copied")
         with lost(broker_pair_sandbox):
-            plan_id = planned(capsys, config, "failover", *_DEAD, "--group", desk.group)
+            plan_id = planned(capsys, config, "failover", *DEAD, "--group", desk.group)
             applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
             assert applied.code == 0, applied.err
             with desk.open(west, [topic]):
