@@ -87,6 +87,11 @@ class MirrorConfig(Frozen):
         flow = self.flow(flow_name)
         return TopicSelection(flow.topics, flow.exclude, self._mirrored_prefixes(flow), flow.naming)
 
+    def copies(self, flow: FlowConfig, target_topic: str) -> bool:
+        """Whether a flow copies to this topic of its target."""
+        source_topic = flow.naming.source_name(target_topic)
+        return source_topic is not None and self.topic_selection(flow.name).selects(source_topic)
+
     def restored_by_other_flow(self, flow_name: str) -> Callable[[str], frozenset[str]]:
         """By target topic of a flow: the sources of flows with an earlier name that write to it as well."""
         flow = self.flow(flow_name)

@@ -44,13 +44,8 @@ def ends_to_keep(config: MirrorConfig, pair: Pair, flows: Sequence[FlowConfig], 
 
 def flows_of_cut(config: MirrorConfig, pair: Pair) -> list[CutFlow]:
     """The flows of a pair with what a cut reads of them; raises `UsageError` where there is none."""
-
-    def copies(flow_name: str, topic: str) -> bool:
-        source_topic = config.flow(flow_name).naming.source_name(topic)
-        return source_topic is not None and config.topic_selection(flow_name).selects(source_topic)
-
     chosen = None if pair.topics is None else frozenset(pair.topics)
     return [
         CutFlow(flow, config.topic_selection(flow.name), chosen)
-        for flow in pair.flows_of(config.flows.values(), lambda flow, topic: copies(flow.name, topic))
+        for flow in pair.flows_of(config.flows.values(), config.copies)
     ]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.app.acts.cut import ends_to_keep
-from ledger.app.acts.shut_out import copies, let_in
+from ledger.app.acts.shut_out import let_in
 from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
@@ -38,7 +38,7 @@ def change_direction(
     config.cluster(pair.former)
     if pair.cluster == pair.former:
         raise UsageError(f"{pair.cluster} cannot be promoted over itself; nothing was recorded")
-    flows = pair.flows_of(config.flows.values(), lambda flow, topic: copies(config, flow, topic))
+    flows = pair.flows_of(config.flows.values(), config.copies)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     directions = state.directions()
     if kind is Promoted:

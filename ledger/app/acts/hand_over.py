@@ -92,14 +92,10 @@ def _known(config: MirrorConfig, asked: Asked, state: DeltaLedgerState) -> Known
     config.cluster(pair.cluster)
     config.cluster(pair.former)
 
-    def copies(flow: FlowConfig, target_topic: str) -> bool:
-        source = flow.naming.source_name(target_topic)
-        return source is not None and selects(flow, source)
-
     def selects(flow: FlowConfig, topic: str) -> bool:
         return config.topic_selection(flow.name).selects(topic)
 
-    flows = pair.flows_of(config.flows.values(), copies)
+    flows = pair.flows_of(config.flows.values(), config.copies)
     configured = (config.cluster(alias).mirror_principal for alias in (pair.former, pair.cluster))
     return known_pair(state, pair, flows, selects, asked.mirrors | frozenset(filter(None, configured)))
 

@@ -11,7 +11,6 @@ from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app.wiring import cluster_admin, operator_operations
-from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.operations.directions import Pair
 from ledger.operations.shut_out.letting_in import LetInPorts, LetInResult, let_mirror_in
@@ -41,13 +40,13 @@ def shut_out(
 
 def shut_out_scope(config: MirrorConfig, pair: Pair, *, with_markers: bool, limit_s: float) -> ShutOutScope:
     """What of the configuration a shut-out is about."""
-    flows = pair.flows_of(config.flows.values(), lambda flow, topic: copies(config, flow, topic))
+    flows = pair.flows_of(config.flows.values(), config.copies)
     others = [flow for flow in config.enabled_flows if flow.target == pair.cluster and flow not in flows]
     return ShutOutScope(
         pair=pair,
         flows=flows,
         others=others,
-        copies=lambda flow, topic: copies(config, flow, topic),
+        copies=config.copies,
         principal=config.cluster(pair.cluster).mirror_principal,
         with_markers=with_markers,
         limit_s=limit_s,
@@ -93,9 +92,3 @@ def let_in(
 def administered(config: MirrorConfig, cluster: str) -> closing[KafkaFencing]:
     """A connection with the credentials that change rules."""
     return closing(KafkaFencing(cluster, config.cluster(cluster).for_administration, SystemClock()))
-
-
-def copies(config: MirrorConfig, flow: FlowConfig, target_topic: str) -> bool:
-    """Whether a flow copies to this topic of its target."""
-    source_topic = flow.naming.source_name(target_topic)
-    return source_topic is not None and config.topic_selection(flow.name).selects(source_topic)

@@ -1,8 +1,7 @@
 """Steps once everything is in place: audited, applications started, measured, the way back opened, reported."""
 
 from ledger.app import answers
-from ledger.app.acts.fencing import unfence_topics
-from ledger.app.changeover.at_target import handed_over
+from ledger.app.changeover.at_target import handed_over, lift_fences
 from ledger.app.changeover.planning import read_applies
 from ledger.app.changeover.scene import Scene
 from ledger.app.changeover.seeing import reverse_flows
@@ -16,7 +15,6 @@ from ledger.errors import UnsafeError
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.losses import Took, loss_words
 from ledger.operations.changeover.waiting import first_progress
-from ledger.operations.fencing.lifting import AskedLifting
 
 
 def audit(scene: Scene, _waits: Waits) -> StepResult:
@@ -53,7 +51,8 @@ def reverse(scene: Scene, waits: Waits) -> StepResult:
     if not plan.choices.reverse:
         return StepResult("nothing is to be mirrored back", {})
     if plan.choices.fence is FenceChoice.SHUT:
-        _open_shut_topics(scene, waits)
+        # A topic that takes no batch takes none of the mirror's; producers are kept out by that they were moved.
+        lift_fences(scene, plan.from_cluster, scene.source_topics, waits)
     ready = handed_over(scene, Purpose.MIRROR, waits)
     flows = [scene.config.flow(name) for name in plan.flows]
     back = sorted(set(reverse_flows(scene.config, flows).values()))
@@ -62,17 +61,6 @@ def reverse(scene: Scene, waits: Waits) -> StepResult:
     first = f"grant the mirror WRITE on {', '.join(lacking)} of {plan.from_cluster}, then " if lacking else ""
     words = f"{ready.words}; to mirror back: {first}{'; '.join(commands)}"
     return StepResult(words, {"commands": commands, "not_writable": lacking, **ready.facts})
-
-
-def _open_shut_topics(scene: Scene, waits: Waits) -> None:
-    """A topic that takes no batch takes none of the mirror's; what keeps producers out is that they were moved."""
-    asked = AskedLifting(
-        cluster=scene.plan.from_cluster,
-        topics=scene.source_topics,
-        reason=scene.asked.reason,
-        ticket=scene.asked.ticket,
-    )
-    unfence_topics(scene.config, asked, waits, operation_id=scene.operation_id)
 
 
 def report(scene: Scene, _waits: Waits) -> StepResult:

@@ -1,6 +1,6 @@
 """Steps at the target: promoted, closed to the mirror, cut, handed over, with its groups in place."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -127,8 +127,13 @@ def _open_to_applications(scene: Scene, waits: Waits) -> UnfenceResult | None:
     fenced = {one.fence.topic for one in scene.state.fences().at(cluster)} & set(scene.topics)
     if not fenced:
         return None
+    return lift_fences(scene, cluster, sorted(fenced), waits)
+
+
+def lift_fences(scene: Scene, cluster: str, topics: Sequence[str], waits: Waits) -> UnfenceResult:
+    """As a part of the operation."""
     asked = AskedLifting(
-        cluster=cluster, topics=tuple(sorted(fenced)), reason=scene.asked.reason, ticket=scene.asked.ticket
+        cluster=cluster, topics=tuple(topics), reason=scene.asked.reason, ticket=scene.asked.ticket
     )
     return unfence_topics(scene.config, asked, waits, operation_id=scene.operation_id)
 

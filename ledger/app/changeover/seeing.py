@@ -12,7 +12,7 @@ from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.acts.fencing import fence_refusal
-from ledger.app.acts.shut_out import administered, copies
+from ledger.app.acts.shut_out import administered
 from ledger.app.between_clusters import Way, require_way
 from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.changeover.sheets import outputs_kept_to
@@ -149,7 +149,7 @@ def _flows_that_go_on(
         for flow in config.enabled_flows
         if flow.target == cluster
         and flow.name not in held
-        and any(copies(config, flow, topic) for topic in topics)
+        and any(config.copies(flow, topic) for topic in topics)
     )
 
 
