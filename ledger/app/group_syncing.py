@@ -20,7 +20,7 @@ from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.group_syncs import Place
 from ledger.domain.operations.directions import Promotion
-from ledger.operations.groups.beside_outputs import OutputsStatus, beside_outputs
+from ledger.operations.groups.beside_outputs import beside_outputs
 from ledger.operations.groups.group_sync import Answer, CommitKey, GroupSync, synced_before
 from ledger.operations.groups.receipts import SourceCommit
 from ledger.operations.groups.sync_thread import SyncThread
@@ -98,7 +98,6 @@ class LedgerAnswers:
             row
             for row in rows
             if row["group_id"] in groups
-            and row.get("outputs") != OutputsStatus.NOT_COPIED
             and patterns.matches(row["group_id"])
             and row["committed_offset"] is not None
             and self._selection.selects(row["source_topic"])

@@ -30,6 +30,9 @@ class Hindrance(StrEnum):
 
     NO_COMMIT = "no_commit"  # at the source there is none, or none any more
     NO_ANSWER = "no_answer"  # the translation has no offset
+    OUTPUTS_NOT_COPIED = (
+        "outputs_not_copied"  # of no commit it is known that all was copied that it stands for
+    )
     PROMOTED = "promoted"  # applications write to the target topic
     GROUP_DENIED = "group_denied"
     OTHER_TYPE = "other_type"  # the group at the target is a share group

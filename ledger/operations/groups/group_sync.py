@@ -15,6 +15,7 @@ from ledger.domain.group_commits import NewCommit
 from ledger.domain.group_syncs import RETRY_REFUSED_AFTER_MS, Hindrance, Place, Synced, SyncEvent
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.operations.directions import Promotion, nothing_promoted
+from ledger.operations.groups.beside_outputs import OutputsStatus
 from ledger.operations.groups.offset_setting import TargetGroups
 from ledger.operations.groups.receipts import SourceCommit, answered_commit
 from ledger.ports.clock import Clock
@@ -163,6 +164,11 @@ class GroupSync:
         rest = {place: answer for place, answer in wanted.items() if place not in hindered}
         hindered |= {
             place: Hindrance.NO_ANSWER for place, answer in rest.items() if answer["target_offset"] is None
+        }
+        hindered |= {
+            place: Hindrance.OUTPUTS_NOT_COPIED
+            for place, answer in rest.items()
+            if place not in hindered and answer.get("outputs") == OutputsStatus.NOT_COPIED
         }
         rest = {place: answer for place, answer in rest.items() if place not in hindered}
         promotion = self.answers.promotion() if rest else nothing_promoted

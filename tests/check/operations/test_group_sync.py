@@ -32,9 +32,11 @@ class Ledger:
     asked: list[list[str]] = field(default_factory=list)
     left: dict[Place, int] = field(default_factory=dict)
     promoted: Promotion = nothing_promoted
+    outputs: str | None = None
+    earlier_by: int = 0
 
     def commits(self) -> Mapping[CommitKey, object]:
-        return {key: (offset, key in self.absent) for key, offset in self.committed.items()}
+        return {key: (offset, key in self.absent, self.outputs) for key, offset in self.committed.items()}
 
     def map_state(self) -> object:
         return self.mapped_to
@@ -45,8 +47,10 @@ class Ledger:
 
     def _answer(self, key: CommitKey) -> Mapping[str, Any]:
         group, topic, partition = key
-        offset = self.committed[key]
+        offset = self.committed[key] - self.earlier_by
         return {
+            "outputs": self.outputs,
+            "last_committed_offset": self.committed[key] if self.earlier_by else None,
             "group_id": group,
             "source_topic": topic,
             "source_partition": partition,
@@ -331,3 +335,16 @@ def test_a_promotion_while_the_groups_are_read_keeps_the_commit_back(syncing: Sy
     syncing.ledger.promotion = lambda: next(answers)  # type: ignore[method-assign]  # changes in between
     assert syncing.run().synced == 0
     assert (syncing.there, syncing.events()) == (None, [("intended", 40)])
+
+
+def test_a_group_waits_for_what_it_has_written(syncing: Syncing) -> None:
+    syncing.ledger.outputs = "not_copied"
+    assert syncing.run().hindered == {AT: Hindrance.OUTPUTS_NOT_COPIED}
+    assert syncing.there is None
+    syncing.ledger.outputs, syncing.ledger.earlier_by = "earlier_commit", 15
+    assert syncing.run().synced == 1
+    assert syncing.there == 25
+    assert {(row["source_offset"], row["source_leader_epoch"]) for row in syncing.rows} == {(25, None)}
+    syncing.ledger.outputs, syncing.ledger.earlier_by = "copied", 0
+    syncing.run()
+    assert syncing.there == 40
