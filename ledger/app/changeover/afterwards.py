@@ -51,7 +51,7 @@ def reverse(scene: Scene, waits: Waits) -> StepResult:
     if not plan.choices.reverse:
         return StepResult("nothing is to be mirrored back", {})
     if plan.choices.fence is FenceChoice.SHUT:
-        # A topic that takes no batch takes none of the mirror's; producers are kept out by that they were moved.
+        # A topic that takes no batch takes none of the mirror's; what keeps producers out is that they were moved.
         lift_fences(scene, plan.from_cluster, scene.source_topics, waits)
     ready = handed_over(scene, Purpose.MIRROR, waits)
     flows = [scene.config.flow(name) for name in plan.flows]

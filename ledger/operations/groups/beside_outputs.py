@@ -58,8 +58,11 @@ def _place(row: Row) -> tuple[object, ...]:
 
 
 def _judged(row: Row, then: Row | None) -> Row:
-    """A group that was set back since stays there: below the commit of then all was copied."""
-    if then is None or then["committed_offset"] is None:
+    """A group that was set back since stays there: below the commit of then all was copied.
+
+    A commit that has no place, of an incarnation of its topic that is no more, says nothing of the last one.
+    """
+    if then is None or then["committed_offset"] is None or then["target_offset"] is None:
         return {**row, "outputs": OutputsStatus.NOT_COPIED}
     if then["committed_offset"] >= row["committed_offset"]:
         return {**row, "outputs": OutputsStatus.COPIED}

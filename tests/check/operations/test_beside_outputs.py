@@ -9,7 +9,7 @@ from ledger.adapters.duck.outputs import outputs_copied
 from ledger.app.between_clusters import Way, translate_groups
 from ledger.app.position_sheets import Asked, group_answers
 from ledger.domain.tables.places import place_of
-from ledger.operations.groups.beside_outputs import last_commit
+from ledger.operations.groups.beside_outputs import beside_outputs, last_commit
 from ledger.operations.groups.outcomes import Choice
 from ledger.operations.groups.receipts import SourceCommit, answered_commit
 from ledger.reports.rendering import oddities
@@ -152,6 +152,14 @@ def test_share_groups_continue_at_earlier_offsets_as_others_do(life: WorkedAppli
     assert found["workers"]["group_type"] == "share"
     for group in ("workers", GROUP):
         assert (found[group]["target_offset"], found[group]["last_committed_offset"]) == (10, 20)
+
+
+def test_a_commit_on_a_topic_that_was_recreated_since_says_nothing_of_the_last_one() -> None:
+    place = {"source_topic": INPUT, "source_partition": 0, "target_topic": INPUT, "target_partition": 0}
+    last = {"group_id": GROUP, **place, "committed_offset": 3, "target_offset": 3}
+    then = {**last, "committed_offset": 500, "target_offset": None}
+    [found] = beside_outputs([last], [then], _OUTPUTS)
+    assert (found["outputs"], found["target_offset"]) == ("not_copied", 3)
 
 
 def test_of_an_earlier_commit_nobody_knows_when_it_was_made() -> None:
