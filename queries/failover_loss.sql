@@ -20,8 +20,8 @@
 -- that, by the interval of the recorder; else at least, and null where that is nothing. What came in the age_ms from ends_read_at_ms to at_ms is an
 -- estimate, by the rate of the hour before: extra_estimate; null where no rate is known, or no at_ms given.
 --
--- unknown: the ends were never read, or nothing is recorded of the partition, or of this life of the topic: then nothing
--- is counted, and all of it may be lost.
+-- unknown: the ends were never read, or nothing is recorded of the partition, or of this life of the topic, and it has
+-- held records: then nothing is counted, and all of it may be lost.
 with ways as (
     select c.flow, c.source_cluster, p.at_ms
     from last_claims as c
@@ -68,7 +68,7 @@ figures as (
         e.measured_at_ms,
         m.map_end,
         m.settled_records,
-        m.covered_end,
+        coalesce(m.covered_end, case when e.high_watermark = 0 then 0 end) as covered_end,
         greatest(e.high_watermark, w.written_end, m.covered_end) as known_end,
         coalesce(w.offsets, 0) as written_offsets,
         r.level_at_ms,

@@ -244,7 +244,7 @@ select
     'copied' as what,
     o.source_start,
     o.source_end,
-    cast(n.bytes as double) * (o.source_end - o.source_start) / (n.source_end - n.source_start) as bytes
+    cast(n.bytes as double) * (o.source_end - o.source_start) / nullif(n.source_end - n.source_start, 0) as bytes
 from effective_syncs as o
 inner join offset_syncs as n
     using (flow, source_topic, source_topic_id, source_partition, writer_epoch, round, source_start, kind)
