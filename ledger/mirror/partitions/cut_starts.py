@@ -105,7 +105,7 @@ class CutStarts:
     def needs_another_producer(self, known: FlowPosition) -> bool:
         """Whether the flow has written with its id where it is to continue behind what others wrote.
 
-        The last record there is not its own then. With a new id none of its own is searched there.
+        The last record there is not its own then. With a new id none of its own is searched behind a cut.
         """
         if not known.position.next_sequence or known.producer_id not in (None, self.producer.current):
             return False

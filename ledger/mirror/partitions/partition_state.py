@@ -76,14 +76,14 @@ class PartitionState:
     def pass_copies(self, source_end: int, *, target_end: int) -> OffsetSync:
         """Source offsets up to `source_end` hold what the opposite flow wrote: continue behind both sides of a cut."""
         at = self.position
-        self.position = replace(at, target_offset=target_end, leader_epoch=None)
+        self.position = replace(at, target_offset=target_end, leader_epoch=None, former_sequence=None)
         passed = self._fact(SyncKind.COPIED, None, source_end=source_end)
         self.position = replace(self.position, source_offset=source_end)
         return replace(passed, gaps=(Gap(at.source_offset, source_end, GapCause.MIRROR_WRITE),))
 
     def pass_target(self, target_end: int) -> OffsetSync:
         """What others wrote at the target up to there, while it was promoted, is neither read nor foreign."""
-        self.position = replace(self.position, target_offset=target_end)
+        self.position = replace(self.position, target_offset=target_end, former_sequence=None)
         return self._fact(SyncKind.UNPAIRED, SyncCause.CUT)
 
     def lose(self, source_end: int, cause: SyncCause) -> OffsetSync:

@@ -76,6 +76,15 @@ def test_copies_from_before_a_resync_count_where_the_source_deleted_their_record
     simulation.check_queried_moves()
 
 
+def test_a_target_that_lost_its_end_while_it_was_promoted_gets_it_again() -> None:
+    """Markers had made up for the offsets that were lost, and the flow came back with another producer id."""
+    seed = 1313
+    simulation = simulate(seed, plot_of(seed))
+    assert ("superseded", "target_truncated") in {
+        (row["kind"], row["cause"]) for row in simulation.rows("offset_syncs")
+    }
+
+
 def test_a_seed_repeats_itself() -> None:
     first, second = simulate(3, plot_of(3)), simulate(3, plot_of(3))
     assert first.rows("offset_syncs") == second.rows("offset_syncs")

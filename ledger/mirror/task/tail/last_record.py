@@ -38,11 +38,16 @@ class LastRecord:
             return False
         self._searched_under = leader_epoch
         has_expired = at.target_offset < self._target_log_start
-        if not at.next_sequence or not at.target_offset or has_expired:
+        if not self._is_own(at) or not at.target_offset or has_expired:
             self.finish()
             return False
         self._is_searched = True
         return True
+
+    def _is_own(self, at: Position) -> bool:
+        """Whether the flow wrote it, with its producer id or the one before; one that was given up is nobody's."""
+        former_id, former_next = at.former_sequence or (None, 0)
+        return bool(at.next_sequence or (former_next and former_id in self._producer.former))
 
     def finish(self) -> None:
         """It need not be searched again under this leader."""
@@ -61,6 +66,6 @@ class LastRecord:
         last = at.target_offset - 1
         is_former = found.producer_id in self._producer.former
         is_next = next_sequence(found.sequence_at(last), 1) == at.next_sequence
-        if self._producer.wrote(found.producer_id) and (is_former or is_next):
+        if not found.is_control and self._producer.wrote(found.producer_id) and (is_former or is_next):
             return None
         return partition_stops.another_record(found, offset=last, wanted=at.next_sequence - 1)
