@@ -1,6 +1,6 @@
 """Where groups continue at another cluster, by all flows that the ledger knows of between the two."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -15,6 +15,7 @@ from ledger.app.group_offsets import ALL, Chosen, chosen_rows, required_rows
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.groups.beside_outputs import NO_OUTPUTS, OutputsOfGroups, beside_outputs
+from ledger.operations.groups.outcomes import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +71,28 @@ def translate_groups(
 def _beside_outputs(
     at: DeltaSnapshot, way: Way, found: pa.Table, outputs: OutputsOfGroups, *, at_ms: int | None
 ) -> pa.Table:
-    rows = found.to_pylist()
-    commits = commits_beside_outputs(at, way, outputs)
-    earlier = (
-        between_clusters.translate(
-            at, (way.from_cluster, way.to_cluster), at_ms=at_ms, overrides={"checkpoints": commits}
-        ).to_pylist()
-        if commits.num_rows
-        else []
-    )
+    rows = answers_beside_outputs(at, way, found.to_pylist(), outputs, at_ms=at_ms)
     columns = [("outputs", pa.string()), ("last_committed_offset", pa.int64())]
-    schema = pa.schema([*found.schema, *columns])
-    return pa.Table.from_pylist(beside_outputs(rows, earlier, outputs), schema=schema)
+    return pa.Table.from_pylist(rows, schema=pa.schema([*found.schema, *columns]))
+
+
+def answers_beside_outputs(
+    at: DeltaSnapshot,
+    way: Way,
+    answers: Sequence[Row],
+    outputs: OutputsOfGroups,
+    *,
+    at_ms: int | None = None,
+    overrides: Mapping[str, Relation] = MappingProxyType({}),
+) -> list[dict[str, object]]:
+    """What `beside_outputs` makes of answers between clusters; `overrides` stand in for tables of the snapshot."""
+    commits = commits_beside_outputs(at, way, outputs, overrides)
+    clusters = (way.from_cluster, way.to_cluster)
+    shown = {"checkpoints": commits}
+    earlier = (
+        between_clusters.translate(at, clusters, at_ms=at_ms, overrides=shown) if commits.num_rows else None
+    )
+    return beside_outputs(answers, [] if earlier is None else earlier.to_pylist(), outputs)
 
 
 def commits_beside_outputs(

@@ -11,14 +11,14 @@ from ledger.adapters.duck import between_clusters, engine
 from ledger.adapters.duck.group_commits import last_group_syncs
 from ledger.adapters.duck.share_offsets import share_commits
 from ledger.adapters.system import SystemClock
-from ledger.app.between_clusters import Way, commits_beside_outputs, require_way, translate_groups
+from ledger.app.between_clusters import Way, answers_beside_outputs, require_way, translate_groups
 from ledger.app.group_offsets import ALL, Chosen, source_commits
 from ledger.app.untranslated import unread_groups_at
 from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.groups import SHARE
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.operations.groups.beside_outputs import OutputsOfGroups, beside_outputs
+from ledger.operations.groups.beside_outputs import OutputsOfGroups
 from ledger.operations.groups.commit_watch import (
     Watch,
     read_on_since,
@@ -228,9 +228,8 @@ def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[Row]:
     outputs = {group: asked.outputs[group] for group in groups & asked.outputs.keys()}
     if not outputs:
         return rows
-    earlier = commits_beside_outputs(at, asked.way, outputs, {"checkpoints": commits})
-    then = between_clusters.translate(at, way, overrides={"checkpoints": earlier}).to_pylist()
-    return [{**row, "group_type": SHARE} for row in beside_outputs(rows, then, outputs)]
+    found = answers_beside_outputs(at, asked.way, rows, outputs, overrides={"checkpoints": commits})
+    return [{**row, "group_type": SHARE} for row in found]
 
 
 def _earlier_attempts(config: MirrorConfig, operation_id: str | None) -> EarlierAttempts:

@@ -1,11 +1,13 @@
 """An application that writes what it reads: for each record one of its value elsewhere, and then a commit."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaException, Producer
+
+from tests.support.beside import beside
 
 _POLL_S = 0.2
 
@@ -18,18 +20,9 @@ class Workshop:
     topic: str
     output: str
 
-    @contextmanager
-    def open(self, servers: str) -> Iterator[None]:
+    def open(self, servers: str) -> AbstractContextManager[None]:
         """Work beside the body; what was read is written and committed when it ends."""
-        stop = threading.Event()
-        worker = threading.Thread(target=self._work, args=(servers, stop), daemon=True)
-        worker.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            worker.join(60)
-            assert not worker.is_alive()
+        return beside(partial(self._work, servers))
 
     def _work(self, servers: str, stop: threading.Event) -> None:
         producer = Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": "true"})

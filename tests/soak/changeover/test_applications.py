@@ -16,6 +16,7 @@ from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import admin_of, config_of, copying, name_of, values
+from tests.support.lost_clusters import lost
 from tests.support.plans import DEAD, OFTEN, both_ways, lost_now, planned
 from tests.support.recorded import broken_invariants, operations, query
 from tests.support.runs import running
@@ -79,8 +80,7 @@ def test_what_was_written_for_records_below_its_place_is_at_the_target(
         assert placed(plain, work.group)[1] == 80, "there it would leave 30 invoices out"
         assert placed(config, work.group) == (50, 50, {"earlier_commit"})
         assert synced_to() == 50
-        broker_pair_sandbox.kill("east")
-        try:
+        with lost(broker_pair_sandbox):
             plan_id = planned(
                 capsys, config, "failover", *DEAD, "--accept-unproven-shut-out", "--topic", shop.topic
             )
@@ -88,8 +88,6 @@ def test_what_was_written_for_records_below_its_place_is_at_the_target(
             assert applied.code == 0, applied.err
             with work.open(west):
                 eventually(lambda: len(set(values(west, work.output))) == 80, "it writes what is missing")
-        finally:
-            broker_pair_sandbox.start("east")
     assert sorted(values(west, work.output)) == sorted(shop.written)
     assert [one["forecast"]["groups_at_earlier_commits"] for one in operations(config, "plan")] == [1]
     [moved] = [one["read_back"] for one in operations(config, "step_done") if one["step"] == "move_groups"]

@@ -17,6 +17,7 @@ from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_top
 from tests.support.beside import beside
 from tests.support.commands import command
 from tests.support.following import Pair, config_of, name_of, values
+from tests.support.lost_clusters import lost
 from tests.support.plans import DEAD, SHUT, both_ways, lost_now, planned, receipts
 from tests.support.recorded import broken_invariants, operations
 from tests.support.runs import FLOW, running
@@ -102,23 +103,22 @@ def test_what_of_a_compacted_topic_was_copied_is_processed_after_a_failover(
         overwrite(east, stock, source, 200)
         [ends] = read_topics(east, [stock]).values()
         eventually(lambda: (lost_now(config)[0]["known_end"] or 0) > ends[-1].offset, "its ends are recorded")
-        lost = set(last(east, stock)) - copied
-        broker_pair_sandbox.kill("east")
-        try:
+        behind = set(last(east, stock)) - copied
+        with lost(broker_pair_sandbox):
             options = (*DEAD, "--accept-unproven-shut-out", "--group", desk.group)
             plan_id = planned(capsys, config, "failover", *options)
             applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
             assert applied.code == 0, applied.err
             with desk.open(west, [stock]):
                 eventually(lambda: set(desk.processed) >= copied, "what was copied is processed")
-        finally:
-            broker_pair_sandbox.start("east")
     numbered = [value for value in desk.processed[read:] if value]
     assert len(numbered) == len(set(numbered) - set(desk.processed[:read])), "nothing is processed twice"
-    assert lost - {b""}
-    assert not (lost - {b""}) & set(desk.processed)
+    assert behind - {b""}
+    assert not (behind - {b""}) & set(desk.processed)
     [loss] = operations(config, "apply_ended")[-1]["figures"]["losses"]
-    assert loss["copied_to"] <= min(one.offset for one in ends if (one.record.value or b"-") in lost - {b""})
+    assert loss["copied_to"] <= min(
+        one.offset for one in ends if (one.record.value or b"-") in behind - {b""}
+    )
     assert loss["known_end"] > ends[-1].offset
     assert broken_invariants(config) == {}
 

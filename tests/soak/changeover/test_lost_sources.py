@@ -1,8 +1,7 @@
 """Failovers of topics that transactions write, and of topics that both sides write: what was copied is processed."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import config_of, name_of, values
+from tests.support.lost_clusters import lost
 from tests.support.plans import DEAD, both_ways, lost_now, planned, shared
 from tests.support.recorded import broken_invariants, operations
 from tests.support.runs import FLOW, running
@@ -24,16 +24,6 @@ from tests.support.waiting import eventually
 
 _ALL = frozenset(Subject)
 _BACK = "west-to-east"
-
-
-@contextmanager
-def lost(sandbox: Sandbox) -> Iterator[None]:
-    """East is killed, and is back behind the body."""
-    sandbox.kill("east")
-    try:
-        yield
-    finally:
-        sandbox.start("east")
 
 
 def test_what_transactions_had_committed_and_was_copied_is_processed_once(
