@@ -7,7 +7,6 @@ import ast
 import hashlib
 import re
 import zipfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,9 +17,6 @@ from tests.support import tracked_files
 from tests.support.checkout import CHECKOUT
 from tests.support.tracked_files import TOP_LEVEL, of_type, parsed, relative, tracked
 
-MAXIMUM_MODULE_LINES = {"ledger": 400, "tests": 500}
-MAXIMUM_MODULES = 15
-"""In one folder of the package, `__init__.py` not counted."""
 MAXIMUM_JOB_LINES = 80
 SUITES = ("check", "real", "soak")
 TEST_MODULE = re.compile(r"(^|\.)test_")
@@ -76,19 +72,6 @@ def test_forbidden_text_is_found(
     sample = tmp_path / "sample"
     sample.write_text(f"fine\nnot {''.join(pair)} fine\n")
     assert list(forbidden_lines(sample)) == [f"sample:2: {''.join(pair)}"]
-
-
-@pytest.mark.parametrize("top", MAXIMUM_MODULE_LINES)
-def test_modules_are_short(top: str) -> None:
-    lengths = {relative(path): len(path.read_text().splitlines()) for path in of_type(".py", top)}
-    assert {name: lines for name, lines in lengths.items() if lines > MAXIMUM_MODULE_LINES[top]} == {}
-
-
-def test_folders_of_the_package_are_small() -> None:
-    """Who opens one sees what is in it."""
-    modules = [path for path in of_type(".py", "ledger") if path.name != "__init__.py"]
-    folders = Counter(relative(path.parent) for path in modules)
-    assert {folder: count for folder, count in folders.items() if count > MAXIMUM_MODULES} == {}
 
 
 def test_modules_have_telling_names() -> None:
