@@ -107,12 +107,7 @@ class DirectionWatch:
         """
         is_other = directions != self._obeyed  # the first are: the claim may be older than a marker
         self.directions = self._obeyed = directions
-        for state in progress.states:
-            hold = self.hold(state.pair.target.topic)
-            if hold is not None and _is_to_stop(state.stop, hold):
-                copied()
-                state.stop = hold
-                events.stopped(state.pair, state.stop)
+        self._stop(progress, events, copied)
         freed = [state for state in progress.states if self._is_free_again(state)]
         behind_cut = [state for state in freed if self.cut_of(state.pair.target.topic) is not None]
         if is_other and not self.holds_all(progress.target_topics) and self.is_fenced():
@@ -126,16 +121,31 @@ class DirectionWatch:
                 f"flow {self.flow.name} continues behind what applications wrote at {self.flow.target} meanwhile, and "
                 "gets another producer id for that when it is started: start it again; nothing was written"
             )
+        begun = [state for state in freed if not state.is_waiting]
+        events.resumed([state.pair for state in begun])
         for state in freed:
             if state.is_waiting:
                 progress.forget(state)
-                continue
-            events.resumed(state.pair)
-            if state in behind_cut:
+            elif state in behind_cut:
                 progress.put_back(state)
             else:
                 state.stop = None
         return any(state.is_waiting or state in behind_cut for state in freed)
+
+    def _stop(self, progress: FlowProgress, events: StopEvents, copied: Callable[[], None]) -> None:
+        """What the other direction holds, in one append: who promotes waits for the rows."""
+        holds = {topic: self.hold(topic) for topic in {one.pair.target.topic for one in progress.states}}
+        stops = [
+            (state, hold)
+            for state in progress.states
+            if (hold := holds[state.pair.target.topic]) is not None and _is_to_stop(state.stop, hold)
+        ]
+        if not stops:
+            return
+        copied()
+        for state, hold in stops:
+            state.stop = hold
+        events.all_stopped([(state.pair, hold) for state, hold in stops])
 
     def _is_free_again(self, state: PartitionState) -> bool:
         is_held = state.stop is not None and state.stop.cause in OF_DIRECTION

@@ -230,7 +230,7 @@ class _Run:
             self.progress,
             self.ports.source,
             self.ports.target,
-            lambda state: self.stop_events.resumed(state.pair),
+            lambda states: self.stop_events.resumed([state.pair for state in states]),
             self.directions.hold,
         )
         return RequestHandler(self.flow.name, moved, self.ports.operations)

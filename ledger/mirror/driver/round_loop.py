@@ -208,18 +208,17 @@ class RoundLoop:
             taken_on.append(taken)
         self._leaderless = frozenset(leaderless)
         self._record([fact for taken in taken_on for fact in taken.facts])
-        for taken in taken_on:
-            self._record_start(taken)
+        self._record_starts(taken_on)
 
-    def _record_start(self, taken: TakenOn) -> None:
-        for left in taken.left:
-            self.stop_events.resumed(left.pair)
-        if taken.goes_on:
-            self.stop_events.resumed(taken.state.pair)
-            self.start_positions.over(taken.state.pair)
-        if taken.new_stop is not None:
-            self.stop_events.stopped(taken.state.pair, taken.new_stop)
-            self.start_positions.note(taken.state.pair, taken.new_stop)
+    def _record_starts(self, taken_on: Sequence[TakenOn]) -> None:
+        over = [taken.state.pair for taken in taken_on if taken.goes_on]
+        stops = [(taken.state.pair, taken.new_stop) for taken in taken_on if taken.new_stop is not None]
+        self.stop_events.resumed([*(left.pair for taken in taken_on for left in taken.left), *over])
+        for pair in over:
+            self.start_positions.over(pair)
+        self.stop_events.all_stopped(stops)
+        for pair, stop in stops:
+            self.start_positions.note(pair, stop)
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -301,11 +300,13 @@ class RoundLoop:
 
         A driver that died in between would leave facts from which the next one continues as if nothing had happened.
         """
+        stops = []
         for result in results:
             if result.stop is not None and result.stop.cause not in POLICY_CAUSES:
                 state = self.progress.state_of(result)
                 state.stop = self.foreign_writers.named(result.stop, state.pair.target)
-                self.stop_events.stopped(state.pair, state.stop)
+                stops.append((state.pair, state.stop))
+        self.stop_events.all_stopped(stops)
 
     def _record_copied_again(self, results: Sequence[PartitionResult]) -> None:
         for result in results:

@@ -37,6 +37,6 @@ class AcceptForeignRules(RequestRules):
         facts = partitions.begun_again([state for state, _ in ends])
         for state, target in ends:
             state.accepted_below = target.high_watermark
-            partitions.go_on(state)
+        partitions.go_on(required)
         names = ", ".join(f"{state.name} below {state.accepted_below}" for state, _ in ends)
         return facts, f"what the target holds is accepted: {names}"

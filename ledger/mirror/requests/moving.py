@@ -20,12 +20,12 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MovedPartitions:
-    """What a flow copies, and its clusters; `on_resumed` is called for every partition that resumes."""
+    """What a flow copies, and its clusters; `on_resumed` is called with partitions that resume together."""
 
     progress: FlowProgress
     source: ClusterAdmin
     target: ClusterAdmin
-    on_resumed: Callable[[PartitionState], None]
+    on_resumed: Callable[[Sequence[PartitionState]], None]
     hold: Hold = nothing_held
 
     def concerned(self, request: OperatorRequest) -> list[PartitionState]:
@@ -78,10 +78,11 @@ class MovedPartitions:
             return lambda: copy_again(state, source, target, SyncCause.TARGET_RECREATED)
         return None
 
-    def go_on(self, state: PartitionState) -> None:
-        if state.stop is not None:
+    def go_on(self, states: Sequence[PartitionState]) -> None:
+        stopped = [state for state in states if state.stop is not None]
+        for state in stopped:
             state.stop = None
-            self.on_resumed(state)
+        self.on_resumed(stopped)
 
     def source_ends(self, state: PartitionState) -> PartitionEnds:
         """As of now; raises `RefusedError` when they cannot be read."""

@@ -33,8 +33,7 @@ class ResumeRules(RequestRules):
         stopped = [state for state in stopped if partitions.is_free(state)]
         causes = {_place(s): str(s.stop.cause) for s in stopped if s.stop is not None}
         facts = partitions.begun_again(stopped)
-        for state in stopped:
-            partitions.go_on(state)
+        partitions.go_on(stopped)
         going = [_place(state) for state in partitions.progress.states if state.stop is None]
         return facts, Resumption(request, earlier).described(going, causes)
 

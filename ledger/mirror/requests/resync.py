@@ -46,8 +46,7 @@ class ResyncRules(RequestRules):
         restarts = [(state, _restart(state, request.asked, partitions)) for state in states]
         _accept_expired(states, partitions)
         facts = [_copied_again(state, restart) for state, restart in restarts]
-        for state in states:
-            partitions.go_on(state)
+        partitions.go_on(states)
         names = ", ".join(f"{state.name} from {state.position.source_offset}" for state in states)
         return facts, f"copied again: {names}"
 

@@ -40,7 +40,7 @@ class SkipToRules(RequestRules):
             )
         skipped = offset - state.position.source_offset
         facts = [*partitions.begun_again([state]), state.lose(offset, SyncCause.SKIPPED)]
-        partitions.go_on(state)
+        partitions.go_on([state])
         return (
             facts,
             f"{state.name}: {skipped} source offsets are recorded as skipped; it continues at {offset}",

@@ -1,6 +1,7 @@
 """A driver writes nothing to what is promoted at its target, until it is demoted."""
 
 import operator
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -84,6 +85,26 @@ def test_a_promotion_stops_the_partition_after_the_facts_of_the_round_under_way(
     assert driver.told[-2:] == ["copied", "partition_stopped"]
     assert (summary.end, [one.cause for one in summary.stopped]) == (RunEnd.NOT_CAUGHT_UP, ["promoted"])
     assert summary.stopped[0].message.endswith("applications write there; nothing was written")
+
+
+def test_what_a_promotion_stops_and_a_demotion_continues_with_is_one_append_each() -> None:
+    """A thousand of them would be a minute in which applications have nowhere to write."""
+    driver = Driver([lambda one: copied(one, 3)] * 5)
+    driver.flow.source("more", partitions=4)
+    driver.run()
+    change(driver, Promoted)
+    run_again(driver)
+    change(driver, Demoted)
+    run_again(driver, *[all_of_it(0)] * 5)
+    assert appends(driver, "partition_stopped") == [5]
+    assert appends(driver, "partition_resumed") == [5]
+
+
+def appends(driver: Driver, kind: str) -> list[int]:
+    """How many rows of a kind each append has."""
+    found = [row for row in driver.flow.ledger.rows("operations") if row["kind"] == kind]
+    assert len({row["operation_id"] for row in found}) == len(found)
+    return list(Counter((row["writer_epoch"], row["round"]) for row in found).values())
 
 
 def test_what_is_promoted_elsewhere_stops_nothing() -> None:

@@ -97,7 +97,7 @@ class Handler:
                 self.progress,
                 Cluster("east", self.source_ends),
                 Cluster("west", PartitionEnds(0, 40, 40, 0)),
-                self.resumed.append,
+                self.resumed.extend,
             ),
             self,
         )
