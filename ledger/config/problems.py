@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -11,7 +12,13 @@ from ledger.config.app import AppConfig
 from ledger.config.cluster import PRINCIPAL_PATTERN
 from ledger.config.flow import FlowConfig, TargetMode
 from ledger.config.mirror import LedgerConfig, ObjectivesConfig
-from ledger.config.property_names import ADDRESS_PROPERTIES, OWN_PROPERTIES, SECRET_PROPERTIES
+from ledger.config.property_names import (
+    ADDRESS_PROPERTIES,
+    OWN_PROPERTIES,
+    SECRET_PROPERTIES,
+    SECURITY_PROPERTIES,
+    TUNING_PROPERTIES,
+)
 from ledger.config.secrets import SecretReference
 from ledger.config.values import NAME_PATTERN
 from ledger.domain.topics.flow_overlaps import FlowCopies, overlap_problems
@@ -22,6 +29,7 @@ Table = dict[str, Any]
 
 OWN_KEYS = ("bootstrap_servers", "mirror_principal")
 """Keys of a cluster's table that are no client properties."""
+_CLIENT_PROPERTIES = SECURITY_PROPERTIES | TUNING_PROPERTIES
 ADMIN_TABLE = "admin"
 """The table of client properties of those credentials that change access control lists."""
 
@@ -184,12 +192,20 @@ def _property_problems(where: str, key: str, value: object) -> Iterator[str]:
         yield f"{where}: is set by the mirror itself and cannot be configured"
     elif key in ADDRESS_PROPERTIES:
         yield f"{where}: is written bootstrap_servers"
+    elif key not in _CLIENT_PROPERTIES:
+        yield f"{where}: librdkafka has no such client property{_meant(key)}"
     elif isinstance(value, dict):
         yield from _model_problems(SecretReference, value, where)
     elif key in SECRET_PROPERTIES:
         yield f'{where}: a secret is written as a reference, {{ env = "VARIABLE" }} or {{ file = "PATH" }}'
     elif not isinstance(value, str | bool | int | float):
         yield f"{where}: a client property is text, a number or true/false, got {type(value).__name__}"
+
+
+def _meant(key: str) -> str:
+    """The property that was probably meant, or nothing."""
+    found = get_close_matches(key, sorted({*_CLIENT_PROPERTIES, *OWN_KEYS}), n=1, cutoff=0.75)
+    return f"; is {found[0]} meant?" if found else ""
 
 
 def _flow_problems(name: str, table: object, clusters: Table) -> Iterator[str]:

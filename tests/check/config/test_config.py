@@ -4,9 +4,12 @@ import pickle
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from ledger.config.file import CONFIG_VARIABLE, find_config, load_config
 from ledger.config.flow import Policy, TargetMode
+from ledger.config.property_names import SECURITY_PROPERTIES, TUNING_PROPERTIES
 from ledger.config.secrets import SecretReference
 from ledger.domain.filters import RecordFilter
 from ledger.domain.topics.naming import NamingKind, SelectionRefusal
@@ -134,6 +137,14 @@ CLUSTER_PROBLEMS = {
     '"debug" = ["all"]': ("debug", "got list"),
     'sasl.password = { env = "A", file = "B" }': ("sasl.password", "either env or file"),
     'sasl.mechanism = "A"\n"sasl.mechanism" = "B"': ("sasl.mechanism", "given twice"),
+    '"securty.protocol" = "SASL_SSL"': (
+        "securty.protocol",
+        "no such client property; is security.protocol meant?",
+    ),
+    'ssl.ca.locaton = "x"': ("ssl.ca.locaton", "no such client property; is ssl.ca.location meant?"),
+    'bootstrap_server = "x:1"': ("bootstrap_server", "no such client property; is bootstrap_servers meant?"),
+    'colour = "blue"': ("colour", "librdkafka has no such client property"),
+    'admin.sasl.usrname = "x"': ("admin.sasl.usrname", "no such client property; is sasl.username meant?"),
     'mirror_principal = "mirror"': ("mirror_principal", "User:NAME"),
     'admin = "x"': ("admin", "is a table of client properties"),
     'admin.sasl.password = "hunter2"': ("admin.sasl.password", "written as a reference"),
@@ -148,6 +159,22 @@ def test_client_properties_that_are_refused(tmp_path: Path, line: str) -> None:
     assert problem.startswith(f"clusters.west.{key}: ")
     assert rule in problem
     assert "hunter2" not in problem
+
+
+def test_known_client_properties_are_those_of_librdkafka() -> None:
+    """It refuses the value of each; of a name that it does not have it refuses the name."""
+    names = SECURITY_PROPERTIES | TUNING_PROPERTIES
+    assert {name for name in (*names, "socket.timeout.s") if not is_of_librdkafka(name)} == {
+        "socket.timeout.s"
+    }
+
+
+def is_of_librdkafka(name: str) -> bool:
+    try:
+        AdminClient({"bootstrap.servers": "localhost:1", "log_level": 0, name: "\x01"})
+    except KafkaException as error:
+        return "No such configuration property" not in str(error)
+    return True
 
 
 FLOW_PROBLEMS = {
