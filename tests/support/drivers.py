@@ -46,6 +46,12 @@ class Driver:
         self.process.send_signal(number)
         return self.wait()
 
+    def ask_all_to_stop(self, number: signal.Signals) -> int:
+        """Send the signal to the driver and to all that it has started, as service managers do; returns its code."""
+        for pid in [self.process.pid, *descendants(self.process.pid)]:
+            os.kill(pid, number)
+        return self.wait()
+
     def kill(self) -> None:
         """kill -9 of the driver alone: its JVM and its workers find out by themselves."""
         self.process.kill()

@@ -30,7 +30,7 @@ def descendants(pid: int) -> list[int]:
 
 def kill_python_worker(driver_pid: int) -> None:
     """kill -9 of the driver's Spark workers: processes that the worker daemon has forked."""
-    daemons = [pid for pid in descendants(driver_pid) if "pyspark.daemon" in command_of(pid)]
+    daemons = [pid for pid in descendants(driver_pid) if "worker_daemon" in command_of(pid)]
     workers = [pid for pid in daemons if any(pid in children(daemon) for daemon in daemons)]
     assert workers, "the driver has no Python worker"
     for pid in workers:

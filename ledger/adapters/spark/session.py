@@ -39,7 +39,8 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     **_LEAN_APPENDS,
 }
-_LOGGING = files(__package__).joinpath("log4j2.properties")
+_FOLDER = Path(str(files(__package__)))
+_LOGGING = _FOLDER / "log4j2.properties"
 _JVM_OPTIONS = (
     "-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
     f"-Dlog4j2.configurationFile=file:{_LOGGING}"
@@ -48,12 +49,18 @@ _JVM_OPTIONS = (
 
 
 def local_session(*, tasks: int) -> SparkSession:
-    """A session inside this process with room for `tasks` copy tasks and one append beside them."""
+    """A session inside this process with room for `tasks` copy tasks and one append beside them.
+
+    SIGTERM to all processes at once, as service managers send it, ends none of them but this one: JVM and workers end
+    after it. Where `SPARK_CONF_DIR` is set, its `spark-env.sh` has to say so.
+    """
     check_java()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("SPARK_CONF_DIR", str(_FOLDER))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{tasks + 1},{LOCAL_TASK_ATTEMPTS}]")
     builder = builder.config("spark.jars", ",".join(str(jar) for jar in delta_jars()))
+    builder = builder.config("spark.python.daemon.module", f"{__package__}.worker_daemon")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     builder = builder.config(
         "spark.driver.memory", "2g"

@@ -14,6 +14,7 @@ from ledger.sandbox import Sandbox, SandboxCluster
 from tests.support.commands import command
 from tests.support.flows import FlowUnderTest, flow_under_test, produce
 from tests.support.outages import assert_ends_with_an_error_while_away
+from tests.support.processes import descendants, is_running
 from tests.support.recorded import query
 from tests.support.runs import FLOW
 from tests.support.waiting import eventually
@@ -107,7 +108,10 @@ def test_a_flow_outlives_an_outage_of_either_cluster(
         assert_it_is_over(flow, side, alias, since_s=away_s, until_s=back_s)
     eventually(lambda: attention(flow, capsys) is None, "nothing needs attention any more")
     assert {row["writer"] for row in query(flow.config, "cluster_reach")} >= {f"flow:{FLOW}", "recorder:west"}
-    assert driver.ask_to_stop(signal.SIGTERM) == 0
+    started = descendants(driver.process.pid)
+    assert driver.ask_all_to_stop(signal.SIGTERM) == 0
+    eventually(lambda: not any(is_running(pid) for pid in started), "its JVM and workers have ended")
+    assert not {"Traceback", "Exception", "unexpectedly"} & set(flow.told().split())
     assert "copying again" in flow.told()
     flow.finish(spark)
     flow.assert_faithful(at_least=3 * COUNT)
