@@ -33,13 +33,14 @@ from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.writer_roles import LastClaim, writer_of
 from ledger.errors import FencedProducerError, ShutOutError
 from ledger.mirror.driver import flow_driver
-from ledger.mirror.driver.configuration_change import record_change
+from ledger.mirror.driver.configuration_change import ConfigurationFile, record_change
 from ledger.mirror.driver.flow_driver import FlowPorts
 from ledger.mirror.driver.round_loop import StopSignal
 from ledger.mirror.driver.run_progress import RunProgress
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.mirror.driver.scope_reduction import require_scope
 from ledger.mirror.driver.take_over import require_free
+from ledger.mirror.findings.finding_log import FindingName
 from ledger.mirror.partitions.cut_starts import require_usable
 from ledger.mirror.task.assignments import CopyLimits
 from ledger.ports.ledger import require_recorded
@@ -218,7 +219,10 @@ def drive(
             restored_by_other_flow=config.restored_by_other_flow(flow.name),
             also_copied_by=config.also_copied_by(flow.name),
             last_stop=begun.at,
-            recording_troubles=lambda: background.troubles,
+            troubles={
+                FindingName.RECORDING_STOPPED: lambda: background.troubles,
+                FindingName.CONFIGURATION_FILE_CHANGED: ConfigurationFile(config, flow.name).troubles,
+            },
             looking_out=lambda watch: lookout(config, flow, topics, watch),
             from_cut=from_cut,
             beside=lambda session: syncing(config, flow, target, session),

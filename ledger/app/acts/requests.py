@@ -5,18 +5,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger import catalog
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import DeltaLedger, DeltaSnapshot, open_ledger
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
+from ledger.app.driver_roles import verdict_now
 from ledger.app.flow_status import driver_of
 from ledger.app.wiring import operator_operations
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import Request, StopRequest
+from ledger.domain.writer_roles import writer_of
 from ledger.mirror.requests.known_flow import KnownFlow
 from ledger.operations import flow_answers
 from ledger.operations.driver_report import when_taken_up
-from ledger.operations.receipts import wait_for_receipt
+from ledger.operations.receipts import wait_for_end, wait_for_receipt
 from ledger.operations.requests import judge, require_complete
 from ledger.schema import OPERATIONS, WRITERS
 
@@ -70,6 +73,19 @@ def await_receipt(config: MirrorConfig, flow_name: str, operation_id: str, *, se
         return flow_answers.receipts_of(_operations_of(ledger.now([OPERATIONS.name]), flow_name))
 
     return wait_for_receipt(operation_id, receipts, seconds=seconds, clock=SystemClock(), sleep=time.sleep)
+
+
+def await_end(config: MirrorConfig, flow_name: str, *, seconds: float) -> str:
+    """That no driver of the flow is at work any more, in words; raises when one still is by then."""
+    flow, state = config.flow(flow_name), DeltaLedgerState(open_ledger(config.ledger.path))
+    ended = wait_for_end(
+        flow_name,
+        lambda: verdict_now(flow, state.last_claim(writer_of(flow_name))),
+        seconds=seconds,
+        clock=SystemClock(),
+        sleep=time.sleep,
+    )
+    return f"{flow_name}: no driver is at work ({ended.replace('_', ' ')})"
 
 
 def _operations_of(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:

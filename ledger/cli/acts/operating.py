@@ -26,17 +26,17 @@ _offset = click.option("--offset", type=OFFSET, help="From this source offset; d
 _the_offset = click.option("--offset", type=OFFSET, required=True, help="The next source offset to copy.")
 
 
+def wait_option(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """How many seconds to wait for what was asked for; 0, the default: not at all."""
+    return click.option(
+        "--wait", "wait_s", type=click.FloatRange(min=0), default=0, metavar="SECONDS", help=what
+    )
+
+
 def _request(command: Callable[..., None]) -> Callable[..., None]:
     """What all requests take: the flow, why, and how long to wait for the receipt."""
     for parameter in (
-        click.option(
-            "--wait",
-            "wait_s",
-            type=click.FloatRange(min=0),
-            default=0,
-            metavar="SECONDS",
-            help="Wait for the receipt.",
-        ),
+        wait_option("Wait for the receipt."),
         why_options,
         click.argument("flow"),
     ):

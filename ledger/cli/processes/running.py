@@ -8,10 +8,11 @@ from rich.console import Console
 
 from ledger.adapters.jvm import delta_jars
 from ledger.adapters.spark.session import SessionFactory, local_session
-from ledger.app.acts.requests import request_stop
+from ledger.app.acts.requests import await_end, request_stop
 from ledger.app.mirroring import run_flow
 from ledger.app.standby import stand_by
 from ledger.app.tables import init_ledger
+from ledger.cli.acts.operating import wait_option
 from ledger.cli.configured import configuration
 from ledger.cli.printing import say
 from ledger.cli.processes.progress import lines_on_stderr, shown_progress
@@ -121,9 +122,13 @@ def spark_jars() -> None:
 
 @click.command()
 @click.argument("flow")
+@wait_option("Wait until no driver of it is at work.")
 @why_options
 @click.pass_context
-def stop(context: click.Context, flow: str, reason: str | None, ticket: str | None) -> None:
+def stop(context: click.Context, flow: str, wait_s: float, reason: str | None, ticket: str | None) -> None:
     """Ask a running FLOW, wherever its driver is, to end after its round."""
-    operation_id = request_stop(configuration(context), flow, reason=reason, ticket=ticket)
+    config = configuration(context)
+    operation_id = request_stop(config, flow, reason=reason, ticket=ticket)
     say(f"{flow}: asked to stop; operation {operation_id}")
+    if wait_s:
+        say(await_end(config, flow, seconds=wait_s))

@@ -1,13 +1,18 @@
-"""Records when a flow continues with another configuration than its last driver had."""
+"""Notices when a flow continues with another configuration than its last driver had, or its file changes meanwhile."""
 
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from ledger.config.file import load_config
 from ledger.config.flow import FlowConfig
+from ledger.config.mirror import MirrorConfig
 from ledger.domain.operations.flow_events import ConfigurationChanged
+from ledger.errors import ConfigurationError
 from ledger.ports.ledger import OperationLog
 
 log = logging.getLogger(__name__)
@@ -62,3 +67,49 @@ def _changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Keys whose values differ, those included that only one of the two has."""
     absent = object()
     return sorted(key for key in old.keys() | new.keys() if old.get(key, absent) != new.get(key, absent))
+
+
+@dataclass(slots=True)
+class ConfigurationFile:
+    """The file that a driver was started with, as far as it is about one flow; it is read when it has changed."""
+
+    config: MirrorConfig
+    flow_name: str
+    _seen: tuple[int, int, int] | None = (-1, -1, -1)
+    _troubles: Mapping[str, str] = field(default_factory=dict)
+
+    def troubles(self) -> Mapping[str, str]:
+        """Under the file's name what it says otherwise than the driver does, by keys, or why it cannot be used."""
+        state = _state_of(Path(self.config.file))
+        if state != self._seen:
+            self._seen = state
+            said = "; ".join(self._differences())
+            self._troubles = {self.config.file: said} if said else {}
+        return self._troubles
+
+    def _differences(self) -> Iterator[str]:
+        try:
+            now = load_config(Path(self.config.file))
+        except ConfigurationError as error:
+            yield from error.problems
+            return
+        started = self.config.flow(self.flow_name)
+        flow = now.flows.get(self.flow_name)
+        if flow is None or not flow.enabled:
+            yield f"flows.{self.flow_name} is {'gone' if flow is None else 'disabled'}"
+            return
+        for key in _changed_keys(configuration_of(started), configuration_of(flow)):
+            yield f"flows.{self.flow_name}.{key} is another"
+        for alias in (started.source, started.target):
+            if now.clusters.get(alias) != self.config.cluster(alias):
+                yield f"clusters.{alias} is another"
+        if now.ledger != self.config.ledger:
+            yield "ledger is another"
+
+
+def _state_of(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

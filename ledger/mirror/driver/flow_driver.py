@@ -1,9 +1,10 @@
 """Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Self
 
 from ledger.config.flow import FlowConfig
@@ -23,7 +24,7 @@ from ledger.mirror.driver.run_summary import RunSummary
 from ledger.mirror.findings.finding_log import FindingName, Findings
 from ledger.mirror.findings.partition_watch import PARTITION_FINDINGS, PartitionWatch
 from ledger.mirror.findings.reach_watch import REACH_FINDINGS, ReachWatch
-from ledger.mirror.findings.recording_watch import RECORDING_FINDINGS, RecordingWatch, Troubles
+from ledger.mirror.findings.run_watch import RUN_FINDINGS, RunWatch, Troubles
 from ledger.mirror.partitions.cut_starts import CutStarts
 from ledger.mirror.partitions.flow_progress import FlowProgress
 from ledger.mirror.partitions.foreign_writers import ForeignWriters
@@ -75,13 +76,14 @@ def run_flow(
     also_copied_by: AlsoCopiedBy = lambda _topic: frozenset(),
     last_stop: int | None = None,
     after: int | None = None,
-    recording_troubles: Troubles = dict,
+    troubles: Mapping[FindingName, Troubles] = MappingProxyType({}),
     looking_out: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext,
     from_cut: Cut | None = None,
     beside: Callable[[WriterSession], AbstractContextManager[object]] = nullcontext,
 ) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
 
+    `troubles`: by finding what there is to be said of the run beside its clusters, asked once a round.
     `last_stop`: stops up to this place among operations were meant for earlier drivers, None: all that there are.
     `after`: the epoch that this one is to follow, None: any.
     `looking_out` is the context in which somebody tells the watch whether the clusters answer, `beside` one in which
@@ -131,7 +133,7 @@ def run_flow(
             stop_events=run.stop_events,
             watch=run.partition_watch(),
             selection=LoopPrevention(flow, ports.state, restored_by_other_flow),
-            recording=RecordingWatch(run.findings(RECORDING_FINDINGS), recording_troubles),
+            run_watch=RunWatch(run.findings(RUN_FINDINGS), troubles),
             reach=run.reach,
             heartbeat=Heartbeat(flow, session, ports.clock),
             directions=run.directions,

@@ -25,7 +25,7 @@ from ledger.mirror.driver.run_progress import RunProgress, SourceEnds, progress_
 from ledger.mirror.driver.run_summary import RunEnd, RunSummary
 from ledger.mirror.findings.partition_watch import PartitionWatch
 from ledger.mirror.findings.reach_watch import ReachWatch
-from ledger.mirror.findings.recording_watch import RecordingWatch
+from ledger.mirror.findings.run_watch import RunWatch
 from ledger.mirror.partitions.flow_progress import FlowProgress, key_of
 from ledger.mirror.partitions.foreign_writers import ForeignWriters
 from ledger.mirror.partitions.partition_state import PartitionState
@@ -92,7 +92,7 @@ class RoundLoop:
     stop_events: StopEvents
     watch: PartitionWatch
     selection: LoopPrevention
-    recording: RecordingWatch
+    run_watch: RunWatch
     reach: ReachWatch
     producer: FlowProducer
     last_stop: int
@@ -112,7 +112,7 @@ class RoundLoop:
             if requests.asks_to_stop(since=self.last_stop):
                 return self._end(RunEnd.ASKED_TO_STOP, asked_by=requests.last_stop_by)
             self.heartbeat.beat()
-            self.recording.check()
+            self.run_watch.check()
             self.reach.record()
             if self.directions.obey(directions, self.progress, self.stop_events, copied=self.session.wait):
                 self._followed_at = float("-inf")

@@ -50,6 +50,8 @@ class FindingName(StrEnum):
     TOMBSTONES_MAY_BE_MISSING = "tombstones_may_be_missing"
     # About the recorders beside the flow.
     RECORDING_STOPPED = "recording_stopped"
+    # About the file that it was started with.
+    CONFIGURATION_FILE_CHANGED = "configuration_file_changed"
     # About the clusters; the topic is None where it is the whole cluster.
     SOURCE_UNREACHABLE = "source_unreachable"
     TARGET_UNREACHABLE = "target_unreachable"
@@ -149,6 +151,11 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.RECORDING_STOPPED: Explanation(
         "groups and ends of a cluster are not recorded at present: answers from the ledger grow old",
         "check the ledger's store, or the recorder's permissions, as the message says; it is tried again by itself",
+    ),
+    FindingName.CONFIGURATION_FILE_CHANGED: Explanation(
+        "the configuration file says something else of the flow than when its driver was started, or cannot be used: "
+        "the driver keeps to what it was started with",
+        "start the driver again: it stops at mirror-ledger stop FLOW --reason REASON; or put the file back",
     ),
     FindingName.SOURCE_UNREACHABLE: Explanation(
         "no broker of the source answers, or no leader serves partitions of the topic: nothing is copied from there",

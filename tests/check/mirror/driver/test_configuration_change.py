@@ -3,12 +3,20 @@
 import hashlib
 import json
 import logging
+from pathlib import Path
 
 import pytest
 
 from ledger.config.flow import FlowConfig
-from ledger.mirror.driver.configuration_change import config_hash, configuration_of, record_change
+from ledger.mirror.driver.configuration_change import (
+    ConfigurationFile,
+    config_hash,
+    configuration_of,
+    record_change,
+)
 from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.config_texts import BASE, load
+from tests.support.config_texts import FLOW as FLOW_TEXT
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import operators
 
@@ -73,3 +81,35 @@ def test_the_hash_can_be_computed_again_from_the_row() -> None:
     [content] = recorded(FLOW, None, None)
     text = json.dumps(content["configuration"], sort_keys=True, separators=(",", ":"))
     assert hashlib.sha256(text.encode()).hexdigest() == content["new_hash"]
+
+
+ELSEWHERE = FLOW_TEXT.replace('topics = ["orders"]', 'topics = ["orders", "users"]')
+SAID = {
+    BASE + FLOW_TEXT: "",
+    BASE + ELSEWHERE: "flows.east-to-west.topics is another",
+    BASE + FLOW_TEXT + "enabled = false": "flows.east-to-west is disabled",
+    BASE + FLOW_TEXT.replace("[flows.east-to-west]", "[flows.other]"): "flows.east-to-west is gone",
+    BASE.replace("west:9092", "west:9093") + FLOW_TEXT: "clusters.west is another",
+    BASE.replace('"ledger"', '"elsewhere"') + FLOW_TEXT: "ledger is another",
+    BASE + "[clusters.north]\nbootstrap_servers = 'north:1'" + FLOW_TEXT: "",
+    BASE + FLOW_TEXT + 'sauce = "x"': "flows.east-to-west.sauce: unknown key",
+}
+
+
+@pytest.mark.parametrize("text", SAID, ids=lambda text: SAID[text] or "the same")
+def test_a_file_that_changes_while_a_driver_runs_is_noticed(tmp_path: Path, text: str) -> None:
+    config = load(tmp_path, BASE + FLOW_TEXT)
+    watched = ConfigurationFile(config, "east-to-west")
+    assert watched.troubles() == {}
+    Path(config.file).write_text(text + "\n")
+    assert watched.troubles() == ({config.file: SAID[text]} if SAID[text] else {})
+    Path(config.file).write_text(BASE + FLOW_TEXT)
+    assert watched.troubles() == {}
+
+
+def test_a_file_that_is_gone_is_noticed(tmp_path: Path) -> None:
+    config = load(tmp_path, BASE + FLOW_TEXT)
+    Path(config.file).unlink()
+    assert ConfigurationFile(config, "east-to-west").troubles() == {
+        config.file: "cannot be read: No such file or directory"
+    }

@@ -1,7 +1,7 @@
-"""The finding about recorders that do not get on: raised once, cleared once, also by a later driver."""
+"""The findings about what a run has beside its clusters: raised once, cleared once, also by a later driver."""
 
-from ledger.mirror.findings.finding_log import Findings
-from ledger.mirror.findings.recording_watch import RECORDING_FINDINGS, RecordingWatch
+from ledger.mirror.findings.finding_log import FindingName, Findings
+from ledger.mirror.findings.run_watch import RUN_FINDINGS, RunWatch
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
@@ -18,8 +18,8 @@ class Watched:
         self.state = MemoryLedgerState(ledger)
         self.troubles: dict[str, str] = {}
         operations = claimed(MemoryFactLog(ledger, FakeClock()), FLOW)
-        findings = Findings(FLOW, RECORDING_FINDINGS, operations, self.state)
-        self.watch = RecordingWatch(findings, lambda: self.troubles)
+        findings = Findings(FLOW, RUN_FINDINGS, operations, self.state)
+        self.watch = RunWatch(findings, {FindingName.RECORDING_STOPPED: lambda: self.troubles})
 
     def after(self, **troubles: str) -> frozenset[object]:
         self.troubles = troubles
