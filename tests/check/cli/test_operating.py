@@ -234,3 +234,23 @@ def test_no_receipt_in_time(flow: Operated) -> None:
     assert done.code == 5
     assert f"no receipt of operation {done.out.strip()} within 0.2 s" in done.err
     assert len(flow.operations()) == 1
+
+
+def test_stop_waits_until_no_driver_is_at_work(idle: Operated) -> None:
+    idle.writer("claimed", own_mark())
+    done = idle.command("stop", FLOW, "--wait", "0.3")
+    assert done.code == 5
+    assert "has not ended within 0.3 s; it was asked to" in done.err
+    assert [row["kind"] for row in idle.operations()] == ["stop"]
+    ending = threading.Timer(0.3, lambda: idle.writer("released", own_mark(), round_number=2))
+    ending.start()
+    done = idle.command("stop", FLOW, "--wait", "20")
+    ending.join()
+    assert (done.code, done.out) == (0, "")
+    assert f"{FLOW}: no driver is at work (released)" in done.err
+
+
+def test_stop_does_not_wait_for_a_driver_that_is_dead(idle: Operated) -> None:
+    idle.writer("claimed", mark_of_a_gone_process())
+    done = idle.command("stop", FLOW, "--wait", "20")
+    assert (done.code, f"{FLOW}: no driver is at work (holder dead)" in done.err) == (0, True)
