@@ -108,10 +108,11 @@ def test_a_flow_outlives_an_outage_of_either_cluster(
         assert_it_is_over(flow, side, alias, since_s=away_s, until_s=back_s)
     eventually(lambda: attention(flow, capsys) is None, "nothing needs attention any more")
     assert {row["writer"] for row in query(flow.config, "cluster_reach")} >= {f"flow:{FLOW}", "recorder:west"}
-    started = descendants(driver.process.pid)
+    started, before = descendants(driver.process.pid), len(flow.told())
     assert driver.ask_all_to_stop(signal.SIGTERM) == 0
     eventually(lambda: not any(is_running(pid) for pid in started), "its JVM and workers have ended")
-    assert not {"Traceback", "Exception", "unexpectedly"} & set(flow.told().split())
+    last = flow.told()[before:]
+    assert [word for word in ("Traceback", "Exception", "Error", "unexpectedly") if word in last] == [], last
     assert "copying again" in flow.told()
     flow.finish(spark)
     flow.assert_faithful(at_least=3 * COUNT)
