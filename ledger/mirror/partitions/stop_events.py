@@ -34,13 +34,17 @@ class StopEvents:
         self.operations.record_all(entries, flow=self.flow)
 
     def _tell(self, stops: Iterable[tuple[PartitionPair, Stop]]) -> None:
-        alike: defaultdict[Stop, list[tuple[str, int]]] = defaultdict(list)
+        """A line for each partition in trouble, one for all that a promotion stops: whoever promotes means that."""
+        promoted: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
         for pair, stop in stops:
-            alike[stop].append((pair.source.topic, pair.source.partition))
-        for stop, partitions in alike.items():
-            # Whoever promotes means the mirror to stop.
-            level = logging.INFO if stop.cause is StopCause.PROMOTED else logging.ERROR
-            log.log(level, "%s: %s stopped: %s", self.flow, by_topic(partitions), stop.message)
+            source = pair.source
+            if stop.cause is StopCause.PROMOTED:
+                promoted[stop.message].append((source.topic, source.partition))
+            else:
+                text = "%s: %s partition %d stopped: %s"
+                log.error(text, self.flow, source.topic, source.partition, stop.message)
+        for message, partitions in promoted.items():
+            log.info("%s: %s stopped: %s", self.flow, by_topic(partitions), message)
 
     def resumed(self, pairs: Sequence[PartitionPair]) -> None:
         """The same of those that make progress again."""
