@@ -5,7 +5,6 @@ columns are folded; long values are folded; where that would leave columns too n
 paragraph. Nothing is left out: a column without any value is named.
 """
 
-import io
 import re
 import textwrap
 from collections.abc import Callable, Sequence
@@ -13,14 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from rich import box
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
 
 from ledger.domain.words.time_words import instant
 from ledger.domain.words.unicode_text import shown
 from ledger.reports.plain_text import column_values
+from ledger.reports.terminal import cell_len, columns_as_text
 
 NARROWEST = 80
 _WIDEST = 10_000
@@ -177,12 +173,9 @@ def _width(columns: Sequence[_Column], *, at_most: int = _WIDEST) -> int:
 
 
 def _printed(columns: Sequence[_Column], width: int) -> str:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in columns:
-        table.add_column(column.header, justify="right" if column.is_number else "left", overflow="fold")
-    for row in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*row)
-    console = Console(file=io.StringIO(), width=width, color_system=None, markup=False, emoji=False)
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get()
+    return columns_as_text(
+        [column.header for column in columns],
+        zip(*(column.cells for column in columns), strict=True),
+        are_numbers=[column.is_number for column in columns],
+        width=width,
+    )

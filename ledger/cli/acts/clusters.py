@@ -4,7 +4,7 @@ import click
 
 from ledger.app.acts import cluster_acceptance
 from ledger.cli.configured import configuration
-from ledger.cli.printing import say
+from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
 
 
@@ -25,4 +25,4 @@ def accept_cluster(
         say(f"{cluster}: nothing to do: {accepted.words}; nothing was recorded")
         return
     say(accepted.words)
-    click.echo(accepted.operation_id)
+    put(f"{accepted.operation_id}\n")

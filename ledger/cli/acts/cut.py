@@ -6,7 +6,7 @@ import click
 
 from ledger.app.acts.cut import cut_of_pair
 from ledger.cli.configured import configuration
-from ledger.cli.printing import say
+from ledger.cli.printing import put, say
 from ledger.operations.directions import Pair
 from ledger.recording.operation_log import random_id
 
@@ -28,7 +28,7 @@ def cut(
     say(taken.words)
     for why in _reasons(taken.facts["no_start"]):
         say(f"no way back from some partitions: {why}")
-    click.echo(taken.operation_id)
+    put(f"{taken.operation_id}\n")
 
 
 def _reasons(found: object) -> list[str]:

@@ -7,7 +7,7 @@ import click
 from ledger.app.acts.directions import change_direction
 from ledger.app.acts.shut_out import shut_out
 from ledger.cli.configured import configuration
-from ledger.cli.printing import say
+from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
 from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
 from ledger.errors import UnsafeError, UsageError
@@ -94,7 +94,7 @@ def _tell(done: ShutOutResult, *, is_new: bool) -> None:
         )
     say(done.words)
     if is_new:
-        click.echo(done.operation_id)
+        put(f"{done.operation_id}\n")
     if done.unproven:
         raise UnsafeError(f"it is promoted, and the shut-out is not proven: {done.unproven[0].reason}")
 
@@ -137,5 +137,5 @@ def _change(
         say(f"nothing to do: {changed.words}; nothing was recorded")
         return None
     say(changed.words)
-    click.echo(changed.operation_id)
+    put(f"{changed.operation_id}\n")
     return changed.operation_id

@@ -11,7 +11,7 @@ import click
 
 from ledger.app.acts.fencing import fence_topics, unfence_topics
 from ledger.cli.configured import configuration
-from ledger.cli.printing import say
+from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
 from ledger.domain.fences.proof import QuietBounds
 from ledger.domain.fences.receipts import FenceHow
@@ -129,4 +129,4 @@ def _tell(operation_id: str | None, words: str) -> None:
         say(f"nothing to do: {words}; nothing was recorded")
         return
     say(words)
-    click.echo(operation_id)
+    put(f"{operation_id}\n")

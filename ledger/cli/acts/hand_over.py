@@ -119,4 +119,4 @@ def _say(done: Ready) -> None:
     if done.operation_id is None:
         say("nothing to do; nothing was recorded")
         return
-    click.echo(done.operation_id)
+    put(f"{done.operation_id}\n")

@@ -15,7 +15,7 @@ from ledger.app.acts import requests
 from ledger.app.acts.requests import await_receipt
 from ledger.cli.configured import configuration
 from ledger.cli.partitions import OFFSET, PARTITION, partition_option
-from ledger.cli.printing import say
+from ledger.cli.printing import put, say
 from ledger.cli.why import why_options
 from ledger.domain.operations.requests import AcceptForeign, Pause, Request, Resume, Resync, SkipTo
 
@@ -114,7 +114,7 @@ def _ask(
         say(f"{flow}: nothing to do: {requested.words}; nothing was recorded")
         return
     say(f"{flow}: {requested.words}\n{requested.taken_up}")
-    click.echo(requested.operation_id)
+    put(f"{requested.operation_id}\n")
     if wait_s:
         receipt = await_receipt(config, flow, requested.operation_id, seconds=wait_s)
         say(f"{receipt.result}: {receipt.message}")

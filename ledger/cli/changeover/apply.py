@@ -3,14 +3,13 @@
 import sys
 
 import click
-from rich.console import Console
 
 from ledger.app.changeover.applying import apply_plan
 from ledger.app.changeover.planning import read_plan
 from ledger.app.changeover.scene import Asked
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.configured import configuration
-from ledger.cli.printing import asked_for
+from ledger.cli.printing import asked_for, put
 from ledger.cli.why import required_why_options
 from ledger.errors import UsageError
 from ledger.operations.changeover.applying import Waits
@@ -29,10 +28,10 @@ def apply_command(context: click.Context, plan_id: str, reason: str, ticket: str
     if not yes:
         target = plan.to_cluster
         require_typed(target, f"applications will move to {target}", without="carries the plan out")
-    followed = Followed(Console(stderr=True))
+    followed = Followed()
     asked = Asked(reason, ticket, _said_by_hooks if yes else followed.ask)
     operation_id = apply_plan(config, plan_id, asked, followed.told)
-    click.echo(operation_id)
+    put(f"{operation_id}\n")
 
 
 def require_typed(name: str, outcome: str, *, without: str) -> None:

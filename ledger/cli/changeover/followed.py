@@ -2,23 +2,23 @@
 
 import time
 
-from rich.console import Console
-
 from ledger.adapters.repeating import repeated
 from ledger.cli.printing import confirmed, say
 from ledger.domain.changeover.steps import StepName
+from ledger.domain.words.time_words import elapsed
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.applying import Told, Waits
+from ledger.reports.terminal import StatusLine
 
 _SHOWN_ALIVE_EVERY_S = 1.0
 
 
 class Followed:
-    """A terminal, or a file: what is animated is animated on a terminal alone."""
+    """A terminal, or a file: what is animated is animated on a terminal alone. `status` None: on stderr."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, status: StatusLine | None = None) -> None:
         self._began: dict[StepName, float] = {}
-        self._status = console.status("")
+        self._status = StatusLine() if status is None else status
 
     @property
     def told(self) -> Told:
@@ -47,6 +47,6 @@ class Followed:
 
     def _ends(self, step: StepName, words: str, is_done: bool) -> None:
         self._status.stop()
-        elapsed_s = time.monotonic() - self._began.get(step, time.monotonic())
+        now = time.monotonic()
         outcome = "" if is_done else "FAILED: "
-        say(f"{elapsed_s:6.1f} s  {step}: {outcome}{words}")
+        say(f"{elapsed(now - self._began.get(step, now))}  {step}: {outcome}{words}")

@@ -224,7 +224,7 @@ def export(
     """Write PLAN_ID as commands of Kafka's own tools to FOLDER, to be carried out without this program."""
     done = export_plan(configuration(context), plan_id, folder, reason=reason, ticket=ticket)
     for file in done.files:
-        click.echo(file)
+        put(f"{file}\n")
     for words in done.left_out:
         say(f"not in the file: {words}")
     say(f"{counted(done.groups, 'group')} placed; when it is carried out: mirror-ledger verify {plan_id}")

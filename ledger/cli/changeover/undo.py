@@ -1,13 +1,12 @@
 """`undo`: what an apply has changed is undone, until applications write at the target."""
 
 import click
-from rich.console import Console
 
 from ledger.app.changeover.undoing import AskedUndo, plan_of_operation, undo_apply
 from ledger.cli.changeover.apply import require_typed
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.configured import configuration
-from ledger.cli.printing import say
+from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
 from ledger.errors import UnsafeError
 from ledger.operations.changeover.undoing import OnFailure
@@ -34,13 +33,11 @@ def undo(
     source = plan_of_operation(config, operation).from_cluster
     if not yes:
         require_typed(source, f"applications will be back at {source}", without="takes it back")
-    done = undo_apply(
-        config, operation, AskedUndo(reason, ticket, on_failure), Followed(Console(stderr=True)).told
-    )
+    done = undo_apply(config, operation, AskedUndo(reason, ticket, on_failure), Followed().told)
     if done is None:
         say(f"operation {operation} was undone before: nothing to do; nothing was recorded")
         return
-    click.echo(operation)
+    put(f"{operation}\n")
     if done.left:
         raise UnsafeError(
             "not all is as it was before: "

@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from rich.console import Console
-
 from ledger.adapters.system import SystemClock
 from ledger.cli.printing import say
 from ledger.mirror.driver.run_progress import RunProgress
 from ledger.ports.clock import Clock
 from ledger.reports.progress_text import Rate, progress_line
+from ledger.reports.terminal import StatusLine
 
 EVERY_S = 30.0
 QUIET_EVERY_S = 300.0
@@ -73,15 +72,16 @@ def lines_on_stderr(flow: str) -> ProgressLines:
 
 
 @contextmanager
-def shown_progress(flow: str, console: Console) -> Iterator[Tell]:
-    """For a run on this console's terminal, or on none."""
-    if not console.is_terminal:
+def shown_progress(flow: str, shown: StatusLine) -> Iterator[Tell]:
+    """For a run at a terminal, whose last line is `shown`, or at none."""
+    if not shown.is_terminal:
         yield lines_on_stderr(flow)
         return
     clock = SystemClock()
     stretch: _Stretch | None = None
     rate: Rate | None = None
-    with console.status(f"{flow}: starting") as shown:
+    shown.update(f"{flow}: starting")
+    with shown:
 
         def show(progress: RunProgress) -> None:
             nonlocal stretch, rate

@@ -3,7 +3,6 @@
 import argparse
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import click
 from ledger.app.recording import record_clusters
 from ledger.cli.configured import configuration
 from ledger.cli.logs import log_to_stderr
-from ledger.cli.printing import say
+from ledger.cli.printing import put, say
 from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError
 from ledger.recording.observation import Subject
@@ -49,7 +48,7 @@ def record_job(arguments: Sequence[str] | None, *, description: str, subjects: f
     except MirrorLedgerError as error:
         say(f"error: {error}")
         return error.exit_code
-    sys.stdout.write(dumps({"cluster": options.cluster, "rows": recorded[options.cluster]}) + "\n")
+    put(dumps({"cluster": options.cluster, "rows": recorded[options.cluster]}) + "\n")
     return 0
 
 

@@ -4,7 +4,6 @@ import threading
 
 import click
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from ledger.adapters.jvm import delta_jars
 from ledger.adapters.spark.session import SessionFactory, local_session
@@ -14,7 +13,7 @@ from ledger.app.standby import stand_by
 from ledger.app.tables import init_ledger
 from ledger.cli.acts.operating import wait_option
 from ledger.cli.configured import configuration
-from ledger.cli.printing import say
+from ledger.cli.printing import put, say
 from ledger.cli.processes.progress import lines_on_stderr, shown_progress
 from ledger.cli.processes.signals import start_spark
 from ledger.cli.why import why_options
@@ -22,6 +21,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
 from ledger.mirror.driver.run_summary import RunSummary
 from ledger.reports.run_text import end_line, unfinished
+from ledger.reports.terminal import StatusLine
 
 
 @click.command()
@@ -68,7 +68,7 @@ def run(
     if standby:
         _stand_by(config, flow, session, stop_signal, allow_scope_reduction=allow_scope_reduction)
         return
-    with shown_progress(flow, Console(stderr=True)) as tell:
+    with shown_progress(flow, StatusLine()) as tell:
         summary = run_flow(
             config,
             flow,
@@ -117,7 +117,7 @@ def refuse_unfinished(flow: str, summary: RunSummary) -> None:
 @click.command(name="spark-jars")
 def spark_jars() -> None:
     """Print the jars that spark-submit needs (--jars), fetching them once."""
-    click.echo(",".join(str(jar) for jar in delta_jars()))
+    put(",".join(str(jar) for jar in delta_jars()) + "\n")
 
 
 @click.command()

@@ -9,7 +9,7 @@ import click
 
 from ledger.adapters import jvm
 from ledger.adapters.system import SystemClock
-from ledger.cli.printing import say
+from ledger.cli.printing import put, say
 from ledger.errors import PreconditionError
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce
@@ -48,7 +48,7 @@ def up(clusters: str, brokers: int, root: Path, output: str) -> None:
     wanted = Sandbox(root)
     running = wanted.up(aliases, brokers)
     say(f"configuration: {wanted.configuration}")
-    click.echo(_rendered(running, output))
+    put(_rendered(running, output) + "\n")
 
 
 @sandbox.command()
@@ -58,7 +58,7 @@ def configuration(root: Path) -> None:
     file = Sandbox(root).configuration
     if not file.is_file():
         raise PreconditionError(f"no sandbox under {root}; start one with `mirror-ledger sandbox up`")
-    click.echo(str(file))
+    put(f"{file}\n")
 
 
 @sandbox.command()
@@ -108,7 +108,7 @@ def status(root: Path, output: str) -> None:
     found = Sandbox(root).status()
     if not found:
         say(f"no sandbox under {root}")
-    click.echo(_rendered(found, output))
+    put(_rendered(found, output) + "\n")
 
 
 def _rendered(clusters: Mapping[str, SandboxCluster], output: str) -> str:

@@ -10,6 +10,11 @@ def instant(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms // 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def elapsed(seconds: float) -> str:
+    """What a step took, in a column of such times: `  12.3 s`. Two readings of a clock may be in the wrong order."""
+    return f"{max(seconds, 0.0):6.1f} s"
+
+
 def duration(seconds: float) -> str:
     """The two largest units that it has: `2 min 10 s`, `3 h 5 min`, `12 s`; less than a second in full."""
     if seconds < 1:

@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from rich.console import Console
 
 from ledger.cli.changeover import followed
 from ledger.cli.changeover.followed import Followed
 from ledger.domain.changeover.steps import StepName
 from ledger.errors import PreconditionError, ShutOutError
+from ledger.reports.terminal import StatusLine
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def answering(answer: bool, *, behind: threading.Event) -> Callable[[str], bool]
 
 
 def begun() -> Followed:
-    shown = Followed(Console(file=io.StringIO()))
+    shown = Followed(StatusLine(io.StringIO()))
     shown.told.begins(StepName.STOP_PRODUCERS)
     return shown
 

@@ -1,5 +1,6 @@
 """Names and reasons that others gave: no answer, message or log line lets a terminal, a shell or SQL obey them."""
 
+import ast
 import csv
 import io
 import json
@@ -9,7 +10,9 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -18,13 +21,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.adapters.delta.snapshots import DeltaLedger, open_ledger
+from ledger.app.changeover.applying import apply_plan
+from ledger.app.changeover.scene import Asked
+from ledger.cli.changeover.followed import Followed
 from ledger.cli.logs import log_to_stderr
+from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.words.unicode_text import shown
-from ledger.errors import UsageError
+from ledger.errors import PreconditionError, UsageError
+from ledger.reports.terminal import StatusLine
+from tests.support.changing_pairs import SWITCHOVER, ChangingPair, Consumer
 from tests.support.checkout import CHECKOUT
 from tests.support.hostile_names import HOSTILE, UNWRITABLE
 from tests.support.ledger_copies import copied_to
 from tests.support.operated import FLOW, LaterClock, Operated, WrittenLedger, operated_copy, own_mark
+from tests.support.tracked_files import of_type, parsed
 
 TRANSLATE = ("offsets", "translate", "--flow", FLOW)
 GROUPS = (*HOSTILE, *UNWRITABLE)
@@ -324,12 +334,88 @@ def test_log_lines_are_printable(capsys: pytest.CaptureFixture[str], monkeypatch
     assert capsys.readouterr().err == "WARNING group \\x1b[2J\n"
 
 
-def test_commands_write_to_stderr_by_one_function() -> None:
-    """It escapes; `click.echo` does not."""
+# Changes of direction ----------------------------------------------------------------------------
+
+MARKUP = "x[/y] \x1b]0;owned\x07\x1b[2J"
+"""A group whose name rich reads as the end of a style that nobody began, and that renames a terminal."""
+
+
+def test_a_group_of_any_name_is_waited_for_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    pair = ChangingPair()
+    consumer = Consumer(pair.east, MARKUP, [])
+    consumer.join()
+    consumer.poll()
+    pair.schedule.wait(6.0)
+    pair.recorders.record_all()
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, replace(SWITCHOVER, groups_seconds=2.0))
+    drawn = io.StringIO()
+    told = Followed(StatusLine(drawn, is_terminal=True)).told
+
+    def take_its_time(step: StepName, words: str) -> None:
+        """The line is drawn by a thread of its own, and simulated time needs none."""
+        told.waits(step, words)
+        give_up = time.monotonic() + 10.0
+        while "x[/y]" in words and "x[/y]" not in drawn.getvalue() and time.monotonic() < give_up:
+            time.sleep(0.02)
+
+    asked = Asked("a drill", None, lambda what, _waits: what)
+    with pair.outside.seen_by(pair.outside.process()), pytest.raises(PreconditionError, match=r"x\[/y\]"):
+        apply_plan(pair.config, plan, asked, replace(told, waits=take_its_time))
+    rows = [row["kind"] for row in pair.ledger.rows("operations")]
+    assert "step_failed" in rows
+    assert shown(MARKUP) in drawn.getvalue().replace("\n", "")
+    assert MARKUP[6:] not in drawn.getvalue()
+    assert "FAILED" in (err := capsys.readouterr().err)
+    assert obeyed(err) == []
+    pair.end()
+
+
+# One gate -----------------------------------------------------------------------------------------
+
+GATE = CHECKOUT / "ledger" / "reports" / "terminal.py"
+DRAWN = {"update", "status", "print", "add_row", "add_column", "log", "rule", "input"}
+"""What rich draws with; each takes a str as markup, or lets escapes through."""
+
+
+def test_no_text_reaches_rich_but_through_the_gate() -> None:
+    imports = {
+        path.relative_to(CHECKOUT)
+        for path in of_type(".py", "ledger", "jobs")
+        if "rich" in path.read_text()
+        for node in ast.walk(parsed(path))
+        for name in imported(node)
+        if name.split(".")[0] == "rich"
+    }
+    assert imports == {GATE.relative_to(CHECKOUT)}
+    calls = [
+        (node.func.attr, argument)
+        for node in ast.walk(parsed(GATE))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DRAWN
+        for argument in node.args
+    ]
+    drawn = {name: ast.unparse(argument) for name, argument in calls}
+    assert drawn.keys() == {"update", "status", "print", "add_row", "add_column"}
+    assert drawn.pop("print") == "table", "of which every header and cell has passed"
+    assert all(re.match(r"as_text\(|\*map\(as_text, ", words) for words in drawn.values()), drawn
+
+
+def imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [one.name for one in node.names] if isinstance(node, ast.Import) else []
+
+
+def test_commands_write_by_the_functions_that_escape() -> None:
+    """`click.echo`, `print` and the streams do not."""
     found = [
-        f"{path.name}: {line}"
+        f"{path.name}: {ast.unparse(node)}"
         for path in (CHECKOUT / "ledger" / "cli").rglob("*.py")
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if re.search(r"\berr=True", line) and path.name != "printing.py"
+        if path.name != "printing.py"
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        and re.fullmatch(
+            r"print|(click\.)?(echo|secho|prompt|confirm)|sys\.std(out|err)\.write", ast.unparse(node.func)
+        )
+        and "ending after the round under way" not in ast.unparse(node)  # a signal's, of fixed words
     ]
     assert found == []

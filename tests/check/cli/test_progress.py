@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 
 import pytest
-from rich.console import Console
 
 from ledger.cli.processes.progress import EVERY_S, QUIET_EVERY_S, ProgressLines, shown_progress
 from ledger.mirror.driver.run_progress import Lag, RunProgress
 from ledger.mirror.driver.run_summary import RunSummary
+from ledger.reports.terminal import StatusLine
 
 
 @dataclass
@@ -56,11 +56,11 @@ def test_a_run_that_copies_nothing_says_so_and_then_seldom() -> None:
 
 def test_without_a_terminal_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     progress = RunProgress(RunSummary(records=1), Lag(), stopped=0, paused=0, stale_after_s=15)
-    with shown_progress("f", Console(stderr=True, force_terminal=False)) as tell:
+    with shown_progress("f", StatusLine(is_terminal=False)) as tell:
         tell(progress)
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", "f: 1 records, 0.0 MB copied; no partition is being copied\n")
-    with shown_progress("f", Console(stderr=True, force_terminal=True, width=200)) as tell:
+    with shown_progress("f", StatusLine(is_terminal=True)) as tell:
         tell(progress)
         tell(progress)
     assert "f: 1 records, 0.0 MB copied" in capsys.readouterr().err

@@ -6,7 +6,6 @@ import sys
 import time
 
 import click
-from rich.console import Console
 
 from ledger.adapters import jvm
 from ledger.app import answers
@@ -32,7 +31,7 @@ _BEHIND_ONE_IN = 100
 def demo(records: int, keep: bool) -> None:
     """Mirror between two local clusters, kill one, fail over to the other, and compare every record."""
     sandbox = Sandbox(jvm.home() / _FOLDER)
-    shown = Progress(Console(stderr=True))
+    shown = Progress()
     _leave_on_signals()
     logging.getLogger().setLevel(logging.WARNING)  # the steps tell enough
     sandbox.down()

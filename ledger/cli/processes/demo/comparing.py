@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import click
-
+from ledger.cli.printing import put
 from ledger.cli.processes.demo.failing_over import Failover
 from ledger.cli.processes.demo.producing import Source
 from ledger.cli.processes.demo.showing import Progress
@@ -108,7 +107,7 @@ def close(played: Played, shown: Progress) -> None:
         f"audits     {len(played.failover.audits)} passed within apply",
         f"took       {shown.elapsed_s:.0f} s",
     ]
-    click.echo("\n".join(lines))
+    put("\n".join(lines) + "\n")
     if wrong := problems(played.failover, resumptions, played.difference):
         raise UnsafeError("the failover was not exact:\n  " + "\n  ".join(wrong))
 

@@ -74,7 +74,7 @@ def fail_over(config: MirrorConfig, shown: Progress) -> Failover:
         )
     say(f"mirror-ledger apply {plan_id} --reason '{WHY}' --yes")
     asked = Asked(WHY, None, lambda _what, _waits: "so it is in the demonstration")
-    operation_id = apply_plan(config, plan_id, asked, Followed(shown.console).told)
+    operation_id = apply_plan(config, plan_id, asked, Followed().told)
     receipt = read_applies(answers.snapshot(config, None)).the(operation_id)
     audits = receipt.done[StepName.AUDIT].read_back["audits"]
     return Failover(receipt.figures["records_lost"], audits, receipt.figures)

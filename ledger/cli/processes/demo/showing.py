@@ -6,27 +6,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from rich.console import Console
 
-from ledger.cli.printing import put, rendered
+from ledger.cli.printing import put, rendered, say
+from ledger.domain.words.time_words import elapsed
+from ledger.reports.terminal import StatusLine
 
 
 @dataclass(slots=True)
 class Progress:
     """What is being done, how long it took, and what came out, on stderr."""
 
-    console: Console
     started_s: float = field(default_factory=time.monotonic)
 
     @contextmanager
     def step(self, title: str) -> Iterator["Step"]:
         started_s = time.monotonic()
-        with self.console.status(title) as status:
+        with StatusLine() as status:
+            status.update(title)
             step = Step(lambda text: status.update(f"{title}: {text}"))
             yield step
-        elapsed_s = time.monotonic() - started_s
         outcome = f": {step.outcome}" if step.outcome else ""
-        self.console.print(f"{elapsed_s:6.1f} s  {title}{outcome}", highlight=False, soft_wrap=True)
+        say(f"{elapsed(time.monotonic() - started_s)}  {title}{outcome}")
 
     @property
     def elapsed_s(self) -> float:
