@@ -15,7 +15,7 @@ from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError
 from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
 from ledger.operations.groups.outcomes import Choice, Place, Setting
-from ledger.operations.groups.receipts import SourceCommit, SourceCommits, Why
+from ledger.operations.groups.receipts import SourceCommit, SourceCommits, Why, seen_at
 from ledger.operations.known_partitions import KnownPartitions
 from ledger.ports.ledger import require_recorded
 from ledger.reports.rendering import oddities
@@ -105,7 +105,7 @@ def set_offsets(
         if dry_run:
             return None, settings
         left = SourceCommits(flow.source, source_commits(engine.last_commits(at, flow_name)))
-        why = Why(flow_name, at.cut.token, left, reason, ticket)
+        why = Why(flow_name, at.cut.token, left, reason, ticket, seen_at(at.cut, flow.target))
         return set_and_record(target, settings, operator_operations(config), why)
 
 

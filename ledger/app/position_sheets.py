@@ -29,7 +29,14 @@ from ledger.operations.groups.commit_watch import (
 from ledger.operations.groups.group_sync import synced_before
 from ledger.operations.groups.outcomes import Choice, Outcome, Place, Row
 from ledger.operations.groups.position_sheet import PositionSheet, compute_sheet, set_sheet
-from ledger.operations.groups.receipts import NO_ATTEMPTS, EarlierAttempts, SourceCommits, Why, results
+from ledger.operations.groups.receipts import (
+    NO_ATTEMPTS,
+    EarlierAttempts,
+    SourceCommits,
+    Why,
+    results,
+    seen_at,
+)
 from ledger.ports.clusters import ClusterAdmin
 from ledger.ports.ledger import OperationLog, require_recorded
 from ledger.reports.rendering import oddities
@@ -114,7 +121,8 @@ def set_positions(
 
 def why_set(at: DeltaSnapshot, sheet: PositionSheet, reasons: Reasons) -> Why:
     """What is recorded with a sheet: where its groups come from, and the operator's words."""
-    return Why(None, sheet.cut, _left(at, sheet.from_cluster), reasons.reason, reasons.ticket)
+    left, seen = _left(at, sheet.from_cluster), seen_at(at.cut, sheet.to_cluster)
+    return Why(None, sheet.cut, left, reasons.reason, reasons.ticket, seen)
 
 
 def quiet_seconds(config: MirrorConfig, way: Way) -> float:

@@ -1,16 +1,32 @@
 -- Moves of groups from one cluster to another, as operators and drivers recorded them.
 
--- A row for each recorded move of a group on a partition: it had left_offset there, and continues here at
--- arrived_offset. Only what was read back is a move. Rows of earlier programs do not say what was left. One operation
--- may have intended the same more than once: what was intended last before a result is what the result is about.
--- Share groups have no commits to go back to, and no moves.
-create or replace temporary view group_moves as
+-- What answers by which groups were moved knew of other writers: of each the last append. Rows of earlier programs do
+-- not say it.
+create or replace temporary view seen_appends as
+select
+    operation_id,
+    round,
+    text_of(seen_text, 'table') as seen_table,
+    text_of(seen_text, 'writer') as seen_writer,
+    try_cast(text_of(seen_text, 'epoch') as bigint) * 4294967296 + try_cast(text_of(seen_text, 'round') as bigint)
+        as seen_order
+from (
+    select operation_id, round, explode(elements_of(content, 'seen')) as seen_text
+    from operations
+    where kind = 'offsets_set' and is_json(content)
+) as s;
+
+-- What was moved by operations and read back. One operation may have intended the same more than once: what was intended
+-- last before a result is what the result is about; round is that row's, and knows whether it says what it knew of other
+-- writers. Share groups have no commits to go back to, and no moves.
+create or replace temporary view moves_by_operators as
 with intended as (
-    select operation_id, round, group_id, from_cluster, to_cluster, explode(commit_texts) as commit_text
+    select operation_id, round, group_id, from_cluster, to_cluster, knows, explode(commit_texts) as commit_text
     from (
         select
             operation_id,
             round,
+            text_of(content, 'seen') is not null as knows,
             text_of(content, 'group') as group_id,
             text_of(content, 'source_cluster') as from_cluster,
             text_of(content, 'target_cluster') as to_cluster,
@@ -21,10 +37,11 @@ with intended as (
 ),
 
 results as (
-    select operation_id, round, group_id, recorded_at_ms, explode(result_texts) as result_text
+    select operation_id, writer_epoch, round, group_id, recorded_at_ms, explode(result_texts) as result_text
     from (
         select
             operation_id,
+            writer_epoch,
             round,
             text_of(content, 'group') as group_id,
             recorded_at_ms,
@@ -38,6 +55,7 @@ read_back as (
     select
         operation_id,
         round,
+        writer_epoch * 4294967296 + round as move_order,
         group_id,
         text_of(result_text, 'topic') as to_topic,
         try_cast(text_of(result_text, 'partition') as int) as to_partition,
@@ -51,6 +69,7 @@ commits as (
         operation_id,
         round,
         group_id,
+        knows,
         from_cluster,
         text_of(commit_text, 'source_topic') as from_topic,
         text_of(commit_text, 'source_topic_id') as from_topic_id,
@@ -71,6 +90,7 @@ moves as (
     select
         c.*,
         r.recorded_at_ms as moved_at_ms,
+        r.move_order,
         row_number() over (
             partition by operation_id, r.round, group_id, to_topic, to_partition
             order by c.round desc nulls last
@@ -78,8 +98,44 @@ moves as (
     from commits as c
     inner join read_back as r using (operation_id, group_id, to_topic, to_partition)
     where r.round >= c.round
-),
+)
 
+select
+    m.group_id,
+    m.from_cluster,
+    m.from_topic,
+    m.from_topic_id,
+    m.from_partition,
+    m.left_offset,
+    m.left_leader_epoch,
+    m.left_made_after_ms,
+    m.to_cluster,
+    m.to_topic,
+    m.to_topic_id,
+    m.to_partition,
+    m.arrived_offset,
+    m.moved_at_ms,
+    m.operation_id,
+    m.round,
+    m.knows,
+    m.move_order,
+    n.seen_order
+from moves as m
+left join seen_appends as n
+    on n.operation_id = m.operation_id
+    and n.round = m.round
+    and n.seen_table = 'checkpoints'
+where m.age = 1;
+
+-- A row for each recorded move of a group on a partition: it had left_offset there, and continues here at
+-- arrived_offset. Only what was read back is a move. Rows of earlier programs do not say what was left.
+--
+-- No clock tells which of several was the last: move_order is the place in the operators' serial. What a flow has synced
+-- comes behind the last move that did not know of it; of a move by an earlier program nobody knows that: then of the two
+-- the one is the last by which the group has read less. seen_order: behind this append of the recorder of to_cluster
+-- commits are those that came since; null where nobody knows, then any commit may have.
+create or replace temporary view group_moves as
+with
 -- Of what a flow has synced the last: a group that had begun from an earlier one has committed since, or begins here.
 synced as (
     select
@@ -90,6 +146,37 @@ synced as (
         ) as age
     from group_syncs
     where event = 'synced'
+),
+
+synced_behind as (
+    select
+        s.writer,
+        s.writer_epoch,
+        s.round,
+        s.group_id,
+        s.target_topic,
+        s.target_partition,
+        max(m.move_order) as move_order
+    from synced as s
+    inner join moves_by_operators as m
+        on m.group_id = s.group_id
+        and m.from_cluster = s.source_cluster
+        and m.from_topic = s.source_topic
+        and m.from_partition = s.source_partition
+        and m.to_cluster = s.target_cluster
+        and m.to_topic = s.target_topic
+        and m.to_partition = s.target_partition
+    left join seen_appends as n
+        on n.operation_id = m.operation_id
+        and n.round = m.round
+        and n.seen_table = 'group_syncs'
+        and n.seen_writer = s.writer
+    where s.age = 1
+        and case
+            when m.knows then coalesce(s.writer_epoch * 4294967296 + s.round > n.seen_order, true)
+            else coalesce(s.source_offset <= m.left_offset, s.source_offset is null)
+        end
+    group by s.writer, s.writer_epoch, s.round, s.group_id, s.target_topic, s.target_partition
 )
 
 select
@@ -108,9 +195,10 @@ select
     arrived_offset,
     moved_at_ms,
     operation_id,
-    'offsets_set' as kind
-from moves
-where age = 1
+    'offsets_set' as kind,
+    move_order,
+    seen_order
+from moves_by_operators
 union all
 select
     group_id,
@@ -128,6 +216,9 @@ select
     target_offset as arrived_offset,
     recorded_at_ms as moved_at_ms,
     cast(null as string) as operation_id,
-    'group_synced' as kind
-from synced
+    'group_synced' as kind,
+    b.move_order,
+    cast(null as bigint) as seen_order
+from synced as s
+left join synced_behind as b using (writer, writer_epoch, round, group_id, target_topic, target_partition)
 where age = 1;

@@ -85,7 +85,11 @@ with moves as (
         m.*,
         row_number() over (
             partition by p.pair_number, m.group_id
-            order by m.moved_at_ms desc nulls last, m.arrived_offset nulls last, m.left_offset nulls last
+            order by
+                m.move_order desc nulls last,
+                m.kind nulls last,
+                m.arrived_offset nulls last,
+                m.left_offset nulls last
         ) as age
     from group_moves as m
     inner join pairs as p
@@ -117,7 +121,10 @@ seen as (
         and m.group_id is not distinct from a.group_id
         and m.age = 1
         and m.to_topic_id = p.here_topic_id
-    where coalesce(k.read_at_ms + 300000 >= m.moved_at_ms, true)
+    where case
+            when m.kind = 'group_synced' then coalesce(k.read_at_ms + 300000 >= m.moved_at_ms, true)
+            else coalesce(k.writer_epoch * 4294967296 + k.round > m.seen_order, true)
+        end
     group by a.pair_number, a.group_id
 )
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.operations.group_offsets import IntendedCommit, OffsetsSet
 from ledger.domain.pair.first_unread import Place, PlaceStatus
+from ledger.operations.groups.receipts import seen_at
 from ledger.sandbox import SandboxCluster
 from tests.support.between_clusters import (
     Clusters,
@@ -166,6 +167,7 @@ def intention(
         target_cluster=ways[0][1].cluster,
         cut=recorded.at.cut.token,
         commits=tuple(intended_commit(recorded, group, here, there, places[there]) for here, there in ways),
+        seen=seen_at(recorded.at.cut, ways[0][1].cluster),
     )
 
 

@@ -11,7 +11,13 @@ from ledger.domain.operations.directions import Demoted, Promoted
 from ledger.domain.operations.extras_decisions import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.domain.operations.finding_events import FindingCleared, FindingRaised
 from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
-from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
+from ledger.domain.operations.group_offsets import (
+    CommitResult,
+    IntendedCommit,
+    OffsetsSet,
+    OffsetsSetResult,
+    SeenAppend,
+)
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.last_rows import (
     LastCheckpoints,
@@ -124,6 +130,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
                 status="exact",
             ),
         ),
+        seen=(SeenAppend(table="checkpoints", writer="recorder:west", epoch=3, round=210),),
     ),
     OperationKind.OFFSETS_SET_RESULT: OffsetsSetResult(
         group="billing",

@@ -16,7 +16,7 @@ from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.domain.facts import Absence, PartitionPair, TopicPartition
 from ledger.domain.offsets.offset_ranges import OffsetRange
 from ledger.domain.offsets.supersession import RecordedSync
-from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, Commit, SeenEnd
+from ledger.domain.offsets.translation import Commit, SeenEnd
 from ledger.domain.operations.extras_decisions import STAY_LOCAL
 from ledger.domain.operations.order import in_order
 from ledger.domain.pair.assembly import Ends, known_pair
@@ -40,10 +40,14 @@ class Log(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedMove:
-    """A move as rows of `operations` tell it, and when it was read back."""
+    """A move as rows of `operations` tell it, and its place in the operators' serial.
+
+    `seen`: the place of the last append of the recorder here that it knew; None: of none, or nobody knows.
+    """
 
     move: Move
-    moved_at_ms: int
+    place: int
+    seen: tuple[int, int] | None
 
 
 class PairLedger:
@@ -74,12 +78,11 @@ class PairLedger:
     def group(self, group_id: str, here: Log, there: Log) -> KnownGroup:
         """What is known of a group that has commits on the topic here."""
         recorded = self._last_move(group_id, here, there)
-        since_ms = None if recorded is None else recorded.moved_at_ms - CLOCK_MARGIN_MS
         return KnownGroup(
             here=self.last_commit(group_id, here),
             there=self.last_commit(group_id, there),
             move=None if recorded is None else recorded.move,
-            highest_seen=self._highest_seen(group_id, here, since_ms),
+            highest_seen=self._highest_seen(group_id, here, None if recorded is None else recorded.seen),
             set_there=self._set_there(group_id, there),
             has_been_there=self._has_been(group_id, there),
         )
@@ -121,8 +124,8 @@ class PairLedger:
             found.setdefault(key, []).append(row)
         return found
 
-    def _highest_seen(self, group_id: str, log: Log, since_ms: int | None) -> int | None:
-        """Of those of the incarnation that the last known commit belongs to; of commits read since a time."""
+    def _highest_seen(self, group_id: str, log: Log, since: tuple[int, int] | None) -> int | None:
+        """Of those of the incarnation that the last known commit belongs to; of rows behind a place."""
         last = self.last_commit(group_id, log)
         return max(
             (
@@ -131,7 +134,7 @@ class PairLedger:
                 if last is not None
                 and row["committed_offset"] is not None
                 and row["topic_id"] == last.topic_id
-                and (since_ms is None or row["read_at_ms"] >= since_ms)
+                and (since is None or (row["writer_epoch"], row["round"]) > since)
             ),
             default=None,
         )
@@ -140,7 +143,7 @@ class PairLedger:
         """From there to the incarnation here that is there now."""
         found = self._moves.get((group_id, there, here), [])
         current = [one for one in found if one.move.here_topic_id == self.current(here).topic_id]
-        return max(current, key=lambda one: one.moved_at_ms, default=None)
+        return max(current, key=lambda one: one.place, default=None)
 
     def _set_there(self, group_id: str, there: Log) -> Commit | None:
         """The lowest that moves have set of the incarnation that is there now."""
@@ -172,7 +175,7 @@ class PairLedger:
     def _moves(self) -> dict[tuple[str, Log, Log], list[RecordedMove]]:
         """By group, where it came from and where it went; those that were read back."""
         read_back = {
-            (row["operation_id"], content["group"], one["topic"], one["partition"]): row["recorded_at_ms"]
+            (row["operation_id"], content["group"], one["topic"], one["partition"]): row["round"]
             for row, content in self._operations("offsets_set_result")
             for one in content["results"]
             if one["result"] == "set"
@@ -185,7 +188,7 @@ class PairLedger:
                     source = Log(content["source_cluster"], one["source_topic"], one["source_partition"])
                     target = Log(content["target_cluster"], one["topic"], one["partition"])
                     moves = found.setdefault((content["group"], source, target), [])
-                    moves.append(RecordedMove(_move_of(one), read_back[key]))
+                    moves.append(RecordedMove(_move_of(one), read_back[key], _seen_of(content)))
         return found
 
     # -- topics and ends -------------------------------------------------------------------------
@@ -358,6 +361,11 @@ def _move_of(one: Mapping[str, Any]) -> Move:
         arrived_at=one["to"],
         here_topic_id=one["topic_id"],
     )
+
+
+def _seen_of(content: Mapping[str, Any]) -> tuple[int, int] | None:
+    found = [one for one in content.get("seen") or () if one["table"] == "checkpoints"]
+    return (found[0]["epoch"], found[0]["round"]) if found else None
 
 
 def _look(row: Row) -> tuple[Any, ...]:

@@ -29,6 +29,9 @@ from tests.support.pair_logs import (
     other_than,
 )
 
+_CLOCK_OF_OPERATORS = 1_000
+"""How much worse it is than those of drivers and recorders."""
+
 
 class Life(FlowEvents):
     """One life, event by event."""
@@ -139,6 +142,7 @@ class Life(FlowEvents):
         log = self.logs[there]
         if not self.has_been(group, there):
             group.begun_behind[there] = log.numbers(0, place.offset) & self.of_others(here, there)
+        seen_before = len(group.sides[there].seen) if there in group.sides else 0
         group.at, group.position = there, place.offset
         self._read_by_moving(group, log, here)
         self._commit(group, None)
@@ -151,7 +155,8 @@ class Life(FlowEvents):
                 log.partition.topic_id,
                 group.read,
                 group.sides[here].made_at_ms,
-                self.now_ms + self._skew(),
+                seen_before,
+                self.now_ms + _CLOCK_OF_OPERATORS * self._skew(),
             )
         else:
             self._see(group, there)

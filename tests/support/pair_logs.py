@@ -173,7 +173,10 @@ class RecordedMove:
     target_topic_id: str
     read: frozenset[int]
     made_at_ms: int
+    seen_before: int
+    """How many rows the recorder of where it went had of the group before."""
     at_ms: int
+    """By the clock of who moved it, which orders nothing."""
     highest: int | None = None
 
 

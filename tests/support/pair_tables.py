@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from ledger.domain.facts import Absence, PartitionPair
-from ledger.domain.offsets.translation import CLOCK_MARGIN_MS, Commit
+from ledger.domain.offsets.translation import Commit
 from ledger.domain.pair.assembly import Ends, known_pair
 from ledger.domain.pair.first_unread import KnownPair
 from ledger.domain.pair.read_offsets import KnownGroup, Move
@@ -99,8 +99,8 @@ def recorded_group(life: Life, group: Group) -> KnownGroup:
     if move is not None and move.target_topic_id != life.logs[group.at].partition.topic_id:
         move = None
     here, there = group.sides[group.at], group.sides.get(other_than(group.at))
-    committed = [seen for seen in here.seen if seen.commit.absence is None]
-    last = committed[-1].commit
+    committed = [(index, seen) for index, seen in enumerate(here.seen) if seen.commit.absence is None]
+    last = committed[-1][1].commit
     return KnownGroup(
         here=_known(group, group.at),
         there=None if there is None or not there.seen else _known(group, other_than(group.at)),
@@ -111,9 +111,8 @@ def recorded_group(life: Life, group: Group) -> KnownGroup:
         highest_seen=max(
             (
                 seen.commit.offset
-                for seen in committed
-                if seen.commit.topic_id == last.topic_id
-                and (move is None or seen.read_at_ms + CLOCK_MARGIN_MS >= move.at_ms)
+                for index, seen in committed
+                if seen.commit.topic_id == last.topic_id and (move is None or index >= move.seen_before)
             ),
             default=None,
         ),
@@ -263,5 +262,13 @@ def _intended(names: Names, group: Group, cluster: str, move: RecordedMove) -> s
         "source_cluster": move.source,
         "target_cluster": cluster,
         "commits": [commit],
+        "seen": [
+            {
+                "table": "checkpoints",
+                "writer": f"recorder:{cluster}",
+                "epoch": 0,
+                "round": move.seen_before - 1,
+            }
+        ],
     }
     return json.dumps(content)

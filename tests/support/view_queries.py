@@ -22,7 +22,7 @@ GROUP_MOVES = parse_query("""-- name:    group_moves
 -- columns: group_id string, from_cluster string, from_topic string, from_topic_id string, from_partition int,
 --          left_offset bigint, left_leader_epoch int, left_made_after_ms bigint,
 --          to_cluster string, to_topic string, to_topic_id string, to_partition int, arrived_offset bigint,
---          moved_at_ms bigint, operation_id string, kind string
+--          moved_at_ms bigint, operation_id string, kind string, move_order bigint, seen_order bigint
 select *
 from group_moves
 order by operation_id, group_id, to_topic, to_partition, moved_at_ms, from_cluster, from_topic, from_partition

@@ -28,7 +28,7 @@ def left_offsets(snapshot: Snapshot, cluster: str, groups: Collection[str]) -> d
         found = connection.execute(
             "select group_id, from_topic, from_partition, left_offset from group_moves "
             "where from_cluster = $cluster and kind <> 'group_synced' and left_offset is not null "
-            "and group_id in (select unnest($groups)) order by moved_at_ms",
+            "and group_id in (select unnest($groups)) order by move_order",
             {"cluster": cluster, "groups": list(groups)},
         ).fetchall()
     return {(group, topic, partition): left for group, topic, partition, left in found}

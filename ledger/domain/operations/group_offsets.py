@@ -46,11 +46,22 @@ class CommitResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeenAppend:
+    """The last append of a writer to a table that answers were computed from: what it appended later they knew not."""
+
+    table: str
+    writer: str
+    epoch: int
+    round: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsSet(OperationContent):
     """Commits of a group that are about to be made, by answers at a cut.
 
     `source_cluster`: alias of the cluster that the group comes from; None in rows of earlier programs. `group_type`:
-    `share` of a share group, whose share-partition start offsets these are; None of all others.
+    `share` of a share group, whose share-partition start offsets these are; None of all others. `seen`: what of the cut
+    tells the move from what comes behind it; None in rows of earlier programs.
     """
 
     kind: ClassVar = OperationKind.OFFSETS_SET
@@ -60,9 +71,12 @@ class OffsetsSet(OperationContent):
     group_type: str | None = None
     cut: str
     commits: tuple[IntendedCommit, ...]
+    seen: tuple[SeenAppend, ...] | None = None
 
     def content(self) -> dict[str, object]:
-        return {**OperationContent.content(self), "commits": [asdict(one) for one in self.commits]}
+        found = {**OperationContent.content(self), "commits": [asdict(one) for one in self.commits]}
+        seen = found.pop("seen")
+        return found if seen is None else {**found, "seen": [asdict(one) for one in self.seen or ()]}
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Self:
@@ -73,6 +87,9 @@ class OffsetsSet(OperationContent):
             group_type=content.get("group_type"),
             cut=content["cut"],
             commits=tuple(_known(IntendedCommit, one) for one in content["commits"]),
+            seen=None
+            if content.get("seen") is None
+            else tuple(_known(SeenAppend, one) for one in content["seen"]),
         )
 
 
@@ -93,7 +110,7 @@ class OffsetsSetResult(OperationContent):
         return cls(group=content["group"], results=results)
 
 
-_PartT = TypeVar("_PartT", IntendedCommit, CommitResult)
+_PartT = TypeVar("_PartT", IntendedCommit, CommitResult, SeenAppend)
 
 
 def _known(part: type[_PartT], recorded: Mapping[str, Any]) -> _PartT:

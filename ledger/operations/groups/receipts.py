@@ -6,8 +6,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ledger.domain.groups import SHARE
-from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
+from ledger.domain.operations.group_offsets import (
+    CommitResult,
+    IntendedCommit,
+    OffsetsSet,
+    OffsetsSetResult,
+    SeenAppend,
+)
+from ledger.domain.tables.cuts import Cut
+from ledger.domain.writer_roles import recorder_of
 from ledger.operations.groups.outcomes import Outcome, Place, Row, Setting, by_group
+from ledger.schema import CHECKPOINTS, GROUP_SYNCS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +65,8 @@ class SourceCommits:
 class Why:
     """What is recorded with an operation: the cut of the answers, what was left, the operator's words.
 
-    `flow`: the one whose map answered; None: all between two clusters.
+    `flow`: the one whose map answered; None: all between two clusters. `seen`: what of the cut tells these moves from
+    what comes behind them.
     """
 
     flow: str | None
@@ -64,6 +74,18 @@ class Why:
     left: SourceCommits
     reason: str | None = None
     ticket: str | None = None
+    seen: tuple[SeenAppend, ...] | None = None
+
+
+def seen_at(cut: Cut, target_cluster: str) -> tuple[SeenAppend, ...]:
+    """What of a cut tells a move from what comes behind it: where groups stood at the target, and were synced."""
+    found = [
+        *(one for one in cut.of_table(CHECKPOINTS.name) if one.writer == recorder_of(target_cluster)),
+        *cut.of_table(GROUP_SYNCS.name),
+    ]
+    return tuple(
+        SeenAppend(table=one.table, writer=one.writer, epoch=one.epoch, round=one.round) for one in found
+    )
 
 
 def intentions(settings: Sequence[Setting], *, target_cluster: str, why: Why) -> list[OffsetsSet]:
@@ -77,6 +99,7 @@ def intentions(settings: Sequence[Setting], *, target_cluster: str, why: Why) ->
             group_type=SHARE if of_group[0].is_of_share_group else None,
             cut=why.cut,
             commits=tuple(_intended(one, why.left.of(one.answer)) for one in of_group),
+            seen=why.seen,
         )
         for group, of_group in by_group(to_set).items()
     ]

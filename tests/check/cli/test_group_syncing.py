@@ -93,7 +93,8 @@ def test_the_last_move_away_from_the_target_says_what_it_left_there(
             ("offsets_set", {**intended, "commits": commits}),
             ("offsets_set_result", result),
         ):
-            idle.append("operations", {**operation, "kind": kind, "content": json.dumps(content)})
+            row = {**operation, "kind": kind, "content": json.dumps(content)}
+            idle.append("operations", row, at_ms=9_000 - 1_000 * number)  # a clock of operators was ahead
     assert answers.left_offsets(["billing"]) == {("billing", "east.orders", 0): 7}
     assert answers.left_offsets(["audit"]) == {}
 

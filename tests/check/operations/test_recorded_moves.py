@@ -1,6 +1,6 @@
 """What `offsets set` records is a move of the view `group_moves`: from the commit that was translated to its answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -9,10 +9,13 @@ from ledger.adapters.duck import between_clusters, engine
 from ledger.adapters.duck.share_offsets import share_commits
 from ledger.app.group_offsets import source_commits
 from ledger.catalog import query
+from ledger.domain.operations.group_offsets import SeenAppend
+from ledger.domain.operations.order import in_order
+from ledger.domain.tables.cuts import Cut, LastAppend
 from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
 from ledger.operations.groups.outcomes import Choice, Outcome
 from ledger.operations.groups.position_sheet import PositionSheet, compute_sheet, set_sheet
-from ledger.operations.groups.receipts import EarlierAttempts, SourceCommits, Why
+from ledger.operations.groups.receipts import EarlierAttempts, SourceCommits, Why, seen_at
 from ledger.reports.rendering import oddities
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.tables import MemoryLedger
@@ -48,6 +51,8 @@ class Moved:
     cluster: MemoryCluster
     ledger: MemoryLedger
     east: MemoryCluster
+    clock_of_operators: FakeClock = field(default_factory=FakeClock)
+    says_what_it_knew: bool = True
 
     def set(self) -> set[Outcome]:
         """What the ledger answers, set and recorded as the command does."""
@@ -84,10 +89,20 @@ class Moved:
             unread_groups={},
         )
         left = SourceCommits(here, source_commits(engine.cluster_commits(at, here)))
-        log = operators(self.ledger, target.clock)
+        log = operators(self.ledger, self.clock_of_operators)
         rows = [one for one in self.ledger.rows("operations") if one["operation_id"] == operation_id]
-        why, attempts = Why(None, "v2.cut", left), EarlierAttempts.of_rows(rows)
+        why = Why(None, "v2.cut", left, seen=self._seen(there) if self.says_what_it_knew else None)
+        attempts = EarlierAttempts.of_rows(rows)
         return set_sheet(target, sheet, log, why, operation_id=operation_id, attempts=attempts)[1]
+
+    def _seen(self, there: str) -> tuple[SeenAppend, ...]:
+        """What the cut of the answers says of other writers."""
+        last = {
+            (table, row["writer"]): LastAppend(table, row["writer"], row["writer_epoch"], row["round"], 0)
+            for table in ("checkpoints", "group_syncs")
+            for row in in_order(self.ledger.rows(table))
+        }
+        return seen_at(Cut.of("memory", last.values()), there)
 
     def recorded_at_west(self, *, number: int) -> None:
         """What its recorder sees of the group."""
@@ -168,6 +183,8 @@ def test_a_group_that_was_set_has_moved_from_its_commit_to_the_answer(moved: Mov
         "moved_at_ms": result["recorded_at_ms"],
         "operation_id": result["operation_id"],
         "kind": "offsets_set",
+        "move_order": result["round"],
+        "seen_order": None,
     }
     left = {"left_offset": 120, "left_leader_epoch": 2, "left_made_after_ms": 700}
     nothing = {"left_offset": None, "left_leader_epoch": None, "left_made_after_ms": None}
@@ -226,6 +243,42 @@ def test_a_group_that_an_apply_has_set_and_that_was_started_is_moved_when_it_is_
     assert moved.move("east", "west", "apply-1").counts == {"has_members": 1, "reads_on": 1}, (
         "somebody set it back"
     )
+
+
+@pytest.mark.parametrize("says_what_it_knew", [True, False], ids=["now", "an earlier program"])
+@pytest.mark.parametrize("ahead_s", [0, 20 * 60, 3 * 3600])
+def test_no_clock_of_who_moves_a_group_says_what_was_committed_since(
+    moved: Moved, ahead_s: int, says_what_it_knew: bool
+) -> None:
+    moved.says_what_it_knew = says_what_it_knew
+    moved.clock_of_operators.now_s = 3_000 + ahead_s
+    assert moved.move("east", "west").is_complete
+    place = ("billing", "east.orders", 0)
+    for number, offset in enumerate((3, 5), start=1):  # its owners set it back from 20, and it reads on
+        moved.cluster.committed[place] = offset
+        moved.recorded_at_west(number=number)
+    assert offsets(moved.move("west", "east"))[0][:2] == (105, "rewound"), "it wants to read 105 to 120 again"
+
+
+def test_the_last_move_is_the_last_of_the_serial_whatever_clocks_say(moved: Moved) -> None:
+    place = ("billing", "east.orders", 0)
+    moved.clock_of_operators.now_s = 90_000
+    assert moved.move("east", "west").is_complete  # from 120 to 20
+    moved.recorded_at_west(number=1)
+    assert moved.move("west", "east").is_complete
+    moved.ledger.append(
+        "checkpoints", [commit(0, 110, epoch=2, number=3, read_at_ms=950)]
+    )  # set back at east
+    moved.clock_of_operators.now_s = 3_000
+    moved.cluster.committed[place] = 3
+    assert moved.move("east", "west").is_complete  # from 110 to 10
+    [*_, last] = sorted(
+        (one for one in moved.moves() if one["to_cluster"] == "west" and one["from_partition"] == 0),
+        key=lambda one: one["move_order"],
+    )
+    assert (last["left_offset"], last["arrived_offset"]) == (110, 10)
+    moved.recorded_at_west(number=2)
+    assert offsets(moved.move("west", "east"))[0][:2] == (110, "exact")
 
 
 def test_what_a_driver_committed_for_a_group_moves_nobody_and_counts_as_read_by_nobody(moved: Moved) -> None:

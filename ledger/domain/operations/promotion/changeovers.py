@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from ledger.domain.operations.content import OperationContent
-from ledger.domain.operations.group_offsets import IntendedCommit, OffsetsSet
+from ledger.domain.operations.group_offsets import IntendedCommit, OffsetsSet, SeenAppend
 from ledger.domain.operations.kinds import OperationKind
 
 
@@ -163,6 +163,7 @@ class Sheet(OperationContent):
     group_type: str | None
     cut: str
     commits: tuple[IntendedCommit, ...]
+    seen: tuple[SeenAppend, ...] | None = None
 
     @classmethod
     def of(cls, plan_id: str, intended: OffsetsSet) -> Self:
@@ -175,6 +176,7 @@ class Sheet(OperationContent):
             group_type=intended.group_type,
             cut=intended.cut,
             commits=intended.commits,
+            seen=intended.seen,
         )
 
     @property
@@ -187,6 +189,7 @@ class Sheet(OperationContent):
             group_type=self.group_type,
             cut=self.cut,
             commits=self.commits,
+            seen=self.seen,
         )
 
     def content(self) -> dict[str, object]:
