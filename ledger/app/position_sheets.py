@@ -18,6 +18,8 @@ from ledger.app.wiring import cluster_admin, operator_operations
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.groups import SHARE
 from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.operations.directions import require_not_left
+from ledger.operations.figures.repeats import require_few_repeats
 from ledger.operations.groups.beside_outputs import OutputsOfGroups
 from ledger.operations.groups.commit_watch import (
     Watch,
@@ -94,14 +96,16 @@ def set_positions(
     *,
     before: Watch | None = None,
     after: Watch | None = None,
+    require: Callable[[PositionSheet], None] = lambda _sheet: None,
 ) -> tuple[str | None, PositionSheet]:
-    """The same, set and read back; returns the operation id, None: nothing was lacking.
+    """The same, set and read back; returns the operation id, None: nothing was lacking. `require` raises before that.
 
     With an operation id that an earlier attempt had, what that one had begun gets its result. `before`: how commits
     are watched where groups leave, `after`: where they were set; None: they are not.
     """
     with _target(config, at, asked.way) as target:
         sheet = computed_sheet(at, target, asked)
+        require(sheet)
         if before is not None:
             sheet = _still(config, sheet, before)
         operations = operator_operations(config)
@@ -117,6 +121,21 @@ def set_positions(
         if after is not None:
             sheet = _kept(target, sheet, after, operations, operation_id, why)
         return operation_id, sheet
+
+
+def require_settable(
+    config: MirrorConfig, way: Way, answers: Sequence[Row], *, despite_objectives: bool
+) -> None:
+    """Raise `PreconditionError` where offsets are not to be set by hand: applications have left the cluster for one
+    that is promoted, or a group would read more again than `max_repeats_per_group` allows."""
+    topics = {row["target_topic"] for row in answers} - {None}
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    require_not_left(
+        way.to_cluster, topics, config.clusters, state.directions(), undone="no offset was set there"
+    )
+    if not despite_objectives:
+        known = [row for row in answers if "repeated" in row]  # one flow's answer does not say it
+        require_few_repeats(known, config.allowed, way=(way.from_cluster, way.to_cluster))
 
 
 def why_set(at: DeltaSnapshot, sheet: PositionSheet, reasons: Reasons) -> Why:

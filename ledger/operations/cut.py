@@ -3,7 +3,7 @@
 A cluster that answers is read itself; of one that does not the last recorded ends are taken, each with its time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -12,6 +12,8 @@ from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.facts import HighWatermark, TopicPartition
 from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
 from ledger.domain.topics.naming import NamingKind, TopicSelection
+from ledger.domain.words.count_words import counted
+from ledger.domain.words.partition_names import by_topic
 from ledger.domain.writer_roles import OPERATOR_WRITER
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.mirror.partitions.first_records import first_record
@@ -58,11 +60,19 @@ class CutPorts:
     clock: Clock
 
 
-def take_cut(flows: Sequence[CutFlow], ports: CutPorts, *, operation_id: str) -> Cut:
-    """Read both sides once and record them; the cut of an operation that has one already is returned as it is.
+def take_cut(
+    flows: Sequence[CutFlow],
+    ports: CutPorts,
+    *,
+    operation_id: str,
+    pause: Callable[[], None] | None = None,
+) -> Cut:
+    """Read both sides and record them; the cut of an operation that has one already is returned as it is.
 
-    Raises `PreconditionError` where another cluster answers than the recorded one, where topics change meanwhile, and
-    where neither side answers; `UsageError` where the flows copy no such topic. Then nothing is recorded.
+    `pause`: waits before the ends are read once more, which have to be the same; None: something else has proved that
+    nobody writes. Raises `PreconditionError` where another cluster answers than the recorded one, where topics change
+    or records come meanwhile, and where neither side answers; `UsageError` where the flows copy no such topic. Then
+    nothing is recorded.
     """
     found = ports.state.cut(operation_id)
     if found.offsets:
@@ -77,8 +87,29 @@ def take_cut(flows: Sequence[CutFlow], ports: CutPorts, *, operation_id: str) ->
             f"neither {ports.source.alias} nor {ports.target.alias} answers: a cut would say no more than the ledger "
             "says already; nothing was recorded. Take it when one of them answers"
         )
+    if pause is not None:
+        pause()
+        _require_still(offsets, ports)
     ports.fact_log.append_next(OPERATOR_WRITER, CUT_OFFSETS.name, [at.row() for at in offsets])
     return ports.state.cut(operation_id)
+
+
+def _require_still(offsets: Sequence[CutOffset], ports: CutPorts) -> None:
+    """What comes after a cut is never copied back: whoever writes still is to stop first."""
+    for admin in (ports.source, ports.target):
+        live = {(at.topic, at.partition): at for at in offsets if at.is_live and at.cluster == admin.alias}
+        now = admin.ends(sorted(live))
+        risen = {
+            key: now[key].high_watermark - (at.high_watermark or 0)
+            for key, at in live.items()
+            if key in now and now[key].high_watermark != at.high_watermark
+        }
+        if risen:
+            raise PreconditionError(
+                f"{counted(sum(risen.values()), 'offset')} came to {by_topic(risen)} of {admin.alias} while the cut "
+                "was taken: somebody writes there; nothing was recorded. Stop applications and flows that write to "
+                "these topics, at both clusters, then take it again"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,5 +107,20 @@ def consequences(pair: Pair, kind: type[DirectionChange], flows: Collection[Flow
     return f"{pair.words} is promoted no more: {names} continues where it stood"
 
 
+def require_not_left(
+    cluster: str, topics: Iterable[str], clusters: Iterable[str], directions: Directions, *, undone: str
+) -> None:
+    """Raise `PreconditionError` where applications have left one of the topics for a cluster promoted over this one."""
+    names = sorted({*topics})
+    for other in sorted({*clusters} - {cluster}):
+        for topic, made_by in directions.promotions(cluster, other, names).items():
+            if made_by is not None:
+                raise PreconditionError(
+                    f"{topic} of {other} was promoted over {cluster} {made_by}: applications work at {other}, not at "
+                    f"{cluster}; {undone}. Once they have stopped there and all is copied back: mirror-ledger demote "
+                    f'{other} --over {cluster} --keep-ends --reason "home again"'
+                )
+
+
 def _named(flows: Sequence[str]) -> str:
     return f"flow {' and '.join(sorted(flows))}"

@@ -1,6 +1,8 @@
 """Taking a cut of what is copied from one cluster to another."""
 
+import time
 from collections.abc import Sequence
+from functools import partial
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
@@ -15,8 +17,11 @@ from ledger.operations.cut import CutFlow, CutPorts, take_cut
 from ledger.operations.directions import Pair, require_opposites
 
 
-def cut_of_pair(config: MirrorConfig, pair: Pair, *, operation_id: str) -> Cut:
-    """Read both sides of every partition that flows of the pair copy; raises as `take_cut`."""
+def cut_of_pair(config: MirrorConfig, pair: Pair, *, operation_id: str, quiet_s: float | None = None) -> Cut:
+    """Read both sides of every partition that flows of the pair copy; raises as `take_cut`.
+
+    `quiet_s`: for how many seconds nothing may come there; None: that is proved otherwise.
+    """
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     config.cluster(pair.former)
     config.cluster(pair.cluster)
@@ -24,7 +29,8 @@ def cut_of_pair(config: MirrorConfig, pair: Pair, *, operation_id: str) -> Cut:
         ports = CutPorts(
             source, target, state, DeltaFactLog(config.ledger.path, SystemClock()), SystemClock()
         )
-        return take_cut(flows_of_cut(config, pair), ports, operation_id=operation_id)
+        pause = None if quiet_s is None else partial(time.sleep, quiet_s)
+        return take_cut(flows_of_cut(config, pair), ports, operation_id=operation_id, pause=pause)
 
 
 def ends_to_keep(config: MirrorConfig, pair: Pair, flows: Sequence[FlowConfig], *, operation_id: str) -> Cut:

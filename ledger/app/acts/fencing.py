@@ -14,7 +14,9 @@ from ledger.app.answers import run_query, snapshot
 from ledger.app.wiring import operator_operations
 from ledger.catalog import Value
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.fences.receipts import FenceHow
 from ledger.errors import ClusterUnavailableError, UsageError
+from ledger.operations.directions import require_not_left
 from ledger.operations.fencing.fencing import fence, leave_open, refusal
 from ledger.operations.fencing.lifting import AskedLifting, unfence
 from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult, UnfenceResult
@@ -69,8 +71,22 @@ def unfence_topics(
 ) -> UnfenceResult:
     """Lift fences of a cluster; `operation_id`: what that is a part of, None: it is an operation of its own."""
     state = DeltaLedgerState(open_ledger(config.ledger.path))
+    if operation_id is None:
+        _require_not_left(config, asked, state)
     with fence_parts(config, asked.cluster, state, say) as parts:
         return unfence(asked, parts, operation_id=operation_id)
+
+
+def _require_not_left(config: MirrorConfig, asked: AskedLifting, state: DeltaLedgerState) -> None:
+    """A fence `shut` would stop what is mirrored back as well: it is lifted before that."""
+    kept = [
+        one.fence.topic
+        for one in state.fences().at(asked.cluster)
+        if one.fence.how != FenceHow.SHUT and (asked.topics is None or one.fence.topic in asked.topics)
+    ]
+    require_not_left(
+        asked.cluster, kept, config.clusters, state.directions(), undone="nothing was lifted or recorded"
+    )
 
 
 @contextmanager

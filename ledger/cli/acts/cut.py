@@ -18,13 +18,26 @@ from ledger.recording.operation_log import random_id
     "--topic", "topics", multiple=True, help="Only this topic of the target; may be repeated. Default: all."
 )
 @click.option("--operation", help="Record it for this operation, once. Default: an operation of its own.")
+@click.option(
+    "--quiet-seconds",
+    "quiet_s",
+    type=click.FloatRange(min=0, max=3600),
+    default=2.0,
+    show_default=True,
+    help="For so long nothing may come to either side, or the cut is refused.",
+)
 @click.pass_context
 def cut(
-    context: click.Context, source: str, target: str, topics: Sequence[str], operation: str | None
+    context: click.Context,
+    source: str,
+    target: str,
+    topics: Sequence[str],
+    operation: str | None,
+    quiet_s: float,
 ) -> None:
     """Record where source and target of a pair stand, partition by partition, with the map between them."""
     pair = Pair(target, source, tuple(topics) or None)
-    taken = cut_of_pair(configuration(context), pair, operation_id=operation or random_id())
+    taken = cut_of_pair(configuration(context), pair, operation_id=operation or random_id(), quiet_s=quiet_s)
     say(taken.words)
     for why in _reasons(taken.facts["no_start"]):
         say(f"no way back from some partitions: {why}")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import click
 import pyarrow as pa
@@ -10,7 +11,14 @@ from ledger.api.ledger import Ledger
 from ledger.app import group_offsets
 from ledger.app.between_clusters import Way
 from ledger.app.group_offsets import Chosen
-from ledger.app.position_sheets import Asked, Reasons, position_sheet, set_positions, watch_for
+from ledger.app.position_sheets import (
+    Asked,
+    Reasons,
+    position_sheet,
+    require_settable,
+    set_positions,
+    watch_for,
+)
 from ledger.cli.answers.offsets import NAME_MAPS, asked_maps
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
@@ -49,6 +57,9 @@ from ledger.reports.rendering import ACCEPTABLE
     type=click.FloatRange(min=0, max=3600, min_open=True),
     help="With --from and --to: seconds for which commits have to stand still, before there and afterwards here.",
 )
+@click.option(
+    "--despite-objectives", is_flag=True, help="Also where a group would read more again than is allowed."
+)
 @click.option("--dry-run", is_flag=True, help="Hold it against the target; set and record nothing.")
 @why_options
 @output_option
@@ -67,6 +78,7 @@ def set_offsets(
     accepted: tuple[str, ...],
     overwrite_newer: bool,
     watch_s: float | None,
+    despite_objectives: bool,
     dry_run: bool,
     reason: str | None,
     ticket: str | None,
@@ -88,10 +100,14 @@ def set_offsets(
     require_tables(output, wide=wide)
     config = configuration(context)
     choice = Choice(accepted, overwrite_newer=overwrite_newer)
+    require = partial(require_settable, config, despite_objectives=despite_objectives)
     if isinstance(asked, str):
         config.flow(asked)
         ledger = Ledger.open(config, as_of=as_of)
         answer = ledger.translate_groups(asked, groups=groups, topic=topic, partition=partition).table
+        way, answers = Way(config.flow(asked).source, config.flow(asked).target), answer.to_pylist()
+        if not dry_run:
+            require(way, answers)
         operation_id, settings = group_offsets.set_offsets(
             config, ledger.snapshot, asked, answer, choice, dry_run=dry_run, reason=reason, ticket=ticket
         )
@@ -111,12 +127,15 @@ def set_offsets(
                 Reasons(reason, ticket),
                 before=watch,
                 after=watch,
+                require=lambda found: require(of_all.way, found.answers),
             )
         )
         _show(ledger.cut, sheet.lines, _SHEET_SCHEMA, output, wide=wide)
         left_out = _blocked(sheet)
+        way, answers = of_all.way, sheet.answers
     if dry_run:
         say("dry run: nothing was set or recorded")
+        require(way, answers)
     if operation_id is not None:
         say(f"operation {operation_id}")
     if left_out is not None:

@@ -1,6 +1,5 @@
 """A plan from what was seen: its scope and steps, what stands against it, and what it would cost."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from ledger.operations.changeover.planned_groups import (
     group_blockers,
 )
 from ledger.operations.changeover.seen import Row, Seen, SeenFlow
+from ledger.operations.figures.repeats import repeat_figures
 from ledger.operations.groups.beside_outputs import OutputsStatus
 from ledger.operations.groups.outcomes import repeated_of
 from ledger.ports.ledger import FlowPosition
@@ -252,13 +252,7 @@ def _figures(
         yield Figure(Objective.MAX_LAG_RECORDS, loss_figures(losses)["records_lost"], way)
         yield Figure(Objective.MAX_LAG_SECONDS, loss_figures(losses)["seconds_lost"], way)
     yield Figure(Objective.MAX_DOWNTIME_SECONDS, seen.downtimes.get(kind), f"the last {kind} from {way}")
-    repeated: dict[str, list[int | None]] = defaultdict(list)
-    for row in places:
-        if row["group_id"] is not None:
-            repeated[row["group_id"]].append(row["repeated"])
-    for group, found in sorted(repeated.items()):
-        total = None if None in found else sum(number for number in found if number is not None)
-        yield Figure(Objective.MAX_REPEATS_PER_GROUP, total, f"group {group!r}")
+    yield from repeat_figures(places)
 
 
 def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator[Blocker]:

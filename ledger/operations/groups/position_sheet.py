@@ -52,6 +52,11 @@ class PositionSheet:
         return frozenset(one.group_id for one in self.settings) - shared, shared
 
     @property
+    def answers(self) -> list[Row]:
+        """What the settings are made from, in their order."""
+        return [one.answer for one in self.settings]
+
+    @property
     def left_out(self) -> list[Setting]:
         """What is not as answered, and keeps its group from continuing where it should."""
         return [one for one in self.settings if not one.outcome.is_as_wanted]

@@ -4,7 +4,11 @@ import json
 
 from ledger.domain.fences.proof import Proof
 from ledger.domain.fences.receipts import Fence, FenceHow, Unfenced
+from ledger.domain.operations.directions import Demoted, Promoted
 from tests.support.operated import Operated
+
+PROMOTED = Promoted(cluster="west", cluster_id="W", former="east", former_id="E", topics=("orders",))
+DEMOTED = Demoted(cluster="west", cluster_id="W", former="east", former_id="E", topics=("orders",))
 
 
 def recorded(flow: Operated, proof: str, *, cluster: str = "east", topic: str = "orders") -> None:
@@ -65,3 +69,19 @@ def test_records_behind_a_fence_do_not_pass_until_they_are_cleared(idle: Operate
     assert "north" not in told
     append(idle, "recorder:east", "finding_cleared", key)
     assert check(idle)[0] == 0
+
+
+def test_a_fence_stays_while_applications_work_elsewhere(idle: Operated) -> None:
+    """One that stops the mirror as well has to go before it copies back."""
+    recorded(idle, Proof.PROVEN)
+    append(idle, "operator", "promoted", PROMOTED.content())
+    for topics in ((), ("--topic", "orders")):
+        done = idle.command("unfence", "east", *topics, "--reason", "home")
+        assert (done.code, done.out) == (5, "")
+        assert "orders of west was promoted over east" in done.err
+        assert "nothing was lifted or recorded" in done.err
+    of_another = idle.command("unfence", "east", "--topic", "users", "--reason", "home")
+    assert "was promoted over" not in of_another.err
+    append(idle, "operator", "demoted", DEMOTED.content())
+    demoted = idle.command("unfence", "east", "--topic", "orders", "--reason", "home")
+    assert demoted.code == 0, demoted.err

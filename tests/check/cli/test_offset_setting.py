@@ -1,7 +1,10 @@
 """`offsets set`: which words do not go together, and a target that does not answer."""
 
+import json
+
 import pytest
 
+from ledger.domain.operations.directions import Promoted
 from tests.support.operated import Operated, own_mark
 
 SET = ("offsets", "set", "--flow")
@@ -49,3 +52,25 @@ def test_a_target_that_does_not_answer_leaves_everything_as_it_is(idle: Operated
         assert (done.code, done.out) == (1, "")
         assert "could not be reached" in done.err
     assert idle.operations() == []
+
+
+def test_where_applications_have_left_no_offset_is_set(idle: Operated) -> None:
+    """What they read where they are now would be read again; the advice is carried out."""
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 10, ("users", 0): 10})
+    for topic in ("orders", "users"):
+        at = {"cluster": "east", "topic": topic, "topic_id": f"id-of-{topic}", "partition": 0}
+        idle.append("checkpoints", {**at, "group_id": "billing", "committed_offset": 4})
+    promoted = Promoted(cluster="east", cluster_id="E", former="west", former_id="W", topics=("east.orders",))
+    content = json.dumps(promoted.content())
+    row = {"writer": "operator", "kind": "promoted", "flow": None, "content": content}
+    idle.append("operations", {**row, "operation_id": "op-1", "operator": "anna"})
+    asked = ("offsets", "set", "--flow", "east-to-west", "--all-groups")
+    done = idle.command(*asked)
+    assert (done.code, done.out) == (5, "")
+    assert "orders of east was promoted over west" in done.err
+    assert "applications work at east, not at west; no offset was set there" in done.err
+    assert 'mirror-ledger demote east --over west --keep-ends --reason "home again"' in done.err
+    of_another = idle.command(*asked, "--topic", "users")
+    assert (of_another.code, "could not be reached" in of_another.err) == (1, True)
+    assert [row["kind"] for row in idle.operations()] == ["promoted"]

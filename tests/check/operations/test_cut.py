@@ -1,7 +1,7 @@
 """A cut says where both sides of a pair stand, and never that the way back may begin where nobody knows that."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,7 +96,12 @@ class Clusters:
         self.ledger.append("high_watermarks", [ends])
 
     def cut(
-        self, operation_id: str = "op", *, topics: frozenset[str] | None = None, **changed: object
+        self,
+        operation_id: str = "op",
+        *,
+        topics: frozenset[str] | None = None,
+        pause: Callable[[], None] | None = None,
+        **changed: object,
     ) -> Cut:
         flow = FlowConfig(
             name=FORWARD,
@@ -114,7 +119,7 @@ class Clusters:
             self.clock,
         )
         selection = TopicSelection(flow.topics, naming=flow.naming)
-        return take_cut([CutFlow(flow, selection, topics)], ports, operation_id=operation_id)
+        return take_cut([CutFlow(flow, selection, topics)], ports, operation_id=operation_id, pause=pause)
 
     def pair(self, **changed: object) -> CutPair:
         return self.cut(**changed).pairs(FORWARD)["t", 0]  # type: ignore[arg-type]
@@ -274,3 +279,14 @@ def test_from_other_names_nothing_goes_back() -> None:
         None,
         "it has another name at west: nothing goes back from there",
     )
+
+
+@pytest.mark.parametrize("alias", ["east", "west"])
+def test_what_is_written_while_a_cut_is_taken_refuses_it(drained: Clusters, alias: str) -> None:
+    written = {"east": drained.east, "west": drained.west}[alias]
+    with pytest.raises(PreconditionError) as refused:
+        drained.cut(pause=lambda: drained.write(written, 3))
+    assert f"3 offsets came to t partition 0 of {alias} while the cut was taken" in str(refused.value)
+    assert "nothing was recorded" in str(refused.value)
+    assert drained.ledger.rows("cut_offsets") == []
+    assert drained.cut(pause=lambda: None).words.startswith("cut op of east-to-west: 1 partitions")
