@@ -32,7 +32,7 @@ from ledger.mirror.topics.flow_topics import FlowTopics
 from ledger.mirror.topics.following_record import FollowingRecord
 from ledger.mirror.topics.source_deletions import SourceDeletions
 from ledger.ports.ledger import require_recorded
-from ledger.recording.mirrored_partitions import MirroredPartitions
+from ledger.recording.mirrored_partitions import MirroredPartitions, WithFormer, copied_topics
 from ledger.recording.observation import Partitions, RecorderSettings, Subject
 from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
 from ledger.recording.recorder import ClusterRecorder
@@ -123,13 +123,14 @@ def cluster_recorder(
     """
     flows = [flow for flow in config.enabled_flows if admin.alias in (flow.source, flow.target)]
     known = partitions_of_one if len(flows) == 1 else None
+    mirrored = known or MirroredPartitions(config, admin, flows)
     return ClusterRecorder(
         admin,
         fact_log,
         state,
         SystemClock(),
         replace(RecorderSettings.of_flows(flows), subjects=subjects),
-        partitions=known or MirroredPartitions(config, admin, flows),
+        partitions=WithFormer(mirrored, admin, copied_topics(state, admin.alias)),
         processes=LocalProcesses(),
     )
 

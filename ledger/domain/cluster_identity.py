@@ -116,6 +116,14 @@ class ClusterIdentities:
         found = {alias: self.possible_ids(alias) for alias in aliases if alias is not None}
         return {alias: " and ".join(sorted(possible)) for alias, possible in found.items() if possible}
 
+    def ways(self) -> dict[str, tuple[str, str]]:
+        """By flow the clusters that it was claimed with last, by alias: all that ever ran, whatever becomes of them."""
+        claims = [
+            row for row in self.writers if row["flow"] is not None and row["target_cluster"] is not None
+        ]
+        claims.sort(key=lambda row: (row["writer_epoch"], row["round"]))
+        return {row["flow"]: (row["source_cluster"], row["target_cluster"]) for row in claims}
+
     def require(self, cluster: str, live: LiveCluster) -> None:
         """Raise `PreconditionError` unless the cluster behind an alias is the recorded one, and was all the time."""
         possible, live_id = self.possible_ids(cluster), live.cluster_id

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ledger.config.flow import FlowConfig, TargetMode
-from ledger.domain.operations.directions import DirectionChange, Directions, Promoted
+from ledger.domain.operations.directions import LATER, DirectionChange, Directions, Promoted, is_among
 from ledger.domain.topics.naming import NamingKind
 from ledger.errors import PreconditionError, UsageError
 
@@ -14,29 +14,57 @@ Copies = Callable[[FlowConfig, str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`cluster` is to be promoted over `former`, or demoted; `topics`: of `cluster`, None: all of the pair."""
+    """`cluster` is to be promoted over `former`, or demoted; `topics`: of `cluster`, None: all of the pair.
+
+    `later`, `left_out`: as rows of a change of direction have them.
+    """
 
     cluster: str
     former: str
     topics: tuple[str, ...] | None
+    later: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
-        what = "all topics" if self.topics is None else ", ".join(self.topics)
-        return f"{what} of {self.cluster} over {self.former}"
+        return f"{self._what} of {self.cluster} over {self.former}"
+
+    @property
+    def _what(self) -> str:
+        if not self.is_whole:
+            return ", ".join(self.topics or ())
+        return f"all topics but {', '.join(self.left_out)}" if self.left_out else "all topics"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether topics that nobody has named are among its own."""
+        return self.topics is None or self.later
+
+    @property
+    def asked(self) -> tuple[str, ...] | None:
+        """Its topics, `LATER` among them where it is about those; None: whatever anybody has named."""
+        return (*self.topics, LATER) if self.topics is not None and self.later else self.topics
+
+    @property
+    def ruled(self) -> tuple[str, ...] | None:
+        """Topics whose rules are its own; None: all that there are of the pair."""
+        return None if self.is_whole and not self.left_out else self.topics
 
     def names(self, topic: str) -> bool:
         """Whether it is about a topic of `cluster`, as far as names say."""
-        return self.topics is None or topic in self.topics
+        return is_among(topic, self.topics, later=self.later, left_out=self.left_out)
 
     def flows_of(self, flows: Iterable[FlowConfig], copies: Copies) -> list[FlowConfig]:
-        """The flows that it is about; raises `UsageError` where there is none, or a topic is of none."""
+        """The flows that it is about; raises `UsageError` where there is none, or a topic is of none.
+
+        Where it is about topics that come later it is about all flows of the pair.
+        """
         found = [flow for flow in flows if (flow.source, flow.target) == (self.former, self.cluster)]
         if not found:
             raise UsageError(
                 f"no flow of the configuration copies from {self.former} to {self.cluster}; nothing was recorded"
             )
-        if self.topics is None:
+        if self.topics is None or self.later:
             return found
         for topic in self.topics:
             if not any(copies(flow, topic) for flow in found):
@@ -64,7 +92,7 @@ def require_promotable(pair: Pair, flows: Sequence[FlowConfig], directions: Dire
             f"{_named(renaming)} gives topics other names at {pair.cluster}, where only the mirror writes to them: "
             "there is nothing to promote. Applications write to topics of the plain names there; nothing was recorded"
         )
-    for topic, opposite in directions.promotions(pair.cluster, pair.former, pair.topics).items():
+    for topic, opposite in directions.promotions(pair.cluster, pair.former, pair.asked).items():
         if opposite is not None:
             raise PreconditionError(
                 f"{topic or 'every topic'} of {pair.former} was promoted over {pair.cluster} {opposite}: demote it "
@@ -87,7 +115,7 @@ def is_done(
     pair: Pair, kind: type[DirectionChange], directions: Directions, *, no_reverse: bool = False
 ) -> bool:
     """Whether it is so already: nothing is to be recorded."""
-    asked = (pair.former, pair.cluster, pair.topics)
+    asked = (pair.former, pair.cluster, pair.asked)
     found = directions.promotions(*asked).values()
     if kind is Promoted and no_reverse:
         return directions.without_reverse(*asked)

@@ -191,7 +191,9 @@ def _promote(of: ExportedPlan) -> Iterator[str]:
 
 
 def _promotion(plan: Plan, *more: str) -> str:
-    chosen = [word for topic in plan.choices.topics or () for word in ("--topic", topic)]
+    """By name where anything stays as it is: what `promote` is to leave out cannot be said to it."""
+    topics = sorted({one.topic for one in plan.topics}) if plan.choices.left_out else plan.choices.topics
+    chosen = [word for topic in topics or () for word in ("--topic", topic)]
     alone = () if plan.choices.reverse else ("--no-reverse",)
     return _line(
         *("ledger", "promote", plan.to_cluster, "--over", plan.from_cluster, *chosen, *alone, *more),

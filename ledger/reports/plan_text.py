@@ -148,6 +148,8 @@ def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply]) -> dict[str
         ],
         "fence": [f"{plan.choices.fence}{unproven}"],
     }
+    if plan.choices.left_out:
+        found["left out"] = [_left_out(plan, forecast)]
     if applies:
         found["applied"] = [
             f"operation {one.operation_id}, begun {instant(one.begun_at_ms)} by {one.operator}"
@@ -163,6 +165,17 @@ def _topics(plan: Plan) -> str:
         for one in plan.topics
     )
     return ", ".join(names)
+
+
+def _left_out(plan: Plan, forecast: Forecast) -> str:
+    """Nothing of it is fenced, promoted or set."""
+    readers = forecast.get("without_place", {})
+    return ", ".join(
+        f"{name} ({counted(readers[name], 'group')} that move get no place there)"
+        if name in readers
+        else name
+        for name in plan.choices.left_out
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

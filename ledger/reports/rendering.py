@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.operations.groups.beside_outputs import NOT_COPIED, OutputsStatus
+from ledger.operations.groups.position_sheet import NOT_RECORDED
 from ledger.reports.plain_text import column_values, csv_text, json_text, rows_of
 
 _RESET_COLUMNS = ("group_id", "target_topic", "target_partition", "target_offset")
@@ -108,7 +109,9 @@ def _can_be_given(row: Mapping[str, Any]) -> bool:
 
 def oddities(row: Mapping[str, object]) -> set[str]:
     """What is to be accepted about a row: its status, that its commit is not there any more, and that something which
-    it has not read is not there any more, also where another status comes first; and that outputs were not copied."""
+    it has not read is not there any more, also where another status comes first; that outputs were not copied, and that
+    nobody keeps its group recorded."""
     found = {str(status) for status in ACCEPTABLE if status in (row["status"], row["absence"])}
     found |= {NOT_COPIED} if row.get("outputs") == OutputsStatus.NOT_COPIED else set()
+    found |= {NOT_RECORDED} if row.get("is_recorded") is False else set()
     return found | ({str(TranslationStatus.EXPIRED_ON_TARGET)} if row.get("expired") else set())

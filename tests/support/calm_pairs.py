@@ -116,7 +116,7 @@ class CalmPair:
 
     def change(self, kind: type[DirectionChange], *, cut: Cut | None = None) -> None:
         """West over east is promoted, or demoted."""
-        ids = {"cluster_id": "cluster-of-west", "former_id": "cluster-of-east"}
+        ids: dict[str, Any] = {"cluster_id": "cluster-of-west", "former_id": "cluster-of-east"}
         change = kind(cluster="west", former="east", topics=None, **ids)
         if cut is not None:
             change = Demoted(

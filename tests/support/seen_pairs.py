@@ -15,6 +15,7 @@ from ledger.domain.writer_roles import RoleVerdict
 from ledger.operations.changeover.planning import Planned, planned
 from ledger.operations.changeover.seen import Row, Seen, SeenCluster, SeenFlow
 from ledger.ports.ledger import FlowPosition
+from ledger.reports.rendering import oddities as real_oddities
 
 SWITCHOVER, FAILOVER = ChangeoverKind.SWITCHOVER, ChangeoverKind.FAILOVER
 _NAMING = {"topic_naming": NamingKind.IDENTITY}
@@ -70,6 +71,7 @@ def place(group: str | None = "billing", **changed: Any) -> Row:
 
 def loss(records: int | None = 0, seconds: float | None = 0.0) -> Row:
     return {
+        "flow": "flow",
         "source_topic": "orders",
         "partition": 0,
         "records": records,
@@ -112,7 +114,8 @@ SEEN = Seen(
 
 
 def oddities(row: Row) -> Collection[str]:
-    return {row["status"]} & {"no_commit", "gone", "ahead", "not_yet_copied"}
+    """As the real ones, of answers that say less."""
+    return real_oddities({"absence": None, **row})
 
 
 def made(seen: Seen = SEEN, kind: ChangeoverKind = SWITCHOVER, **choices: Any) -> Planned:

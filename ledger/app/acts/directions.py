@@ -61,7 +61,7 @@ def change_direction(
             words = f"{words}, behind what was written at both sides meanwhile; {cut.words}"
     # Rules before the record: a flow that may write again and is denied would stop for that.
     opened = None
-    if kind is Demoted and state.shut_outs().has_rules(pair.cluster, pair.former, pair.topics):
+    if kind is Demoted and state.shut_outs().has_rules(pair.cluster, pair.former, pair.ruled):
         opened = let_in(config, pair, state, reason=reason, ticket=ticket, operation_id=operation_id)
     said = "" if opened is None else f"{opened.words}; "
     if change is None:
@@ -96,6 +96,8 @@ def _change(
         former=pair.former,
         former_id=_known_id(config, pair.former, state),
         topics=pair.topics,
+        later=pair.later,
+        left_out=pair.left_out,
     )
 
 

@@ -11,6 +11,7 @@ from ledger.app import answers
 from ledger.app.changeover.claimed_role import beside, claimed_role
 from ledger.app.changeover.planning import read_applies, read_plan
 from ledger.app.changeover.scene import Asked, Scene
+from ledger.app.changeover.seeing import scope_of
 from ledger.app.changeover.steps import actions, checked_hook
 from ledger.app.wiring import cluster_admin
 from ledger.config.mirror import MirrorConfig
@@ -47,7 +48,8 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
         former = _former(read_applies(answers.snapshot(config, None)), before.recorded)
         operation_id = random_id() if former is None else former.operation_id
         begun_at_ms = clock.now_ms() if former is None else former.begun_at_ms
-        scene = Scene(config, plan, former, state, source, target, operation_id, asked, begun_at_ms)
+        scope = scope_of(config, state, plan)
+        scene = Scene(config, plan, former, state, source, target, operation_id, asked, begun_at_ms, scope)
         scene.require_current()
         record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
         hooks = StepHooks(HookProcesses(), plan, operation_id)

@@ -61,8 +61,7 @@ def cut(scene: Scene, _waits: Waits) -> StepResult:
     taken = cut_of_pair(scene.config, pair, operation_id=scene.operation_id)
     at = answers.snapshot(scene.config, None)
     found = losses_of(at, scene.pair, at_ms=scene.begun_at_ms, cut=taken)
-    in_scope = {(one.flow, one.source_topic) for one in scene.plan.topics}
-    left: list[Mapping[str, Any]] = [row for row in found if (row["flow"], row["source_topic"]) in in_scope]
+    left: list[Mapping[str, Any]] = scene.scope.losses(found)
     if scene.plan.kind is ChangeoverKind.SWITCHOVER:
         left = [_of_applications(scene, row) for row in left]
     figures = loss_figures(left)
@@ -100,7 +99,9 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
     at = answers.snapshot(scene.config, None)
     quiet_s = choices.watch_seconds
     after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
-    _, done = set_positions(scene.config, at, places_of(scene.config, scene.plan), reasons, after=after)
+    _, done = set_positions(
+        scene.config, at, places_of(scene.config, scene.plan, scene.scope), reasons, after=after
+    )
     if not done.is_complete:
         raise PreconditionError(
             f"not every group continues at {scene.plan.to_cluster}, what could be set is set:\n  "
@@ -156,7 +157,7 @@ def shut_out_mirror(scene: Scene, waits: Waits) -> StepResult:
     choices, target = scene.plan.choices, scene.plan.to_cluster
     done = shut_out(
         scene.config,
-        directions.Pair(target, scene.plan.from_cluster, choices.topics),
+        scene.promoted_pair,
         with_markers=choices.abort_marker,
         limit_s=choices.drain_seconds,
         reason=scene.asked.reason,

@@ -11,7 +11,8 @@ from ledger.app.acts.fencing import fence_topics, leave_topics_open
 from ledger.app.acts.settling import settle_flow
 from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.changeover.scene import Scene
-from ledger.app.changeover.sheets import read_topics
+from ledger.app.changeover.seeing import recorder_settings
+from ledger.app.changeover.sheets import readers
 from ledger.app.driver_roles import is_at_work
 from ledger.app.examination import examine
 from ledger.app.recording import record_clusters
@@ -27,7 +28,6 @@ from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.groups_at_rest import GroupsAtRest, Standing, WhichGroups
 from ledger.operations.changeover.waiting import drain, still_drained
 from ledger.operations.fencing.parts import AskedFence
-from ledger.recording.observation import RecorderSettings
 
 _DRIFT = ("missing", "differs", "surplus", "unknown")
 _STOPPED = "its driver has stopped, and recorded what it copied"
@@ -151,12 +151,13 @@ def stop_groups(scene: Scene, waits: Waits) -> StepResult:
 def groups_at_rest(scene: Scene) -> GroupsAtRest:
     """Groups that move, at all topics of the former source that they read."""
     choices = scene.plan.choices
+    moving, topics = readers(answers.snapshot(scene.config, None), scene.plan, scene.scope)
     which = WhichGroups(
-        are_recorded=_recorder_settings(scene.config, scene.plan.from_cluster).records_group,
+        are_recorded=scene.scope.records_group,
+        moving=moving,
         named=None if choices.groups is None else frozenset(choices.groups),
         accepted=frozenset(choices.accepted),
     )
-    topics = read_topics(answers.snapshot(scene.config, None), scene.plan)
     return GroupsAtRest(scene.source, topics, which, lambda: _recorded(scene), choices.watch_seconds)
 
 
@@ -196,14 +197,8 @@ def settle_flows(scene: Scene, waits: Waits) -> StepResult:
     return StepResult("; ".join(words), facts)
 
 
-def _recorder_settings(config: MirrorConfig, alias: str) -> RecorderSettings:
-    return RecorderSettings.of_flows(
-        [flow for flow in config.enabled_flows if alias in (flow.source, flow.target)]
-    )
-
-
 def _is_recorded(config: MirrorConfig, scene: Scene, alias: str) -> bool:
-    settings = _recorder_settings(config, alias)
+    settings = recorder_settings(config, alias)
     verdict = verdict_here(
         scene.state.last_claim(recorder_of(alias)),
         LocalProcesses(),

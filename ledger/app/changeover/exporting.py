@@ -15,6 +15,7 @@ from ledger.app.acts.fencing import fence_parts
 from ledger.app.acts.hand_over import Asked as AskedHandOver
 from ledger.app.acts.hand_over import show_hand_over
 from ledger.app.changeover.planning import read_plan
+from ledger.app.changeover.seeing import scope_of
 from ledger.app.changeover.sheets import places_of
 from ledger.app.position_sheets import Reasons, position_sheet, why_set
 from ledger.app.wiring import operator_operations
@@ -71,7 +72,8 @@ def export_plan(
     plan = read_plan(config, plan_id).plan
     _require_empty(folder)
     at = answers.snapshot(config, None)
-    sheet = position_sheet(config, at, places_of(config, plan))
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    sheet = position_sheet(config, at, places_of(config, plan, scope_of(config, state, plan)))
     placed = [one for one in sheet.settings if is_at_its_place(one)]
     reset, unwritable = _reset(placed, plan)
     left_out = [
@@ -79,7 +81,6 @@ def export_plan(
         *((one, "not for the tool") for one in unwritable),
     ]
     lines = (*unread_words(sheet.unread_groups), *(f"{one.words}: {why}" for one, why in left_out))
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
     rules, no_rules = lacking_rules(config, plan, state)
     lacking, by_hand = _hand_over(config, plan)
     written = ExportedPlan(

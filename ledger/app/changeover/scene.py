@@ -19,6 +19,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.operations import directions
 from ledger.operations.changeover.applying import Waits
 from ledger.operations.changeover.planned_topics import require_no_later, require_planned
+from ledger.operations.changeover.scope import Scope, promoted_pair
 from ledger.operations.changeover.waiting import Patience
 from ledger.ports.clusters import live_cluster
 
@@ -38,7 +39,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`former`: what an earlier process did of this operation, None: it begins now."""
+    """`former`: what an earlier process did of this operation, None: it begins now. `scope`: made when it began here,
+    and asked by all steps."""
 
     config: MirrorConfig
     plan: Plan
@@ -49,6 +51,7 @@ class Scene:
     operation_id: str
     asked: Asked
     begun_at_ms: int
+    scope: Scope
 
     @property
     def pair(self) -> Pair:
@@ -65,8 +68,8 @@ class Scene:
 
     @property
     def promoted_pair(self) -> directions.Pair:
-        """What `promote` is about, topics that come later among it where the plan names none."""
-        return directions.Pair(self.plan.to_cluster, self.plan.from_cluster, self.plan.choices.topics)
+        """What `promote` is about."""
+        return promoted_pair(self.plan)
 
     @property
     def is_promoted(self) -> bool:
@@ -116,9 +119,9 @@ class Scene:
 
     def require_no_later_topics(self) -> None:
         """Raise `PreconditionError` where topics began to be copied that the plan does not have, and would change."""
-        if self.plan.choices.topics is not None:
+        if not self.promoted_pair.is_whole:
             return
-        there = self.target.topics()
+        there = self.target.topics().keys() - set(self.plan.choices.left_out)
         copied = [
             (flow.name, at.source_topic)
             for flow in self.config.enabled_flows

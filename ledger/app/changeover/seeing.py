@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
@@ -24,7 +25,7 @@ from ledger.catalog import Value
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import APPLY_KINDS, Applies, last_downtimes
-from ledger.domain.changeover.plans import Choices
+from ledger.domain.changeover.plans import Choices, Plan
 from ledger.domain.changeover.steps import ChangeoverKind
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.receipts import FenceHow
@@ -35,11 +36,13 @@ from ledger.domain.writer_roles import RoleVerdict, writer_of
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.driver.heartbeat import heartbeat_ms
 from ledger.operations.changeover.losses import losses
-from ledger.operations.changeover.seen import Seen, SeenCluster, SeenFlow
+from ledger.operations.changeover.scope import KnownMap, Scope, from_elsewhere
+from ledger.operations.changeover.seen import NotCopied, Seen, SeenCluster, SeenFlow
 from ledger.operations.groups.beside_outputs import NOT_COPIED
 from ledger.operations.groups.outcomes import Choice, Outcome, Setting
 from ledger.ports.clusters import live_cluster
 from ledger.ports.ledger import FlowPosition
+from ledger.recording.observation import RecorderSettings
 from ledger.reports.rendering import ACCEPTABLE
 from ledger.schema import OPERATIONS
 
@@ -94,6 +97,8 @@ def see(
             _flow(config, flow, state, (here, there), target, engine.incarnations(at, flow.name))
             for flow in flows
         ]
+        maps = known_maps(config, state, pair)
+        found_losses = losses_of(at, pair, at_ms=SystemClock().now_ms() if as_of is None else None)
         changed = [
             *directions.promotions(pair.source, pair.target, None).values(),
             *directions.promotions(pair.target, pair.source, None).values(),
@@ -109,7 +114,7 @@ def see(
             hindered={one.place: one.outcome for one in settings if one.outcome in _HINDRANCES},
             untold=unread_groups_at(at, pair.source),
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
-            losses=losses_of(at, pair, at_ms=SystemClock().now_ms() if as_of is None else None),
+            losses=found_losses,
             downtimes=_downtimes(at, pair),
             reverse_flows=reverse_flows(config, flows),
             objectives=config.allowed,
@@ -117,7 +122,118 @@ def see(
             fence_refusal=_fence_refusal(config, pair, seen_flows, choices, fence_hook),
             shut_out_problem=_shut_out_problem(config, pair.target, there),
             cut=at.cut.token,
+            not_copied=[
+                _not_copied(one, source, here, found_losses)
+                for one in maps
+                if _is_left(one, pair, state, here, there)
+            ],
+            elsewhere=from_elsewhere(maps, pair.source, pair.target),
+            records_group=recorder_settings(config, pair.source).records_group,
         )
+
+
+def scope_of(config: MirrorConfig, state: DeltaLedgerState, plan: Plan) -> Scope:
+    """What carrying out a plan is about."""
+    return Scope(
+        topics=plan.topics,
+        choices=plan.choices,
+        elsewhere=from_elsewhere(
+            known_maps(config, state, Pair(plan.from_cluster, plan.to_cluster)),
+            plan.from_cluster,
+            plan.to_cluster,
+        ),
+        records_group=recorder_settings(config, plan.from_cluster).records_group,
+    )
+
+
+def recorder_settings(config: MirrorConfig, alias: str) -> RecorderSettings:
+    """What recorders of a cluster take."""
+    return RecorderSettings.of_flows(
+        [flow for flow in config.enabled_flows if alias in (flow.source, flow.target)]
+    )
+
+
+def known_maps(config: MirrorConfig, state: DeltaLedgerState, pair: Pair) -> list[KnownMap]:
+    """Of all flows that the ledger knows into the two clusters, whether the configuration has them still."""
+    directions = state.directions()
+    found = []
+    for flow, (source, target) in sorted(state.identities().ways().items()):
+        if target not in (pair.source, pair.target):
+            continue
+        opposite = config.flows[flow].opposite if flow in config.flows else None
+        enabled = [one for one in config.enabled_flows if (one.source, one.target) == (source, target)]
+        topics = {
+            (at.source_topic, at.source_topic_id, at.target_topic, at.target_topic_id)
+            for at in state.positions(flow)
+        }
+        found += [
+            KnownMap(
+                flow=flow,
+                source=source,
+                target=target,
+                source_topic=source_topic,
+                source_topic_id=source_topic_id,
+                topic=topic,
+                topic_id=topic_id,
+                is_copied=any(_copies(config, one, source_topic, topic) for one in enabled),
+                is_held=directions.held_back(flow, opposite, source=source, target=target, topic=topic)
+                is not None,
+            )
+            for source_topic, source_topic_id, topic, topic_id in sorted(topics)
+        ]
+    return found
+
+
+def _copies(config: MirrorConfig, flow: FlowConfig, source_topic: str, topic: str) -> bool:
+    selection = config.topic_selection(flow.name)
+    return selection.selects(source_topic) and flow.naming.target_name(source_topic) == topic
+
+
+def _is_left(
+    one: KnownMap, pair: Pair, state: DeltaLedgerState, source: SeenCluster, target: SeenCluster
+) -> bool:
+    """Whether both topics of a map of the pair are there, and nobody copies: silence of a cluster deletes nothing."""
+    if one.is_copied or (one.source, one.target) != (pair.source, pair.target):
+        return False
+    if target.live_id is not None and target.topic_ids.get(one.topic) != one.topic_id:
+        return False
+    if source.live_id is not None:
+        return source.topic_ids.get(one.source_topic) == one.source_topic_id
+    recorded = {state.topic: state.topic_id for state in state.last_topic_states(source.alias)}
+    is_deleted = one.source_topic_id in state.deleted_topic_ids(source.alias)
+    return not is_deleted and recorded.get(one.source_topic, one.source_topic_id) == one.source_topic_id
+
+
+def _not_copied(
+    one: KnownMap, source: KafkaAdmin, seen: SeenCluster, found: Sequence[Mapping[str, Any]]
+) -> NotCopied:
+    """With what lies behind its map: as its leaders say now, or as the ledger has it of a source that does not."""
+    mine = [
+        row
+        for row in found
+        if (row["flow"], row["source_topic"], row["source_topic_id"])
+        == (one.flow, one.source_topic, one.source_topic_id)
+    ]
+    if seen.live_id is not None and (live := _live_beyond(source, mine)) is not None:
+        return NotCopied(flow=one.flow, source_topic=one.source_topic, topic=one.topic, beyond=live)
+    records, ages = [row["records"] for row in mine], [row["age_seconds"] for row in mine]
+    is_known = bool(mine) and None not in records
+    return NotCopied(
+        flow=one.flow,
+        source_topic=one.source_topic,
+        topic=one.topic,
+        beyond=sum(records) if is_known else None,
+        age_seconds=max(ages) if is_known and None not in ages else None,
+    )
+
+
+def _live_beyond(source: KafkaAdmin, rows: Sequence[Mapping[str, Any]]) -> int | None:
+    """None: a partition has no leader, or nobody knows how far it was copied."""
+    copied = {(row["source_topic"], row["partition"]): row["copied_to"] for row in rows}
+    ends = source.ends(sorted(copied))
+    if not copied or None in copied.values() or ends.keys() != copied.keys():
+        return None
+    return sum(max(ends[place].high_watermark - (to or 0), 0) for place, to in copied.items())
 
 
 def _fence_refusal(
@@ -128,7 +244,8 @@ def _fence_refusal(
         one.source_topic
         for flow in flows
         for one in flow.positions
-        if choices.topics is None or one.target_topic in choices.topics
+        if one.target_topic not in choices.left_out
+        and (choices.topics is None or one.target_topic in choices.topics)
     }
     asked = asked_fence(pair.source, sorted(topics), choices, hook)
     if asked is None or not topics:

@@ -15,7 +15,7 @@ from ledger.domain.operations.group_offsets import OffsetsSetResult
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.promotion.changeovers import PlanExported, Sheet
 from ledger.operations.changeover.moved_groups import MovedCommit, moved_commits
-from ledger.operations.changeover.planned_groups import PlacesInScope
+from ledger.operations.changeover.scope import Scope
 from ledger.operations.changeover.sheets import sheets_of
 from ledger.operations.groups.beside_outputs import NO_OUTPUTS, OutputsOfGroups
 from ledger.operations.groups.outcomes import Choice
@@ -35,14 +35,14 @@ class RecordedSheets:
     left_out: tuple[str, ...] = ()
 
 
-def places_of(config: MirrorConfig, plan: Plan) -> Asked:
+def places_of(config: MirrorConfig, plan: Plan, scope: Scope) -> Asked:
     """Of all groups that move, at all partitions that they read at the former source."""
     return Asked(
         Way(plan.from_cluster, plan.to_cluster),
         Choice(plan.choices.accepted, overwrite_newer=plan.choices.overwrite_newer),
         Chosen(plan.choices.groups or ()),
         outputs_kept_to(config, plan.kind),
-        PlacesInScope.of(plan.topics, plan.choices).moving,
+        scope.moving,
     )
 
 
@@ -51,10 +51,11 @@ def outputs_kept_to(config: MirrorConfig, kind: ChangeoverKind) -> OutputsOfGrou
     return config.outputs_of_groups if kind is ChangeoverKind.FAILOVER else NO_OUTPUTS
 
 
-def read_topics(at: DeltaSnapshot, plan: Plan) -> frozenset[str]:
-    """Topics of the former source that groups read which move."""
+def readers(at: DeltaSnapshot, plan: Plan, scope: Scope) -> tuple[frozenset[str], frozenset[str]]:
+    """Groups that move, and the topics of the former source that they read."""
     answers = group_answers(at, Asked(Way(plan.from_cluster, plan.to_cluster), Choice()))
-    return PlacesInScope.of(plan.topics, plan.choices).read_topics(answers)
+    groups = frozenset(str(row["group_id"]) for row in scope.moving(answers) if row["group_id"] is not None)
+    return groups, scope.read_topics(answers)
 
 
 def record_sheets(

@@ -29,7 +29,6 @@ from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.operations.directions import Demoted
 from ledger.domain.writer_roles import APPLY_WRITER, writer_of
 from ledger.errors import MirrorLedgerError, PreconditionError
-from ledger.operations import directions
 from ledger.operations.changeover.applying import Action, StepResult, Told, Waits
 from ledger.operations.changeover.moved_groups import (
     MovedCommit,
@@ -37,6 +36,7 @@ from ledger.operations.changeover.moved_groups import (
     why_at_work,
 )
 from ledger.operations.changeover.role import require_nobody_at_work as require_role
+from ledger.operations.changeover.scope import promoted_pair
 from ledger.operations.changeover.undoing import (
     TAKEN_BACK,
     OnFailure,
@@ -221,7 +221,7 @@ def _demote(back: _Back, _waits: Waits) -> StepResult:
     made = change_direction(
         back.config,
         Demoted,
-        directions.Pair(plan.to_cluster, plan.from_cluster, plan.choices.topics),
+        promoted_pair(plan),
         reason=back.reason,
         ticket=back.ticket,
         operation_id=back.of.operation_id,

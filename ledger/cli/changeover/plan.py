@@ -165,6 +165,13 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--group", "groups", multiple=True, help="Only this group moves. Can be repeated."),
         click.option(
+            "--leave-out",
+            "left_out",
+            multiple=True,
+            metavar="TOPIC",
+            help="All topics but this one of the target; groups get no place there. Can be repeated.",
+        ),
+        click.option(
             "--topic", "topics", multiple=True, help="Only this topic of the target. Can be repeated."
         ),
         click.option("--to", "target", required=True, help="The cluster that applications go to."),
@@ -239,6 +246,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
     watch_s = options.pop("watch_seconds")
     choices = Choices(
         topics=tuple(sorted(options.pop("topics"))) or None,
+        left_out=tuple(sorted(set(options.pop("left_out")))),
         groups=tuple(sorted(options.pop("groups"))) or None,
         accepted=tuple(sorted(options.pop("accepted"))),
         confirmed_super_users=tuple(sorted(options.pop("confirmed_super_users"))),

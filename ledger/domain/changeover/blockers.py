@@ -13,6 +13,7 @@ class BlockerCode(StrEnum):
     SOURCE_ANSWERS = "source_answers"
     OTHER_CLUSTER = "other_cluster"
     NOT_MIRRORED = "not_mirrored"
+    NOT_COPIED_ANY_MORE = "not_copied_any_more"
     OTHER_TOPIC = "other_topic"
     PARTITION_STOPPED = "partition_stopped"
     PROMOTED_ALREADY = "promoted_already"
@@ -43,7 +44,10 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.SOURCE_ANSWERS: "plan a switchover, which loses nothing; or fence the source (--fence hook "
     "--hook fence=COMMAND) and give --source-given-up",
     BlockerCode.OTHER_CLUSTER: "correct bootstrap_servers, or mirror-ledger accept-cluster",
-    BlockerCode.NOT_MIRRORED: "let the flow copy them first, or name the topics that shall move (--topic)",
+    BlockerCode.NOT_MIRRORED: "let the flow copy them first, or name the topics that shall move (--topic), or those "
+    "that shall not (--leave-out)",
+    BlockerCode.NOT_COPIED_ANY_MORE: "let a flow that is enabled copy it again (topics, exclude, enabled), or plan "
+    "without it: --leave-out TOPIC; then no group gets a place there",
     BlockerCode.OTHER_TOPIC: "a topic was recreated since: let the flow decide about it first (status says how)",
     BlockerCode.PARTITION_STOPPED: "resume what has stopped (status says how), or leave the topic out (--topic)",
     BlockerCode.PROMOTED_ALREADY: "nothing is to be done, or mirror-ledger demote first",

@@ -42,14 +42,15 @@ class PlannedTopic:
 class Choices:
     """What the operator chose.
 
-    `topics` None: all that the flows of the pair copy, later ones too; else their names at the target. `groups` None:
-    all that have committed at the former source. `accepted`: statuses of translations, by name. `unproven`: why an
-    unproven fence is enough. `abort_transactions_after`: open transactions at the fenced source are aborted so many
-    seconds after it, None: never. `watch_seconds`: for so long commits have to stand still before groups are set, and
-    to stay where they were set, 0: nobody watches. `hook_seconds`: a hook is ended after these.
+    `topics` None: all that the flows of the pair copy, later ones too, less what is `left_out`; else their names at the
+    target. `groups` None: all that have committed at the former source. `accepted`: statuses of translations, by name.
+    `unproven`: why an unproven fence is enough. `abort_transactions_after`: open transactions at the fenced source are
+    aborted so many seconds after it, None: never. `watch_seconds`: for so long commits have to stand still before
+    groups are set, and to stay where they were set, 0: nobody watches. `hook_seconds`: a hook is ended after these.
     """
 
     topics: tuple[str, ...] | None = None
+    left_out: tuple[str, ...] = ()
     groups: tuple[str, ...] | None = None
     accepted: tuple[str, ...] = ()
     fence: FenceChoice = FenceChoice.CLOSED
@@ -113,7 +114,7 @@ class Plan:
             "to_cluster": self.to_cluster,
             "to_cluster_id": self.to_cluster_id,
             "topics": [asdict(topic) for topic in self.topics],
-            "choices": {name: _plain(value) for name, value in asdict(self.choices).items()},
+            "choices": _choices_content(self.choices),
             "hooks": {str(step): command for step, command in sorted(self.hooks.items())},
             "direction": self.direction,
             "permissions": self.permissions,
@@ -145,10 +146,22 @@ class Plan:
         return [name for name in mine if mine[name] != others[name]]
 
 
+def _choices_content(choices: Choices) -> dict[str, object]:
+    """Without what plans of earlier versions lack, where nothing is said by it: their ids stay theirs."""
+    found = {name: _plain(value) for name, value in asdict(choices).items()}
+    return {name: value for name, value in found.items() if value or name not in _ADDED_KEYS}
+
+
+_ADDED_KEYS: Mapping[str, object] = {"left_out": ()}
+"""Keys that plans of earlier versions lack, with what they mean by that."""
+
+
 def _choices(content: Mapping[str, Any]) -> Choices:
-    values = {field.name: content[field.name] for field in fields(Choices)}
+    known = {**_ADDED_KEYS, **content}
+    values = {field.name: known[field.name] for field in fields(Choices)}
     tuples = {
-        name: _as_tuple(values[name]) for name in ("topics", "groups", "accepted", "confirmed_super_users")
+        name: _as_tuple(values[name])
+        for name in ("topics", "left_out", "groups", "accepted", "confirmed_super_users")
     }
     return Choices(**{**values, **tuples, "fence": FenceChoice(values["fence"])})
 

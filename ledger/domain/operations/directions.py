@@ -1,6 +1,6 @@
 """Which direction of a pair of clusters holds: promotions of a cluster, and what takes them back."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -15,7 +15,8 @@ class DirectionChange(OperationContent):
     """Of a pair of clusters by alias, with the Kafka cluster ids that they had.
 
     `cluster`: the one that is promoted, or was; `former`: where applications wrote before. `topics`: their names at
-    `cluster`, whatever their ids; None: all of the pair, later ones too.
+    `cluster`, whatever their ids; None: all of the pair, later ones too. `later`: those that nobody has named come
+    with the named ones, less what was `left_out` by name.
     """
 
     cluster: str
@@ -23,21 +24,48 @@ class DirectionChange(OperationContent):
     former: str
     former_id: str
     topics: tuple[str, ...] | None
+    later: bool = False
+    left_out: tuple[str, ...] = ()
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Self:
         return cls(**_keys(content))
 
+    def content(self) -> dict[str, object]:
+        found = OperationContent.content(self)
+        return {key: value for key, value in found.items() if value or key not in _ONLY_WHERE_SO}
+
     def covers(self, source: str, target: str, topic: str) -> bool:
         """Whether it is about a flow from `source` into this topic of `target`."""
         is_of_pair = (self.former, self.cluster) == (source, target)
-        return is_of_pair and (self.topics is None or topic in self.topics)
+        return is_of_pair and is_among(topic, self.topics, later=self.later, left_out=self.left_out)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Topics that it names, whether it is about them or leaves them out."""
+        return frozenset((*(self.topics or ()), *self.left_out))
+
+
+_ONLY_WHERE_SO = frozenset({"later", "left_out", "no_reverse", "cut_operation"})
+"""Keys that a row lacks where nothing is to be said by them."""
+
+
+def is_among(
+    topic: str, topics: Collection[str] | None, *, later: bool = False, left_out: Collection[str] = ()
+) -> bool:
+    """Whether a topic is one of these: of all (None), of those that are named, or of those that come later too."""
+    return topics is None or topic in topics or (later and topic not in left_out)
 
 
 def _keys(content: Mapping[str, Any]) -> dict[str, Any]:
     topics = content["topics"]
     named = {name: content[name] for name in ("cluster", "cluster_id", "former", "former_id")}
-    return {**named, "topics": None if topics is None else tuple(topics)}
+    return {
+        **named,
+        "topics": None if topics is None else tuple(topics),
+        "later": content.get("later", False),
+        "left_out": tuple(content.get("left_out", ())),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +82,6 @@ class Promoted(DirectionChange):
     def of_content(cls, content: Mapping[str, Any]) -> Self:
         return cls(**_keys(content), no_reverse=content.get("no_reverse", False))
 
-    def content(self) -> dict[str, object]:
-        found = OperationContent.content(self)
-        return {key: value for key, value in found.items() if key != "no_reverse" or value}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demoted(DirectionChange):
@@ -73,10 +97,6 @@ class Demoted(DirectionChange):
     def of_content(cls, content: Mapping[str, Any]) -> Self:
         return cls(**_keys(content), cut_operation=content.get("cut_operation"))
 
-    def content(self) -> dict[str, object]:
-        found = OperationContent.content(self)
-        return {key: value for key, value in found.items() if key != "cut_operation" or value is not None}
-
 
 Promotion = Callable[[str], str | None]
 """Why a flow may not write to a topic of its target at present, in words; None: it may."""
@@ -84,6 +104,10 @@ Promotion = Callable[[str], str | None]
 
 def nothing_promoted(_target_topic: str) -> str | None:
     return None
+
+
+LATER = ""
+"""Stands for the topics of a pair that nobody has named; no topic has that name."""
 
 
 class HeldBack(StrEnum):
@@ -165,7 +189,7 @@ class Directions:
     def promotions(self, source: str, target: str, topics: Iterable[str] | None) -> dict[str, str | None]:
         """By topic of `target` who promoted it over `source`, None: nobody now; `topics` None: all that there may be.
 
-        Topics that nobody has named are one, with an empty name.
+        Topics that nobody has named are one, `LATER`.
         """
         named = self._named(source, target) if topics is None else topics
         return {topic: self.promotion(source, target, topic) for topic in sorted(named)}
@@ -177,7 +201,7 @@ class Directions:
 
     def _named(self, source: str, target: str) -> set[str]:
         of_pair = [one for one, _ in self.changes if (one.former, one.cluster) == (source, target)]
-        return {"", *(topic for one in of_pair for topic in one.topics or ())}
+        return {LATER, *(topic for one in of_pair for topic in one.named)}
 
     def _standing(self, source: str, target: str, topic: str) -> list[Promoted]:
         """Promotions of a topic since it was demoted last."""

@@ -28,18 +28,22 @@ _TELL = "Let the mirror's principal describe all groups there, and bring their c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichGroups:
-    """Groups that move. `are_recorded`: whether recorders record one of this name; `named` None: all of those.
+    """Groups that move. `are_recorded`: whether recorders record one of this name; `moving`: those that have a place to
+    move to, whether anybody records them still; `named` None: all of these.
 
     `accepted`: of `UNREAD_ADVICE` what the plan accepts of groups that nobody can read.
     """
 
     are_recorded: Callable[[str], bool]
+    moving: frozenset[str] = frozenset()
     named: frozenset[str] | None
     accepted: frozenset[str]
 
     def move(self, group: str) -> bool:
-        """Whether this is one of them. What nobody records has no place to move to."""
-        return group in self.named if self.named is not None else self.are_recorded(group)
+        """Whether this is one of them."""
+        if self.named is not None:
+            return group in self.named
+        return group in self.moving or self.are_recorded(group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,9 @@ class GroupsAtRest:
             return busy
         recorded = {_place(one): _offset(one) for one in self.recorded()}
         unrecorded = [
-            place for place, offset in _offsets(there, self.topics).items() if recorded.get(place) != offset
+            place
+            for place, offset in _offsets(there, self.topics).items()
+            if self.which.are_recorded(place[0]) and recorded.get(place) != offset
         ]
         if unrecorded:
             return f"{counted(len(unrecorded), 'commit')} of {self.source.alias} not recorded yet"

@@ -1,13 +1,13 @@
-"""Groups of a plan: which of them move, at which partitions, and what stands against it because of them."""
+"""Groups that a plan would move: what stands against it because of them."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from ledger.domain.changeover.blockers import Blocker, BlockerCode
 from ledger.domain.changeover.plans import Choices, PlannedTopic
 from ledger.domain.changeover.steps import ChangeoverKind
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.words.count_words import counted
+from ledger.operations.changeover.scope import NOT_COPIED_ANY_MORE
 from ledger.operations.changeover.seen import Row, Seen
 from ledger.operations.groups.outcomes import ADVICE, place_of
 from ledger.operations.groups.position_sheet import unread_words
@@ -21,69 +21,12 @@ _DRAINED = (TranslationStatus.AHEAD, TranslationStatus.NOT_YET_COPIED)
 drains between, and its step `move_groups` accepts neither of itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacesInScope:
-    """What of the answers of `group_translation` a plan is about.
-
-    Applications that move leave the former source with all that they read there: topics that a flow copies from it,
-    topics that a flow copies into it (prefixed names both ways: `west.orders` there is `orders` here), and topics that
-    both clusters get from one origin. A plan that names topics is about what they are at either cluster.
-    """
-
-    topics: frozenset[str]
-    source_topics: frozenset[str]
-    choices: Choices
-
-    @classmethod
-    def of(cls, topics: Sequence[PlannedTopic], choices: Choices) -> "PlacesInScope":
-        """Of a plan that is about these topics."""
-        return cls(
-            frozenset(one.topic for one in topics), frozenset(one.source_topic for one in topics), choices
-        )
-
-    def among(self, rows: Sequence[Row]) -> list[Row]:
-        """The answers that the plan is about, those of groups that do not move among them."""
-        return [row for row in rows if self._is_of_topics(row) and self._is_chosen(row) and not _is_over(row)]
-
-    def moving(self, rows: Sequence[Row]) -> list[Row]:
-        """The answers about groups that move: a group of which no topic is copied stays, unless it is chosen by name.
-
-        One that reads other topics too moves, and what is copied nowhere keeps it from being moved whole.
-        """
-        found = self.among(rows)
-        copied = {row["group_id"] for row in found if row["target_topic"] is not None}
-        if self.choices.groups is not None:
-            copied |= set(self.choices.groups)
-        return [row for row in found if row["group_id"] in copied]
-
-    def read_topics(self, rows: Sequence[Row]) -> frozenset[str]:
-        """Topics of the former source whose readers move: none of them may be at work there when they do."""
-        read = {str(row["source_topic"]) for row in self.moving(rows) if row["target_topic"] is not None}
-        return self.source_topics | read
-
-    def _is_of_topics(self, row: Row) -> bool:
-        if self.choices.topics is None:
-            return True
-        return row["source_topic"] in self.source_topics or row["target_topic"] in self.topics
-
-    def _is_chosen(self, row: Row) -> bool:
-        return self.choices.groups is None or row["group_id"] in self.choices.groups
-
-
-def _is_over(row: Row) -> bool:
-    """Whether nobody reads there any more, and nothing is copied either: a topic that was deleted, mostly."""
-    return row["target_topic"] is None and row.get("absence") is not None
-
-
-# What stands against it ---------------------------------------------------------------------------
-
-
 def group_blockers(
     kind: ChangeoverKind, seen: Seen, choices: Choices, places: Sequence[Row], oddities: Oddities
 ) -> Iterator[Blocker]:
     """No place, or one that is not certain; what the target has against it; groups of which nobody knows.
 
-    `places`: answers about groups that move (`PlacesInScope.moving`).
+    `places`: answers about groups that move (`Scope.moving`).
     """
     accepted = {*choices.accepted, *(_DRAINED if kind is ChangeoverKind.SWITCHOVER else ())}
     groups = {row["group_id"] for row in places} - {None}
@@ -92,8 +35,9 @@ def group_blockers(
             BlockerCode.GROUP_WITHOUT_PLACE,
             f"the ledger has no committed offset of {', '.join(map(repr, sorted(unknown)))} at {seen.source.alias}",
         )
+    yield from _of_nothing_copied(seen, places)
     for row in places:
-        if row["group_id"] is None:
+        if row["group_id"] is None or row["status"] == NOT_COPIED_ANY_MORE:
             continue
         at = f"{row['group_id']} at {row['source_topic']} partition {row['source_partition']}"
         if row["target_offset"] is None and row["status"] in choices.accepted:
@@ -121,6 +65,23 @@ def group_blockers(
     }
     for words in unread_words(untold):
         yield Blocker(BlockerCode.GROUPS_UNKNOWN, words.replace("_", " "))
+
+
+def _of_nothing_copied(seen: Seen, places: Sequence[Row]) -> Iterator[Blocker]:
+    """Of topics that groups read there and that reach the target by no flow of the pair, where the ledger has a place
+    for them all the same: through other clusters, or by a flow that is no more."""
+    readers: dict[tuple[str, str], set[str]] = {}
+    for row in places:
+        if row["status"] == NOT_COPIED_ANY_MORE and row["group_id"] is not None:
+            readers.setdefault((row["source_topic"], row["target_topic"]), set()).add(row["group_id"])
+    told = {(one.source_topic, one.topic) for one in seen.not_copied}
+    for (source_topic, topic), groups in sorted(readers.items()):
+        if (source_topic, topic) not in told:
+            yield Blocker(
+                BlockerCode.NOT_COPIED_ANY_MORE,
+                f"no enabled flow copies {source_topic} of {seen.source.alias} to {topic} of {seen.target.alias}, "
+                f"where {counted(len(groups), 'group')} would continue: {', '.join(map(repr, sorted(groups)))}",
+            )
 
 
 def changelog_blockers(topics: Sequence[PlannedTopic], places: Sequence[Row]) -> Iterator[Blocker]:

@@ -9,8 +9,11 @@ from ledger.domain.changeover.plans import Choices, FenceChoice, Plan, PlannedTo
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
 from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.objectives import Figure, Objective, objections
+from ledger.domain.operations.directions import LATER
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
+from ledger.domain.words.count_words import counted
 from ledger.domain.words.partition_names import by_topic
+from ledger.domain.words.time_words import duration
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.task.assignments import StopCause
@@ -18,10 +21,10 @@ from ledger.operations.changeover.losses import loss_figures, loss_objectives
 from ledger.operations.changeover.planned_groups import (
     CHANGELOG,
     Oddities,
-    PlacesInScope,
     changelog_blockers,
     group_blockers,
 )
+from ledger.operations.changeover.scope import Scope
 from ledger.operations.changeover.seen import Row, Seen, SeenFlow
 from ledger.operations.figures.repeats import repeat_figures
 from ledger.operations.groups.beside_outputs import OutputsStatus
@@ -33,7 +36,8 @@ from ledger.ports.ledger import FlowPosition
 class Planned:
     """A plan, why it may not be carried out, and its forecast as of the cut.
 
-    `losses`: a row per partition; `places`: a row per group and partition.
+    `losses`: a row per partition; `places`: a row per group and partition. `without_place`: by topic that is left out
+    how many groups move and read it.
     """
 
     plan: Plan
@@ -41,6 +45,7 @@ class Planned:
     losses: tuple[Row, ...]
     places: tuple[Row, ...]
     cut: str
+    without_place: Mapping[str, int]
 
     @property
     def recorded_blockers(self) -> tuple[RecordedBlocker, ...]:
@@ -62,6 +67,7 @@ class Planned:
             "groups_at_earlier_commits": len(
                 {row["group_id"] for row in self.places if row.get("outputs") == OutputsStatus.EARLIER_COMMIT}
             ),
+            **({"without_place": dict(self.without_place)} if self.without_place else {}),
         }
 
 
@@ -73,12 +79,12 @@ def planned(
     Raises where there is nothing to plan about (no flow, no topic, a cluster that nobody recorded), and for a hook that
     carrying it out would never run.
     """
+    _require_left_out_is_known(seen, choices)
     flows = _flows(seen, choices)
-    topics = _topics(flows, choices)
-    in_scope = {topic.source_topic for topic in topics}
-    scope = PlacesInScope.of(topics, choices)
+    topics = _topics(seen, flows, choices)
+    scope = Scope(topics=topics, choices=choices, elsewhere=seen.elsewhere, records_group=seen.records_group)
     places = scope.among(seen.places)
-    losses = [row for row in seen.losses if row["source_topic"] in in_scope]
+    losses = scope.losses(seen.losses)
     moving = scope.moving(seen.places)
     blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, moving, losses, oddities))))
     steps = steps_of(kind, is_promoted=all(flow.is_promotable for flow in flows))
@@ -97,7 +103,8 @@ def planned(
         steps=steps,
         blockers=tuple(sorted({blocker.code for blocker in blockers})),
     )
-    return Planned(plan, blockers, tuple(losses), tuple(places), seen.cut)
+    left_out = {name: len(groups) for name, groups in scope.without_place(seen.places).items()}
+    return Planned(plan, blockers, tuple(losses), tuple(places), seen.cut, left_out)
 
 
 def _require_hooks_that_run(
@@ -117,11 +124,14 @@ def _require_hooks_that_run(
 
 def _flows(seen: Seen, choices: Choices) -> list[SeenFlow]:
     """The flows that copy what is in scope; flows of both kinds at once have no one order of steps."""
-    found = [flow for flow in seen.flows if choices.topics is None or _of_flow(flow, choices.topics)]
+    found = [flow for flow in seen.flows if _is_of(flow, choices)]
     if not found:
+        what = (
+            " what --topic names" if choices.topics else " but what is left out" if choices.left_out else ""
+        )
         raise UsageError(
-            f"no flow of the configuration copies from {seen.source.alias} to {seen.target.alias}"
-            f"{'' if choices.topics is None else ' what --topic names'}; nothing was planned"
+            f"no flow of the configuration that is enabled copies from {seen.source.alias} to {seen.target.alias}"
+            f"{what}; nothing was planned"
         )
     if len({flow.is_promotable for flow in found}) > 1:
         kept = sorted(flow.config.name for flow in found if flow.is_promotable)
@@ -132,11 +142,35 @@ def _flows(seen: Seen, choices: Choices) -> list[SeenFlow]:
     return found
 
 
-def _of_flow(flow: SeenFlow, topics: Collection[str]) -> bool:
-    return any(position.target_topic in topics for position in flow.positions)
+def _is_of(flow: SeenFlow, choices: Choices) -> bool:
+    """Whether a flow copies any of the topics; one that has copied nothing is of all of them."""
+    if choices.topics is None and not (flow.positions and choices.left_out):
+        return True
+    return any(_is_chosen(position.target_topic, choices) for position in flow.positions)
 
 
-def _topics(flows: Sequence[SeenFlow], choices: Choices) -> tuple[PlannedTopic, ...]:
+def _is_chosen(topic: str, choices: Choices) -> bool:
+    return topic not in choices.left_out and (choices.topics is None or topic in choices.topics)
+
+
+def _require_left_out_is_known(seen: Seen, choices: Choices) -> None:
+    if not choices.left_out:
+        return
+    if choices.topics is not None:
+        raise UsageError("--leave-out says what of all topics stays, --topic which move; nothing was planned")
+    known = {one.topic for one in seen.not_copied}
+    known |= {str(row["target_topic"] or row["source_topic"]) for row in seen.places}
+    for flow in seen.flows:
+        known |= {one.target_topic for one in flow.positions}
+        known |= {flow.config.naming.target_name(name) for name in flow.unmirrored}
+    if strange := sorted(set(choices.left_out) - known):
+        raise UsageError(
+            f"--leave-out {', '.join(strange)}: nothing of that name would move to {seen.target.alias}; nothing was "
+            "planned"
+        )
+
+
+def _topics(seen: Seen, flows: Sequence[SeenFlow], choices: Choices) -> tuple[PlannedTopic, ...]:
     found = {
         PlannedTopic(
             flow=flow.config.name,
@@ -147,9 +181,15 @@ def _topics(flows: Sequence[SeenFlow], choices: Choices) -> tuple[PlannedTopic, 
         )
         for flow in flows
         for position in _current(flow)
-        if choices.topics is None or position.target_topic in choices.topics
+        if _is_chosen(position.target_topic, choices)
     }
-    if choices.topics is not None and (missing := set(choices.topics) - {one.topic for one in found}):
+    missing = set(choices.topics or ()) - {one.topic for one in found}
+    if left := sorted(missing & {one.topic for one in seen.not_copied}):
+        raise UsageError(
+            f"no enabled flow copies to {', '.join(left)} any more: {BlockerCode.NOT_COPIED_ANY_MORE.advice}; nothing "
+            "was planned"
+        )
+    if missing:
         raise UsageError(f"no flow has copied anything to {', '.join(sorted(missing))}; nothing was planned")
     if not found:
         raise PreconditionError("the flows have copied nothing yet: there is nothing to plan from")
@@ -184,6 +224,7 @@ def _blockers(
 ) -> Iterator[Blocker]:
     yield from _of_clusters(kind, seen, choices)
     yield from _of_topics(kind, seen, topics)
+    yield from _of_what_nobody_copies(seen, choices)
     yield from _of_directions(seen, choices, topics)
     for flow in flows:
         yield from _of_flow_itself(kind, flow, choices, topics)
@@ -297,25 +338,47 @@ def _of_topics(kind: ChangeoverKind, seen: Seen, topics: Sequence[PlannedTopic])
             )
 
 
+def _of_what_nobody_copies(seen: Seen, choices: Choices) -> Iterator[Blocker]:
+    if choices.topics is not None:
+        return
+    source, target = seen.source.alias, seen.target.alias
+    for one in seen.not_copied:
+        if one.topic in choices.left_out:
+            continue
+        if one.beyond is None:
+            lies = "how much lies behind what was copied is unknown"
+        else:
+            lies = f"{counted(one.beyond, 'record')} known behind what was copied"
+        read = "" if one.age_seconds is None else f", read {duration(one.age_seconds)} ago"
+        yield Blocker(
+            BlockerCode.NOT_COPIED_ANY_MORE,
+            f"{one.flow} has copied {one.source_topic} of {source} to {one.topic} of {target}, and no enabled flow "
+            f"does any more: {lies}{read}",
+        )
+
+
 def _of_directions(seen: Seen, choices: Choices, topics: Sequence[PlannedTopic]) -> Iterator[Blocker]:
     source, target = seen.source.alias, seen.target.alias
     names = [one.topic for one in topics] if choices.topics is None else choices.topics
+    later = [LATER] if choices.topics is None else []
     for topic, made_by in seen.directions.promotions(source, target, names).items():
         if made_by is not None:
             yield Blocker(BlockerCode.PROMOTED_ALREADY, f"{topic} of {target} was promoted {made_by}")
-    for topic, made_by in seen.directions.promotions(target, source, names).items():
+    for topic, made_by in seen.directions.promotions(target, source, [*names, *later]).items():
         if made_by is not None:
-            yield Blocker(BlockerCode.OPPOSITE_PROMOTED, f"{topic} of {source} was promoted {made_by}")
+            what = topic or "what comes later"
+            yield Blocker(BlockerCode.OPPOSITE_PROMOTED, f"{what} of {source} was promoted {made_by}")
 
 
 def _of_flow_itself(
     kind: ChangeoverKind, flow: SeenFlow, choices: Choices, topics: Sequence[PlannedTopic]
 ) -> Iterator[Blocker]:
     name = flow.config.name
-    if choices.topics is None and flow.unmirrored:
-        yield Blocker(
-            BlockerCode.NOT_MIRRORED, f"{name} has copied nothing of {', '.join(sorted(flow.unmirrored))} yet"
-        )
+    unmirrored = sorted(
+        topic for topic in flow.unmirrored if flow.config.naming.target_name(topic) not in choices.left_out
+    )
+    if choices.topics is None and unmirrored:
+        yield Blocker(BlockerCode.NOT_MIRRORED, f"{name} has copied nothing of {', '.join(unmirrored)} yet")
     ids = {one.source_topic_id: one.source_topic for one in topics if one.flow == name}
     stopped = {
         (ids[topic_id], partition): stop.cause

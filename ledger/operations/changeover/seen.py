@@ -1,6 +1,6 @@
 """What a plan is made from: the ledger at a cut, and what of both clusters answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,9 +59,31 @@ class SeenFlow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotCopied:
+    """A topic that a flow has copied, and no enabled flow copies any more.
+
+    `beyond`: how many offsets of it lie behind the map, None: nobody knows. `age_seconds`: of that reading, None:
+    the source said so now.
+    """
+
+    flow: str
+    source_topic: str
+    topic: str
+    beyond: int | None
+    age_seconds: float | None = None
+
+
+def every_group(_group: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """All of it. `places`: answers of `group_translation`; `losses`: of each partition what would be lost.
 
+    `not_copied`: topics of the pair that some flow has copied, and that no enabled flow copies. `elsewhere`: pairs of
+    topics of which a mirror writes the one at the source (`scope.from_elsewhere`). `records_group`: whether recorders
+    of the source keep a group of this name recorded.
     `active`: groups that have members at the target. `hindered`: by group and partition there what else would keep it
     from being set. `untold`: by group why its commits are not known.
     `target_fences`: fences that stand at the target. `fence_refusal`: why the source could not be fenced as chosen,
@@ -89,3 +111,6 @@ class Seen:
     fence_refusal: str | None
     shut_out_problem: str | None
     cut: str
+    not_copied: Sequence[NotCopied] = ()
+    elsewhere: frozenset[tuple[str, str]] = frozenset()
+    records_group: Callable[[str], bool] = every_group

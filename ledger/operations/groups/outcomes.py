@@ -66,7 +66,8 @@ class Outcome(StrEnum):
 ADVICE: Mapping[Outcome, str] = {
     Outcome.NO_ANSWER: "choose the place by hand, or --accept its status to leave it to auto.offset.reset",
     Outcome.SEVERAL_ANSWERS: "choose one by --topic",
-    Outcome.NOT_ACCEPTED: "--accept its status, that of its absence, and outputs_not_copied where outputs lack",
+    Outcome.NOT_ACCEPTED: "--accept its status, that of its absence, outputs_not_copied where outputs lack, and "
+    "not_recorded where nobody records the group any more",
     Outcome.GROUP_DENIED: "grant READ on the group to the mirror's principal at the target",
     Outcome.OTHER_TYPE: "delete the group of that name at the target, which is of another type",
     Outcome.HAS_MEMBERS: "stop the group's consumers at the target",

@@ -112,13 +112,15 @@ class PositionSheet:
         }
 
 
+NOT_RECORDED = "not_recorded"
 UNREAD_ADVICE: Mapping[str, str] = {
     "hidden": "grant DESCRIBE on them to the mirror's principal where they come from",
     "unavailable": "bring their coordinator back, or move them by hand",
     "permitted_listed": "grant DESCRIBE on the cluster and all groups to the mirror's principal where they come from",
-    "not_recorded": "let a recorder read the groups where they come from (mirror-ledger record)",
+    NOT_RECORDED: "let a recorder read the groups where they come from (mirror-ledger record)",
 }
-"""Why it is not known where groups stand: of one group, or which groups there are (the last two)."""
+"""Why it is not known where groups stand: of one group, or which groups there are (the last two). `NOT_RECORDED` is
+also said of a group that was recorded once: the ledger has a commit of it, which may be an old one."""
 OTHER_GROUPS = ""
 """Stands for the groups that were not listed, and has no name that a group can have."""
 

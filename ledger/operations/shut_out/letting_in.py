@@ -59,7 +59,7 @@ def let_mirror_in(
     """
     cluster_id = ports.cluster.cluster_id()
     shut_outs = ports.state.shut_outs()
-    rules = tuple(sorted(shut_outs.rules(cluster_id, pair.topics, pair.former)))
+    rules = tuple(sorted(shut_outs.rules(cluster_id, pair.ruled, pair.former)))
     if not rules:
         return LetInResult(None, ())
     to_remove = shut_outs.only_of(cluster_id, pair.former, rules)

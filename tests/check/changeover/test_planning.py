@@ -15,8 +15,8 @@ from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.topics.naming import NamingKind
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
-from ledger.operations.changeover.planned_groups import PlacesInScope
 from ledger.operations.changeover.planning import planned
+from ledger.operations.changeover.scope import Scope
 from ledger.operations.changeover.seen import Row, Seen
 from ledger.operations.groups.outcomes import Outcome
 from ledger.reports.plan_text import forecast_words
@@ -139,7 +139,11 @@ _BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
     ),
     (
         "what it reads of the other side",
-        replace(SEEN, places=[place(), place(source_topic="west.orders", status="gone")]),
+        replace(
+            SEEN,
+            places=[place(), place(source_topic="west.orders", status="gone")],
+            elsewhere=frozenset({("west.orders", "orders")}),
+        ),
         SWITCHOVER,
         BlockerCode.GROUP_WITHOUT_PLACE,
     ),
@@ -327,18 +331,23 @@ def test_groups_move_with_all_that_they_read_and_others_stay() -> None:
     positions = [position(target="east.orders", target_id="W-east.orders")]
     topics = {"east.orders": "W-east.orders"}
     prefixed = flow(positions=positions, config={"topic_naming": NamingKind.PREFIX})
-    seen = replace(SEEN, flows=[prefixed], places=rows, target=replace(WEST, topic_ids=topics))
+    ways = frozenset({("west.orders", "orders"), ("orders_here", "orders")})
+    seen = replace(
+        SEEN, flows=[prefixed], places=rows, target=replace(WEST, topic_ids=topics), elsewhere=ways
+    )
     found = made(seen)
     assert found.blockers == ()
     assert (found.forecast["groups"], found.forecast["repeated"]) == (3, 3)
     assert found.forecast["groups_without_place"] == 1, "it stays, and is told of"
-    scope = PlacesInScope.of(found.plan.topics, Choices())
+    scope = Scope(topics=found.plan.topics, choices=Choices(), elsewhere=ways)
     assert scope.moving(rows) == rows[:3]
     assert scope.read_topics(rows) == {"orders", "west.orders", "orders_here"}
-    of_topic = PlacesInScope.of(found.plan.topics, Choices(topics=("east.orders",)))
+    of_topic = replace(scope, choices=Choices(topics=("east.orders",)))
     assert of_topic.moving(rows) == rows[:1]
-    same = PlacesInScope.of(made().plan.topics, Choices(topics=("orders",)))
-    assert same.moving(rows) == [*rows[:3]], "one topic, from wherever it comes to both"
+    same = replace(scope, topics=made().plan.topics, choices=Choices(topics=("orders",)))
+    assert [row["source_topic"] for row in same.moving(rows)] == ["orders", "west.orders", "orders_here"], (
+        "one topic, from wherever it comes to both"
+    )
     assert made(seen, groups=("auditors",)).plan.blockers == (BlockerCode.GROUP_WITHOUT_PLACE,)
 
 

@@ -1,6 +1,7 @@
 """What `promote` and `demote` are asked, held against the configuration and the ledger."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from ledger.errors import PreconditionError, UsageError
 from ledger.operations.directions import Pair, consequences, is_done, require_opposites, require_promotable
 
 ALL, ORDERS = Pair("west", "east", None), Pair("west", "east", ("orders",))
-IDS = {"cluster_id": "C", "former_id": "F"}
+IDS: dict[str, Any] = {"cluster_id": "C", "former_id": "F"}
 
 
 def own(name: str, source: str = "east", target: str = "west") -> FlowConfig:
@@ -28,7 +29,17 @@ def copies(flow: FlowConfig, topic: str) -> bool:
 
 def recorded(*changes: tuple[type[DirectionChange], Pair]) -> Directions:
     rows = [
-        (kind(cluster=pair.cluster, former=pair.former, topics=pair.topics, **IDS), "by anna")
+        (
+            kind(
+                cluster=pair.cluster,
+                former=pair.former,
+                topics=pair.topics,
+                later=pair.later,
+                left_out=pair.left_out,
+                **IDS,
+            ),
+            "by anna",
+        )
         for kind, pair in changes
     ]
     return Directions(tuple(rows))

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -36,7 +36,7 @@ from tests.support.stepped_drivers import (
     write,
 )
 
-WEST_OVER_EAST = {"cluster": "west", "cluster_id": "W", "former": "east", "former_id": "E"}
+WEST_OVER_EAST: dict[str, Any] = {"cluster": "west", "cluster_id": "W", "former": "east", "former_id": "E"}
 PAIR, TOPIC, ANOTHER = None, ("east.t",), ("east.other",)
 
 
