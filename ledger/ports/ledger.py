@@ -121,6 +121,10 @@ class LedgerState(Protocol):
         """Whether a driver has ever claimed an epoch of the flow."""
         ...
 
+    def last_claim(self, writer: str) -> LastClaim | None:
+        """The latest claim of a writer and what the writer did since; None: nobody ever claimed."""
+        ...
+
     def identities(self) -> ClusterIdentities:
         """Which Kafka clusters aliases stand for, and whose producer ids are whose there."""
         ...
@@ -176,10 +180,6 @@ class LedgerState(Protocol):
 
 class ChangeoverState(LedgerState, Protocol):
     """What those read besides who promote and demote: the last of other writers."""
-
-    def last_claim(self, writer: str) -> LastClaim | None:
-        """The latest claim of a writer and what the writer did since; None: nobody ever claimed."""
-        ...
 
     def last_stops(self, flow: str) -> list[PartitionStopped]:
         """Of each partition that stands still, what its last row says."""

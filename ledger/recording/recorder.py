@@ -16,6 +16,7 @@ from ledger.domain.cluster_identity import LiveCluster
 from ledger.domain.facts import HighWatermark, TopicState, WriterEvent
 from ledger.domain.reach import Instant
 from ledger.domain.writer_roles import (
+    APPLY_WRITER,
     LastClaim,
     ProcessMark,
     ProcessTable,
@@ -43,6 +44,7 @@ from ledger.recording.findings.outage_record import OutageRecord
 from ledger.recording.group_record import GroupRecord
 from ledger.recording.observation import Observation, Observer, Partitions, RecorderSettings, Subject
 from ledger.recording.operation_log import ClaimedOperations, random_id
+from ledger.recording.plan_watch import PlanWatch
 from ledger.recording.recording_state import RecordingState
 from ledger.recording.writer_session import RECORDER_TABLES, WriterSession
 from ledger.schema import HIGH_WATERMARKS, PERMISSIONS, TOPICS
@@ -55,6 +57,7 @@ _BEFORE = {
     RoleVerdict.HOLDER_SILENT: "the one that did has recorded nothing for three full sweeps",
 }
 _SWEPT = frozenset({Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS})
+"""What always changes; who carries out a plan waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class ClusterRecorder:
         self._processes = processes
         self._new_id = new_id
         self._observer = Observer(admin, clock, settings, partitions)
+        self._plans = PlanWatch(lambda: ledger_state.last_claim(APPLY_WRITER), clock)
         self._lock = threading.RLock()
         self._memory: _Memory | None = None
         self._last_said: str | None = None
@@ -298,9 +302,13 @@ class ClusterRecorder:
             subject
             for subject in Subject
             if subject not in memory.last_read
-            or now - memory.last_read[subject] >= self._settings.seconds_between(subject)
+            or now - memory.last_read[subject] >= self._seconds_between(subject)
         )
         return due | _SWEPT if Subject.SWEEP in due else due
+
+    def _seconds_between(self, subject: Subject) -> float:
+        seconds = self._settings.seconds_between(subject)
+        return self._plans.at_most(seconds) if subject in _SWEPT else seconds
 
     def _append(
         self, memory: _Memory, seen: Observation, subjects: frozenset[Subject], ends: _EndsToRecord

@@ -134,24 +134,29 @@ GuardedPair = Mapping[str, GuardedCluster]
 def guarded_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedPair]:
     """One broker each; use topics and groups of your own."""
     sandbox, password = Sandbox(tmp_path_factory.mktemp("guarded-pair")), uuid.uuid4().hex
-    aliases = ("east", "west")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(SECRET, password)
         try:
-            clusters = sandbox.up(aliases, 1, security=dict.fromkeys(aliases, _security(password)))
-            records = state.load(sandbox.root)
-            assert records is not None
-            yield {
-                alias: GuardedCluster(
-                    alias,
-                    clusters[alias].bootstrap_servers,
-                    f"127.0.0.1:{records[alias].nodes[0].ports.internal}",
-                    password,
-                )
-                for alias in aliases
-            }
+            yield guarded_clusters(sandbox, password)
         finally:
             sandbox.down()
+
+
+def guarded_clusters(sandbox: Sandbox, password: str) -> GuardedPair:
+    """Both, brought up."""
+    aliases = ("east", "west")
+    clusters = sandbox.up(aliases, 1, security=dict.fromkeys(aliases, _security(password)))
+    records = state.load(sandbox.root)
+    assert records is not None
+    return {
+        alias: GuardedCluster(
+            alias,
+            clusters[alias].bootstrap_servers,
+            f"127.0.0.1:{records[alias].nodes[0].ports.internal}",
+            password,
+        )
+        for alias in aliases
+    }
 
 
 def _security(password: str) -> ListenerSecurity:

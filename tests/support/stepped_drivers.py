@@ -79,6 +79,7 @@ class Driver:
     executor: Callable[[], WhenAwaited] = AtOnce
     assigned: list[Assignment] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
+    rounds_s: list[float] = field(default_factory=list)
     _left: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -131,7 +132,7 @@ class _Runner:
         self._driver = driver
 
     def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
-        assert seconds > 0
+        self._driver.rounds_s.append(seconds)
         return [self._driver.take(assignment) for share in tasks for assignment in share]
 
 

@@ -12,7 +12,7 @@ from ledger.domain.cluster_identity import ClusterIdentities, FlowProducer, Live
 from ledger.domain.facts import SyncCause, WriterEvent
 from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.offsets.supersession import RecordedSync
-from ledger.domain.writer_roles import writer_of
+from ledger.domain.writer_roles import APPLY_WRITER, writer_of
 from ledger.errors import LedgerUnavailableError, PreconditionError
 from ledger.mirror.driver.configuration_change import config_hash
 from ledger.mirror.driver.direction_watch import DirectionWatch
@@ -43,6 +43,7 @@ from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin, live_cluster
 from ledger.ports.ledger import FactLog, LedgerState, Row
 from ledger.recording.operation_log import ClaimedOperations
+from ledger.recording.plan_watch import PlanWatch
 from ledger.recording.writer_session import FLOW_TABLES, AppendExecutor, WriterSession, one_thread
 
 log = logging.getLogger(__name__)
@@ -137,6 +138,7 @@ def run_flow(
             reach=run.reach,
             heartbeat=Heartbeat(flow, session, ports.clock),
             directions=run.directions,
+            plans=PlanWatch(lambda: ports.state.last_claim(APPLY_WRITER), ports.clock),
             producer=run.producer,
             last_stop=last_stop,
             on_round=on_round,

@@ -40,6 +40,7 @@ from ledger.mirror.topics.flow_topics import FlowTopics
 from ledger.ports.clock import Clock
 from ledger.ports.clusters import ClusterAdmin
 from ledger.ports.ledger import LedgerState
+from ledger.recording.plan_watch import PlanWatch
 from ledger.recording.sync_rows import FlowIdentity, sync_row
 from ledger.recording.writer_session import WriterSession
 from ledger.schema import OFFSET_SYNCS
@@ -94,6 +95,7 @@ class RoundLoop:
     selection: LoopPrevention
     run_watch: RunWatch
     reach: ReachWatch
+    plans: PlanWatch
     producer: FlowProducer
     last_stop: int
     on_round: Callable[[RunProgress], None]
@@ -264,7 +266,7 @@ class RoundLoop:
     def _round(self, assignments: Sequence[Assignment]) -> None:
         shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
         began = self._now()
-        results = self.runner.run(shares, seconds=self.flow.round_seconds)
+        results = self.runner.run(shares, seconds=self.plans.at_most(self.flow.round_seconds))
         self.reach.copied(results, began=began)
         self._source_ends.note(results, asked_at=began.monotonic, now=self.clock.monotonic())
         begun = self.progress.first_time()

@@ -1,0 +1,360 @@
+"""How long applications have no cluster to write to while a switchover is carried out, step by step, on real brokers.
+
+    python -m tests.benchmarks.downtime [--topics 20] [--partitions 50] [--groups 100] [--rounds 720]
+
+Both clusters know who their clients are, and the source is fenced `closed`. The ledger is that of an hour: so many
+rounds of five seconds, in each of which every partition had progress. A tenth of the groups assign partitions to
+themselves (`assign()`), so that their commits are all that tells of them. A shop writes until the plan stops it.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from confluent_kafka import Consumer, Producer, TopicPartition
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from kafka.admin import ACLOperation, ResourceType
+
+from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.delta.fact_log import DeltaFactLog
+from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import open_ledger
+from ledger.adapters.delta.tables import RECORDED_AT, table_uri
+from ledger.app import answers
+from ledger.app.changeover.planning import read_applies
+from ledger.app.tables import init_ledger
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.changeover.steps import StepName
+from ledger.ports.ledger import FlowPosition, Row, WriterClaim
+from ledger.sandbox import Sandbox
+from ledger.sandbox.workload import create_topics
+from ledger.schema import HIGH_WATERMARKS, OFFSET_SYNCS
+from tests.support.config_files import write_config
+from tests.support.guarded_pair import (
+    ADMINISTRATOR,
+    BILLING,
+    MIRROR,
+    SECRET,
+    SHOP,
+    GuardedCluster,
+    GuardedPair,
+    Rule,
+    guarded_clusters,
+)
+from tests.support.hooked_steps import HookedStep
+from tests.support.ledger_rows import row
+from tests.support.runs import FLOW
+from tests.support.waiting import eventually
+
+_BACK = "west-to-east"
+_FIRST_ROUND = 1_000
+"""Behind those that the first driver made."""
+_FLOW = "topics = ['shop-.*']\ntopic_naming = 'identity'\n"
+_ROUND_MS = 5_000
+_READ_BY_A_GROUP = 2
+_OF_APPLICATIONS = ("stop_producers", "start_applications")
+_LIMIT_S = 300.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--topics", type=int, default=20)
+    parser.add_argument("--partitions", type=int, default=50)
+    parser.add_argument("--groups", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=720)
+    options = parser.parse_args()
+    os.environ[SECRET] = password = uuid.uuid4().hex
+    with tempfile.TemporaryDirectory() as folder:
+        sandbox = Sandbox(Path(folder) / "sandbox")
+        try:
+            pair = guarded_clusters(sandbox, password)
+            bench = Bench(Path(folder), pair, options.topics, options.partitions, options.rounds)
+            bench.measure(options.groups)
+        finally:
+            sandbox.down()
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is measured, in a folder of its own."""
+
+    folder: Path
+    pair: GuardedPair
+    topics: int
+    partitions: int
+    rounds: int
+
+    @property
+    def names(self) -> list[str]:
+        return [f"shop-{number:02}" for number in range(self.topics)]
+
+    def measure(self, groups: int) -> None:
+        for cluster in self.pair.values():
+            let_in(cluster)
+        config = self.configured()
+        init_ledger(config)
+        create_topics(self.pair["east"].open, self.names, partitions=self.partitions)
+        self.driver_once(config)
+        self.write_history(config)
+        self.commit(groups)
+        with self.driver(config):
+            self.wait_until_recorded(config, groups)
+            operation_id = self.switched_over(config)
+        report(config, operation_id)
+
+    def configured(self) -> MirrorConfig:
+        (self.folder / "password").write_text(self.pair["east"].password)
+        login = f"""
+mirror_principal = "User:{MIRROR}"
+security.protocol = "SASL_PLAINTEXT"
+sasl.mechanism = "PLAIN"
+sasl.username = "{MIRROR}"
+sasl.password = {{ file = "password" }}
+"""
+        properties = {
+            alias: f'{login}[clusters.{alias}.admin]\nsasl.username = "{ADMINISTRATOR}"\n'
+            for alias in self.pair
+        }
+        servers = {alias: cluster.servers for alias, cluster in self.pair.items()}
+        flows = {
+            FLOW: f"{_FLOW}source = 'east'\ntarget = 'west'\nopposite = '{_BACK}'",
+            _BACK: f"{_FLOW}source = 'west'\ntarget = 'east'\nopposite = '{FLOW}'",
+        }
+        return write_config(self.folder, servers, flows, properties=properties)
+
+    # -- an hour that went by ----------------------------------------------------------------------
+
+    def driver_once(self, config: MirrorConfig) -> None:
+        """It creates the topics at west, and copies what the shop wrote in the hour: a record of each round."""
+        self.fill()
+        mirror_ledger(config, "run", FLOW, "--until-caught-up")
+
+    def write_history(self, config: MirrorConfig) -> None:
+        """What a driver and recorders would have recorded of it, had they been at work all that time."""
+        clock = EarlierClock(self.rounds)
+        split_by_rounds(config, clock)
+        log, state = (
+            DeltaFactLog(config.ledger.path, clock),
+            DeltaLedgerState(open_ledger(config.ledger.path)),
+        )
+        positions = state.positions(FLOW)
+        for number in range(1, self.rounds + 1):
+            clock.passed = number
+            for alias in self.pair:
+                rows = [read(alias, at, number, clock.now_ms()) for at in positions]
+                claim = WriterClaim(f"recorder:{alias}", 1)
+                log.append(claim, HIGH_WATERMARKS.name, _FIRST_ROUND + number, rows)
+
+    def fill(self) -> None:
+        producer = Producer({"bootstrap.servers": self.pair["east"].open, "linger.ms": 20})
+        for number in range(self.rounds):
+            for name in self.names:
+                for partition in range(self.partitions):
+                    producer.produce(name, f"{number}".encode(), partition=partition)
+            producer.flush(60)
+        assert producer.flush(60) == 0
+
+    def commit(self, groups: int) -> None:
+        with ThreadPoolExecutor(max_workers=8) as many:
+            list(many.map(self._commit, range(groups)))
+
+    def _commit(self, number: int) -> None:
+        """Members come and go with their commits; others commit without ever being members."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.pair["east"].open,
+                "group.id": f"group-{number:03}",
+                "enable.auto.commit": False,
+            }
+        )
+        read = [self.names[(number + more) % self.topics] for more in range(_READ_BY_A_GROUP)]
+        places = [TopicPartition(name, at, self.rounds) for name in read for at in range(self.partitions)]
+        if number % 10:
+            consumer.subscribe(read)
+            eventually(
+                lambda: consumer.poll(0.1) is not None or bool(consumer.assignment()), "it is a member"
+            )
+        consumer.commit(offsets=places, asynchronous=False)
+        consumer.close()
+
+    # -- the switchover ----------------------------------------------------------------------------
+
+    @contextmanager
+    def driver(self, config: MirrorConfig) -> Iterator[None]:
+        with (self.folder / "driver.log").open("w") as words:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ledger.cli.main", "--config", config.file, "run", FLOW],
+                stdout=words,
+                stderr=words,
+                start_new_session=True,
+            )
+            try:
+                yield
+            finally:
+                process.terminate()
+                process.wait(60)
+
+    def wait_until_recorded(self, config: MirrorConfig, groups: int) -> None:
+        state = DeltaLedgerState(open_ledger(config.ledger.path))
+        wanted = groups * _READ_BY_A_GROUP * self.partitions
+        eventually(
+            lambda: len(list(state.last_checkpoints("east"))) >= wanted, "groups are recorded", within_s=120
+        )
+
+    def switched_over(self, config: MirrorConfig) -> str:
+        stop, start = (HookedStep(self.folder, step) for step in _OF_APPLICATIONS)
+        plan = mirror_ledger(
+            config,
+            *("plan", "switchover", "--from", "east", "--to", "west", "--accept", "no_commit"),
+            *(*stop.option, *start.option, "-o", "json"),
+        )
+        plan_id = str(json.loads(plan)[0]["plan_id"])
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            applied = beside.submit(mirror_ledger, config, "apply", plan_id, "--reason", "a bench", "--yes")
+            self.sell_until(stop)
+            start.wait()
+            start.done()
+            return applied.result().split()[-1]
+
+    def sell_until(self, stop: HookedStep) -> None:
+        cluster = self.pair["east"]
+        producer = Producer({"bootstrap.servers": cluster.servers, **cluster.login(SHOP)})
+        number = 0
+        while not stop.is_asked():
+            producer.produce(self.names[number % self.topics], b"sold", partition=number % self.partitions)
+            producer.poll(0.01)
+            number += 1
+        assert producer.flush(30) == 0
+        stop.done()
+
+
+class EarlierClock:
+    """The time at the end of a round of the hour before now."""
+
+    def __init__(self, rounds: int) -> None:
+        self._began_ms = int(time.time() * 1000) - rounds * _ROUND_MS
+        self.passed = 0
+
+    def now_ms(self) -> int:
+        return self._began_ms + self.passed * _ROUND_MS
+
+    def monotonic(self) -> float:
+        return self.now_ms() / 1000
+
+
+def split_by_rounds(config: MirrorConfig, clock: EarlierClock) -> None:
+    """A row for each record, each of a round of its own, instead of the few rows of a copy in one go."""
+    uri = table_uri(config.ledger.path, OFFSET_SYNCS.name)
+    found = DeltaTable(uri).to_pyarrow_table().to_pylist()
+    begun = [one for one in found if one["kind"] != "copied"]
+    split = []
+    for one in found:
+        for offset in range(one["source_start"], one["source_end"]) if one["kind"] == "copied" else ():
+            clock.passed = offset + 1
+            split.append(
+                {
+                    **one,
+                    "round": _FIRST_ROUND + offset,
+                    "recorded_at_ms": clock.now_ms(),
+                    **dict.fromkeys(("source_start", "target_start", "first_sequence"), offset),
+                    **dict.fromkeys(("source_end", "target_end"), offset + 1),
+                    **dict.fromkeys(("records", "raw_batches"), 1),
+                }
+            )
+    split.sort(key=lambda one: (one["source_topic"], one["source_partition"], one["source_start"]))
+    data = pa.Table.from_pylist([*begun, *split], schema=arrow_schema(OFFSET_SYNCS))
+    write_deltalake(
+        uri,
+        data,
+        mode="overwrite",
+        commit_properties=CommitProperties(custom_metadata={RECORDED_AT: str(clock.now_ms())}),
+    )
+
+
+def read(alias: str, at: FlowPosition, end: int, now_ms: int) -> Row:
+    """The row of an end that was read."""
+    topic, topic_id = (
+        (at.source_topic, at.source_topic_id) if alias == "east" else (at.target_topic, at.target_topic_id)
+    )
+    return unstamped(
+        HIGH_WATERMARKS.name,
+        cluster=alias,
+        topic=topic,
+        topic_id=topic_id,
+        partition=at.partition,
+        leader_epoch=0,
+        log_start=0,
+        last_stable=end,
+        high_watermark=end,
+        read_at_ms=now_ms,
+    )
+
+
+def unstamped(table: str, **values: object) -> Row:
+    stamp = ("writer", "writer_epoch", "round", "recorded_at_ms")
+    return {name: value for name, value in row(table, **values).items() if name not in stamp}
+
+
+def let_in(cluster: GuardedCluster) -> None:
+    do, every = ACLOperation, "*"
+    groups: list[Rule] = [(ResourceType.GROUP, every, one) for one in (do.READ, do.DELETE)]
+    of_cluster: list[Rule] = [
+        (ResourceType.CLUSTER, "kafka-cluster", one)
+        for one in (do.ALTER, do.DESCRIBE, do.DESCRIBE_CONFIGS, do.ALTER_CONFIGS)
+    ]
+    topics = (do.READ, do.DESCRIBE_CONFIGS, do.ALTER_CONFIGS)
+    written = (do.WRITE, do.CREATE, do.ALTER) if cluster.alias == "west" else ()
+    cluster.allow(
+        MIRROR,
+        *((ResourceType.TOPIC, "shop-*", one) for one in (*topics, *written)),
+        *groups,
+        *(one for one in of_cluster if one[2] in (do.DESCRIBE, do.DESCRIBE_CONFIGS)),
+    )
+    cluster.allow(
+        ADMINISTRATOR, *((ResourceType.TOPIC, "shop-*", one) for one in topics), *groups, *of_cluster
+    )
+    if cluster.alias == "east":
+        cluster.allow(SHOP, (ResourceType.TOPIC, "shop-*", do.WRITE))
+        cluster.allow(BILLING, (ResourceType.TOPIC, "shop-*", do.READ), *groups)
+
+
+def mirror_ledger(config: MirrorConfig, *words: str) -> str:
+    """A command as people type it, to its end; returns what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ledger.cli.main", "--config", config.file, *words],
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def report(config: MirrorConfig, operation_id: str) -> None:
+    """Seconds of each step, and of all between the stop of producers and the start of applications."""
+    done = read_applies(answers.snapshot(config, None)).the(operation_id)
+    order = list(StepName)
+    first, last = order.index(StepName.STOP_PRODUCERS), order.index(StepName.START_APPLICATIONS)
+    for step in order[first + 1 : last]:
+        if step in done.done:
+            took = (done.done_at_ms[step] - done.begun[step]) / 1000
+            print(f"{step:20} {took:6.2f} s  {done.done[step].words[:110]}")
+    between = done.begun[StepName.START_APPLICATIONS] - done.done_at_ms[StepName.STOP_PRODUCERS]
+    print(f"{'without a cluster':20} {between / 1000:6.2f} s")
+
+
+if __name__ == "__main__":
+    main()
