@@ -23,14 +23,14 @@ from pathlib import Path
 
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import DeltaTable
 from kafka.admin import ACLOperation, ResourceType
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.delta.tables import RECORDED_AT, table_uri
+from ledger.adapters.delta.tables import table_uri
 from ledger.app import answers
 from ledger.app.changeover.planning import read_applies
 from ledger.app.tables import init_ledger
@@ -40,6 +40,7 @@ from ledger.ports.ledger import FlowPosition, Row, WriterClaim
 from ledger.sandbox import Sandbox
 from ledger.sandbox.workload import create_topics
 from ledger.schema import HIGH_WATERMARKS, OFFSET_SYNCS
+from tests.benchmarks.long_ledgers import CommitLog
 from tests.support.config_files import write_config
 from tests.support.guarded_pair import (
     ADMINISTRATOR,
@@ -272,13 +273,16 @@ def split_by_rounds(config: MirrorConfig, clock: EarlierClock) -> None:
                     **dict.fromkeys(("records", "raw_batches"), 1),
                 }
             )
-    split.sort(key=lambda one: (one["source_topic"], one["source_partition"], one["source_start"]))
-    data = pa.Table.from_pylist([*begun, *split], schema=arrow_schema(OFFSET_SYNCS))
-    write_deltalake(
-        uri,
-        data,
-        mode="overwrite",
-        commit_properties=CommitProperties(custom_metadata={RECORDED_AT: str(clock.now_ms())}),
+    log = CommitLog(config.ledger.path, OFFSET_SYNCS.name)
+    merged = [
+        {"remove": {"path": name, "dataChange": False, "deletionTimestamp": clock.now_ms()}}
+        for name in DeltaTable(uri).get_add_actions(flatten=True)["path"].to_pylist()
+    ]
+    rows = pa.Table.from_pylist([*begun, *split], schema=arrow_schema(OFFSET_SYNCS))
+    log.commit(
+        {"commitInfo": {"timestamp": clock.now_ms(), "operation": "OPTIMIZE", "operationParameters": {}}},
+        *merged,
+        log.write_sorted(rows),
     )
 
 

@@ -221,7 +221,7 @@ def write_ledger(path: str, length: Length) -> None:
     if length.is_both_ways:
         flows.append(_claim(f"flow:{FLOW_BACK}", FLOW_BACK, WEST, EAST))
     for claim in (*flows, *recorders):
-        _Log(path, "writers").append(str(claim["writer"]), 0, _table("writers", [claim]))
+        CommitLog(path, "writers").append(str(claim["writer"]), 0, _table("writers", [claim]))
     # deltalake's threads do not live on in a process that was forked.
     with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn")) as side_by_side:
         list(side_by_side.map(partial(_fill, path, length), _FILLED))
@@ -229,7 +229,7 @@ def write_ledger(path: str, length: Length) -> None:
 
 def _fill(path: str, length: Length, table: str) -> None:
     writers = length.writes(table)
-    log = _Log(path, table)
+    log = CommitLog(path, table)
     recent = max(length.rounds - _SMALL_FILES, 0)
     for day in _days(range(1, recent + 1)):
         rows = pa.concat_tables(_rows(table, writes, day, length) for writes in writers)
@@ -292,7 +292,7 @@ def _whole(found: pa.Table, table: str, writer: str) -> pa.Table:
 
 
 @dataclass(slots=True)
-class _Log:
+class CommitLog:
     """Writes commits of one table as deltalake does, without asking it."""
 
     path: str
