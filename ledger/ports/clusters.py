@@ -285,6 +285,14 @@ class PermissionAdmin(Protocol):
 class ShutOutCluster(ClusterAdmin, AclAdmin, Protocol):
     """A cluster as those reach it who may change its rules, and write markers."""
 
+    def leaders(self, topics: Sequence[str]) -> frozenset[int]:
+        """Brokers that lead a partition of the topics. Raises `ClusterUnavailableError` where one has no leader."""
+        ...
+
+    def acls_at(self, broker: int) -> frozenset[TopicAcl]:
+        """The rules about topics as this broker has them."""
+        ...
+
     def producer_epochs(
         self, partitions: Sequence[TopicPartition], producer_id: int
     ) -> dict[TopicPartition, int]:

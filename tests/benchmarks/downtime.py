@@ -224,7 +224,7 @@ sasl.password = {{ file = "password" }}
         with ThreadPoolExecutor(max_workers=1) as beside:
             applied = beside.submit(mirror_ledger, config, "apply", plan_id, "--reason", "a bench", "--yes")
             self.sell_until(stop)
-            start.wait()
+            eventually(lambda: start.is_asked() or applied.done(), "it has come to the applications")
             start.done()
             return applied.result().split()[-1]
 

@@ -58,14 +58,18 @@ class CutRows:
 
     @property
     def bounds(self) -> pa.Table:
-        """A row per writer: its last append that counts."""
-        return pa.table(
-            {
-                "writer": pa.array([append.writer for append in self.last], pa.string()),
-                "last_epoch": pa.array([append.epoch for append in self.last], pa.int64()),
-                "last_round": pa.array([append.round for append in self.last], pa.int64()),
-            }
-        )
+        return bounds(self.last)
+
+
+def bounds(last: Sequence[LastAppend]) -> pa.Table:
+    """A row per writer: its last append that counts."""
+    return pa.table(
+        {
+            "writer": pa.array([append.writer for append in last], pa.string()),
+            "last_epoch": pa.array([append.epoch for append in last], pa.int64()),
+            "last_round": pa.array([append.round for append in last], pa.int64()),
+        }
+    )
 
 
 Relation: TypeAlias = "pa.Table | pyarrow.dataset.Dataset | ParquetFiles | CutRows"
@@ -91,11 +95,17 @@ def run_query(
 
 
 def run_queries(
-    queries: Sequence[Query], params: Mapping[str, Value], snapshot: Snapshot
+    queries: Sequence[Query],
+    params: Mapping[str, Value],
+    snapshot: Snapshot,
+    overrides: Mapping[str, Relation] = MappingProxyType({}),
 ) -> dict[str, pa.Table]:
-    """The answers of queries by name, each with those parameters that it takes: to connect takes longer than most."""
+    """The answers of queries by name, each with those parameters that it takes: to connect takes longer than most.
+
+    `overrides` stand in for tables of the snapshot.
+    """
     reads = [name for query in queries for name in query.reads]
-    with connect(snapshot, {}, reads, _flow(params)) as connection:
+    with connect(snapshot, overrides, reads, _flow(params)) as connection:
         return {query.name: answer(connection, query, _taken(query, params)) for query in queries}
 
 

@@ -19,6 +19,16 @@ def commits_of_groups(snapshot: Snapshot, groups: Collection[str]) -> pa.Table:
         ).to_arrow_table()
 
 
+def commit_intervals(snapshot: Snapshot, cluster: str) -> dict[str, float]:
+    """By group of a cluster the seconds between its commits, of the last hour in which it made some: half took longer.
+
+    As recorders saw them, so none is shorter than their own interval. None of a group that seldom commits.
+    """
+    with connect(snapshot, {}, ("checkpoints",)) as connection:
+        found = connection.execute(sql_file("commit_intervals.sql"), {"cluster": cluster}).fetchall()
+    return {group: interval_ms / 1000 for group, interval_ms in found}
+
+
 def left_offsets(snapshot: Snapshot, cluster: str, groups: Collection[str]) -> dict[Place, int]:
     """By group, topic and partition of a cluster the commit from which its last recorded move away took the group.
 

@@ -94,7 +94,7 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
     choices = scene.plan.choices
     if StepName.STOP_GROUPS in scene.plan.steps:
         with suppress(ClusterUnavailableError):
-            groups_at_rest(scene).require_still_at_rest()
+            groups_at_rest(scene).require_still_at_rest(scene.patience(choices.groups_seconds), waits)
     reasons = Reasons(scene.asked.reason, scene.asked.ticket, scene.operation_id)
     at = answers.snapshot(scene.config, None)
     quiet_s = choices.watch_seconds

@@ -4,11 +4,13 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ledger.adapters.duck.group_commits import commit_intervals
 from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.acts.fencing import fence_topics, leave_topics_open
 from ledger.app.acts.settling import settle_flow
+from ledger.app.changeover.auditing import LedgerAudit
 from ledger.app.changeover.fence_of_plan import asked_fence
 from ledger.app.changeover.scene import Scene
 from ledger.app.changeover.seeing import recorder_settings
@@ -25,7 +27,12 @@ from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here, writer_of
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.applying import StepResult, Waits
-from ledger.operations.changeover.groups_at_rest import GroupsAtRest, Standing, WhichGroups
+from ledger.operations.changeover.groups_at_rest import (
+    GroupsAtRest,
+    SeenCommits,
+    Standing,
+    WhichGroups,
+)
 from ledger.operations.changeover.waiting import drain, still_drained
 from ledger.operations.fencing.parts import AskedFence
 
@@ -38,8 +45,9 @@ def check(scene: Scene, _waits: Waits) -> StepResult:
     """Nothing that the plan read has changed: that was found before the apply began.
 
     What `doctor` finds of a source that answers, and where settings differ, is reported and stops nothing: what stands
-    against a change of direction stood against the plan.
+    against a change of direction stood against the plan. Audits begin beside it.
     """
+    scene.kept.audit = LedgerAudit.begun(scene.config)
     holds = f"the plan holds: {scene.plan.from_cluster} to {scene.plan.to_cluster}, flows {', '.join(scene.plan.flows)}"
     is_reached = scene.is_source_there()
     drift = _drifted_settings(scene)
@@ -72,8 +80,14 @@ def _drifted_settings(scene: Scene) -> list[str]:
     )
 
 
-def record(scene: Scene, _waits: Waits) -> StepResult:
-    """Who records the target's groups and ends; read once where nobody does."""
+def record(scene: Scene, waits: Waits) -> StepResult:
+    """Who records the target's groups and ends; read once where nobody does.
+
+    What is prepared for a switchover is done before producers are stopped: the ledger keeps its invariants.
+    """
+    if scene.plan.kind is ChangeoverKind.SWITCHOVER and scene.kept.audit is not None:
+        waits("the ledger is audited")
+        scene.kept.audit.require_kept()
     alias = scene.plan.to_cluster
     if _is_recorded(scene.config, scene, alias):
         return StepResult(f"{alias} is recorded by a process of its own or a driver", {"is_recorded": True})
@@ -149,16 +163,35 @@ def stop_groups(scene: Scene, waits: Waits) -> StepResult:
 
 
 def groups_at_rest(scene: Scene) -> GroupsAtRest:
-    """Groups that move, at all topics of the former source that they read."""
+    """Groups that move, at all topics of the former source that they read; found once by each process."""
+    if scene.kept.at_rest is None:
+        scene.kept.at_rest = _groups_at_rest(scene)
+    return scene.kept.at_rest
+
+
+def look_at_groups(scene: Scene) -> None:
+    """Where they stand now, between steps: who commits without members is found before anybody waits for it."""
+    if StepName.STOP_GROUPS in scene.plan.steps and scene.plan.choices.watch_seconds:
+        groups_at_rest(scene).look()
+
+
+def _groups_at_rest(scene: Scene) -> GroupsAtRest:
     choices = scene.plan.choices
-    moving, topics = readers(answers.snapshot(scene.config, None), scene.plan, scene.scope)
+    at = answers.snapshot(scene.config, None)
+    moving, topics = readers(at, scene.plan, scene.scope)
     which = WhichGroups(
         are_recorded=scene.scope.records_group,
         moving=moving,
         named=None if choices.groups is None else frozenset(choices.groups),
         accepted=frozenset(choices.accepted),
     )
-    return GroupsAtRest(scene.source, topics, which, lambda: _recorded(scene), choices.watch_seconds)
+    period_s = choices.watch_seconds
+    seen = (
+        SeenCommits(SystemClock(), period_s, commit_intervals(at, scene.plan.from_cluster))
+        if period_s
+        else None
+    )
+    return GroupsAtRest(scene.source, topics, which, lambda: _recorded(scene), seen)
 
 
 def _recorded(scene: Scene) -> Iterator[Standing]:

@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.system import SystemClock
+from ledger.app.changeover.auditing import LedgerAudit
 from ledger.app.changeover.planning import make_plan
 from ledger.app.changeover.seeing import Pair
 from ledger.config.mirror import MirrorConfig
@@ -18,6 +19,7 @@ from ledger.domain.operations.directions import Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.operations import directions
 from ledger.operations.changeover.applying import Waits
+from ledger.operations.changeover.groups_at_rest import GroupsAtRest
 from ledger.operations.changeover.planned_topics import require_no_later, require_planned
 from ledger.operations.changeover.scope import Scope, promoted_pair
 from ledger.operations.changeover.waiting import Patience
@@ -37,6 +39,14 @@ class Asked:
     confirm: Callable[[str, Waits], str]
 
 
+@dataclass(slots=True)
+class Kept:
+    """What one process keeps from step to step, for it is begun while applications are at work; None: not begun."""
+
+    at_rest: GroupsAtRest | None = None
+    audit: LedgerAudit | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """`former`: what an earlier process did of this operation, None: it begins now. `scope`: made when it began here,
@@ -52,6 +62,7 @@ class Scene:
     asked: Asked
     begun_at_ms: int
     scope: Scope
+    kept: Kept = field(default_factory=Kept)
 
     @property
     def pair(self) -> Pair:

@@ -36,6 +36,8 @@ _ABOUT_TOPICS = frozenset(_ORDER[:_STARTED])
 """Steps before which both sides have to hold the topics of the plan: once groups have moved they may change."""
 _PROMOTED = frozenset(_ORDER[_ORDER.index(StepName.PROMOTE) + 1 : _STARTED + 1])
 """Steps before which the target has to be promoted still, of a plan that promotes it: applications come there."""
+_LOOKED_BEFORE = frozenset(_ORDER[_ORDER.index(StepName.RECORD) : _ORDER.index(StepName.MOVE_GROUPS)])
+"""Steps before which it is read where groups stand."""
 
 
 def actions(scene: Scene) -> dict[StepName, Action]:
@@ -55,6 +57,8 @@ def checked_hook(scene: Scene, run: Hook) -> Hook:
 
 def _act(scene: Scene, step: StepName, waits: Waits) -> StepResult:
     _require(scene, step)
+    if step in _LOOKED_BEFORE:
+        before_cut.look_at_groups(scene)
     return _ACTIONS[step](scene, waits)
 
 

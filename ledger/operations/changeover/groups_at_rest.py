@@ -1,22 +1,25 @@
 """Groups of the former source at rest: none has members or commits any more, and the ledger has what they committed.
 
 The answer that sets them elsewhere comes from the ledger alone. Consumers that assign partitions to themselves
-(`assign()`) are no members, so brokers always call their group empty: that a commit moves while all are watched is all
-that tells of them.
+(`assign()`) are no members, so brokers always call their group empty: that a commit moves while it has no members is
+all that tells of them. So commits are read from when an apply begins, between its steps. A group whose protocol type is
+set had members, and what members commit is over once they have left: it is not waited for. One without a protocol type
+never had any, and has to stand still for two of its intervals, as has one that was seen to commit without members.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from ledger.domain.facts import Checkpoint
 from ledger.domain.groups import GroupEvent, ShareOffset, has_members
 from ledger.domain.words.count_words import counted
-from ledger.errors import PreconditionError
+from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.waiting import Patience
-from ledger.operations.groups.commit_watch import Stillness, watch_stillness
 from ledger.operations.groups.outcomes import Place
-from ledger.ports.clusters import ClusterAdmin
+from ledger.ports.clock import Clock
+from ledger.ports.clusters import ClusterAdmin, GroupListing
 from ledger.recording.group_reading import GroupsRead, read_groups
 
 Standing = Checkpoint | ShareOffset
@@ -46,21 +49,104 @@ class WhichGroups:
         return group in self.moving or self.are_recorded(group)
 
 
+@dataclass(slots=True)
+class SeenCommits:
+    """What was seen of groups since the first reading: since when each has stood still, and who commits alone.
+
+    `period_s`: for so long a group has to stand still of which that is asked, where its own interval is not known
+    (`intervals_s`, by group); two of a known one, if that is longer, and three times as long at most.
+    """
+
+    clock: Clock
+    period_s: float
+    intervals_s: Mapping[str, float] = field(default_factory=dict)
+    _last: Mapping[str, "_Seen"] | None = None
+
+    def see(self, there: GroupsRead, topics: Collection[str]) -> None:
+        """One more reading."""
+        now_s, commits = self.clock.monotonic(), _offsets(there, topics)
+        by_group: dict[str, dict[Place, int]] = {group: {} for group in self._last or ()}
+        for place, offset in commits.items():
+            by_group.setdefault(place[0], {})[place] = offset
+        self._last = {
+            group: self._seen(there.listed.get(group), (self._last or {}).get(group), found, now_s)
+            for group, found in by_group.items()
+        }
+
+    def _seen(
+        self, listed: GroupListing | None, before: "_Seen | None", commits: Mapping[Place, int], now_s: float
+    ) -> "_Seen":
+        has_members_now = listed is not None and has_members(listed.group_state) is not False
+        had_ever = listed is not None and listed.protocol_type is not None
+        if before is None:
+            before = _Seen({} if self._last is not None else commits, now_s, has_members=False)
+        moved = commits != before.commits
+        moved_alone = before.moved_alone or (moved and not has_members_now and not before.has_members)
+        return _Seen(
+            commits,
+            now_s if moved else before.still_since_s,
+            has_members_now,
+            is_alone=moved_alone or not had_ever,
+            moved_alone=moved_alone,
+        )
+
+    def left_s(self, group: str) -> float:
+        """For how many seconds more it has to stand still; 0 of who is not waited for."""
+        seen = (self._last or {}).get(group)
+        if seen is None or not seen.is_alone:
+            return 0.0
+        return max(seen.still_since_s + self._period_of(group) - self.clock.monotonic(), 0.0)
+
+    def _period_of(self, group: str) -> float:
+        known_s = 2 * self.intervals_s.get(group, 0.0)
+        return min(max(self.period_s, known_s), _MOST_PERIODS * self.period_s)
+
+    @property
+    def waited_for(self) -> dict[str, float]:
+        """Groups that have not stood still for long enough, with the seconds that are left."""
+        return {group: left for group in sorted(self._last or ()) if (left := self.left_s(group)) > 0}
+
+    @property
+    def at_work(self) -> frozenset[str]:
+        """Of these the ones that were seen to commit without members."""
+        return frozenset(group for group in self.waited_for if (self._last or {})[group].moved_alone)
+
+
+_MOST_PERIODS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Of one group at the last reading. `is_alone`: nothing but its commits tells whether it is at work."""
+
+    commits: Mapping[Place, int]
+    still_since_s: float
+    has_members: bool
+    is_alone: bool = False
+    moved_alone: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class GroupsAtRest:
-    """`recorded`: what the ledger knows by now. `quiet_s`: for so long commits have to stand still, 0: nobody
-    watches."""
+    """`recorded`: what the ledger knows by now. `seen`: what was seen of commits so far, None: nobody watches."""
 
     source: ClusterAdmin
     topics: frozenset[str]
     which: WhichGroups
     recorded: Callable[[], Iterable[Standing]]
-    quiet_s: float
+    seen: SeenCommits | None
+
+    def look(self) -> None:
+        """Read once more where groups stand; that the cluster does not answer is for the steps to say."""
+        if self.seen is not None:
+            with suppress(ClusterUnavailableError, PreconditionError):
+                self._read()
 
     def wait(self, patience: Patience, waits: Waits) -> StepResult:
         """Until it is so. Members, commits and the record may each take as long as the step may wait.
 
-        Raises `PreconditionError`, with the groups' names, where one is at work still, or the cluster does not tell.
+        Who has not been seen to commit stands still beside the steps that follow, until `require_still_at_rest`. Raises
+        `PreconditionError`, with the groups' names, where one is at work still, or the cluster does not tell.
         """
         patience.until(self._untold, waits, advice=f"{_TELL}; {_CONTINUE}")
         patience.until(
@@ -68,25 +154,32 @@ class GroupsAtRest:
             waits,
             advice=f"Stop their consumers there; {_CONTINUE}",
         )
-        watched = self._watch(patience, waits) if self.quiet_s else None
-        stood = self._commits()
+        self._wait_for_who_commits(patience, waits)
         patience.until(
             self._left, waits, advice=f"A recorder has to be at work (mirror-ledger record); {_CONTINUE}"
         )
-        commits = self._commits()
-        if self.quiet_s:
-            self._require_still(_groups(place for place in commits if commits[place] != stood.get(place)))
+        self._require_still()
+        commits = _offsets(self._read(), self.topics)
         groups = sorted(_groups(commits))
         words = f"{counted(len(groups), 'group')} at rest, {counted(len(commits), 'commit')} recorded"
-        if watched is None:
+        if self.seen is None or not (more := self.seen.waited_for):
             return StepResult(words, {"groups": groups})
-        return StepResult(f"{words}; {watched.words}", {"groups": groups, "watched": watched.facts})
+        words += (
+            f"; {counted(len(more), 'group')} without members watched for {max(more.values()):.0f} s more"
+        )
+        return StepResult(words, {"groups": groups, "watched_on": sorted(more)})
 
-    def require_still_at_rest(self) -> None:
-        """Raise `PreconditionError` where a group has come back to work since, or has committed what nobody recorded.
+    def require_still_at_rest(self, patience: Patience, waits: Waits) -> None:
+        """Wait until all have stood still for long enough; none may have come back to work since.
 
-        What could be read when the groups were stopped, and cannot be now, is no reason: then they stood still.
+        Raises `PreconditionError` where one has, or has committed what nobody recorded. What could be read when the
+        groups were stopped, and cannot be now, is no reason: then they stood still.
         """
+        while self.seen is not None and (more := self.seen.waited_for):
+            waits(f"commits of {counted(len(more), 'group')} without members are watched")
+            patience.sleep(min(max(more.values()), 1.0))
+            self._read()
+            self._require_still()
         if (why := self._left()) is not None:
             raise PreconditionError(
                 f"{why}: the groups of {self.source.alias} were at rest before, and are not any more. Stop their "
@@ -111,29 +204,23 @@ class GroupsAtRest:
             return None
         return f"{counted(len(open_ones), 'group')} of {self.source.alias} cannot be read: {', '.join(open_ones)}"
 
-    def _watch(self, patience: Patience, waits: Waits) -> Stillness:
-        there = self._read()
-        shared = frozenset(one.group_id for one in there.share_offsets)
-        groups = _groups(_offsets(there, self.topics))
-        found = watch_stillness(
-            self.source,
-            patience.watch(self.quiet_s, waits),
-            groups - shared,
-            groups & shared,
-            topics=self.topics,
-        )
-        began = _groups(self._commits()) - groups
-        self._require_still(found.busy | began)
-        return found
+    def _wait_for_who_commits(self, patience: Patience, waits: Waits) -> None:
+        """Whoever was seen to commit without members may have ended since."""
+        deadline_s = patience.clock.monotonic() + patience.seconds
+        while self.seen is not None and (busy := self.seen.at_work):
+            remaining_s = deadline_s - patience.clock.monotonic()
+            if remaining_s <= 0:
+                self._require_still()
+            waits(f"commits of {', '.join(map(repr, sorted(busy)))} are watched")
+            patience.sleep(min(remaining_s, 1.0))
+            self._read()
 
-    def _commits(self) -> Mapping[Place, int]:
-        return _offsets(self._read(), self.topics)
-
-    def _require_still(self, busy: Collection[str]) -> None:
+    def _require_still(self) -> None:
+        busy = frozenset() if self.seen is None else self.seen.at_work
         if busy:
             raise PreconditionError(
                 f"{counted(len(busy), 'group')} at work at {self.source.alias}: commits of "
-                f"{', '.join(map(repr, sorted(busy)))} moved, or members came. Stop their consumers there, those that "
+                f"{', '.join(map(repr, sorted(busy)))} moved without members. Stop their consumers there, those that "
                 f"assign themselves partitions (assign()) too; {_CONTINUE}"
             )
 
@@ -159,7 +246,10 @@ class GroupsAtRest:
         return f"{counted(len(busy), 'group')} with members at {self.source.alias}: {', '.join(busy)}"
 
     def _read(self) -> GroupsRead:
-        return read_groups(self.source, self.which.move, self.source.topics())
+        there = read_groups(self.source, self.which.move, self.source.topics())
+        if self.seen is not None:
+            self.seen.see(there, self.topics)
+        return there
 
 
 def _offsets(there: GroupsRead, topics: Collection[str]) -> Mapping[Place, int]:

@@ -80,7 +80,7 @@ def let_mirror_in(
 
 def _wait_until_gone(rules: frozenset[TopicAcl], ports: LetInPorts) -> None:
     deadline = ports.clock.monotonic() + _GONE_WITHIN_S
-    while left := rules & ports.cluster.topic_acls():
+    while left := _left_of(rules, ports):
         if ports.clock.monotonic() >= deadline:
             names = ", ".join(sorted(rule.name for rule in left))
             raise PreconditionError(
@@ -88,3 +88,10 @@ def _wait_until_gone(rules: frozenset[TopicAcl], ports: LetInPorts) -> None:
                 "their removal; nothing was recorded. Try again"
             )
         ports.sleep(_POLL_S)
+
+
+def _left_of(rules: frozenset[TopicAcl], ports: LetInPorts) -> frozenset[TopicAcl]:
+    """What the cluster still has of them, or a leader: a driver that writes there now would be denied, and stop."""
+    topics = sorted({rule.name for rule in rules} & ports.cluster.topics().keys())
+    brokers = sorted(ports.cluster.leaders(topics)) if topics else []
+    return rules & frozenset().union(ports.cluster.topic_acls(), *map(ports.cluster.acls_at, brokers))

@@ -7,7 +7,7 @@ import pytest
 
 from ledger.domain.facts import Checkpoint
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.groups_at_rest import GroupsAtRest, Standing, WhichGroups
+from ledger.operations.changeover.groups_at_rest import GroupsAtRest, SeenCommits, Standing, WhichGroups
 from tests.support.waiting_rooms import Room
 
 _QUIET_S = 5.0
@@ -33,12 +33,18 @@ def at_rest(
         named=frozenset(groups) if groups else None,
         accepted=frozenset(),
     )
-    return GroupsAtRest(room.cluster, frozenset({"orders"}), which, recorded, quiet_s)
+    seen = SeenCommits(room.clock, quiet_s) if quiet_s else None
+    return GroupsAtRest(room.cluster, frozenset({"orders"}), which, recorded, seen)
 
 
 def watched(room: Room, *groups: str, seconds: float = 10.0) -> dict[str, object]:
+    """What the receipt says, once all have stood still for long enough."""
     rest = at_rest(room, lambda: known(room), _QUIET_S, *groups)
-    return dict(rest.wait(room.patience(seconds), room.said.append).read_back)
+    rest.look()
+    room.sleep(1)
+    receipt = rest.wait(room.patience(seconds), room.said.append).read_back
+    rest.require_still_at_rest(room.patience(seconds), room.said.append)
+    return dict(receipt)
 
 
 def commits_at(room: Room, seconds: set[int], group: str = "billing", topic: str = "orders") -> None:
@@ -84,18 +90,76 @@ def test_members_that_stay_are_named_with_what_to_do() -> None:
         watched(room)
 
 
-def test_commits_that_stand_still_are_watched_no_longer_than_needed() -> None:
+def test_who_never_had_members_is_watched_beside_the_steps_that_follow() -> None:
     room = room_of()
-    seen = watched(room)
-    assert room.clock.now_s == 1_000.0 + _QUIET_S
-    assert seen["watched"] == {
-        "cluster": "east",
-        "groups": 1,
-        "watched_s": _QUIET_S,
-        "moving": [],
-        "with_members": [],
-    }
-    assert set(room.said) == {"commits are watched"}, "whoever waits shows that he is alive"
+    rest = at_rest(room, lambda: known(room), _QUIET_S)
+    rest.look()
+    room.sleep(2)
+    receipt = rest.wait(room.patience(), room.said.append)
+    assert receipt.words == "1 group at rest, 1 commit recorded; 1 group without members watched for 3 s more"
+    assert receipt.read_back == {"groups": ["billing"], "watched_on": ["billing"]}
+    assert room.clock.now_s == 1_002
+    rest.require_still_at_rest(room.patience(), room.said.append)
+    assert room.clock.now_s == 1_000 + _QUIET_S
+    assert set(room.said) == {"commits of 1 group without members are watched"}, (
+        "whoever waits shows that he lives"
+    )
+
+
+def test_who_has_stood_still_since_the_beginning_is_not_waited_for() -> None:
+    room = room_of()
+    rest = at_rest(room, lambda: known(room), _QUIET_S)
+    rest.look()
+    room.sleep(_QUIET_S)
+    assert rest.wait(room.patience(), room.said.append).read_back == {"groups": ["billing"]}
+    rest.require_still_at_rest(room.patience(), room.said.append)
+    assert (room.clock.now_s, room.said) == (1_000 + _QUIET_S, [])
+
+
+def test_who_had_members_is_not_watched_once_they_have_left() -> None:
+    """What they committed last came before that."""
+    room = room_of()
+    room.cluster.protocol_types["billing"] = "consumer"
+    room.cluster.members.add("billing")
+    rest = at_rest(room, lambda: known(room), _QUIET_S)
+    rest.look()
+    room.cluster.committed[_AT] = 3
+    room.cluster.members.clear()
+    assert rest.wait(room.patience(), room.said.append).read_back == {"groups": ["billing"]}
+    rest.require_still_at_rest(room.patience(), room.said.append)
+    assert (room.clock.now_s, room.said) == (1_000, [])
+
+
+def test_who_commits_beside_a_group_that_had_members_is_refused() -> None:
+    room = room_of()
+    room.cluster.protocol_types["billing"] = "consumer"
+    rest = at_rest(room, lambda: known(room), _QUIET_S)
+    rest.look()
+    room.cluster.committed[_AT] = 3
+    commits_at(room, set(range(1, 100)))
+    with pytest.raises(PreconditionError, match="1 group at work at east: commits of 'billing' moved"):
+        rest.wait(room.patience(), room.said.append)
+
+
+def test_who_begins_to_commit_behind_its_promotion_is_refused() -> None:
+    room = room_of()
+    rest = at_rest(room, lambda: known(room), _QUIET_S)
+    rest.wait(room.patience(), room.said.append)
+    commits_at(room, {2})
+    with pytest.raises(PreconditionError, match="1 group at work at east: commits of 'billing' moved"):
+        rest.require_still_at_rest(room.patience(), room.said.append)
+
+
+@pytest.mark.parametrize(("interval_s", "watched_s"), [(1.0, 5.0), (4.0, 8.0), (60.0, 15.0)])
+def test_a_group_is_watched_for_two_of_its_own_intervals_within_bounds(
+    interval_s: float, watched_s: float
+) -> None:
+    room = room_of()
+    seen = SeenCommits(room.clock, _QUIET_S, {"billing": interval_s})
+    rest = replace(at_rest(room, lambda: known(room)), seen=seen)
+    rest.wait(room.patience(), room.said.append)
+    rest.require_still_at_rest(room.patience(), room.said.append)
+    assert room.clock.now_s == 1_000 + watched_s
 
 
 def test_a_commit_that_moves_and_comes_to_rest_is_waited_for() -> None:
@@ -112,7 +176,7 @@ def test_a_group_that_commits_without_members_is_refused_by_name() -> None:
     with pytest.raises(PreconditionError) as refused:
         watched(room)
     said = str(refused.value)
-    assert said.startswith("1 group at work at east: commits of 'billing' moved, or members came. Stop")
+    assert said.startswith("1 group at work at east: commits of 'billing' moved without members. Stop")
     assert "(assign()) too; then continue: mirror-ledger apply" in said
     assert "audit" not in said
     assert room.clock.now_s == pytest.approx(1_010.0, abs=1.0), "no longer than the step may wait"
@@ -139,7 +203,7 @@ def test_a_commit_behind_the_watch_is_found_although_it_is_recorded() -> None:
 
     def late() -> list[Checkpoint]:
         """The recorder is slow, and sees what came meanwhile."""
-        if room.clock.now_s >= 1_000 + _QUIET_S + 2:
+        if room.clock.now_s >= 1_002:
             room.cluster.committed[_AT] = 9
             recorded[:] = known(room)
             return recorded
@@ -190,13 +254,13 @@ def test_a_group_that_came_back_to_work_is_not_moved_behind_its_back() -> None:
     room = room_of()
     recorded = known(room)
     rest = at_rest(room, lambda: recorded)
-    rest.require_still_at_rest()
+    rest.require_still_at_rest(room.patience(), room.said.append)
     room.cluster.members.add("billing")
     with pytest.raises(PreconditionError, match=r"1 group with members at east: billing: .* not any more"):
-        rest.require_still_at_rest()
+        rest.require_still_at_rest(room.patience(), room.said.append)
     room.cluster.members.clear()
     room.cluster.committed[_AT] = 3
     with pytest.raises(
         PreconditionError, match=r"1 commit of east not recorded yet: .*\(mirror-ledger record east\)"
     ):
-        rest.require_still_at_rest()
+        rest.require_still_at_rest(room.patience(), room.said.append)

@@ -112,6 +112,7 @@ class AdministeredCluster(MemoryCluster):
     def join(self, group: str) -> int:
         """A member joins: the group has another generation from now on."""
         self.members.add(group)
+        self.protocol_types[group] = "consumer"
         self.generations[group] = self.generations.get(group, 0) + 1
         return self.generations[group]
 

@@ -71,8 +71,8 @@ class MemoryCluster:
     `denied`: what the mirror's principal may not do. `hung`: nodes that take requests and do not answer.
     `deleted`: topics that are gone, as they were. `kafka_id`: the Kafka cluster id. `committed`: offsets by group,
     topic and partition, with what some commits name in `committed_epochs` and `committed_metadata`. `members`:
-    groups with consumers at work. `allowed`: permissions beside `acls`. `denied_groups`: those that the mirror's
-    principal may not even describe.
+    groups with consumers at work; `protocol_types`: of those that ever had some. `allowed`: permissions beside `acls`.
+    `denied_groups`: those that the mirror's principal may not even describe.
     """
 
     alias: str
@@ -85,6 +85,7 @@ class MemoryCluster:
     committed_epochs: dict[tuple[str, str, int], int | None] = field(default_factory=dict)
     committed_metadata: dict[tuple[str, str, int], str] = field(default_factory=dict)
     members: set[str] = field(default_factory=set)
+    protocol_types: dict[str, str] = field(default_factory=dict)
     denied_groups: set[str] = field(default_factory=set)
     denied: set[tuple[str, Access]] = field(default_factory=set)
     hung: set[int] = field(default_factory=set)
@@ -258,7 +259,12 @@ class MemoryCluster:
     def groups(self) -> list[GroupListing]:
         self._reach()
         return [
-            GroupListing(group, "classic", "Stable" if group in self.members else "Empty")
+            GroupListing(
+                group,
+                "classic",
+                "Stable" if group in self.members else "Empty",
+                self.protocol_types.get(group),
+            )
             for group in sorted({key[0] for key in self.committed} | self.members)
             if group not in self.denied_groups
         ]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ledger.domain.facts import TopicPartition
-from ledger.domain.topics.topic_acls import AclPermission
+from ledger.domain.topics.topic_acls import AclPermission, TopicAcl
 from ledger.wire.error_codes import ErrorCode
 from tests.simulation.kafka.cluster import Access, MemoryCluster
 from tests.simulation.kafka.partition_log import PartitionLog
@@ -20,6 +20,15 @@ class FencedCluster(MemoryCluster):
     def writable_topics(self, topics: Sequence[str]) -> frozenset[str]:
         self.topics()
         return frozenset(topic for topic in topics if not self._denies(topic))
+
+    def leaders(self, topics: Sequence[str]) -> frozenset[int]:
+        self._reach()
+        return frozenset(self.nodes if topics else ())
+
+    def acls_at(self, broker: int) -> frozenset[TopicAcl]:
+        """All brokers learn of a rule at once."""
+        assert broker in self.nodes
+        return self.topic_acls()
 
     def producer_epochs(
         self, partitions: Sequence[TopicPartition], producer_id: int

@@ -1,0 +1,61 @@
+"""The audits of an apply: of the ledger as it is when it begins, and of what came since when it is about to end.
+
+Those of a long ledger take a while. So they run beside the steps that come before producers are stopped, and what is
+left for the time in which applications have no cluster to write to is about a few rounds.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ledger.adapters.delta.snapshots import DeltaSnapshot
+from ledger.app import answers
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.tables.cuts import Cut
+from ledger.domain.words.count_words import counted
+from ledger.errors import UnsafeError
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerAudit:
+    """`cut`: of the ledger when it was begun; `found`: by audit how many rows break its invariant, once it is known."""
+
+    cut: Cut
+    found: Future[dict[str, int]]
+
+    @classmethod
+    def begun(cls, config: MirrorConfig) -> "LedgerAudit":
+        """Of the ledger of now, in a thread of its own."""
+        at = answers.snapshot(config, None)
+        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit")
+        found = thread.submit(answers.audit_rows, at)
+        thread.shutdown(wait=False)
+        return cls(at.cut, found)
+
+    def require_kept(self) -> None:
+        """Wait for it; raises `UnsafeError` where an invariant is broken."""
+        require_none(self.found.result())
+
+
+def audit_rest(config: MirrorConfig, begun: LedgerAudit | None) -> tuple[DeltaSnapshot, list[str]]:
+    """The ledger of now, and the audits that it passes; raises `UnsafeError` where it breaks an invariant.
+
+    Where one of the ledger was `begun` before, what came since is audited; where that seems broken, all of it.
+    """
+    at = answers.snapshot(config, None)
+    if begun is not None:
+        begun.require_kept()
+        since = answers.audit_rows(at, begun.cut)
+        if not any(since.values()):
+            return at, list(since)
+    found = answers.audit_rows(at)
+    require_none(found)
+    return at, list(found)
+
+
+def require_none(found: Mapping[str, int]) -> None:
+    """Raise `UnsafeError` where rows break an invariant."""
+    broken = {name: rows for name, rows in found.items() if rows}
+    if broken:
+        said = ", ".join(f"{name}: {counted(rows, 'row')}" for name, rows in broken.items())
+        raise UnsafeError(f"the ledger breaks an invariant ({said}): answers from it may be wrong")
