@@ -13,7 +13,12 @@ from ledger.catalog import query
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.writer_roles import writer_of
 from ledger.errors import PreconditionError
-from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
+from ledger.operations.groups.offset_setting import (
+    Rules,
+    TargetGroups,
+    not_below_log_start,
+    set_and_record,
+)
 from ledger.operations.groups.outcomes import Choice, Place, Setting
 from ledger.operations.groups.receipts import SourceCommit, SourceCommits, Why, seen_at
 from ledger.operations.known_partitions import KnownPartitions
@@ -99,14 +104,15 @@ def set_offsets(
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     with cluster_admin(config, flow.target) as target:
         require_recorded(state, target)
-        rows = answer.to_pylist()
+        rows = not_below_log_start(answer.to_pylist(), target)
         groups = TargetGroups.read(target, {row["group_id"] for row in rows})
-        settings = planned(rows, groups, choice, oddities)
+        rules = Rules(choice, oddities)
+        settings = rules.judged(rows, groups)
         if dry_run:
             return None, settings
         left = SourceCommits(flow.source, source_commits(engine.last_commits(at, flow_name)))
         why = Why(flow_name, at.cut.token, left, reason, ticket, seen_at(at.cut, flow.target))
-        return set_and_record(target, settings, operator_operations(config), why)
+        return set_and_record(target, settings, operator_operations(config), why, rules)
 
 
 def source_commits(last: pa.Table) -> dict[Place, SourceCommit]:

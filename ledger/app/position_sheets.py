@@ -29,6 +29,7 @@ from ledger.operations.groups.commit_watch import (
     without_busy,
 )
 from ledger.operations.groups.group_sync import synced_before
+from ledger.operations.groups.offset_setting import Rules, nothing_taken_over
 from ledger.operations.groups.outcomes import Choice, Outcome, Place, Row
 from ledger.operations.groups.position_sheet import PositionSheet, compute_sheet, set_sheet
 from ledger.operations.groups.receipts import (
@@ -97,11 +98,13 @@ def set_positions(
     before: Watch | None = None,
     after: Watch | None = None,
     require: Callable[[PositionSheet], None] = lambda _sheet: None,
+    require_own: Callable[[], None] = nothing_taken_over,
 ) -> tuple[str | None, PositionSheet]:
     """The same, set and read back; returns the operation id, None: nothing was lacking. `require` raises before that.
 
     With an operation id that an earlier attempt had, what that one had begun gets its result. `before`: how commits
-    are watched where groups leave, `after`: where they were set; None: they are not.
+    are watched where groups leave, `after`: where they were set; None: they are not. `require_own`: as `set_and_record`
+    asks it.
     """
     with _target(config, at, asked.way) as target:
         sheet = computed_sheet(at, target, asked)
@@ -115,8 +118,10 @@ def set_positions(
             sheet,
             operations,
             why,
+            _rules(at, asked),
             operation_id=reasons.operation_id,
             attempts=_earlier_attempts(config, reasons.operation_id),
+            require_own=require_own,
         )
         if after is not None:
             sheet = _kept(target, sheet, after, operations, operation_id, why)
@@ -211,13 +216,15 @@ def computed_sheet(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> Pos
     return compute_sheet(
         target,
         group_answers(at, asked),
-        asked.choice,
-        oddities,
+        _rules(at, asked),
         from_cluster=here,
         cut=at.cut.token,
         unread_groups=unread_groups_at(at, here, asked.chosen.groups),
-        synced=_synced(at, asked.way.to_cluster),
     )
+
+
+def _rules(at: DeltaSnapshot, asked: Asked) -> Rules:
+    return Rules(asked.choice, oddities, _synced(at, asked.way.to_cluster))
 
 
 def _synced(at: DeltaSnapshot, cluster: str) -> dict[Place, Collection[int]]:

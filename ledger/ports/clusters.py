@@ -214,7 +214,8 @@ class ClusterAdmin(LogReader, Protocol):
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
         """Commit for a group that has no members; returns by topic and partition what was refused.
 
-        A group that does not exist is created. Unknown when it raises; what was committed before is overwritten.
+        A group that does not exist is created. Unknown when it raises; what was committed before is overwritten, if the
+        commit may replace that: its coordinator is asked right before.
         """
         ...
 

@@ -60,6 +60,10 @@ class FactLog(Protocol):
         """
         ...
 
+    def last_epoch(self, writer: str, table: str) -> int:
+        """The epoch of the writer's last commit to a table by now, of a claim too; 0: none."""
+        ...
+
 
 def require_last(writer: str, epoch: int, *, after: int | None) -> None:
     """Raise `ClaimBegunError` unless the writer's last epoch is the one that a claim is to follow."""

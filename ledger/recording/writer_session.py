@@ -30,7 +30,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from ledger.domain.facts import WriterEvent
-from ledger.errors import ClaimBegunError
+from ledger.errors import ClaimBegunError, ShutOutError
 from ledger.ports.ledger import FactLog, Row, WriterClaim
 from ledger.schema import (
     CHECKPOINTS,
@@ -167,6 +167,15 @@ class WriterSession:
     def last_round(self) -> int:
         """The last number that was taken, whether its append is over or not; 0: none but the claim's."""
         return self._last_round
+
+    def require_own(self, table: str) -> None:
+        """Raise `ShutOutError` where a later epoch has been claimed: before what is done outside of the ledger."""
+        last = self._fact_log.last_epoch(self._claim.writer, table)
+        if last > self._claim.epoch:
+            raise ShutOutError(
+                f"{self._claim.writer} epoch {self._claim.epoch} was shut out of {table} by epoch {last}: another "
+                "process holds the role; nothing more is done here"
+            )
 
     def append(self, table: str, rows: Sequence[Row]) -> int:
         """Append the rows as the next round and read back; returns its number."""

@@ -40,6 +40,7 @@ from ledger.adapters.delta.tables import (
     OpenedTable,
     add_missing_columns,
     add_missing_table,
+    newest_version,
     open_anew,
     table_uri,
 )
@@ -149,6 +150,13 @@ class DeltaFactLog:
                     if not self._holds(claim, table, number, rows):
                         raise
         return number
+
+    def last_epoch(self, writer: str, table: str) -> int:
+        try:
+            opened = newest_version(self._path, table)
+        except (DeltaError, OSError) as error:
+            raise self._not_opened(table, error) from error
+        return _NEVER if opened is None else epoch_of(_last_version(opened, writer))
 
     def _holds(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> bool:
         found = self._rows_of(claim, table, round_number)

@@ -49,7 +49,19 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
         operation_id = random_id() if former is None else former.operation_id
         begun_at_ms = clock.now_ms() if former is None else former.begun_at_ms
         scope = scope_of(config, state, plan)
-        scene = Scene(config, plan, former, state, source, target, operation_id, asked, begun_at_ms, scope)
+        scene = Scene(
+            config,
+            plan,
+            former,
+            state,
+            source,
+            target,
+            operation_id,
+            asked,
+            begun_at_ms,
+            scope,
+            role.require_own,
+        )
         scene.require_current()
         record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
         hooks = StepHooks(HookProcesses(), plan, operation_id)

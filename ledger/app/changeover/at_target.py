@@ -99,9 +99,8 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
     at = answers.snapshot(scene.config, None)
     quiet_s = choices.watch_seconds
     after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
-    _, done = set_positions(
-        scene.config, at, places_of(scene.config, scene.plan, scene.scope), reasons, after=after
-    )
+    asked = places_of(scene.config, scene.plan, scene.scope)
+    _, done = set_positions(scene.config, at, asked, reasons, after=after, require_own=scene.require_own)
     if not done.is_complete:
         raise PreconditionError(
             f"not every group continues at {scene.plan.to_cluster}, what could be set is set:\n  "

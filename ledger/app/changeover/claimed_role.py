@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
@@ -26,6 +27,7 @@ from ledger.ports.clock import Clock
 from ledger.ports.ledger import Row
 from ledger.recording.operation_log import ClaimedOperations
 from ledger.recording.writer_session import APPLY_TABLES, WriterSession
+from ledger.schema import OPERATIONS
 
 _LOOKED_AT_EVERY_S = 1.0
 """Whether a row is due that says that the process is alive."""
@@ -34,11 +36,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """`host`: this process, as writers say it."""
+    """`host`: this process, as writers say it. `require_own`: raises `ShutOutError` once another process holds it."""
 
     operations: ClaimedOperations
     clock: Clock
     host: str
+    require_own: Callable[[], None]
 
     def record(self, operation_id: str, *, reason: str, ticket: str | None) -> ApplyRecord:
         """The rows of an operation, which are refused once another process has claimed the role."""
@@ -69,7 +72,7 @@ def claimed_role(config: MirrorConfig, plan: Plan, *, after: int) -> Iterator[Ro
         operations = ClaimedOperations(operator=getpass.getuser())
         operations.begin(session)
         try:
-            yield Role(operations, clock, host)
+            yield Role(operations, clock, host, partial(session.require_own, OPERATIONS.name))
         except ShutOutError:
             raise
         except MirrorLedgerError:

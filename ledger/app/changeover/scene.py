@@ -50,7 +50,7 @@ class Kept:
 @dataclass(frozen=True, slots=True)
 class Scene:
     """`former`: what an earlier process did of this operation, None: it begins now. `scope`: made when it began here,
-    and asked by all steps."""
+    and asked by all steps. `require_own`: raises `ShutOutError` once another process carries out plans."""
 
     config: MirrorConfig
     plan: Plan
@@ -62,6 +62,7 @@ class Scene:
     asked: Asked
     begun_at_ms: int
     scope: Scope
+    require_own: Callable[[], None]
     kept: Kept = field(default_factory=Kept)
 
     @property

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
@@ -47,6 +47,7 @@ from ledger.operations.changeover.undoing import (
 )
 from ledger.operations.changeover.written_behind import Behind, written_behind
 from ledger.operations.fencing.lifting import AskedLifting
+from ledger.operations.groups.offset_setting import nothing_taken_over
 from ledger.ports.clusters import live_cluster
 
 
@@ -62,6 +63,7 @@ class _Back:
     moved: list[MovedCommit]
     reason: str
     ticket: str | None
+    require_own: Callable[[], None] = nothing_taken_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,8 @@ def undo_apply(config: MirrorConfig, operation_id: str, asked: AskedUndo, told: 
         back = _Back(
             config, plan, of, state, target, moved_by(config, operation_id), asked.reason, asked.ticket
         )
-        actions = _actions(back, asked.on_failure)
         with claimed_role(config, plan, after=after) as role:
+            actions = _actions(replace(back, require_own=role.require_own), asked.on_failure)
             record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
             undoing = Undoing(record, actions, told, asked.on_failure, beside)
             return undoing.take_back(of, plan, host=role.host)
@@ -188,7 +190,9 @@ def _actions(back: _Back, on_failure: OnFailure) -> dict[StepName, Action]:
             raise
         return dict.fromkeys(TAKEN_BACK, partial(_refuse, error))
     taking_back: Mapping[StepName, Callable[[_Back, Waits], StepResult]] = {
-        StepName.MOVE_GROUPS: lambda back, _waits: take_groups_back(back.target, back.moved),
+        StepName.MOVE_GROUPS: lambda back, _waits: take_groups_back(
+            back.target, back.moved, back.require_own
+        ),
         StepName.HAND_OVER: _hand_back,
         StepName.PROMOTE: _demote,
         StepName.FENCE: _unfence,

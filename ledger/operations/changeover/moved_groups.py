@@ -5,7 +5,7 @@ nothing is undone at all. What somebody has set to something lower, or removed, 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from ledger.domain.operations.promotion.changeovers import Sheet
 from ledger.domain.words.count_words import counted
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.applying import StepResult
-from ledger.operations.groups.offset_setting import TargetGroups
+from ledger.operations.groups.offset_setting import TargetGroups, nothing_taken_over
 from ledger.operations.groups.outcomes import Outcome, Place
 from ledger.ports.clusters import ClusterAdmin
 
@@ -47,8 +47,9 @@ class MovedCommit:
 def moved_commits(rows: Iterable[Mapping[str, Any]]) -> list[MovedCommit]:
     """From rows of `operations` of one operation, in the order of their stamps.
 
-    What was refused is none. Of several attempts the first one knows what was there before. What stood at its place
-    already was not set, and is among them by the sheet: who reads on there is at work.
+    What was refused is none. Of several attempts the first one knows what was there before, unless somebody else has
+    committed since. What stood at its place already was not set, and is among them by the sheet: who reads on there is
+    at work.
     """
     moved: dict[Place, MovedCommit] = {}
     is_set: set[Place] = set()
@@ -70,7 +71,9 @@ def moved_commits(rows: Iterable[Mapping[str, Any]]) -> list[MovedCommit]:
 
 
 def _after(before: MovedCommit | None, one: MovedCommit) -> MovedCommit:
-    return one if before is None else replace(before, to=before.to + one.to, topic_id=one.topic_id)
+    if before is None or one.former not in before.to:
+        return one if before is None else replace(one, to=before.to + one.to)
+    return replace(before, to=before.to + one.to, topic_id=one.topic_id)
 
 
 def _results(done: OffsetsSetResult) -> Iterator[tuple[Place, str]]:
@@ -120,10 +123,13 @@ def why_at_work(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> list[str]
     return lines
 
 
-def take_groups_back(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> StepResult:
+def take_groups_back(
+    target: ClusterAdmin, moved: Sequence[MovedCommit], require_own: Callable[[], None] = nothing_taken_over
+) -> StepResult:
     """Commits that are still what was set go back to what was there before, and are read back.
 
-    Raises `PreconditionError` where one does not; the others have then. Metadata of a former commit is not known.
+    `require_own`: asked before each group, raises where another process has taken over. Raises `PreconditionError`
+    where a commit does not go back; the others have then. Metadata of a former commit is not known.
     """
     there = read_groups(target, moved) if moved else None
     to_restore: list[MovedCommit] = []
@@ -141,7 +147,7 @@ def take_groups_back(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> Step
             left.append(f"{one.words}: remove its start offset (kafka-share-groups.sh --delete-offsets)")
         else:
             to_restore.append(one)
-    refused = _restored(target, to_restore)
+    refused = _restored(target, to_restore, require_own)
     kept = _not_restored(target, [one for one in to_restore if one.place not in refused])
     if refused or kept:
         lines = "\n  ".join([*refused.values(), *kept])
@@ -170,19 +176,29 @@ def _is_same_topic(one: MovedCommit, there: TargetGroups) -> bool:
     return there.topic_ids.get(one.topic) == one.topic_id
 
 
-def _restored(target: ClusterAdmin, to_restore: Sequence[MovedCommit]) -> dict[Place, str]:
-    """What the target refused, in words."""
+def _restored(
+    target: ClusterAdmin, to_restore: Sequence[MovedCommit], require_own: Callable[[], None]
+) -> dict[Place, str]:
+    """What the target refused, in words; and what is not what was set any more, read right before its group."""
     lines: dict[Place, str] = {}
     by_group: dict[str, list[MovedCommit]] = defaultdict(list)
     for one in to_restore:
         by_group[one.group].append(one)
     for group, of_group in sorted(by_group.items()):
+        require_own()
         new = [
-            NewCommit(one.topic, one.partition, one.former, None)
+            NewCommit(one.topic, one.partition, one.former, None, replaces=one.to)
             for one in of_group
             if one.former is not None
         ]
-        gone = [(one.topic, one.partition) for one in of_group if one.former is None]
+        removed = [one for one in of_group if one.former is None]
+        there = read_groups(target, removed).committed if removed else {}
+        gone = [(one.topic, one.partition) for one in removed if there.get(one.place) in one.to]
+        lines |= {
+            one.place: f"{one.words}: {CommitRefusal.MOVED}"
+            for one in removed
+            if there.get(one.place) not in (None, *one.to)
+        }
         refused: dict[tuple[str, int], CommitRefusal] = {}
         if new:
             set_all = target.set_share_offsets if of_group[0].is_of_share_group else target.set_commits

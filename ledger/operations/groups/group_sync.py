@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ledger.domain.group_commits import NewCommit
+from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.group_syncs import RETRY_REFUSED_AFTER_MS, Hindrance, Place, Synced, SyncEvent
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.operations.directions import Promotion, nothing_promoted
@@ -219,25 +219,47 @@ class GroupSync:
 
     def _commit(self, due: Mapping[Place, Answer], before: TargetGroups) -> int:
         self._note(SyncEvent.INTENDED, due, before)
-        promotion = self.answers.promotion()  # again: it may have changed while the groups were read
-        commits: dict[str, list[NewCommit]] = defaultdict(list)
-        for (group, topic, partition), answer in due.items():
-            if promotion(topic) is None:
-                new = NewCommit(topic, partition, answer["target_offset"], answer["metadata"])
-                commits[group].append(new)
-        for group, of_group in sorted(commits.items()):
-            for topic, partition in self.target.set_commits(group, of_group):
-                place = group, topic, partition
-                self._refused[place] = due[place]["target_offset"], self.clock.now_ms()
+        by_group: dict[str, list[Place]] = defaultdict(list)
+        for place in due:
+            by_group[place[0]].append(place)
+        made: set[Place] = set()
+        for group, places in sorted(by_group.items()):
+            made |= self._commit_group(group, {place: due[place] for place in places}, before)
         there = TargetGroups.read(self.target, {place[0] for place in due})
         kept = {
             place: answer
             for place, answer in due.items()
-            if there.committed.get(place) == answer["target_offset"]
+            if place in made
+            and there.committed.get(place) == answer["target_offset"]
             and there.topic_ids.get(place[1]) == answer["target_topic_id"]
         }
         self._note(SyncEvent.SYNCED, kept, before)
         return len(kept)
+
+    def _commit_group(self, group: str, due: Mapping[Place, Answer], before: TargetGroups) -> set[Place]:
+        """The places that took it. Whether they are promoted is asked once more, and nothing is replaced but what was
+        read: while other groups were committed an apply may have moved this one."""
+        promotion = self.answers.promotion()
+        commits = [
+            NewCommit(
+                topic,
+                partition,
+                answer["target_offset"],
+                answer["metadata"],
+                replaces=(before.committed.get((group, topic, partition)),),
+            )
+            for (_, topic, partition), answer in due.items()
+            if promotion(topic) is None
+        ]
+        if not commits:
+            return set()
+        refused = self.target.set_commits(group, commits)
+        for (topic, partition), why in refused.items():
+            if why is not CommitRefusal.MOVED:  # which is judged anew in the next pass
+                place = group, topic, partition
+                self._refused[place] = due[place]["target_offset"], self.clock.now_ms()
+        tried = {(group, one.topic, one.partition) for one in commits}
+        return tried - {(group, *at) for at in refused}
 
     def _note(self, event: SyncEvent, answers: Mapping[Place, Answer], before: TargetGroups) -> None:
         if not answers:

@@ -48,7 +48,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"  # by the target, for another reason
     NOT_KEPT = "not_kept"  # another offset was read back
     MOVED_BY_OTHERS = (
-        "moved_by_others"  # a commit left what was set, and the group has no members: `assign()`
+        "moved_by_others"  # without members (`assign()`) a commit came in between, or left what was set
     )
     SET = "set"
 
@@ -115,7 +115,8 @@ class Setting:
     @property
     def commit(self) -> NewCommit:
         topic, partition = self.target
-        return NewCommit(topic, partition, self.answer["target_offset"], self.answer["metadata"])
+        offset, metadata = self.answer["target_offset"], self.answer["metadata"]
+        return NewCommit(topic, partition, offset, metadata, replaces=(self.former,))
 
 
 @dataclass(frozen=True, slots=True)

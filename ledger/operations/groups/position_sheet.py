@@ -6,18 +6,21 @@ to the same end.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from ledger.domain.groups import SHARE
 from ledger.domain.offsets.translation import UncommittedStatus
-from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
+from ledger.operations.groups.offset_setting import (
+    Rules,
+    TargetGroups,
+    not_below_log_start,
+    nothing_taken_over,
+    reading_on,
+    set_and_record,
+)
 from ledger.operations.groups.outcomes import (
     ADVICE,
-    Choice,
-    Outcome,
-    Place,
     Row,
     Setting,
     repeated_of,
@@ -26,9 +29,6 @@ from ledger.operations.groups.outcomes import (
 from ledger.operations.groups.receipts import EarlierAttempts, Why
 from ledger.ports.clusters import ClusterAdmin
 from ledger.ports.ledger import OperationLog
-
-Oddities = Callable[[Row], Collection[str]]
-"""What has to be accepted about an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,28 +136,26 @@ def unread_words(unread: Mapping[str, str]) -> list[str]:
 def compute_sheet(
     target: ClusterAdmin,
     answers: Iterable[Row],
-    choice: Choice,
-    oddities: Oddities,
+    rules: Rules,
     *,
     from_cluster: str,
     cut: str,
     unread_groups: Mapping[str, str],
-    synced: Mapping[Place, Collection[int]] = MappingProxyType({}),
 ) -> PositionSheet:
-    """What would become of each answer; reads the target and changes nothing. `synced`: as in `planned`.
+    """What would become of each answer; reads the target and changes nothing.
 
     Raises `ClusterUnavailableError` or `PreconditionError` where the target does not tell what it has.
     """
-    rows = with_empty_partitions(list(answers), target)
+    rows = not_below_log_start(with_empty_partitions(list(answers), target), target)
     share_groups = {str(row["group_id"]) for row in rows if row.get("group_type") == SHARE}
     groups = TargetGroups.read(target, {str(row["group_id"]) for row in rows} - share_groups, share_groups)
     return PositionSheet(
         from_cluster=from_cluster,
         to_cluster=target.alias,
         cut=cut,
-        settings=tuple(planned(rows, groups, choice, oddities, synced=synced)),
+        settings=tuple(rules.judged(rows, groups)),
         unread_groups={
-            group: status for group, status in unread_groups.items() if status not in choice.accepted
+            group: status for group, status in unread_groups.items() if status not in rules.choice.accepted
         },
     )
 
@@ -167,9 +165,11 @@ def set_sheet(
     sheet: PositionSheet,
     operations: OperationLog,
     why: Why,
+    rules: Rules,
     *,
     operation_id: str | None = None,
     attempts: EarlierAttempts,
+    require_own: Callable[[], None] = nothing_taken_over,
 ) -> tuple[str | None, PositionSheet]:
     """Set what a sheet says is to be set, and read it back; returns the operation id, None: nothing was lacking.
 
@@ -177,26 +177,18 @@ def set_sheet(
     is said in the sheet that is returned, and is not an error here. Raises
     `ClusterUnavailableError` when the target dies in between: what it has then is found by doing it again.
     """
-    settings = [_reading_on(one, attempts.done) for one in sheet.settings]
+    settings = [reading_on(one, attempts.done) for one in sheet.settings]
     operation_id, done = set_and_record(
-        target, settings, operations, why, operation_id=operation_id, begun=attempts.begun
+        target,
+        settings,
+        operations,
+        why,
+        rules,
+        operation_id=operation_id,
+        attempts=attempts,
+        require_own=require_own,
     )
     return operation_id, replace(sheet, settings=tuple(done))
-
-
-def _reading_on(one: Setting, set_before: Mapping[Place, int]) -> Setting:
-    """Where an earlier attempt had put it, and the group has committed that or more since: it is where it shall be."""
-    put = set_before.get(one.place)
-    if (
-        put is not None
-        and one.outcome is Outcome.TO_BE_SET
-        and put == one.former == one.answer["target_offset"]
-    ):
-        return replace(one, outcome=Outcome.ALREADY_SET)
-    is_hindered = one.outcome in (Outcome.NEWER, Outcome.HAS_MEMBERS)
-    if put is None or not is_hindered or one.former is None or one.former < put:
-        return one
-    return replace(one, answer={**one.answer, "target_offset": put}, outcome=Outcome.READS_ON)
 
 
 def with_empty_partitions(answers: Sequence[Row], target: ClusterAdmin) -> list[Row]:

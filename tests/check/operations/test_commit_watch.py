@@ -13,6 +13,7 @@ from ledger.operations.groups.commit_watch import (
     watch_stillness,
     without_busy,
 )
+from ledger.operations.groups.offset_setting import Rules
 from ledger.operations.groups.outcomes import Choice, Outcome
 from ledger.operations.groups.position_sheet import PositionSheet, compute_sheet
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -60,8 +61,7 @@ class Watched:
         found = compute_sheet(
             self.cluster,
             [answer],
-            Choice(),
-            lambda _: (),
+            Rules(Choice(), lambda _: ()),
             from_cluster="east",
             cut="v2.cut",
             unread_groups={},

@@ -330,6 +330,43 @@ def test_a_target_that_was_created_again_is_asked_about_once_it_has_copies(synci
     assert (syncing.run().synced, syncing.there) == (1, 41)
 
 
+@dataclass
+class Busy(MemoryCluster):
+    """`then`: what happens elsewhere behind the first group's commit."""
+
+    then: Callable[[], None] = lambda: None
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
+        refused = MemoryCluster.set_commits(self, group, commits)
+        then, self.then = self.then, lambda: None
+        then()
+        return refused
+
+
+@pytest.mark.parametrize("is_promoted", [True, False])
+def test_a_group_that_was_moved_while_others_are_synced_stays_where_it_was_moved_to(
+    *, is_promoted: bool
+) -> None:
+    clock = FakeClock()
+    west = Busy("west", clock)
+    syncing = syncing_to(west, clock)
+    last = ("last", "east.orders", 0)
+    syncing.ledger.committed["last", "orders", 0] = 40
+
+    def move() -> None:
+        west.committed[last] = 90
+        if is_promoted:
+            syncing.ledger.promoted = lambda _topic: "by an apply"
+
+    west.then = move
+    assert syncing.run().synced == 1
+    assert west.committed == {AT: 40, last: 90}
+    told = {row["group_id"]: row["event"] for row in syncing.rows}
+    assert told == {"billing": "synced", "last": "intended"}
+    syncing.ledger.promoted = nothing_promoted
+    assert syncing.run().hindered == {last: Hindrance.OWN_COMMIT}
+
+
 def test_a_promotion_while_the_groups_are_read_keeps_the_commit_back(syncing: Syncing) -> None:
     answers = iter([nothing_promoted, lambda _topic: "by ana"])
     syncing.ledger.promotion = lambda: next(answers)  # type: ignore[method-assign]  # changes in between

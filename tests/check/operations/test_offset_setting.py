@@ -2,19 +2,21 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.errors import ClusterUnavailableError
-from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
+from ledger.errors import ClusterUnavailableError, ShutOutError
+from ledger.operations.changeover.moved_groups import moved_commits, take_groups_back
+from ledger.operations.groups.offset_setting import Rules, TargetGroups, not_below_log_start, set_and_record
 from ledger.operations.groups.outcomes import ADVICE, Choice, Outcome, Row, Setting, result_row
 from ledger.operations.groups.receipts import EarlierAttempts, SourceCommit, SourceCommits, Why, intentions
 from ledger.reports.rendering import oddities
 from tests.simulation.kafka.cluster import Access, MemoryCluster
 from tests.simulation.kafka.share_groups import ShareGroupCluster
+from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import operators
@@ -35,6 +37,7 @@ ANSWER: Row = {
     "metadata": "a note",
 }
 AT = ("billing", "east.orders", 0)
+RULES = Rules(Choice(), oddities)
 
 
 @dataclass
@@ -51,11 +54,13 @@ class Target:
     def plan(self, *answers: Row, choice: Choice | None = None) -> list[Setting]:
         shared = {row["group_id"] for row in answers if row.get("group_type") == "share"}
         groups = TargetGroups.read(self.cluster, {row["group_id"] for row in answers} - shared, shared)
-        return planned(answers, groups, choice or Choice(), oddities)
+        return Rules(choice or Choice(), oddities).judged(answers, groups)
 
     def set(self, *answers: Row, choice: Choice | None = None, why: Why = WHY) -> list[Setting]:
         log = operators(self.ledger, self.cluster.clock)
-        _, done = set_and_record(self.cluster, self.plan(*answers, choice=choice), log, why)
+        _, done = set_and_record(
+            self.cluster, self.plan(*answers, choice=choice), log, why, Rules(choice or Choice(), oddities)
+        )
         return done
 
     def recorded(self) -> list[tuple[str, str, dict[str, Any]]]:
@@ -151,7 +156,7 @@ def test_a_commit_beyond_the_answer_that_a_driver_has_synced_is_replaced(target:
     groups = TargetGroups.read(target.cluster, {"billing"})
 
     def plan(synced: dict[tuple[str, str, int], set[int]]) -> list[Outcome]:
-        return outcomes(planned([target.answer()], groups, Choice(), oddities, synced=synced))
+        return outcomes(Rules(Choice(), oddities, synced).judged([target.answer()], groups))
 
     assert plan({AT: {8}}) == [Outcome.TO_BE_SET]
     assert plan({AT: {9}}) == [Outcome.NEWER]
@@ -163,8 +168,8 @@ def test_a_commit_at_the_answer_that_a_driver_has_synced_is_set_so_that_the_move
 ) -> None:
     target.cluster.committed[AT] = 7
     groups = TargetGroups.read(target.cluster, {"billing"})
-    [followed] = planned([target.answer()], groups, Choice(), oddities, synced={AT: {7}})
-    [by_itself] = planned([target.answer()], groups, Choice(), oddities, synced={})
+    [followed] = Rules(Choice(), oddities, {AT: {7}}).judged([target.answer()], groups)
+    [by_itself] = Rules(Choice(), oddities, {}).judged([target.answer()], groups)
     assert (followed.outcome, by_itself.outcome) == (Outcome.TO_BE_SET, Outcome.ALREADY_SET)
 
 
@@ -221,7 +226,7 @@ def test_what_is_odd_about_an_answer_is_to_be_accepted_as_for_a_file(
 def test_a_member_that_joins_in_between_is_the_targets_refusal(target: Target) -> None:
     plan = target.plan(target.answer())
     target.cluster.members.add("billing")
-    _, done = set_and_record(target.cluster, plan, operators(target.ledger, target.cluster.clock), WHY)
+    _, done = set_and_record(target.cluster, plan, operators(target.ledger, target.cluster.clock), WHY, RULES)
     assert outcomes(done) == [Outcome.HAS_MEMBERS]
 
 
@@ -240,6 +245,121 @@ def test_what_is_read_back_is_what_counts() -> None:
     cluster.create_topic("east.orders", partitions=2, replication_factor=1, configuration={})
     target = Target(cluster, MemoryLedger())
     assert outcomes(target.set(target.answer())) == [Outcome.NOT_KEPT]
+
+
+@dataclass
+class Busy(MemoryCluster):
+    """`jobs`: by a group whose offsets are being set, what another one reads at that moment."""
+
+    jobs: dict[str, Callable[[], None]] = field(default_factory=dict)
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
+        self.jobs.pop(group, lambda: None)()
+        return MemoryCluster.set_commits(self, group, commits)
+
+
+@pytest.fixture
+def busy() -> tuple[Busy, Target]:
+    cluster = Busy("west", FakeClock())
+    cluster.create_topic("east.orders", partitions=2, replication_factor=1, configuration={})
+    return cluster, Target(cluster, MemoryLedger())
+
+
+def of_two_groups(target: Target, choice: Choice | None = None) -> dict[str, Setting]:
+    """Both groups of a source are set: `audit` first."""
+    left = SourceCommits("east", {(group, "orders", 0): SourceCommit(topic_id="T") for group in GROUPS})
+    answers = [target.answer(group_id=group) for group in GROUPS]
+    return {one.group_id: one for one in target.set(*answers, choice=choice, why=replace(WHY, left=left))}
+
+
+GROUPS = ("audit", "billing")
+
+
+@pytest.mark.parametrize("while_setting", GROUPS)
+def test_what_a_job_has_read_meanwhile_is_never_taken_back(
+    busy: tuple[Busy, Target], while_setting: str
+) -> None:
+    cluster, target = busy
+    cluster.jobs[while_setting] = lambda: cluster.committed.update({AT: 9})
+    found = of_two_groups(target)["billing"]
+    assert (found.outcome, found.former, cluster.committed[AT]) == (Outcome.NEWER, 9, 9)
+    [*_, (_, _, told)] = target.recorded()
+    assert [(one["former"], one["result"]) for one in told["results"]] == [(9, "newer")]
+
+
+@pytest.mark.parametrize("while_setting", GROUPS)
+def test_what_is_overwritten_is_what_stood_there_last(busy: tuple[Busy, Target], while_setting: str) -> None:
+    cluster, target = busy
+    cluster.jobs[while_setting] = lambda: cluster.committed.update({AT: 5})
+    found = of_two_groups(target)["billing"]
+    assert (found.outcome, found.former, cluster.committed[AT]) == (Outcome.SET, 5, 7)
+    [moved] = [one for one in moved_commits(target.ledger.rows("operations")) if one.group == "billing"]
+    assert moved.former == 5, "an undo would remove what the job has committed"
+    take_groups_back(cluster, [moved])
+    assert cluster.committed[AT] == 5
+
+
+def test_commits_that_go_on_moving_are_left_to_who_makes_them(busy: tuple[Busy, Target]) -> None:
+    cluster, target = busy
+
+    def reads() -> None:
+        cluster.committed[AT] = cluster.committed.get(AT, 2) + 1
+        cluster.jobs["billing"] = reads
+
+    cluster.jobs["billing"] = reads
+    found = of_two_groups(target)["billing"]
+    assert found.outcome is Outcome.MOVED_BY_OTHERS
+    assert cluster.committed[AT] == 4
+
+
+def test_who_was_followed_by_another_process_sets_nothing_more(busy: tuple[Busy, Target]) -> None:
+    cluster, target = busy
+    followed: list[bool] = []
+
+    def require_own() -> None:
+        if followed:
+            raise ShutOutError("another process goes on with it")
+
+    cluster.jobs["audit"] = lambda: followed.append(True)
+    left = SourceCommits("east", {(group, "orders", 0): SourceCommit(topic_id="T") for group in GROUPS})
+    with pytest.raises(ShutOutError):
+        set_and_record(
+            cluster,
+            target.plan(*(target.answer(group_id=group) for group in GROUPS)),
+            operators(target.ledger, cluster.clock),
+            replace(WHY, left=left),
+            RULES,
+            require_own=require_own,
+        )
+    assert AT not in cluster.committed
+
+
+def test_a_place_below_the_log_start_of_now_is_expired_and_to_be_accepted(
+    busy: tuple[Busy, Target],
+) -> None:
+    cluster, target = busy
+    plan = target.plan(target.answer())
+    log = cluster.log("east.orders", 0)
+    for _ in range(10):
+        log.append(application_batch([content(b"k", b"v")], [1]), now_ms=1)
+    log.delete_before(8)
+
+    def set_now(*accepted: str, settings: Sequence[Setting]) -> Setting:
+        rules = Rules(Choice(accepted), oddities)
+        _, [done] = set_and_record(cluster, settings, operators(target.ledger, cluster.clock), WHY, rules)
+        return done
+
+    done = set_now(settings=plan)
+    assert (done.outcome, done.answer["status"]) == (Outcome.NOT_ACCEPTED, "expired_on_target")
+    assert AT not in cluster.committed
+    done = set_now("expired_on_target", settings=plan)
+    assert (done.outcome, cluster.committed[AT]) == (Outcome.SET, 8)
+    *_, (_, _, about), _ = target.recorded()
+    assert [(one["to"], one["status"]) for one in about["commits"]] == [(8, "expired_on_target")]
+
+    there = target.plan(*not_below_log_start([target.answer()], cluster))
+    assert outcomes(there) == [Outcome.ALREADY_SET], "somebody has put it there, and so accepted it"
+    assert [one.answer["expired"] for one in there] == [1]
 
 
 @dataclass
@@ -272,7 +392,8 @@ def test_more_than_a_hundred_groups_are_set_in_parts_of_one_operation(target: Ta
     assert set(outcomes(target.set(*answers, why=replace(WHY, left=left)))) == {Outcome.SET}
     told = target.recorded()
     assert len({operation_id for operation_id, *_ in told}) == 1
-    assert [kind for _, kind, _ in told] == ["offsets_set"] * 101 + ["offsets_set_result"] * 101
+    about, became = ["offsets_set"], ["offsets_set_result"]
+    assert [kind for _, kind, _ in told] == [*about * 100, *became * 100, *about, *became]
     assert len(target.ledger.rows("operations")) == 202
 
 
@@ -331,8 +452,9 @@ def test_an_operation_that_is_carried_out_again_records_the_result_of_what_it_ha
             target.plan(*answers),
             log,
             WHY,
+            RULES,
             operation_id=operation_id,
-            begun=EarlierAttempts.of_rows(rows).begun,
+            attempts=EarlierAttempts.of_rows(rows),
         )
         return found, outcomes(done)
 

@@ -12,7 +12,7 @@ from ledger.catalog import query
 from ledger.domain.operations.group_offsets import SeenAppend
 from ledger.domain.operations.order import in_order
 from ledger.domain.tables.cuts import Cut, LastAppend
-from ledger.operations.groups.offset_setting import TargetGroups, planned, set_and_record
+from ledger.operations.groups.offset_setting import Rules, TargetGroups, set_and_record
 from ledger.operations.groups.outcomes import Choice, Outcome
 from ledger.operations.groups.position_sheet import PositionSheet, compute_sheet, set_sheet
 from ledger.operations.groups.receipts import EarlierAttempts, SourceCommits, Why, seen_at
@@ -61,16 +61,14 @@ class Moved:
         found = engine.run_queries(asked, {"flow": FLOW, "driver_lives": False}, at)
         rows = [answer for table in found.values() for answer in table.to_pylist()]
         left = SourceCommits("east", source_commits(engine.last_commits(at, FLOW)))
-        settings = planned(
+        rules = Rules(Choice(accepted=("no_commit",)), oddities)
+        settings = rules.judged(
             [{"committed_offset": None, "metadata": None, "absence": None} | answer for answer in rows],
             TargetGroups.read(self.cluster, {"billing"}),
-            Choice(accepted=("no_commit",)),
-            oddities,
         )
         log = operators(self.ledger, self.cluster.clock)
-        return {
-            one.outcome for one in set_and_record(self.cluster, settings, log, Why(FLOW, "v2.cut", left))[1]
-        }
+        _, done = set_and_record(self.cluster, settings, log, Why(FLOW, "v2.cut", left), rules)
+        return {one.outcome for one in done}
 
     def move(self, here: str, there: str, operation_id: str | None = None) -> PositionSheet:
         """All groups of a cluster, as `offsets set --from --to` moves them, or an apply that may be continued."""
@@ -79,21 +77,14 @@ class Moved:
         found = engine.run_query(
             query("group_translation"), {"from_cluster": here, "to_cluster": there}, at
         ).to_pylist()
-        sheet = compute_sheet(
-            target,
-            found,
-            Choice(),
-            oddities,
-            from_cluster=here,
-            cut="v2.cut",
-            unread_groups={},
-        )
+        rules = Rules(Choice(), oddities)
+        sheet = compute_sheet(target, found, rules, from_cluster=here, cut="v2.cut", unread_groups={})
         left = SourceCommits(here, source_commits(engine.cluster_commits(at, here)))
         log = operators(self.ledger, self.clock_of_operators)
         rows = [one for one in self.ledger.rows("operations") if one["operation_id"] == operation_id]
         why = Why(None, "v2.cut", left, seen=self._seen(there) if self.says_what_it_knew else None)
         attempts = EarlierAttempts.of_rows(rows)
-        return set_sheet(target, sheet, log, why, operation_id=operation_id, attempts=attempts)[1]
+        return set_sheet(target, sheet, log, why, rules, operation_id=operation_id, attempts=attempts)[1]
 
     def _seen(self, there: str) -> tuple[SeenAppend, ...]:
         """What the cut of the answers says of other writers."""

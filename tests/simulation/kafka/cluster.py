@@ -323,6 +323,9 @@ class MemoryCluster:
             if refusal := self._refusal_of(*key):
                 refused[key[1:]] = refusal
                 continue
+            if not commit.may_replace(self.committed.get(key)):
+                refused[key[1:]] = CommitRefusal.MOVED
+                continue
             self.committed[key] = commit.offset
             self.committed_metadata[key] = commit.metadata or ""
             self.committed_epochs[key] = None

@@ -50,6 +50,8 @@ class ShareGroupCluster(MemoryCluster):
                 refused[key[1:]] = CommitRefusal.OTHER
             elif refusal := self._refusal_of(*key):
                 refused[key[1:]] = refusal
+            elif not one.may_replace(self.started.get(key)):
+                refused[key[1:]] = CommitRefusal.MOVED
             else:
                 self.started[key] = one.offset
         return refused

@@ -67,6 +67,9 @@ class MemoryFactLog:
         self._write(WriterClaim(writer, 0), table, number, rows)
         return number
 
+    def last_epoch(self, writer: str, table: str) -> int:
+        return epoch_of(self._version(table, writer))
+
     def _version(self, table: str, writer: str) -> int:
         return self._ledger.transactions.get((table, writer), 0)
 

@@ -1,7 +1,7 @@
 """What `ports.ClusterAdmin` promises, whichever cluster answers."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -165,6 +165,20 @@ class ClusterAdminContract:
         (listed,) = [one for one in site.admin.groups() if one.group_id == group]
         assert (listed.group_type, listed.group_state) == ("classic", "Empty")
         assert _commits(site, f"{group}-2") == []
+
+    def test_a_commit_replaces_only_what_it_was_judged_by(self, site: Site) -> None:
+        site.topic(partitions=2)
+        group, name = f"{site.name}-group", site.name
+
+        def refused(offset: int, *replaces: int | None) -> Mapping[tuple[str, int], CommitRefusal]:
+            wanted = [NewCommit(name, at, offset, None, replaces=replaces) for at in (0, 1)]
+            return site.admin.set_commits(group, wanted)
+
+        assert refused(5, 4) == dict.fromkeys([(name, 0), (name, 1)], CommitRefusal.MOVED), "no such group"
+        assert refused(5, None) == {}
+        assert site.admin.set_commits(group, [NewCommit(name, 1, 6, None)]) == {}
+        assert refused(7, None, 5) == {(name, 1): CommitRefusal.MOVED}
+        assert [row[3] for row in _commits(site, group)] == [7, 6]
 
     def test_commits_are_deleted_for_a_group_without_members(self, site: Site) -> None:
         site.topic(partitions=2)

@@ -3,27 +3,27 @@
 No group is left out in silence: each reading says of which groups nothing was read, and why.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import ACLOperation, DescribeClusterRequest
-from kafka.protocol.consumer import OffsetFetchRequest
 
 from ledger.adapters.kafka.admin.answers import ABSENT_TOPIC
-from ledger.adapters.kafka.admin.group_requests import answered_groups, coordinators, described_groups
-from ledger.adapters.kafka.admin.messages import message
+from ledger.adapters.kafka.admin.group_requests import (
+    UNSTABLE,
+    coordinators,
+    described_groups,
+    entries,
+    offset_fetches,
+    share_fetches,
+)
 from ledger.domain.groups import GroupEvent, UnreadGroup
 
 _ABSENT_GROUP = (errors.GroupIdNotFoundError, errors.InvalidGroupIdError)
-_UNSTABLE = errors.UnstableOffsetCommitError.errno
 _DEAD = "Dead"
-
-
-_ShareOffsetsRequest = message("DescribeShareGroupOffsetsRequest")
-_ShareOffsetsResponse = message("DescribeShareGroupOffsetsResponse")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ async def lists_all_groups(manager: KafkaConnectionManager) -> bool:
 async def read_commits(manager: KafkaConnectionManager, groups: Sequence[str]) -> Reading:
     """`Commit`s by group: the last stable ones, whatever transactions that are open have committed since."""
     by_coordinator, unread = await _coordinators(manager, groups)
-    stable = await _offset_fetches(manager, by_coordinator, require_stable=True)
+    stable = await offset_fetches(manager, by_coordinator, require_stable=True)
     pending = {
-        group.group_id: {(topic.name, entry.partition_index) for topic, entry in _entries(group, _UNSTABLE)}
+        group.group_id: {(topic.name, entry.partition_index) for topic, entry in entries(group, UNSTABLE)}
         for group in stable
     }
     unsettled = {
@@ -75,41 +75,15 @@ async def read_commits(manager: KafkaConnectionManager, groups: Sequence[str]) -
     }
     settled = [group for group in stable if not pending[group.group_id]]
     reading = Reading({}, unread)
-    for group in [*settled, *await _offset_fetches(manager, unsettled, require_stable=False)]:
+    for group in [*settled, *await offset_fetches(manager, unsettled, require_stable=False)]:
         _note(reading, group, _commits_of(group, pending[group.group_id]))
     return reading
-
-
-async def _offset_fetches(
-    manager: KafkaConnectionManager, by_coordinator: Mapping[int, list[str]], *, require_stable: bool
-) -> list[Any]:
-    # Not by `list_group_offsets`, which raises for all at the first group or partition with an error.
-    of_group = OffsetFetchRequest.OffsetFetchRequestGroup
-    return await answered_groups(
-        manager,
-        by_coordinator,
-        lambda names: OffsetFetchRequest(
-            groups=[of_group(group_id=name, topics=None) for name in names],
-            require_stable=require_stable,
-            min_version=8,
-            max_version=8,
-        ),
-    )
-
-
-def _entries(group: Any, error_code: int) -> Iterable[tuple[Any, Any]]:
-    return (
-        (topic, entry)
-        for topic in group.topics
-        for entry in topic.partitions
-        if entry.error_code == error_code
-    )
 
 
 def _commits_of(group: Any, pending: set[tuple[str, int]]) -> list[Commit]:
     commits = [
         Commit(topic.name, entry, (topic.name, entry.partition_index) in pending)
-        for topic, entry in _entries(group, 0)
+        for topic, entry in entries(group, 0)
         if entry.committed_offset >= 0
     ]
     return sorted(commits, key=lambda commit: (commit.topic, commit.entry.partition_index))
@@ -120,24 +94,13 @@ async def read_share_offsets(manager: KafkaConnectionManager, groups: Sequence[s
     by_coordinator, unread = await _coordinators(manager, groups)
     reading = Reading({}, unread)
     try:
-        for group in await _share_fetches(manager, by_coordinator):
-            _note(reading, group, list(_entries(group, 0)))
+        for group in await share_fetches(manager, by_coordinator):
+            _note(reading, group, list(entries(group, 0)))
     except errors.UnsupportedVersionError:
         asked = [name for names in by_coordinator.values() for name in names]
         why = UnreadGroup(GroupEvent.UNAVAILABLE, errors.UnsupportedVersionError.message)
         reading.unread.update(dict.fromkeys(asked, why))
     return reading
-
-
-async def _share_fetches(
-    manager: KafkaConnectionManager, by_coordinator: Mapping[int, list[str]]
-) -> list[Any]:
-    of_group = _ShareOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-    return await answered_groups(
-        manager,
-        by_coordinator,
-        lambda names: _ShareOffsetsRequest(groups=[of_group(group_id=name, topics=None) for name in names]),
-    )
 
 
 async def unlisted_groups(manager: KafkaConnectionManager, groups: Sequence[str]) -> Reading:
@@ -162,7 +125,7 @@ async def _coordinators(
 
 def _note(reading: Reading, group: Any, found: list[Any]) -> None:
     """A group as a whole, or a partition of it, that could not be read leaves nothing read of the group."""
-    ignored = {0, _UNSTABLE, *(kind.errno for kind in ABSENT_TOPIC)}
+    ignored = {0, UNSTABLE, *(kind.errno for kind in ABSENT_TOPIC)}
     codes = [entry.error_code for topic in group.topics for entry in topic.partitions]
     first = next((code for code in (group.error_code, *codes) if code not in ignored), 0)
     if first and (why := _why_unread(first, None)):

@@ -1,13 +1,13 @@
 """Requests about groups: which there are, what their coordinators say, and offsets for those without members."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from ledger.adapters.kafka.admin.answers import require
@@ -25,8 +25,12 @@ _NOT_NOW = (
     errors.CoordinatorNotAvailableError,
     errors.NotCoordinatorError,
 )
+UNSTABLE = errors.UnstableOffsetCommitError.errno
+"""A transaction that is open has committed another offset."""
 _NO_SUCH_GROUP = errors.GroupIdNotFoundError.errno
 _SUBSCRIBED = errors.GroupSubscribedToTopicError.errno
+_ShareOffsetsRequest = message("DescribeShareGroupOffsetsRequest")
+_ShareOffsetsResponse = message("DescribeShareGroupOffsetsResponse")
 _AlterShareOffsetsRequest = message("AlterShareGroupOffsetsRequest")
 _AlterShareOffsetsResponse = message("AlterShareGroupOffsetsResponse")
 _REFUSALS = {
@@ -117,17 +121,94 @@ async def _permitted_coordinators(
     return by_coordinator
 
 
+async def offset_fetches(
+    manager: KafkaConnectionManager, by_coordinator: Mapping[int, list[str]], *, require_stable: bool
+) -> list[Any]:
+    """The commits of each group, with error codes of their own."""
+    # Not by `list_group_offsets`, which raises for all at the first group or partition with an error.
+    of_group = OffsetFetchRequest.OffsetFetchRequestGroup
+    return await answered_groups(
+        manager,
+        by_coordinator,
+        lambda names: OffsetFetchRequest(
+            groups=[of_group(group_id=name, topics=None) for name in names],
+            require_stable=require_stable,
+            min_version=8,
+            max_version=8,
+        ),
+    )
+
+
+async def share_fetches(
+    manager: KafkaConnectionManager, by_coordinator: Mapping[int, list[str]]
+) -> list[Any]:
+    """The share-partition start offsets of each group, with error codes of their own."""
+    of_group = _ShareOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    return await answered_groups(
+        manager,
+        by_coordinator,
+        lambda names: _ShareOffsetsRequest(groups=[of_group(group_id=name, topics=None) for name in names]),
+    )
+
+
+def entries(group: Any, error_code: int) -> Iterable[tuple[Any, Any]]:
+    """Topics and partitions of an answer about a group that have this error code."""
+    return (
+        (topic, entry)
+        for topic in group.topics
+        for entry in topic.partitions
+        if entry.error_code == error_code
+    )
+
+
 async def set_commits(
     manager: KafkaConnectionManager, group: str, commits: Sequence[NewCommit]
 ) -> dict[tuple[str, int], CommitRefusal]:
-    """What was refused of a commit by nobody of the group, which only one without members takes."""
+    """What was refused of a commit by nobody of the group, which only one without members takes.
+
+    Its coordinator is asked right before for what may not be replaced: brokers do not compare.
+    """
     # Not by `alter_group_offsets`, which keeps asking a coordinator that the group has moved away from.
     by_coordinator = await _permitted_coordinators(manager, [group])
     if not by_coordinator:
         return {(commit.topic, commit.partition): CommitRefusal.GROUP_DENIED for commit in commits}
     [node] = by_coordinator
-    answer = await manager.send(_offset_commit(group, commits), node_id=node)
-    return _refused(group, _codes((topic.name, topic) for topic in answer.topics))
+    moved: dict[tuple[str, int], CommitRefusal] = {}
+    if any(commit.replaces is not None for commit in commits):
+        [found] = await offset_fetches(manager, by_coordinator, require_stable=True)
+        _require_shown(found)
+        there = {(topic.name, one.partition_index): one.committed_offset for topic, one in entries(found, 0)}
+        pending = {(topic.name, one.partition_index) for topic, one in entries(found, UNSTABLE)}
+        moved = _moved(commits, there, pending)
+    if not (unmoved := _others(commits, moved)):
+        return moved
+    answer = await manager.send(_offset_commit(group, unmoved), node_id=node)
+    return moved | _refused(group, _codes((topic.name, topic) for topic in answer.topics))
+
+
+def _require_shown(found: Any) -> None:
+    """Raise where a group's commits are not shown, but for reasons for which it takes none either."""
+    if found.error_code not in (_NOT_PERMITTED, _NO_SUCH_GROUP):
+        require(found.error_code, found.group_id)
+
+
+def _moved(
+    commits: Sequence[NewCommit], there: Mapping[tuple[str, int], int], pending: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], CommitRefusal]:
+    """Places that have another commit than may be replaced, or are about to; a negative offset is none."""
+    found: dict[tuple[str, int], CommitRefusal] = {}
+    for commit in commits:
+        at = commit.topic, commit.partition
+        offset = there.get(at, -1)
+        if not commit.may_replace(None if offset < 0 else offset) or (
+            commit.replaces is not None and at in pending
+        ):
+            found[at] = CommitRefusal.MOVED
+    return found
+
+
+def _others(commits: Sequence[NewCommit], but: Collection[tuple[str, int]]) -> list[NewCommit]:
+    return [commit for commit in commits if (commit.topic, commit.partition) not in but]
 
 
 async def delete_commits(
@@ -157,10 +238,20 @@ async def set_share_offsets(
     if not by_coordinator:
         return {(one.topic, one.partition): CommitRefusal.GROUP_DENIED for one in offsets}
     [node] = by_coordinator
-    answer = await manager.send(_share_offsets(group, offsets), node_id=node)
+    moved: dict[tuple[str, int], CommitRefusal] = {}
+    if any(one.replaces is not None for one in offsets):
+        [found] = await share_fetches(manager, by_coordinator)
+        _require_shown(found)
+        there = {
+            (topic.topic_name, one.partition_index): one.start_offset for topic, one in entries(found, 0)
+        }
+        moved = _moved(offsets, there, ())
+    if not (unmoved := _others(offsets, moved)):
+        return moved
+    answer = await manager.send(_share_offsets(group, unmoved), node_id=node)
     if answer.error_code:
-        return _refused(group, {(one.topic, one.partition): answer.error_code for one in offsets})
-    return _refused(group, _codes((topic.topic_name, topic) for topic in answer.responses))
+        return moved | _refused(group, {(one.topic, one.partition): answer.error_code for one in unmoved})
+    return moved | _refused(group, _codes((topic.topic_name, topic) for topic in answer.responses))
 
 
 def _codes(topics: Iterable[tuple[str, Any]]) -> dict[tuple[str, int], int]:
