@@ -13,10 +13,12 @@ from ledger.domain.hand_over.permissions import in_words, quota_names
 from ledger.domain.hand_over.settings import TopicHandOver
 from ledger.domain.permissions import Permission, PermissionKind
 from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.topics.topic_settings import SettingsChange
 from ledger.domain.words.unicode_text import is_unicode, shell_word, shown
 from ledger.operations.fencing.measures import LEAST_MESSAGE_BYTES, SETTING
 
-STEPS, RESET, LEFT_OUT, POSITIONS = "steps.sh", "reset.csv", "left_out.csv", "positions.csv"
+STEPS, UNDO = "steps.sh", "undo.sh"
+RESET, GROUPS, LEFT_OUT, POSITIONS = "reset.csv", "groups", "left_out.csv", "positions.csv"
 _GROUPS_AT_ONCE = 50
 _QUOTA_ENTITIES = {"user": "users", "client-id": "clients", "ip": "ips"}
 _TOOLS = {
@@ -32,8 +34,8 @@ class ExportedPlan:
     """What the files say. `servers`: bootstrap servers by alias. `cut`: as of which groups were placed.
 
     `rules`: what closes topics of the former source. `no_rules`: why that is not known, or why they would not be
-    closed; a line each. `groups`: those of the reset file. `settings`, `permissions`: what the target lacks.
-    `by_hand`: what of that is left to people, or unknown.
+    closed; a line each. `shut`: by topic of the former source its own `max.message.bytes`, None: the cluster's default.
+    `settings`, `permissions`: what the target lacks. `by_hand`: what of that is left to people, or unknown.
     """
 
     plan: Plan
@@ -42,7 +44,7 @@ class ExportedPlan:
     at: str
     rules: Sequence[TopicAcl]
     no_rules: Sequence[str]
-    groups: Sequence[str]
+    shut: Mapping[str, str | None]
     left_out: int
     settings: Sequence[TopicHandOver]
     permissions: Sequence[Permission]
@@ -61,15 +63,73 @@ def steps_script(of: ExportedPlan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _head(of: ExportedPlan) -> Iterator[str]:
+def groups_file(groups: Iterable[str]) -> str:
+    """The groups of the reset file, each with a NUL behind it; names that a command line cannot have are left out."""
+    return "".join(f"{group}\0" for group in sorted(groups) if can_be_given(group))
+
+
+def undo_script(of: ExportedPlan) -> str:
+    """What undoes the steps, in the other order, as long as no application has written at the target."""
+    plan = of.plan
+    lines = [
+        *_head(
+            of,
+            f"This undoes what {STEPS} made, as long as applications have not written at {plan.to_cluster}.",
+        ),
+        _line("people", f"no application has written at {plan.to_cluster}, and consumers there are stopped"),
+    ]
+    for topic in of.settings:
+        former = SettingsChange(
+            {name: value for name, value in topic.former.items() if value is not None},
+            tuple(name for name, value in topic.former.items() if value is None),
+        )
+        lines += _settings("to_configs", topic.topic, former)
+    lines += [_permission(one, is_removed=True) for one in of.permissions]
+    if StepName.PROMOTE in plan.steps:
+        demote = ("ledger", "demote", plan.to_cluster, "--over", plan.from_cluster, *_chosen(plan))
+        lines.append(_line(*demote, "--reason", f"plan {plan.plan_id}, undone by hand"))
+    lines += _unfence(of)
+    lines += _comments(
+        f"Groups keep the offsets that they were given at {plan.to_cluster}: another plan sets them again, and nobody "
+        "reads there until then"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _unfence(of: ExportedPlan) -> Iterator[str]:
+    plan, topics = of.plan, [word for topic in _source_topics(of.plan) for word in ("--topic", topic)]
+    if plan.choices.fence is FenceChoice.NONE:
+        return
+    if plan.choices.fence is FenceChoice.HOOK:
+        yield _line("people", f"what was stopped at {plan.from_cluster} is started again")
+        return
+    by_program = (
+        "unfence",
+        plan.from_cluster,
+        *topics,
+        "--reason",
+        f"plan {plan.plan_id}, undone by hand",
+    )
+    yield "if by_program; then"
+    yield f"unless_away {_line('mirror-ledger', *by_program)}"
+    yield "else"
+    for topic, value in of.shut.items():
+        own = SettingsChange({SETTING: value}) if value is not None else SettingsChange({}, (SETTING,))
+        yield from _settings("from_configs", topic, own)
+    for rule in of.rules:
+        yield _rule(rule, "--remove", "--force")
+    yield ":"
+    yield "fi"
+
+
+def _head(of: ExportedPlan, what: str = "") -> Iterator[str]:
     plan = of.plan
     yield "#!/usr/bin/env bash"
     yield from _comments(
         f"Plan {plan.plan_id}: {plan.kind} of applications from {plan.from_cluster} to {plan.to_cluster}.",
         f"Written {of.at}, as of cut {of.cut}.",
-        f"{RESET} holds where groups were to continue then: when groups commit at {plan.from_cluster} afterwards, they",
-        "repeat what they read since. Export again once they are stopped, if the program can be used.",
-        f"{LEFT_OUT} lists what {RESET} does not hold: {of.left_out} partitions of groups.",
+        what
+        or f"{LEFT_OUT} lists what {RESET} does not hold: {of.left_out} partitions of groups. {UNDO} undoes the steps.",
         "Kafka's tools exit with 0 also when they have refused something: read what they print.",
     )
     yield "set -euo pipefail"
@@ -94,6 +154,29 @@ def _head(of: ExportedPlan) -> Iterator[str]:
         'ledger() { if command -v mirror-ledger > /dev/null; then mirror-ledger "$@"; '
         'else people "without the program; to be recorded before any mirror runs again: mirror-ledger $*"; fi; }'
     )
+    yield from _comments(
+        "FENCE_BY=tools where the program may not change the cluster that applications leave"
+    )
+    yield 'by_program() { [ "${FENCE_BY:-program}" = program ] && command -v mirror-ledger > /dev/null; }'
+    yield from _comments(
+        "How many members a group has, by what describes its state; none where there is no such group"
+    )
+    yield "members() {"
+    yield "  local state"
+    yield '  if ! state=$("$1" --describe --state --group "$2" 2>&1) && ! grep -qi "does not exist" <<< "$state"; then'
+    yield "    echo unknown"
+    yield "  else"
+    yield "    awk '$NF ~ /^[0-9]+$/ { n += $NF } END { print n + 0 }' <<< \"$state\""
+    yield "  fi"
+    yield "}"
+    yield "no_members() {"
+    yield "  local group count"
+    yield '  while IFS= read -r -d "" group <&3; do'
+    yield '    until count=$(members "$1" "$group"); [ "$count" = 0 ]; do'
+    yield '      people "members of group $group: $count; stop them first"'
+    yield "    done"
+    yield f'  done 3< "$here/{GROUPS}"'
+    yield "}"
 
 
 def _unless_away(plan: Plan) -> Iterator[str]:
@@ -142,22 +225,53 @@ def _fence(of: ExportedPlan) -> Iterator[str]:
             yield from _comments(f"none: {of.plan.choices.unproven}")
         case FenceChoice.HOOK:
             yield _people(of.plan, StepName.FENCE, f"nobody writes to {of.plan.from_cluster} any more")
-        case FenceChoice.SHUT:
-            for topic in _source_topics(of.plan):
-                yield _line(
-                    *("from_configs", "--alter", "--entity-type", "topics", "--entity-name", topic),
-                    *("--add-config", f"{SETTING}={LEAST_MESSAGE_BYTES}"),
-                )
-        case FenceChoice.CLOSED:
-            yield from _comments(*of.no_rules)
-            for rule in of.rules:
-                yield _line(
-                    *("from_acls", "--add", "--deny-principal", rule.principal, "--deny-host", rule.host),
-                    *("--operation", "Write", "--topic", rule.name, "--resource-pattern-type", "literal"),
-                )
+        case FenceChoice.SHUT | FenceChoice.CLOSED:
+            yield from _closed(of)
     yield from _comments("Twice, with a pause longer than producers ever pause: the ends have to be the same")
     for topic in _source_topics(of.plan):
         yield _line("from_offsets", "--topic", topic)
+
+
+def _closed(of: ExportedPlan) -> Iterator[str]:
+    """The program makes it, proves it and records it; else Kafka's tools make it, and it has to be recorded."""
+    plan, topics = of.plan, _source_topics(of.plan)
+    named = [word for topic in topics for word in ("--topic", topic)]
+    how = (
+        ("--how", "shut", "--producers-stopped")
+        if plan.choices.fence is FenceChoice.SHUT
+        else ("--how", "closed")
+    )
+    confirmed = [
+        word for user in plan.choices.confirmed_super_users for word in ("--confirm-super-user", user)
+    ]
+    why = ("--reason", f"plan {plan.plan_id}, carried out by hand")
+    fence = _line("fence", plan.from_cluster, *named, *how, *confirmed, *why)
+    yield "if by_program; then"
+    yield f"unless_away mirror-ledger {fence}"
+    yield "else"
+    yield from _comments(*of.no_rules)
+    for topic in of.shut:
+        yield from _settings("from_configs", topic, SettingsChange({SETTING: LEAST_MESSAGE_BYTES}))
+    for rule in of.rules:
+        yield _rule(rule, "--add")
+    yield f"people {shell_word(f'fenced by the tools; the ledger has to know of it: mirror-ledger {fence}')}"
+    yield "fi"
+
+
+def _rule(rule: TopicAcl, act: str, *more: str) -> str:
+    return _line(
+        *("from_acls", act, *more, "--deny-principal", rule.principal, "--deny-host", rule.host),
+        *("--operation", "Write", "--topic", rule.name, "--resource-pattern-type", "literal"),
+    )
+
+
+def _settings(tool: str, topic: str, change: SettingsChange) -> Iterator[str]:
+    about = (tool, "--alter", "--entity-type", "topics", "--entity-name", topic)
+    if change.to_set:
+        added = ",".join(f"{name}={_value(value)}" for name, value in change.to_set.items())
+        yield _line(*about, "--add-config", added)
+    if change.to_remove:
+        yield _line(*about, "--delete-config", ",".join(change.to_remove))
 
 
 def _drain(of: ExportedPlan) -> Iterator[str]:
@@ -178,8 +292,7 @@ def _stop_groups(of: ExportedPlan) -> Iterator[str]:
     yield _people(
         of.plan, StepName.STOP_GROUPS, f"consumers of {names} at {of.plan.from_cluster} are stopped"
     )
-    for group in of.groups:
-        yield _line("from_groups", "--describe", "--state", "--group", group)
+    yield "no_members from_groups"
 
 
 def _promote(of: ExportedPlan) -> Iterator[str]:
@@ -191,14 +304,17 @@ def _promote(of: ExportedPlan) -> Iterator[str]:
 
 
 def _promotion(plan: Plan, *more: str) -> str:
-    """By name where anything stays as it is: what `promote` is to leave out cannot be said to it."""
-    topics = sorted({one.topic for one in plan.topics}) if plan.choices.left_out else plan.choices.topics
-    chosen = [word for topic in topics or () for word in ("--topic", topic)]
     alone = () if plan.choices.reverse else ("--no-reverse",)
     return _line(
-        *("ledger", "promote", plan.to_cluster, "--over", plan.from_cluster, *chosen, *alone, *more),
+        *("ledger", "promote", plan.to_cluster, "--over", plan.from_cluster, *_chosen(plan), *alone, *more),
         *("--reason", f"plan {plan.plan_id}, carried out by hand"),
     )
+
+
+def _chosen(plan: Plan) -> list[str]:
+    """By name where anything stays as it is: what `promote` is to leave out cannot be said to it."""
+    topics = sorted({one.topic for one in plan.topics}) if plan.choices.left_out else plan.choices.topics
+    return [word for topic in topics or () for word in ("--topic", topic)]
 
 
 def _shut_out(of: ExportedPlan) -> Iterator[str]:
@@ -224,12 +340,7 @@ def _cut(of: ExportedPlan) -> Iterator[str]:
 
 def _hand_over(of: ExportedPlan) -> Iterator[str]:
     for topic in of.settings:
-        about = ("to_configs", "--alter", "--entity-type", "topics", "--entity-name", topic.topic)
-        if topic.change.to_set:
-            added = ",".join(f"{name}={_value(value)}" for name, value in topic.change.to_set.items())
-            yield _line(*about, "--add-config", added)
-        if topic.change.to_remove:
-            yield _line(*about, "--delete-config", ",".join(topic.change.to_remove))
+        yield from _settings("to_configs", topic.topic, topic.change)
     for permission in of.permissions:
         yield _permission(permission)
     yield from _comments(*(f"by hand: {words}" for words in of.by_hand))
@@ -239,9 +350,11 @@ def _value(value: str) -> str:
     return f"[{value}]" if "," in value else value
 
 
-def _permission(permission: Permission) -> str:
+def _permission(permission: Permission, *, is_removed: bool = False) -> str:
     if permission.kind is PermissionKind.QUOTA:
         words = [word for one in quota_names(permission).items() for word in _entity(*one)]
+        if is_removed:
+            return _line("to_configs", "--alter", *words, "--delete-config", str(permission.setting))
         limit = f"{permission.setting}={permission.value!r}"
         return _line("to_configs", "--alter", *words, "--add-config", limit)
     if permission.kind is not PermissionKind.ACL:
@@ -253,7 +366,7 @@ def _permission(permission: Permission) -> str:
     return _line(
         *(
             "to_acls",
-            "--add",
+            *(("--remove", "--force") if is_removed else ("--add",)),
             f"--{way}-principal",
             permission.entity,
             f"--{way}-host",
@@ -270,14 +383,20 @@ def _entity(name: str, entity: str | None) -> tuple[str, ...]:
 
 
 def _move_groups(of: ExportedPlan) -> Iterator[str]:
-    if not of.groups:
-        yield from _comments("no group is in the file")
-        return
+    plan = of.plan
+    yield from _comments("Where groups stand by now; nothing of what they have read since is read again")
+    why = ("--reason", f"plan {plan.plan_id}, carried out by hand")
+    yield "if command -v mirror-ledger > /dev/null; then"
+    yield f'{_line("mirror-ledger", "plan", "export", plan.plan_id)} "$here" --renew {_line(*why)}'
+    yield "else"
+    words = f"without the program {RESET} is of {of.at}: groups that have committed at {plan.from_cluster} since then"
+    yield _line("people", f"{words} read again what they read since")
+    yield "fi"
+    yield "no_members to_groups"
     yield from _comments("Without --execute it says what it would do")
-    for start in range(0, len(of.groups), _GROUPS_AT_ONCE):
-        words = [f"--group={group}" for group in of.groups[start : start + _GROUPS_AT_ONCE]]
-        line = _line("to_groups", "--reset-offsets", *words, "--execute")
-        yield line if line.startswith("#") else f'{line} --from-file "$here/{RESET}"'
+    yield f'while mapfile -d "" -n {_GROUPS_AT_ONCE} -t groups <&3 && [ "${{#groups[@]}}" -gt 0 ]; do'
+    yield f'  to_groups --reset-offsets "${{groups[@]/#/--group=}}" --execute --from-file "$here/{RESET}"'
+    yield f'done 3< "$here/{GROUPS}"'
 
 
 def _settle(of: ExportedPlan) -> Iterator[str]:

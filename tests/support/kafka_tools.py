@@ -26,10 +26,12 @@ def write_tools(folder: Path, names: Collection[str] = tuple(KAFKA_TOOLS)) -> No
         write_script(folder / name, f'exec {started} "$@"')
 
 
-def run_steps(folder: Path, environment: Mapping[str, str], *, limit_s: float) -> CompletedProcess[str]:
-    """Run `steps.sh` of an exported plan, from elsewhere; people say yes to all that it asks."""
+def run_steps(
+    folder: Path, environment: Mapping[str, str], *, limit_s: float, script: str = "steps.sh"
+) -> CompletedProcess[str]:
+    """Run a script of an exported plan, from elsewhere; people say yes to all that it asks."""
     return subprocess.run(
-        ["bash", str(folder / "steps.sh")],
+        ["bash", str(folder / script)],
         cwd=folder.parent,
         env=environment,
         input="\n" * 100,

@@ -30,10 +30,22 @@ from ledger.domain.words.time_words import instant
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.operations.changeover.sheets import is_at_its_place, sheets_of
 from ledger.operations.directions import Pair
+from ledger.operations.fencing.measures import SETTING
 from ledger.operations.groups.outcomes import Setting
 from ledger.operations.groups.position_sheet import unread_words
 from ledger.operations.hand_over.planning import HandOver
-from ledger.reports.exported_plan import LEFT_OUT, POSITIONS, RESET, STEPS, ExportedPlan, steps_script
+from ledger.reports.exported_plan import (
+    GROUPS,
+    LEFT_OUT,
+    POSITIONS,
+    RESET,
+    STEPS,
+    UNDO,
+    ExportedPlan,
+    groups_file,
+    steps_script,
+    undo_script,
+)
 from ledger.reports.plain_text import csv_text
 from ledger.reports.rendering import render_kafka_reset
 
@@ -62,15 +74,26 @@ class Exported:
 
 
 def export_plan(
-    config: MirrorConfig, plan_id: str, folder: Path, *, reason: str | None, ticket: str | None
+    config: MirrorConfig,
+    plan_id: str,
+    folder: Path,
+    *,
+    is_renewed: bool = False,
+    reason: str | None,
+    ticket: str | None,
 ) -> Exported:
-    """Write the files, and record where each group is to continue.
+    """Write the files, and record where each group is to continue; `is_renewed`: offsets and groups alone, over those
+    of an earlier export.
 
-    Raises `UsageError` for a plan that the ledger does not have and a folder that is not empty, and as a position sheet
-    where the target does not answer. What the former source does not tell is left to people, in the files.
+    Raises `UsageError` for a plan that the ledger does not have and a folder that is not empty, or is to be renewed and
+    holds no export, and as a position sheet where the target does not answer. What the former source does not tell is
+    left to people, in the files.
     """
     plan = read_plan(config, plan_id).plan
-    _require_empty(folder)
+    if is_renewed:
+        _require_export(folder, plan_id)
+    else:
+        _require_empty(folder)
     at = answers.snapshot(config, None)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     sheet = position_sheet(config, at, places_of(config, plan, scope_of(config, state, plan)))
@@ -92,18 +115,20 @@ def export_plan(
         at=instant(SystemClock().now_ms()),
         rules=rules,
         no_rules=no_rules,
-        groups=sorted({one.group_id for one in placed} - {one.group_id for one in unwritable}),
+        shut=_own_limits(plan, state),
         left_out=len(left_out),
         settings=() if lacking is None else lacking.topics,
         permissions=() if lacking is None else lacking.permissions,
         by_hand=by_hand,
     )
     texts = {
-        STEPS: steps_script(written),
         RESET: reset,
+        GROUPS: groups_file({one.group_id for one in placed} - {one.group_id for one in unwritable}),
         LEFT_OUT: _left_out_file(left_out),
         POSITIONS: _positions(plan, state),
     }
+    if not is_renewed:
+        texts |= {STEPS: steps_script(written), UNDO: undo_script(written)}
     why = why_set(at, sheet, Reasons(reason, ticket))
     sheets = sheets_of(plan_id, sheet.settings, target_cluster=plan.to_cluster, why=why)
     exported = PlanExported(
@@ -123,6 +148,21 @@ def export_plan(
 def _require_empty(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is there and not an empty folder; nothing was written or recorded")
+
+
+def _require_export(folder: Path, plan_id: str) -> None:
+    steps = folder / STEPS
+    if not steps.is_file() or f"# Plan {plan_id}: " not in steps.read_text(encoding="utf-8"):
+        raise UsageError(f"{folder} holds no export of plan {plan_id}; nothing was written or recorded")
+
+
+def _own_limits(plan: Plan, state: DeltaLedgerState) -> dict[str, str | None]:
+    """By topic that is to be shut its own limit as it was recorded last, None: it has none."""
+    if plan.choices.fence is not FenceChoice.SHUT:
+        return {}
+    recorded = {one.topic: dict(one.configuration) for one in state.last_topic_states(plan.from_cluster)}
+    topics = sorted({one.source_topic for one in plan.topics})
+    return {topic: recorded.get(topic, {}).get(SETTING) for topic in topics}
 
 
 def _reset(placed: Sequence[Setting], plan: Plan) -> tuple[str, list[Setting]]:

@@ -223,13 +223,18 @@ def show(context: click.Context, plan_id: str, output: str) -> None:
 @plan.command()
 @click.argument("plan_id")
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--renew", is_flag=True, help="Write the offsets and groups of an earlier export there again, as of now."
+)
 @why_options
 @click.pass_context
 def export(
-    context: click.Context, plan_id: str, folder: Path, reason: str | None, ticket: str | None
+    context: click.Context, plan_id: str, folder: Path, renew: bool, reason: str | None, ticket: str | None
 ) -> None:
     """Write PLAN_ID as commands of Kafka's own tools to FOLDER, to be carried out without this program."""
-    done = export_plan(configuration(context), plan_id, folder, reason=reason, ticket=ticket)
+    done = export_plan(
+        configuration(context), plan_id, folder, is_renewed=renew, reason=reason, ticket=ticket
+    )
     for file in done.files:
         put(f"{file}\n")
     for words in done.left_out:

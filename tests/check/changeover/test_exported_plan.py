@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ledger.domain.fences.closing import denial
 from ledger.domain.hand_over.settings import TopicHandOver
 from ledger.domain.permissions import Permission, PermissionKind
 from ledger.domain.topics.topic_settings import SettingsChange
-from ledger.reports.exported_plan import ExportedPlan, steps_script
+from ledger.reports.exported_plan import ExportedPlan, groups_file, steps_script, undo_script
 from tests.support.changeovers import plan, with_hooks
 from tests.support.kafka_tools import run_steps
 
@@ -25,6 +26,10 @@ _STUB = """#!/usr/bin/env python3
 import json, os, sys
 with open(os.environ["CALLS"], "a", encoding="utf-8") as calls:
     calls.write(json.dumps([os.path.basename(sys.argv[0]), *sys.argv[1:]]) + "\\n")
+members = os.path.join(os.path.dirname(os.environ["CALLS"]), "members")
+if "--state" in sys.argv and os.path.exists(members):
+    print("GROUP COORDINATOR (ID) STRATEGY STATE #MEMBERS\\ng w:1 (0) range Stable", open(members).read())
+    os.remove(members)
 sys.exit(4 if sys.argv[1] == "verify" or "--shut-out" in sys.argv else 0)
 """
 
@@ -35,7 +40,7 @@ EXPORTED = ExportedPlan(
     at="2026-11-23 10:00:00",
     rules=[denial("orders", f"User:{name}") for name in _HOSTILE],
     no_rules=["the mirror's principal\nrm -rf is allowed"],
-    groups=_HOSTILE,
+    shut={},
     left_out=1,
     settings=[
         TopicHandOver(
@@ -70,7 +75,14 @@ ACCEPTED = replace(EXPORTED, plan=plan(choices=Choices(accept_unproven_shut_out=
 
 
 def carried_out(
-    folder: Path, of: ExportedPlan, *, code: int = 0, has_program: bool = True, source_answers: str = "no"
+    folder: Path,
+    of: ExportedPlan,
+    *,
+    code: int = 0,
+    has_program: bool = True,
+    source_answers: str = "no",
+    fence_by: str = "program",
+    script: Callable[[ExportedPlan], str] = steps_script,
 ) -> list[list[str]]:
     """Calls of the tools, of a run in which people say yes to all; `code`: how it ends."""
     calls, tools = folder / "calls", folder / "tools"
@@ -79,7 +91,8 @@ def carried_out(
         (tools / name).write_text(_STUB)
         (tools / name).chmod(0o755)
     calls.touch()
-    (folder / "steps.sh").write_text(steps_script(of), encoding="utf-8", newline="")
+    (folder / "steps.sh").write_text(script(of), encoding="utf-8", newline="")
+    (folder / "groups").write_text(groups_file(_HOSTILE), encoding="utf-8", newline="")
     others = [one for one in os.environ["PATH"].split(":") if not (Path(one) / "mirror-ledger").exists()]
     done = run_steps(
         folder,
@@ -89,6 +102,7 @@ def carried_out(
             "FROM_CONFIG": "from.properties",
             "TO_CONFIG": "to.properties",
             "FROM_ANSWERS": source_answers,
+            "FENCE_BY": fence_by,
         },
         limit_s=60,
     )
@@ -98,7 +112,7 @@ def carried_out(
 
 
 def test_tools_get_exactly_what_the_plan_says(tmp_path: Path) -> None:
-    calls = carried_out(tmp_path, ACCEPTED)
+    calls = carried_out(tmp_path, ACCEPTED, fence_by="tools")
     east = ["--bootstrap-server", "east-1:9092", "--command-config", "from.properties"]
     west = ["--bootstrap-server", "west-1:9092,west-2:9092", "--command-config", "to.properties"]
     denied = [call for call in calls if "--deny-principal" in call]
@@ -109,7 +123,7 @@ def test_tools_get_exactly_what_the_plan_says(tmp_path: Path) -> None:
     [moved] = [call for call in calls if "--execute" in call]
     assert moved == [
         *("kafka-consumer-groups.sh", *west, "--reset-offsets"),
-        *(f"--group={one}" for one in _HOSTILE),
+        *(f"--group={one}" for one in sorted(_HOSTILE)),
         *("--execute", "--from-file", str(tmp_path / "reset.csv")),
     ]
     settings = ["kafka-configs.sh", *west, "--alter", "--entity-type", "topics", "--entity-name", "orders"]
@@ -127,7 +141,7 @@ def test_tools_get_exactly_what_the_plan_says(tmp_path: Path) -> None:
         "--entity-type",
     ]
     names = [call[1] for call in calls if call[0] == "mirror-ledger"]
-    assert names == ["promote", "promote", "verify", "hand-over", "verify"]
+    assert names == ["promote", "promote", "plan", "verify", "hand-over", "verify"]
 
 
 def test_the_order_is_that_of_the_plan() -> None:
@@ -140,7 +154,11 @@ def test_the_order_is_that_of_the_plan() -> None:
 @pytest.mark.parametrize("fence", list(FenceChoice))
 def test_each_fence_is_what_was_chosen(fence: FenceChoice) -> None:
     chosen = plan(choices=Choices(fence=fence, unproven="they ended"))
-    text = steps_script(replace(EXPORTED, plan=with_hooks(chosen, fence="close it --all")))
+    shut: dict[str, str | None] = {"orders": None} if fence is FenceChoice.SHUT else {}
+    rules = EXPORTED.rules if fence is FenceChoice.CLOSED else ()
+    text = steps_script(
+        replace(EXPORTED, plan=with_hooks(chosen, fence="close it --all"), shut=shut, rules=rules)
+    )
     assert ("--deny-principal" in text) == (fence is FenceChoice.CLOSED)
     assert ("max.message.bytes=78" in text) == (fence is FenceChoice.SHUT)
     assert ("close it --all" in text) == (fence is FenceChoice.HOOK)
@@ -171,12 +189,70 @@ def test_a_source_that_is_lost_is_not_asked(tmp_path: Path, answers: bool) -> No
     calls = carried_out(tmp_path, lost, source_answers="yes" if answers else "no")
     assert any("east-1:9092" in call for call in calls) is answers
     assert [call for call in calls if "--execute" in call]
-    assert [call[1:3] for call in calls if call[0] == "mirror-ledger"][2] == ["settle", "flow"]
+    assert ["settle", "flow"] in [call[1:3] for call in calls if call[0] == "mirror-ledger"]
+    assert any(call[:3] == ["mirror-ledger", "fence", "east"] for call in calls) is answers
 
 
 def test_what_no_command_line_can_have_is_left_to_people() -> None:
-    text = steps_script(replace(EXPORTED, groups=("a\0b", "\udc80"), rules=[denial("orders", "User:a\0b")]))
+    assert groups_file(("a\0b", "\udc80", "a b")) == "a b\0"
+    text = steps_script(replace(EXPORTED, rules=[denial("orders", "User:a\0b")]))
     assert "--deny-principal" not in [word for line in text.splitlines() for word in shlex.split(line, True)]
     assert r"by hand, no command line can have these" in text
     text.encode()
     assert "\0" not in text
+
+
+def test_the_program_makes_the_fence_so_that_it_is_found_again(tmp_path: Path) -> None:
+    calls = carried_out(tmp_path, ACCEPTED)
+    assert not [call for call in calls if "--deny-principal" in call]
+    [fenced] = [call for call in calls if call[:2] == ["mirror-ledger", "fence"]]
+    assert fenced[2:-1] == ["east", "--topic", "orders", "--how", "closed", "--reason"]
+
+
+def test_a_topic_that_is_shut_gets_its_own_limit_back(tmp_path: Path) -> None:
+    shut = replace(
+        ACCEPTED,
+        plan=plan(choices=Choices(fence=FenceChoice.SHUT, accept_unproven_shut_out=True)),
+        shut={"orders": "1000", "users": None},
+        rules=(),
+    )
+    (tmp_path / "there").mkdir()
+    calls = carried_out(tmp_path / "there", shut, fence_by="tools")
+    set_to = [call[-3:] for call in calls if "max.message.bytes" in call[-1]]
+    assert set_to == [[name, "--add-config", "max.message.bytes=78"] for name in ("orders", "users")]
+    (tmp_path / "back").mkdir()
+    calls = carried_out(tmp_path / "back", shut, fence_by="tools", script=undo_script)
+    assert [call[-3:] for call in calls if "max.message.bytes" in call[-1]] == [
+        ["orders", "--add-config", "max.message.bytes=1000"],
+        ["users", "--delete-config", "max.message.bytes"],
+    ]
+    (tmp_path / "program").mkdir()
+    calls = carried_out(tmp_path / "program", shut)
+    [fenced] = [call for call in calls if call[:2] == ["mirror-ledger", "fence"]]
+    assert fenced[2:-2] == ["east", "--topic", "orders", "--how", "shut", "--producers-stopped"]
+
+
+def test_what_was_made_is_taken_back(tmp_path: Path) -> None:
+    calls = carried_out(tmp_path, EXPORTED, fence_by="tools", script=undo_script)
+    removed = [call for call in calls if "--remove" in call]
+    denied = [call[call.index("--deny-principal") + 1] for call in removed if "--deny-principal" in call]
+    assert denied == [f"User:{one}" for one in _HOSTILE]
+    assert [call[call.index("--allow-principal") + 1] for call in removed if "--allow-principal" in call] == [
+        f"User:{_HOSTILE[0]}"
+    ]
+    assert [call[-2:] for call in calls if "--delete-config" in call][-1] == [
+        "--delete-config",
+        "producer_byte_rate",
+    ]
+    [demoted] = [call for call in calls if call[0] == "mirror-ledger"]
+    assert demoted[1:5] == ["demote", "west", "--over", "east"]
+
+
+def test_groups_with_members_are_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "members").write_text("2")
+    calls = carried_out(tmp_path, ACCEPTED)
+    asked = [call[-1] for call in calls if "--state" in call]
+    one, *others = sorted(_HOSTILE)
+    assert asked == [one, one, *others, one, *others], (
+        "the first group is asked again, at east, then all at west"
+    )

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from ledger.recording.observation import Subject
 from tests.support.commands import driver_state
 from tests.support.following import values
-from tests.support.guarded_journeys import GuardedJourney, journey
+from tests.support.guarded_journeys import GuardedJourney, Standing, journey
 from tests.support.guarded_pair import (
     ADMINISTRATOR,
     MIRROR,
@@ -82,16 +82,8 @@ def test_an_exported_plan_is_carried_out_by_kafkas_own_tools(
 ) -> None:
     """As administrators of both clusters; people say yes to all that is asked."""
     of = journey(guarded_pair, tmp_path, capsys)
-    steps = tmp_path / "steps"
     with running(of.config, spark, recorded=frozenset(Subject)):
-        of.sell("east", 200)
-        of.is_under_way()
-        eventually(lambda: of.holds_all("west"), "all is copied")
-        plan_id = of.planned()
-        before = of.standing()
-        exported = of.ask("plan", "export", plan_id, str(steps))
-        assert exported.code == 0, exported.err
-        assert of.standing() == before
+        plan_id, steps, before = exported(of, tmp_path)
         carry_out(of, steps)
         assert of.standing()["settings at west"] == before["settings at east"]
         verified = of.ask("verify", plan_id)
@@ -104,10 +96,45 @@ def test_an_exported_plan_is_carried_out_by_kafkas_own_tools(
     assert broken_invariants(of.config) == {}
 
 
-def carry_out(of: GuardedJourney, folder: Path) -> None:
-    """The script of the plan, in a shell that finds the tools."""
+def test_an_exported_plan_that_was_carried_out_is_undone(
+    guarded_pair: GuardedPair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of = journey(guarded_pair, tmp_path, capsys)
+    with running(of.config, spark, recorded=frozenset(Subject)):
+        _, steps, before = exported(of, tmp_path)
+        carry_out(of, steps)
+        assert of.standing()["rules of east"] != before["rules of east"]
+    carry_out(of, steps, script="undo.sh")
+    after = of.standing()
+    for what in ("rules of east", "settings at east", "settings at west", "commits at east"):
+        assert after[what] == before[what], what
+    denied_at_west = after["rules of west"] - before["rules of west"]
+    assert all(MIRROR in str(rule) for rule in denied_at_west), (
+        "what keeps the mirror out: promote --shut-out made it"
+    )
+    of.sell("east", 20)
+
+
+def exported(of: GuardedJourney, folder: Path) -> tuple[str, Path, Standing]:
+    """A plan and its files; what is read after it was written down is not to be read again."""
+    steps = folder / "steps"
+    of.sell("east", 200)
+    of.is_under_way()
+    eventually(lambda: of.holds_all("west"), "all is copied")
+    plan_id, before = of.planned(), of.standing()
+    done = of.ask("plan", "export", plan_id, str(steps))
+    assert done.code == 0, done.err
+    assert of.standing() == before
+    of.sell("east", 50)
+    of.process("east", lambda: set(of.desk.processed) >= set(of.shop.written))
+    eventually(lambda: of.holds_all("west"), "all is copied")
+    return plan_id, steps, of.standing()
+
+
+def carry_out(of: GuardedJourney, folder: Path, *, script: str = "steps.sh") -> None:
+    """A script of the plan, in a shell that finds the tools."""
     tools = folder / "tools"
-    tools.mkdir()
+    tools.mkdir(exist_ok=True)
     write_tools(tools)
     write_script(tools / "mirror-ledger", f'exec {shlex.quote(sys.executable)} -m ledger.cli.main "$@"')
     login = of.pair["east"].login(ADMINISTRATOR)
@@ -125,8 +152,8 @@ def carry_out(of: GuardedJourney, folder: Path) -> None:
         "FROM_CONFIG": str(file),
         "TO_CONFIG": str(file),
     }
-    done = run_steps(folder, environment, limit_s=400)
-    assert done.returncode == 0, (folder / "steps.sh").read_text() + done.stdout + done.stderr
+    done = run_steps(folder, environment, limit_s=400, script=script)
+    assert done.returncode == 0, (folder / script).read_text() + done.stdout + done.stderr
     assert "Error" not in done.stdout + done.stderr, done.stdout + done.stderr
 
 
