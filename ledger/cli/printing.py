@@ -21,6 +21,26 @@ wide_option = click.option(
 )
 
 
+def _remember(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
+    context.meta[_SHOW_CUT] = is_asked
+
+
+_SHOW_CUT = "mirror-ledger.show-cut"
+show_cut_option = click.option(
+    "--show-cut",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember,
+    help="Print the token of the cut, which --as-of takes, on stderr; -o json has it there in any case.",
+)
+
+
+def say_cut(token: str, output: str) -> None:
+    """What names the rows behind an answer: 300 characters, so people ask for them, and programs need not."""
+    if click.get_current_context().meta.get(_SHOW_CUT) or output == "json":
+        say(f"cut {token}")
+
+
 def require_tables(output: str, *, wide: bool) -> None:
     """Raise `UsageError` where --wide has nothing to widen: before anything is done."""
     if wide and output != "table":

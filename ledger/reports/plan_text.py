@@ -1,42 +1,138 @@
 """A plan as text: for people, for programs, and for a ticket."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from ledger.domain.changeover.applies import Apply
+from ledger.domain.changeover.applies import Apply, ApplyState
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
-from ledger.domain.words.count_words import counted
+from ledger.domain.words.count_words import counted, some_of
 from ledger.domain.words.time_words import instant
+from ledger.domain.words.unicode_text import shown, shown_lines
 from ledger.operations.changeover.losses import loss_words
 from ledger.reports.plain_text import json_text
 from ledger.reports.rendering import RENDERERS
 
 Blockers = Sequence[RecordedBlocker]
 Forecast = Mapping[str, Any]
+_FEW, _MANY = 3, 10
+"""How many names stand in a line, and how many partitions below one another, where not all are asked for."""
 
 
-def plan_table(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequence[Apply]) -> str:
-    """Lines for a terminal."""
-    lines = [_title(plan)]
-    for label, (first, *more) in _facts(plan, forecast, applies).items():
-        lines += [f"  {label:9} {first}", *(f"  {'':9} {line}" for line in more)]
+def plan_table(
+    plan: Plan,
+    blockers: Blockers,
+    forecast: Forecast,
+    applies: Sequence[Apply],
+    *,
+    width: int | None = None,
+    is_recorded: bool = True,
+) -> str:
+    """Lines for a terminal: first what it does, what it costs, what stands against it and what to type, then the rest.
+
+    What is said in front of the steps is a line each, of `width` characters at most; None: all of it, however long.
+    """
+    summary = _Summary(width)
+    for label, text in _facts(plan, forecast, applies).items():
+        summary.say(label, text)
+    causes = _causes(blockers)
+    for cause in causes:
+        summary.say("blocked", cause.words)
+    for words in next_words(plan, blockers, applies, is_recorded=is_recorded):
+        summary.say("next", words, is_kept=True)
+    if summary.is_cut or any(cause.number > 1 for cause in causes):
+        summary.say("", "all of it: --wide, or -o json")
+    lines = [_title(plan), *summary.lines]
+    for advice, codes in _advice(blockers).items():
+        lines += [f"  to do     {', '.join(codes)}: {shown(advice)}"]
     lines.append("  steps")
     for number, one in enumerate(_steps(plan, applies), start=1):
-        lines.append(f"    {number:2}  {one.line}")
-    lines += [f"  lost      {where}: {what}" for where, what in _lost(plan, _measured(applies))]
-    for blocker in blockers:
-        lines += [f"  blocked   {blocker.code}: {blocker.words}", f"            {blocker.advice}"]
+        lines.append(f"    {number:2}  {shown_lines(one.line)}")
+    lines += [f"  lost      {shown(line)}" for line in _lost_lines(plan, forecast, applies, width)]
+    if width is None:
+        lines += [f"  blocked   {one.code}: {shown(one.words)}" for one in blockers]
     return "\n".join([*lines, ""])
+
+
+@dataclass(slots=True)
+class _Summary:
+    """Labels with a line each; `is_cut`: one had more to say than fits."""
+
+    width: int | None
+    lines: list[str] = field(default_factory=list)
+    is_cut: bool = False
+
+    def say(self, label: str, text: str, *, is_kept: bool = False) -> None:
+        """`is_kept`: a command, which is never cut: it is there to be copied."""
+        line = f"  {label:9} {shown(text)}"
+        if self.width is not None and len(line) > self.width and not is_kept:
+            line, self.is_cut = line[: self.width - len(_CUT)] + _CUT, True
+        self.lines.append(line)
+
+
+_CUT = " ..."
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """What stands against a plan for one reason, however often, with an example."""
+
+    code: str
+    number: int
+    example: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.code}: " + (
+            self.example if self.number == 1 else f"{self.number:,} times, such as {self.example}"
+        )
+
+
+def _causes(blockers: Blockers) -> list[_Cause]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in blockers:
+        found.setdefault((one.code, one.cause), []).append(one.words)
+    return [_Cause(code, len(words), words[0]) for (code, _), words in found.items()]
+
+
+def _advice(blockers: Blockers) -> dict[str, list[str]]:
+    """By what is to be done the codes about which it is said."""
+    found: dict[str, list[str]] = {}
+    for one in blockers:
+        codes = found.setdefault(one.advice, [])
+        if one.code not in codes:
+            codes.append(one.code)
+    return found
+
+
+def next_words(
+    plan: Plan, blockers: Blockers, applies: Sequence[Apply], *, is_recorded: bool
+) -> Iterator[str]:
+    """What is typed next, complete."""
+    causes = _causes(blockers)
+    last = applies[-1] if applies else None
+    if not is_recorded:
+        yield "a plan as of the past is not recorded: it cannot be carried out"
+    elif last is not None and last.state is ApplyState.OPEN:
+        yield f'mirror-ledger apply {plan.plan_id} --reason "..."'
+        yield f'or take it back: mirror-ledger undo {last.operation_id} --reason "..."'
+    elif last is not None and last.state is ApplyState.UNDOING:
+        yield f'mirror-ledger undo {last.operation_id} --reason "..."'
+    elif last is not None and last.state is ApplyState.DONE:
+        yield f"mirror-ledger verify {last.operation_id}"
+    elif causes:
+        yield f'nothing is carried out: {counted(len(causes), "cause")} against it; see "to do", then plan again'
+    else:
+        yield f'mirror-ledger apply {plan.plan_id} --reason "..."'
 
 
 def plan_markdown(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequence[Apply]) -> str:
     """The same for a ticket."""
-    facts = [(label, "\n".join(lines)) for label, lines in _facts(plan, forecast, applies).items()]
+    facts = list(_facts(plan, forecast, applies, names=len(plan.topics)).items())
     steps = [one.cells for one in _steps(plan, applies)]
     parts = [
         f"# {_title(plan)[0].upper()}{_title(plan)[1:]}",
@@ -44,7 +140,7 @@ def plan_markdown(plan: Plan, blockers: Blockers, forecast: Forecast, applies: S
         "## Steps",
         _markdown_table(("step", "what is done", "hook", "state", "at", "receipt"), steps),
     ]
-    if lost := list(_lost(plan, _measured(applies))):
+    if lost := list(_lost(plan, _counted_losses(forecast, applies))):
         parts += ["## Lost", _markdown_table(("where", "what"), lost)]
     if blockers:
         rows = [(one.code, one.words, one.advice) for one in blockers]
@@ -104,22 +200,33 @@ def apply_content(one: Apply) -> dict[str, Any]:
     }
 
 
-def forecast_words(forecast: Forecast) -> str:
-    """What would be lost and read again, as of the plan's cut."""
-    words = loss_words(forecast)
+def repeated_words(forecast: Forecast) -> str:
+    """What would be read again, and by whom, as of the plan's cut."""
     repeated = forecast["repeated"]
-    again = "an unknown number of records" if repeated is None else counted(repeated, "record")
-    words += f"; {counted(forecast['groups'], 'group')} move, {again} read again"
+    words = "an unknown number of records" if repeated is None else counted(repeated, "record")
+    words += f" by {counted(forecast['groups'], 'group')}"
     if forecast["groups_without_place"]:
         words += f"; {counted(forecast['groups_without_place'], 'group')} without a place"
-    if earlier := forecast.get("groups_at_earlier_commits"):  # plans of earlier versions do not say
+    if ahead := forecast.get("groups_ahead"):  # plans of earlier versions do not say
+        words += f"; {counted(ahead, 'group')} had read more than is copied"
+    if earlier := forecast.get("groups_at_earlier_commits"):
         words += f"; {counted(earlier, 'group')} at an earlier commit, up to which the outputs were copied"
     return words
 
 
-def _measured(applies: Sequence[Apply]) -> Forecast:
-    """What the last carrying out came to; empty while there is none."""
-    return applies[-1].figures if applies else {}
+def _counted_losses(forecast: Forecast, applies: Sequence[Apply]) -> Forecast:
+    """As the last carrying out has measured them, or forecast while none has."""
+    measured = applies[-1].figures if applies else {}
+    return measured if "losses" in measured else forecast
+
+
+def _lost_lines(plan: Plan, forecast: Forecast, applies: Sequence[Apply], width: int | None) -> Iterator[str]:
+    """Some of the partitions that lose something, or all; as it was measured, or forecast while it was not."""
+    found = [f"{where}: {what}" for where, what in _lost(plan, _counted_losses(forecast, applies))]
+    shown_ones = found if width is None else found[:_MANY]
+    yield from shown_ones
+    if left := len(found) - len(shown_ones):
+        yield f"and {counted(left, 'more partition')}: --wide, or -o json"
 
 
 def _lost(plan: Plan, figures: Forecast) -> Iterator[tuple[str, str]]:
@@ -137,34 +244,39 @@ def _title(plan: Plan) -> str:
     return f"plan {plan.plan_id}: {plan.kind} from {plan.from_cluster} to {plan.to_cluster}"
 
 
-def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply]) -> dict[str, list[str]]:
-    """What is said in front of the steps, by label; a label has a line at least."""
+def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: int = _FEW) -> dict[str, str]:
+    """What is said in front of the steps, by label, a line each; `names`: how many topics are named."""
     unproven = f", unproven: {plan.choices.unproven}" if plan.choices.unproven else ""
     found = {
-        "topics": [_topics(plan)],
-        "forecast": [
-            forecast_words(forecast),
-            *(f"{where}: {what}" for where, what in _lost(plan, forecast)),
-        ],
-        "fence": [f"{plan.choices.fence}{unproven}"],
+        "moves": f"{_topics(plan, names)}; {counted(forecast['groups'], 'group')}",
+        "lost": loss_words(_counted_losses(forecast, applies)),
+        "repeated": repeated_words(forecast),
+        "fence": f"{plan.choices.fence}{unproven}",
     }
     if plan.choices.left_out:
-        found["left out"] = [_left_out(plan, forecast)]
+        found["left out"] = _left_out(plan, forecast)
     if applies:
-        found["applied"] = [
-            f"operation {one.operation_id}, begun {instant(one.begun_at_ms)} by {one.operator}"
-            f"{f' ({one.reason})' if one.reason else ''}: {one.state}"
-            for one in applies
-        ]
+        found["applied"] = _applied(applies)
     return found
 
 
-def _topics(plan: Plan) -> str:
+def _applied(applies: Sequence[Apply]) -> str:
+    """The last carrying out, and how many there were before it."""
+    last = applies[-1]
+    reason = f" ({last.reason})" if last.reason else ""
+    before = f"; {counted(len(applies) - 1, 'time')} before" if len(applies) > 1 else ""
+    return (
+        f"{last.state}: operation {last.operation_id}, begun {instant(last.begun_at_ms)} by {last.operator}"
+        f"{reason}{before}"
+    )
+
+
+def _topics(plan: Plan, at_most: int) -> str:
     names = sorted(
         one.topic if one.topic == one.source_topic else f"{one.source_topic} as {one.topic}"
         for one in plan.topics
     )
-    return ", ".join(names)
+    return f"{counted(len(names), 'topic')} ({some_of(names, 'topic', at_most=at_most)})"
 
 
 def _left_out(plan: Plan, forecast: Forecast) -> str:

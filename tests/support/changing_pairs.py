@@ -157,7 +157,7 @@ class ChangingPair:
         self.schedule.spawn("supervisor", self.forward.supervise)
         for number in range(12):
             self.produce(*_place(number))
-        self._consume(self.east, {"billing": 1_000, "audit": 2})
+        self.consume(self.east, {"billing": 1_000, "audit": 2})
         self.recorders.start()
         self.until(lambda: self.is_copied, "all is copied")
         self.recorders.record_all()
@@ -211,9 +211,9 @@ class ChangingPair:
                 self.until(lambda at=(topic, partition): self.west.lets_write(SHOP, *at), "rules are carried")  # type: ignore[misc]
                 assert self.produce(topic, partition, at=self.west)
         if not self._consumers:
-            self._consume(self.west, dict.fromkeys(GROUPS, 1_000))
+            self.consume(self.west, dict.fromkeys(GROUPS, 1_000))
 
-    def _consume(self, cluster: AdministeredCluster, at_most: Mapping[str, int]) -> None:
+    def consume(self, cluster: AdministeredCluster, at_most: Mapping[str, int]) -> None:
         for group, number in at_most.items():
             consumer = Consumer(cluster, group, self.processed[group])
             consumer.join()

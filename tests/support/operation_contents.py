@@ -249,7 +249,11 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
             "to_cluster": "west",
             "steps": ["check", "fence"],
         },
-        blockers=(RecordedBlocker(code="objective", words="41 s behind", advice="wait"),),
+        blockers=(
+            RecordedBlocker(
+                code="objective", words="41 s behind", advice="wait", cause="max_lag_seconds_exceeded"
+            ),
+        ),
         cut="v2.eJyrVspJTUlPLVKyUqpWykktLs5MzwMA",
         forecast={
             "records_lost": 0,

@@ -28,6 +28,7 @@ from ledger.domain.operations.promotion.changeovers import PlanExported
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.words.time_words import instant
 from ledger.errors import MirrorLedgerError, UsageError
+from ledger.operations.changeover.planned_groups import accepted_when_moved
 from ledger.operations.changeover.sheets import is_at_its_place, sheets_of
 from ledger.operations.directions import Pair
 from ledger.operations.fencing.measures import SETTING
@@ -171,7 +172,9 @@ def _reset(placed: Sequence[Setting], plan: Plan) -> tuple[str, list[Setting]]:
     rows: list[dict[str, Any]] = [
         {name: one.answer.get(name) for name in _ANSWERS.names} for one in committing
     ]
-    reset = render_kafka_reset(pa.Table.from_pylist(rows, schema=_ANSWERS), plan.choices.accepted)
+    reset = render_kafka_reset(
+        pa.Table.from_pylist(rows, schema=_ANSWERS), accepted_when_moved(plan.kind, plan.choices)
+    )
     lacking = {
         (row["group_id"], row["target_topic"], row["target_partition"])
         for table in (reset.unwritable, reset.left_out)

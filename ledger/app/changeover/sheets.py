@@ -15,6 +15,7 @@ from ledger.domain.operations.group_offsets import OffsetsSetResult
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.promotion.changeovers import PlanExported, Sheet
 from ledger.operations.changeover.moved_groups import MovedCommit, moved_commits
+from ledger.operations.changeover.planned_groups import accepted_when_moved
 from ledger.operations.changeover.scope import Scope
 from ledger.operations.changeover.sheets import sheets_of
 from ledger.operations.groups.beside_outputs import NO_OUTPUTS, OutputsOfGroups
@@ -39,7 +40,7 @@ def places_of(config: MirrorConfig, plan: Plan, scope: Scope) -> Asked:
     """Of all groups that move, at all partitions that they read at the former source."""
     return Asked(
         Way(plan.from_cluster, plan.to_cluster),
-        Choice(plan.choices.accepted, overwrite_newer=plan.choices.overwrite_newer),
+        Choice(accepted_when_moved(plan.kind, plan.choices), overwrite_newer=plan.choices.overwrite_newer),
         Chosen(plan.choices.groups or ()),
         outputs_kept_to(config, plan.kind),
         scope.moving,

@@ -23,7 +23,16 @@ from ledger.cli.answers.offsets import NAME_MAPS, asked_maps
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
 from ledger.cli.partitions import partition_option
-from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
+from ledger.cli.printing import (
+    output_option,
+    put,
+    rendered,
+    require_tables,
+    say,
+    say_cut,
+    show_cut_option,
+    wide_option,
+)
 from ledger.cli.why import why_options
 from ledger.errors import MirrorLedgerError, PreconditionError, UnsafeError, UsageError
 from ledger.operations.groups.beside_outputs import NOT_COPIED
@@ -41,6 +50,7 @@ from ledger.reports.rendering import ACCEPTABLE
 @click.option("--topic", help="Only this source topic.")
 @partition_option
 @as_of_option
+@show_cut_option
 @click.option(
     "--accept",
     "accepted",
@@ -146,7 +156,7 @@ def _show(
     cut: str, rows: Sequence[Mapping[str, object]], schema: pa.Schema, output: str, *, wide: bool
 ) -> None:
     put(rendered(pa.Table.from_pylist(list(rows), schema=schema), output, wide=wide))
-    say(f"cut {cut}")
+    say_cut(cut, output)
 
 
 def _left_out(flow: str, settings: Sequence[Setting]) -> MirrorLedgerError | None:

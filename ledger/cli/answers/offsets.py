@@ -10,7 +10,7 @@ from ledger.app.untranslated import untranslated_groups, untranslated_groups_at
 from ledger.cli.answers.reading import as_of_option, opened, show
 from ledger.cli.commands import Commands
 from ledger.cli.partitions import OFFSET, partition_option
-from ledger.cli.printing import put, rendered, require_tables, say, wide_option
+from ledger.cli.printing import put, rendered, require_tables, say, show_cut_option, wide_option
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.groups.beside_outputs import NOT_COPIED
@@ -43,6 +43,7 @@ def offsets() -> None:
     help="With --from and --to: a time; beside each offset what its group skips and repeats that continues by time.",
 )
 @as_of_option
+@show_cut_option
 @click.option(
     "-o",
     "--output",

@@ -11,7 +11,16 @@ from ledger import catalog
 from ledger.api.ledger import Ledger
 from ledger.catalog import Value
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
+from ledger.cli.printing import (
+    output_option,
+    put,
+    rendered,
+    require_tables,
+    say,
+    say_cut,
+    show_cut_option,
+    wide_option,
+)
 from ledger.errors import UnsafeError, UsageError
 from ledger.reports.flow_text import WIDTH, render_report, render_reports_json
 
@@ -28,9 +37,9 @@ def opened(context: click.Context, as_of: str | None) -> Ledger:
 
 
 def show(ledger: Ledger, answer: pa.Table, output: str, *, wide: bool = False) -> None:
-    """The answer on stdout, the cut that it was computed from on stderr."""
+    """The answer on stdout, the cut that it was computed from on stderr, where it is asked for."""
     put(rendered(answer, output, wide=wide))
-    say(f"cut {ledger.cut}")
+    say_cut(ledger.cut, output)
 
 
 @click.command()
@@ -42,6 +51,7 @@ def show(ledger: Ledger, answer: pa.Table, output: str, *, wide: bool = False) -
     help="Exit with 4 when something is stopped or needs attention, or a driver is dead.",
 )
 @as_of_option
+@show_cut_option
 @output_option
 @wide_option
 @click.pass_context
@@ -69,7 +79,7 @@ def status(
         say(f"objectives: {line}")
     for line in found.maintenance:
         say(f"ledger: {line}")
-    say(f"cut {ledger.cut}")
+    say_cut(ledger.cut, output)
     if check and found.needs_attention:
         raise UnsafeError("; ".join(found.needs_attention))
 
@@ -79,6 +89,7 @@ def status(
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the query.")
 @click.option("--list", "list_only", is_flag=True, help="List the queries and what they answer.")
 @as_of_option
+@show_cut_option
 @output_option
 @wide_option
 @click.pass_context

@@ -14,7 +14,15 @@ from ledger.api.sql import declared_in
 from ledger.catalog import Value
 from ledger.cli.answers.prompt import Prompt, Render
 from ledger.cli.answers.reading import as_of_option, opened, split, typed, values_of
-from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
+from ledger.cli.printing import (
+    output_option,
+    put,
+    rendered,
+    require_tables,
+    say_cut,
+    show_cut_option,
+    wide_option,
+)
 from ledger.errors import UsageError
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -32,6 +40,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
     "string, unless the header of a file says another type.",
 )
 @as_of_option
+@show_cut_option
 @output_option
 @wide_option
 @click.pass_context
@@ -58,7 +67,7 @@ def sql(
     render = partial(rendered, output=output, wide=wide)
     values = _guessed(params) if declared is None else values_of(declared, params)
     with ledger.sql_session(values, declared) as session:
-        say(f"cut {ledger.cut}")
+        say_cut(ledger.cut, output)
         if text is None and sys.stdin.isatty():
             Prompt(session, render).run()
         else:
@@ -79,7 +88,6 @@ def views(context: click.Context, engine: str, as_of: str | None) -> None:
     """Print SQL that makes the ledger's tables, functions and views in another DuckDB, or in a Spark session."""
     ledger = opened(context, as_of)
     put(ledger.views(engine))
-    say(f"cut {ledger.cut}")
 
 
 def _read(file: str) -> str:

@@ -13,10 +13,21 @@ from ledger.app.changeover.seeing import Pair
 from ledger.app.position_sheets import quiet_seconds
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, put, require_tables, say, wide_option
+from ledger.cli.printing import (
+    output_option,
+    put,
+    require_tables,
+    say,
+    say_cut,
+    show_cut_option,
+    terminal_width,
+    wide_option,
+)
 from ledger.cli.why import why_options
-from ledger.domain.changeover.plans import Choices, FenceChoice
+from ledger.domain.changeover.applies import Apply
+from ledger.domain.changeover.plans import Choices, FenceChoice, Plan
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.operations.promotion.changeovers import RecordedBlocker
 from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError, UsageError
 from ledger.operations.changeover.planned_groups import CHANGELOG
@@ -24,13 +35,31 @@ from ledger.operations.groups.beside_outputs import NOT_COPIED
 from ledger.operations.groups.outcomes import WITHOUT_OFFSET
 from ledger.operations.groups.position_sheet import UNREAD_ADVICE
 from ledger.ports.hooks import words_of
-from ledger.reports.plan_text import plan_json, plan_markdown, plan_table, rendered_rows
+from ledger.reports.plan_text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
 from ledger.reports.rendering import ACCEPTABLE
 
-_FORMS = {"table": plan_table, "json": plan_json, "md": plan_markdown}
+_FORMS = {"json": plan_json, "md": plan_markdown}
 _plan_output = click.option(
-    "-o", "--output", type=click.Choice(list(_FORMS)), default="table", show_default=True
+    "-o", "--output", type=click.Choice(["table", *_FORMS]), default="table", show_default=True
 )
+_plan_wide = click.option("--wide", is_flag=True, help="Everything, a line for each, however long.")
+
+
+def _put_plan(
+    one: Plan,
+    blockers: Sequence[RecordedBlocker],
+    forecast: Mapping[str, Any],
+    applies: Sequence[Apply],
+    output: str,
+    *,
+    wide: bool,
+    is_recorded: bool = True,
+) -> None:
+    if output == "table":
+        width = None if wide else terminal_width()
+        put(plan_table(one, blockers, forecast, applies, width=width, is_recorded=is_recorded))
+    else:
+        put(_FORMS[output](one, blockers, forecast, applies))
 
 
 @click.group()
@@ -42,6 +71,8 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
     """What both kinds take."""
     for parameter in (
         _plan_output,
+        _plan_wide,
+        show_cut_option,
         why_options,
         as_of_option,
         click.option(
@@ -209,15 +240,14 @@ def list_plans(context: click.Context, output: str, wide: bool) -> None:
 @plan.command()
 @click.argument("plan_id")
 @_plan_output
+@_plan_wide
 @click.pass_context
-def show(context: click.Context, plan_id: str, output: str) -> None:
+def show(context: click.Context, plan_id: str, output: str, wide: bool) -> None:
     """A recorded plan: its steps, what stood against it, its forecast, and the receipts of its steps."""
+    require_tables(output, wide=wide)
     found = planning.read_plan(configuration(context), plan_id)
-    put(
-        _FORMS[output](
-            found.plan, found.recorded.blockers, found.recorded.forecast, found.applies.of_plan(plan_id)
-        )
-    )
+    applies = found.applies.of_plan(plan_id)
+    _put_plan(found.plan, found.recorded.blockers, found.recorded.forecast, applies, output, wide=wide)
 
 
 @plan.command()
@@ -244,7 +274,8 @@ def export(
 
 def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any]) -> None:
     config = configuration(context)
-    output, as_of = options.pop("output"), options.pop("as_of")
+    output, as_of, wide = options.pop("output"), options.pop("as_of"), options.pop("wide")
+    require_tables(output, wide=wide)
     reason, ticket = options.pop("reason"), options.pop("ticket")
     pair = Pair(options.pop("source"), options.pop("target"))
     hooks = _hooks(options.pop("hooks"))
@@ -265,16 +296,18 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
     made = planning.make_plan(config, kind, pair, choices, hooks, as_of=as_of)
     if as_of is None:
         planning.record_plan(config, made, reason=reason, ticket=ticket)
-    put(_FORMS[output](made.plan, made.recorded_blockers, made.forecast, ()))
-    say(f"cut {made.cut}")
-    if as_of is not None:
-        say("a plan as of the past is not recorded: it cannot be carried out")
+    is_recorded = as_of is None
+    _put_plan(
+        made.plan, made.recorded_blockers, made.forecast, (), output, wide=wide, is_recorded=is_recorded
+    )
+    say_cut(made.cut, output)
     if made.blockers:
         raise UnsafeError(
             f"plan {made.plan.plan_id} is blocked: {', '.join(made.plan.blockers)}; nothing was changed"
         )
-    if as_of is None:
-        say(f"carry it out: mirror-ledger apply {made.plan.plan_id} --reason WHY")
+    if output != "table":
+        for words in next_words(made.plan, made.recorded_blockers, (), is_recorded=is_recorded):
+            say(words)
 
 
 def _hooks(given: Sequence[str]) -> Mapping[StepName, str]:

@@ -76,10 +76,11 @@ _ADVICE: Mapping[BlockerCode, str] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Blocker:
-    """One reason, about `what`, in words."""
+    """One reason, in words; `cause`: what it has in common with others of its code, empty: the code says it."""
 
     code: BlockerCode
     words: str
+    cause: str = ""
 
     @property
     def advice(self) -> str:

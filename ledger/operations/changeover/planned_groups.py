@@ -1,6 +1,6 @@
 """Groups that a plan would move: what stands against it because of them."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ledger.domain.changeover.blockers import Blocker, BlockerCode
 from ledger.domain.changeover.plans import Choices, PlannedTopic
@@ -16,9 +16,18 @@ CHANGELOG = "changelog"
 """What is accepted by name of state that does not belong to the commits."""
 Oddities = Callable[[Row], Collection[str]]
 """What has to be accepted by name about a translation."""
-_DRAINED = (TranslationStatus.AHEAD, TranslationStatus.NOT_YET_COPIED)
-"""What a group at work at the source has read and the target lacks is copied before the group moves: a switchover
-drains between, and its step `move_groups` accepts neither of itself."""
+_AS_IT_HAS_TO_BE: Mapping[ChangeoverKind, Collection[str]] = {
+    ChangeoverKind.SWITCHOVER: (TranslationStatus.AHEAD, TranslationStatus.NOT_YET_COPIED),
+    ChangeoverKind.FAILOVER: (TranslationStatus.AHEAD,),
+}
+"""What a group at work at the source has read and the target lacks: a switchover copies it before the group moves, and
+its step `move_groups` accepts neither of itself. A failover loses it, which the forecast says."""
+
+
+def accepted_when_moved(kind: ChangeoverKind, choices: Choices) -> tuple[str, ...]:
+    """Statuses with which groups are set: those that were accepted by name, and what no failover is without."""
+    of_itself = _AS_IT_HAS_TO_BE[kind] if kind is ChangeoverKind.FAILOVER else ()
+    return tuple(dict.fromkeys((*choices.accepted, *map(str, of_itself))))
 
 
 def group_blockers(
@@ -28,7 +37,7 @@ def group_blockers(
 
     `places`: answers about groups that move (`Scope.moving`).
     """
-    accepted = {*choices.accepted, *(_DRAINED if kind is ChangeoverKind.SWITCHOVER else ())}
+    accepted = {*choices.accepted, *_AS_IT_HAS_TO_BE[kind]}
     groups = {row["group_id"] for row in places} - {None}
     if choices.groups is not None and (unknown := set(choices.groups) - groups):
         yield Blocker(
@@ -43,14 +52,16 @@ def group_blockers(
         if row["target_offset"] is None and row["status"] in choices.accepted:
             continue
         if row["target_offset"] is None:
-            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {row['status']}")
+            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {row['status']}", cause=row["status"])
         elif left := sorted(set(oddities(row)) - accepted):
-            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {', '.join(left)} is not accepted")
+            why = f"{', '.join(left)} is not accepted"
+            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {why}", cause=why)
         elif (hindrance := seen.hindered.get(place_of(row))) is not None:
             yield Blocker(
                 BlockerCode.GROUP_HINDERED_AT_TARGET,
                 f"{row['group_id']} at {row['target_topic']} partition {row['target_partition']}: {hindrance}, "
                 f"{ADVICE[hindrance]}",
+                cause=str(hindrance),
             )
     if at_work := sorted(groups & seen.active):
         yield Blocker(

@@ -11,6 +11,7 @@ from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.objectives import Figure, Objective, objections
 from ledger.domain.operations.directions import LATER
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
+from ledger.domain.pair.first_unread import PlaceStatus
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.partition_names import by_topic
 from ledger.domain.words.time_words import duration
@@ -51,7 +52,8 @@ class Planned:
     def recorded_blockers(self) -> tuple[RecordedBlocker, ...]:
         """As the ledger has them."""
         return tuple(
-            RecordedBlocker(code=str(one.code), words=one.words, advice=one.advice) for one in self.blockers
+            RecordedBlocker(code=str(one.code), words=one.words, advice=one.advice, cause=one.cause)
+            for one in self.blockers
         )
 
     @property
@@ -63,6 +65,9 @@ class Planned:
             "groups": len({row["group_id"] for row in self.places} - {None}),
             "groups_without_place": len(
                 {row["group_id"] for row in self.places if row["target_offset"] is None}
+            ),
+            "groups_ahead": len(
+                {row["group_id"] for row in self.places if row["status"] == PlaceStatus.AHEAD}
             ),
             "groups_at_earlier_commits": len(
                 {row["group_id"] for row in self.places if row.get("outputs") == OutputsStatus.EARLIER_COMMIT}
@@ -235,8 +240,8 @@ def _blockers(
     yield from _of_target_fences(seen, flows, topics)
     yield from _of_the_way_back(kind, seen, choices, flows)
     if not choices.despite_objectives:
-        for _, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
-            yield Blocker(BlockerCode.OBJECTIVE, words)
+        for why, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
+            yield Blocker(BlockerCode.OBJECTIVE, words, cause=why)
 
 
 def _of_fences(seen: Seen, choices: Choices, flows: Sequence[SeenFlow]) -> Iterator[Blocker]:

@@ -19,7 +19,7 @@ from ledger.operations.changeover.planning import planned
 from ledger.operations.changeover.scope import Scope
 from ledger.operations.changeover.seen import Row, Seen
 from ledger.operations.groups.outcomes import Outcome
-from ledger.reports.plan_text import forecast_words
+from ledger.reports.plan_text import repeated_words
 from tests.support.seen_pairs import (
     DEAD,
     EAST,
@@ -300,9 +300,15 @@ def test_what_is_accepted_or_left_out_does_not_block_it(seen: Seen, choices: dic
 def test_what_a_group_at_work_read_first_is_copied_by_a_switchover_before_it_moves(status: str) -> None:
     at_work = replace(SEEN, places=[place(status=status)])
     assert made(at_work).blockers == ()
-    dead = replace(at_work, source=DEAD)
-    assert made(dead, FAILOVER).plan.blockers == (BlockerCode.GROUP_WITHOUT_PLACE,)
-    assert made(dead, FAILOVER, accepted=(status,)).blockers == ()
+
+
+def test_of_a_failover_it_is_lost_and_no_reason_against_it() -> None:
+    lost = made(replace(SEEN, source=DEAD, places=[place(status="ahead"), place("audit")]), FAILOVER)
+    assert (lost.blockers, lost.forecast["groups_ahead"]) == ((), 1)
+    assert repeated_words(lost.forecast) == "4 records by 2 groups; 1 group had read more than is copied"
+    perhaps_copied = replace(SEEN, source=DEAD, places=[place(status="not_yet_copied")])
+    assert made(perhaps_copied, FAILOVER).plan.blockers == (BlockerCode.GROUP_WITHOUT_PLACE,)
+    assert made(perhaps_copied, FAILOVER, accepted=("not_yet_copied",)).blockers == ()
 
 
 def nowhere(group: str, **changed: Any) -> Row:
@@ -440,5 +446,5 @@ def test_groups_at_earlier_commits_are_counted_and_said() -> None:
     earlier = place("shipping", outputs="earlier_commit", repeated=5)
     found = made(replace(SEEN, places=[place(outputs="copied"), earlier, {**earlier, "source_partition": 1}]))
     assert found.forecast["groups_at_earlier_commits"] == 1
-    assert "1 group at an earlier commit" in forecast_words(found.forecast)
-    assert "earlier commit" not in forecast_words(made().forecast)
+    assert "1 group at an earlier commit" in repeated_words(found.forecast)
+    assert "earlier commit" not in repeated_words(made().forecast)

@@ -117,6 +117,28 @@ def test_a_failover_settles_what_a_driver_copied_last_that_died_a_moment_ago() -
     pair.end()
 
 
+def test_a_failover_moves_groups_that_had_read_what_is_lost() -> None:
+    """Nothing has to be accepted for that: they continue behind the last record that is there."""
+    pair = ChangingPair()
+    pair.forward.end_at_once()
+    for _ in range(3):
+        assert pair.produce("users", 0)
+    pair.consume(pair.east, {"billing": 1_000})
+    pair.recorders.record_all()
+    pair.lose_east(with_driver=False)
+    plan = pair.plan(ChangeoverKind.FAILOVER, FAILOVER)
+    operation_id = pair.apply(plan)
+    assert in_ledger(pair, operation_id)["ended"]["figures"]["records_lost"] == 3
+    lost = {value for _, _, value in pair.processed["billing"]} - {
+        value for values in pair.values(pair.west).values() for value in values
+    }
+    assert len(lost) == 3
+    written_at_west = {one for one in pair.processed["billing"] if one[2].startswith("west-")}
+    assert len(written_at_west) == 3, "it has read on behind them, where applications began to write"
+    assert len(pair.processed["billing"]) == len(set(pair.processed["billing"])), "and nothing again"
+    pair.end()
+
+
 def test_a_failover_settles_beside_a_source_that_answers_and_is_given_up() -> None:
     """No driver of the flow would find what it had copied last: the target is promoted."""
     pair = ChangingPair()

@@ -257,7 +257,7 @@ def test_what_other_flows_have_does_not_show(flow: Operated) -> None:
 
 
 def test_a_past_cut_does_not_tell_whether_the_driver_lived(flow: Operated) -> None:
-    cut = flow.command("query", "replication_lag", "--param", f"flow={FLOW}").err.split()[-1]
+    cut = flow.command("query", "replication_lag", "--param", f"flow={FLOW}", "--show-cut").err.split()[-1]
     flow.stopped("orders", 0, "lost")
     told = text(flow, "--as-of", cut, "--check")
     assert "driver    claimed: epoch 3" in told

@@ -2,20 +2,25 @@
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from ledger.domain.changeover.applies import Apply
+from ledger.domain.changeover.applies import Apply, ApplyState
+from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.changeover.plans import Choices, FenceChoice, Plan
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.objectives import Objective
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
 from ledger.errors import PreconditionError
 from ledger.reports.plan_text import plan_json, plan_markdown, plan_table
-from tests.support.changeovers import Crash, Stage, plan, with_hooks
+from tests.support.changeovers import ORDERS, Crash, Stage, plan, with_hooks
+from tests.support.command_lines import command_of
+from tests.support.seen_pairs import EAST, SEEN, WEST, flow, made, place, position
 
 _HOOK = "/opt/shop stop | tee 'a\\b'"
 _PLAN = with_hooks(
@@ -130,17 +135,18 @@ def test_a_plan_says_the_same_in_each_form() -> None:
     title = f"lan {told['plan_id']}: failover from east to west"
     assert table.startswith(f"p{title}\n")
     assert markdown.title == f"# P{title}"
-    facts = {label: value.split("\n") for label, value in markdown.rows[""]}
-    assert set(facts) == {"topics", "forecast", "fence"}
-    for first, *more in facts.values():
-        assert all(f" {line}\n" in table for line in (first, *more))
-    assert facts["topics"] == [one["topic"] for one in told["plan"]["topics"]]
-    assert facts["fence"] == ["none, unproven: east is dead | burnt"]
-    assert facts["forecast"] == [
-        "12 records not copied, the oldest for at most 3 s; 2 groups move, 7 records read again; "
-        "1 group without a place",
-        "orders partition 1 of east: offsets 88 to 99, at most 12 records",
-    ]
+    facts = dict(markdown.rows[""])
+    assert facts == {
+        "moves": "1 topic (orders); 2 groups",
+        "lost": "12 records not copied, the oldest for at most 3 s",
+        "repeated": "7 records by 2 groups; 1 group without a place",
+        "fence": "none, unproven: east is dead | burnt",
+    }
+    assert [one["topic"] for one in told["plan"]["topics"]] == ["orders"]
+    assert all(f"  {label:9} {words}\n" in table for label, words in facts.items())
+    at = "orders partition 1 of east: offsets 88 to 99, at most 12 records"
+    assert markdown.rows["Lost"] == [at.split(": ")]
+    assert f"  lost      {at}\n" in table
     assert [row[0] for row in markdown.rows["Steps"]] == told["plan"]["steps"]
     for (step, what, hook, *carried), line in zip(markdown.rows["Steps"], step_lines(table), strict=True):
         assert line == f"{step}: {what}" + (f" (hook: {hook})" if hook else "")
@@ -151,7 +157,110 @@ def test_a_plan_says_the_same_in_each_form() -> None:
         [one["code"], one["words"], one["advice"]] for one in told["blockers"]
     ]
     for code, words, advice in markdown.rows["Blocked by"]:
-        assert f"  blocked   {code}: {words}\n            {advice}\n" in table
+        assert f"  blocked   {code}: {words}\n" in table
+        assert f"  to do     {code}: {advice}\n" in table
+    assert "  next      nothing is carried out: 2 causes against it" in table
+
+
+# The first screen ---------------------------------------------------------------------------------
+
+SCREEN_LINES, SCREEN_COLUMNS = 24, 80
+
+
+def first_screen(of: Plan, blockers: Sequence[RecordedBlocker], *applies: Apply) -> list[str]:
+    text = plan_table(of, blockers, forecast(12), applies, width=SCREEN_COLUMNS)
+    lines = text.splitlines()
+    ends = lines.index("  steps")
+    assert ends <= SCREEN_LINES
+    assert all(len(line) <= SCREEN_COLUMNS for line in lines[:ends] if line.startswith("  blocked"))
+    return lines[:ends]
+
+
+def test_one_reason_of_ten_groups_on_sixty_topics_is_one_line() -> None:
+    places = [
+        place(f"group-{group}", source_topic=f"topic-{topic}", target_topic=f"topic-{topic}", status=status)
+        for topic in range(60)
+        for group in range(10)
+        for status in ("no_commit", "gone")[: 2 if topic == 7 else 1]
+    ]
+    names = [f"topic-{topic}" for topic in range(60)]
+    seen = replace(
+        SEEN,
+        source=replace(EAST, topic_ids={name: f"E-{name}" for name in names}),
+        target=replace(WEST, topic_ids={name: f"W-{name}" for name in names}),
+        flows=[flow(positions=list(map(position, names)), incarnations={one: f"E-{one}" for one in names})],
+        places=places,
+        objectives={Objective.MAX_REPEATS_PER_GROUP: 1.0},
+        active=frozenset({"group-3"}),
+    )
+    planned = made(seen)
+    assert len(planned.blockers) == 600 + 10 + 10 + 1
+    screen = first_screen(planned.plan, planned.recorded_blockers)
+    blocked = [line.removeprefix("  blocked   ") for line in screen if line.startswith("  blocked")]
+    assert [line[:62] for line in blocked] == [
+        "group_active_at_target: 1 group with members at west: 'group-3",
+        "group_without_place: 600 times, such as group-0 at topic-0 par",
+        "group_without_place: 10 times, such as group-0 at topic-7 part",
+        "objective: 10 times, such as group 'group-0': what is repeated",
+    ]
+    assert sum(line.startswith("  to do") for line in screen) == 3, "what is to be done about a code, once"
+    assert "            all of it: --wide, or -o json" in screen
+    wide = plan_table(planned.plan, planned.recorded_blockers, planned.forecast, ()).splitlines()
+    assert sum("no_commit is not accepted" in line for line in wide) == 600 + 1
+    assert len(json.loads(plan_json(planned.plan, planned.recorded_blockers, {}, ()))[0]["blockers"]) == 621
+
+
+def test_a_plan_of_every_blocker_says_all_on_the_first_screen() -> None:
+    """All codes at once are more than can be: as many as a bad night has."""
+    worst = [
+        RecordedBlocker(code=str(code), words=f"words of {code}", advice="do it") for code in BlockerCode
+    ]
+    screen = first_screen(_PLAN, worst[:12])
+    assert sum(line.startswith("  blocked") for line in screen) == 12
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, 'mirror-ledger apply {plan} --reason "..."'),
+        ({"state": ApplyState.DONE}, "mirror-ledger verify {operation}"),
+        ({"state": ApplyState.UNDOING}, 'mirror-ledger undo {operation} --reason "..."'),
+        ({"state": ApplyState.UNDONE}, 'mirror-ledger apply {plan} --reason "..."'),
+        (
+            {"state": ApplyState.OPEN},
+            'mirror-ledger apply {plan} --reason "..." or take it back: mirror-ledger undo {operation} --reason "..."',
+        ),
+    ],
+    ids=["planned", "done", "undoing", "undone", "open"],
+)
+def test_what_is_typed_next_is_complete(changed: dict[str, Any], words: str) -> None:
+    applies = [replace(carried_out(_PLAN), **changed)] if changed else []
+    screen = first_screen(_PLAN, (), *applies)
+    told = " ".join(line.removeprefix("  next").strip() for line in screen if line.startswith("  next"))
+    operation = applies[0].operation_id if applies else None
+    assert told == words.format(plan=_PLAN.plan_id, operation=operation)
+    for command in re.findall(r"mirror-ledger (.*?)(?= or |$)", told):
+        name, *arguments = shlex.split(command)
+        command_of(name).make_context(name, arguments)
+
+
+def test_a_plan_as_of_the_past_has_no_command() -> None:
+    told = plan_table(_PLAN, (), forecast(12), (), is_recorded=False)
+    assert "mirror-ledger" not in told
+    assert "  next      a plan as of the past is not recorded: it cannot be carried out\n" in told
+
+
+def test_no_name_in_a_plan_is_obeyed() -> None:
+    hostile = "x[/y]\x1b]0;owned\x07\nforged"
+    blocked = (RecordedBlocker(code="other", words=hostile, advice=hostile),)
+    of = replace(
+        _PLAN, choices=replace(_PLAN.choices, unproven=hostile), topics=(replace(ORDERS, topic=hostile),)
+    )
+    for width in (None, SCREEN_COLUMNS):
+        told = plan_table(of, blocked, forecast(12), (), width=width)
+        assert all(line.isprintable() for line in told.splitlines())
+        assert "x[/y]\\x1b]0;owned\\x07\\nforged" in told
+        assert not any(line.startswith("forged") for line in told.splitlines())
 
 
 def step_lines(table: str) -> list[str]:
@@ -174,8 +283,8 @@ def test_receipts_say_the_same_in_each_form(apply: Apply, states: set[str]) -> N
     table, markdown, told = shown(_PLAN, 12, apply)
     [one] = told["applies"]
     applied = dict(markdown.rows[""])["applied"]
-    assert applied.startswith(f"operation {one['operation_id']}, begun ")
-    assert applied.endswith(f" by {one['operator']} ({one['reason']}): {one['state']}")
+    assert applied.startswith(f"{one['state']}: operation {one['operation_id']}, begun ")
+    assert applied.endswith(f" by {one['operator']} ({one['reason']})")
     assert f"  applied   {applied}\n" in table
     receipts = {step["step"]: step["words"] for step in one["steps"]}
     assert {row[3] for row in markdown.rows["Steps"]} == states
@@ -193,9 +302,6 @@ def test_receipts_say_the_same_in_each_form(apply: Apply, states: set[str]) -> N
             ["orders partition 1 of east", "offsets 88 to 99, at most 12 records"]
         ]
         assert "  lost      orders partition 1 of east: offsets 88 to 99, at most 12 records\n" in table
-    else:
-        assert "Lost" not in markdown.rows
-        assert "  lost " not in table
 
 
 def test_a_step_that_failed_when_it_was_done_again_is_a_failed_one() -> None:
@@ -209,10 +315,9 @@ def test_a_step_that_failed_when_it_was_done_again_is_a_failed_one() -> None:
 def test_what_is_unknown_is_said_and_not_left_out() -> None:
     table, markdown, told = shown(_PLAN, None)
     assert told["forecast"]["records_lost"] is None
-    [words, lost] = dict(markdown.rows[""])["forecast"].split("\n")
-    assert words.startswith("what is not copied is unknown of 1 partition")
-    assert lost == "orders partition 1 of east: unknown"
-    assert all(line in table for line in (words, lost))
+    assert dict(markdown.rows[""])["lost"].startswith("what is not copied is unknown of 1 partition")
+    assert markdown.rows["Lost"] == [["orders partition 1 of east", "unknown"]]
+    assert "  lost      orders partition 1 of east: unknown\n" in table
 
 
 def test_steps_are_in_their_order_and_numbered() -> None:

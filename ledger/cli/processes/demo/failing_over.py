@@ -10,7 +10,7 @@ from ledger.app.changeover.planning import make_plan, read_applies, record_plan
 from ledger.app.changeover.scene import Asked
 from ledger.app.changeover.seeing import Pair
 from ledger.cli.changeover.followed import Followed
-from ledger.cli.printing import put, say
+from ledger.cli.printing import put, say, terminal_width
 from ledger.cli.processes.demo.mirroring import FLOW
 from ledger.cli.processes.demo.producing import Source
 from ledger.cli.processes.demo.showing import Progress, show
@@ -67,7 +67,7 @@ def fail_over(config: MirrorConfig, shown: Progress) -> Failover:
         record_plan(config, made, reason=WHY, ticket=None)
         plan_id = made.plan.plan_id
         step.outcome = f"plan {plan_id}, cut {made.cut}"
-    put("\n" + plan_table(made.plan, made.recorded_blockers, made.forecast, ()))
+    put("\n" + plan_table(made.plan, made.recorded_blockers, made.forecast, (), width=terminal_width()))
     if made.blockers:
         raise UnsafeError(
             f"plan {plan_id} is blocked: {', '.join(made.plan.blockers)}; groups stay where they are"

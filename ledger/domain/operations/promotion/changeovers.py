@@ -19,11 +19,15 @@ class ApplyResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedBlocker:
-    """Why a plan could not be carried out as things stood: a code, words, and what to do."""
+    """Why a plan could not be carried out as things stood: a code, words, and what to do.
+
+    `cause`: what those of a code have in common that are shown as one; plans of earlier versions do not say.
+    """
 
     code: str
     words: str
     advice: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,8 @@ class PlanRecorded(OperationContent):
 
 
 def _blocker(recorded: Mapping[str, Any]) -> RecordedBlocker:
-    return RecordedBlocker(**{name: recorded[name] for name in ("code", "words", "advice")})
+    said = {name: recorded[name] for name in ("code", "words", "advice")}
+    return RecordedBlocker(**said, cause=recorded.get("cause", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
