@@ -286,8 +286,8 @@ class PermissionAdmin(Protocol):
 class ShutOutCluster(ClusterAdmin, AclAdmin, Protocol):
     """A cluster as those reach it who may change its rules, and write markers."""
 
-    def leaders(self, topics: Sequence[str]) -> frozenset[int]:
-        """Brokers that lead a partition of the topics. Raises `ClusterUnavailableError` where one has no leader."""
+    def leaders(self, topics: Sequence[str]) -> Mapping[tuple[str, int], int]:
+        """Which broker leads each partition of the topics. Raises `ClusterUnavailableError` where one has no leader."""
         ...
 
     def acls_at(self, broker: int) -> frozenset[TopicAcl]:

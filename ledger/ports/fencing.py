@@ -1,14 +1,27 @@
 """What a fence needs of a cluster, beside `ClusterAdmin`: rules and settings as every leader has them, transactions."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Protocol
 
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.closing import Authorization
+from ledger.domain.fences.proof import LeaderReading
 from ledger.domain.topics.topic_acls import TopicAcl
-from ledger.ports.clusters import LogReader, PartitionEnds, TopicDescription, headers_between
+from ledger.ports.clusters import LogReader, TopicDescription, headers_between
 from ledger.wire.record_batch import BatchHeader
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Refusal(Enum):
+    """What a leader answers to a batch that it takes under no setting, and refuses for its size first."""
+
+    BY_SIZE = auto()  # it has the setting
+    NOT_YET = auto()  # it would take batches of this size
+    NOT_TOLD = auto()  # it does not come to compare the size, for want of a permission above all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +41,14 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatedTransaction:
-    """What a coordinator has of a producer; `is_ongoing`: it waits for the producer to end the transaction."""
+    """What a coordinator has of a producer; `is_ongoing`: it waits for the producer to end the transaction.
+
+    `places`: where records of it may lie, markers left out that were written.
+    """
 
     transactional_id: str
     state: str
+    places: frozenset[Place] = frozenset()
 
     @property
     def is_ongoing(self) -> bool:
@@ -68,8 +85,15 @@ class FenceReader(LogReader, Protocol):
 
     def topics(self) -> dict[str, TopicDescription]: ...
 
-    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
-        """Ends by (topic, partition); a partition without a leader is left out."""
+    def readings(self, partitions: Sequence[Place]) -> dict[Place, LeaderReading]:
+        """Each partition as its leader has it, all at once; one without a leader is left out."""
+        ...
+
+    def smallest_batches(self, partitions: Sequence[Place]) -> dict[Place, int]:
+        """The size of the smallest batch of the last ones in each log, markers left out; where none is found, nothing.
+
+        Of some of the last ones, which a leader answers with in one go.
+        """
         ...
 
     def open_transactions(self, partition: TopicPartition) -> Sequence[OpenTransaction]: ...
@@ -84,16 +108,29 @@ class FenceControl(Protocol):
 
     def topic_acls(self) -> frozenset[TopicAcl]: ...
 
-    def leaders(self, topics: Sequence[str]) -> frozenset[int]:
-        """Brokers that lead a partition of the topics. Raises `ClusterUnavailableError` where one has no leader."""
+    def leaders(self, topics: Sequence[str]) -> Mapping[Place, int]:
+        """Which broker leads each partition of the topics. Raises `ClusterUnavailableError` where one has no leader."""
         ...
 
     def acls_at(self, broker: int) -> frozenset[TopicAcl]:
         """The rules about topics as this broker has them."""
         ...
 
-    def settings_at(self, broker: int, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-        """All settings of topics as this broker has them."""
+    def settings_at(
+        self, broker: int, topics: Sequence[str], names: Collection[str]
+    ) -> Mapping[str, Mapping[str, str]]:
+        """Settings with these names, as this broker tells them: it may tell them before its logs have them."""
+        ...
+
+    def keeps_metadata(self) -> bool:
+        """Whether brokers have the cluster's metadata themselves (KRaft), and tell of settings what they have."""
+        ...
+
+    def refusals(self, partitions: Sequence[Place]) -> Mapping[Place, tuple[int, Refusal]]:
+        """What each leader, by its id, answers to a batch that is damaged, so that it is never appended.
+
+        A partition that its leader just gave up is left out.
+        """
         ...
 
     def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -106,7 +143,19 @@ class FenceControl(Protocol):
         """Delete exactly these; that one was deleted already is no error."""
         ...
 
-    def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None: ...
+    def change_setting(self, name: str, values: Mapping[str, str | None]) -> None:
+        """Set one setting on each of these topics, all at once; None: what is set on the topic is removed.
+
+        Raises where one is refused; others may be set then.
+        """
+        ...
+
+    def transactions_in(self, topics: Sequence[str]) -> Sequence[CoordinatedTransaction]:
+        """What coordinators have open with records in these topics, as far as this principal may see it.
+
+        Nothing where brokers do not tell (before 3.0).
+        """
+        ...
 
     def coordinated(self, producer_id: int) -> CoordinatedTransaction | None:
         """What coordinators show of a producer; None: nothing, which may be for want of a permission."""

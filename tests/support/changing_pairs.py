@@ -400,5 +400,5 @@ def _config() -> MirrorConfig:
     return MirrorConfig(file="memory", ledger=LedgerConfig(path="memory"), clusters=clusters, flows=flows)
 
 
-SWITCHOVER = Choices(watch_seconds=1.0, quiet_seconds=0.5, most_quiet_seconds=1.0, progress_seconds=2.0)
+SWITCHOVER = Choices(watch_seconds=1.0, progress_seconds=2.0)
 FAILOVER = replace(SWITCHOVER, fence=FenceChoice.NONE, unproven="it burns")

@@ -3,27 +3,26 @@
 Each change of it, and each append to the ledger, is a step at which a test can have the process end.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.closing import Authorization
-from ledger.domain.fences.proof import QuietBounds
+from ledger.domain.fences.proof import LeaderReading, QuietBounds
 from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.errors import ClusterUnavailableError
 from ledger.operations.fencing.lifting import AskedLifting
 from ledger.operations.fencing.parts import AskedFence, FenceParts
-from ledger.ports.clusters import PartitionEnds, TopicDescription
-from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction
+from ledger.ports.clusters import TopicDescription
+from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction, Place, Refusal
 from ledger.ports.hooks import HookCommand, HookResult
 from ledger.recording.operation_log import OperatorOperations
 from ledger.wire.record_batch import CONTROL, TRANSACTIONAL, BatchHeader
 from tests.support.fakes import FakeClock, FakeLedger
 
 MIRROR = "User:mirror"
-Place = tuple[str, int]
 
 
 class EndedError(Exception):
@@ -80,6 +79,18 @@ class FencedCluster:
     """Log starts behind which everything was deleted."""
     open_at: dict[Place, int] = field(default_factory=dict)
     """The last stable offset of partitions with an open transaction."""
+    shown_up_to: dict[Place, int] = field(default_factory=dict)
+    """High watermarks of partitions whose followers lack what their leader took."""
+    moved: dict[Place, tuple[int, int | None]] = field(default_factory=dict)
+    """Leader and leader epoch of partitions whose leader is another than at first."""
+    in_sync: int = 2
+    takes_still: set[Place] = field(default_factory=set)
+    """Partitions whose leader has not got the setting yet, though it tells it."""
+    may_write: bool = True
+    keeps: bool = True
+    smallest: dict[Place, int] = field(default_factory=dict)
+    """Sizes of batches, where they are less than usual."""
+    coordinated_in: list[CoordinatedTransaction] = field(default_factory=list)
     coordinator: CoordinatedTransaction | None = None
     last_timestamp_ms: int | None = None
     ended_by: list[str] = field(default_factory=list)
@@ -105,13 +116,29 @@ class FencedCluster:
         self.cluster_id()
         return dict(self.described)
 
-    def ends(self, partitions: Sequence[Place]) -> dict[Place, PartitionEnds]:
+    def readings(self, partitions: Sequence[Place]) -> dict[Place, LeaderReading]:
         self.cluster_id()
-        ends = {place: len(self.logs[place]) for place in partitions}
-        return {
-            place: PartitionEnds(self.starts.get(place, 0), self.open_at.get(place, end), end, 0)
-            for place, end in ends.items()
-        }
+        return {place: self._reading(place) for place in partitions}
+
+    def _reading(self, place: Place) -> LeaderReading:
+        leader, epoch = self._led(place)
+        log_end = len(self.logs[place])
+        shown = self.shown_up_to.get(place, log_end)
+        return LeaderReading(
+            leader=leader,
+            leader_epoch=epoch,
+            log_start=self.starts.get(place, 0),
+            last_stable=self.open_at.get(place, shown),
+            high_watermark=shown,
+            log_end=log_end,
+            in_sync=self.in_sync,
+        )
+
+    def _led(self, place: Place) -> tuple[int, int | None]:
+        return self.moved.get(place, (1 + place[1] % 2, 0))
+
+    def smallest_batches(self, partitions: Sequence[Place]) -> dict[Place, int]:
+        return {place: self.smallest.get(place, 90) for place in partitions if self.logs[place]}
 
     def batches_at(self, partition: TopicPartition, offset: int) -> Sequence[BatchHeader]:
         place = partition.topic, partition.partition
@@ -142,17 +169,34 @@ class FencedCluster:
     def topic_acls(self) -> frozenset[TopicAcl]:
         return frozenset(self.acls)
 
-    def leaders(self, topics: Sequence[str]) -> frozenset[int]:
+    def leaders(self, topics: Sequence[str]) -> Mapping[Place, int]:
         assert topics
-        return frozenset((1, 2))
+        return {place: self._led(place)[0] for place in self.logs if place[0] in topics}
 
     def acls_at(self, broker: int) -> frozenset[TopicAcl]:
         return self.stale.get(broker, frozenset(self.acls))
 
-    def settings_at(self, broker: int, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+    def settings_at(
+        self, broker: int, topics: Sequence[str], names: Collection[str]
+    ) -> Mapping[str, Mapping[str, str]]:
         assert broker in (1, 2)
-        default = {"max.message.bytes": "1048588"}
-        return {topic: {**default, **self.settings[topic]} for topic in topics}
+        default = {"max.message.bytes": "1048588", "cleanup.policy": "delete", "min.insync.replicas": "1"}
+        return {
+            topic: {name: {**default, **self.settings[topic]}[name] for name in names} for topic in topics
+        }
+
+    def keeps_metadata(self) -> bool:
+        return self.keeps
+
+    def refusals(self, partitions: Sequence[Place]) -> Mapping[Place, tuple[int, Refusal]]:
+        self.cluster_id()
+        return {place: (self._led(place)[0], self._refusal(place)) for place in partitions}
+
+    def _refusal(self, place: Place) -> Refusal:
+        if not self.may_write:
+            return Refusal.NOT_TOLD
+        is_shut = self.settings[place[0]].get("max.message.bytes") == "78" and place not in self.takes_still
+        return Refusal.BY_SIZE if is_shut else Refusal.NOT_YET
 
     def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         return {topic: dict(self.settings[topic]) for topic in topics}
@@ -165,12 +209,17 @@ class FencedCluster:
         for acl in acls:
             self.steps.made(lambda acl=acl: self.acls.discard(acl))  # type: ignore[misc]
 
-    def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
-        def change() -> None:
-            kept = {key: value for key, value in self.settings[name].items() if key not in to_remove}
-            self.settings[name] = {**kept, **to_set}
+    def change_setting(self, name: str, values: Mapping[str, str | None]) -> None:
+        """Controllers change topic by topic."""
+        for topic, value in values.items():
+            self.steps.made(lambda topic=topic, value=value: self._set(topic, name, value))  # type: ignore[misc]
 
-        self.steps.made(change)
+    def _set(self, topic: str, name: str, value: str | None) -> None:
+        kept = {key: was for key, was in self.settings[topic].items() if key != name}
+        self.settings[topic] = kept if value is None else {**kept, name: value}
+
+    def transactions_in(self, topics: Sequence[str]) -> Sequence[CoordinatedTransaction]:
+        return [one for one in self.coordinated_in if any(topic in topics for topic, _ in one.places)]
 
     def coordinated(self, producer_id: int) -> CoordinatedTransaction | None:
         assert producer_id == 9
@@ -178,6 +227,7 @@ class FencedCluster:
 
     def fence_producer(self, transactional_id: str) -> None:
         self.ended_by.append(transactional_id)
+        self.coordinated_in = [one for one in self.coordinated_in if one.transactional_id != transactional_id]
         for topic, partition in list(self.open_at):
             self._mark(topic, partition)
 
@@ -225,6 +275,7 @@ class FenceSite:
     pauses: dict[tuple[str, int], float] = field(
         default_factory=lambda: {("O", 0): 1.0, ("O", 1): 20.0, ("U", 0): 1.0}
     )
+    asked_for_pauses: int = 0
     mirror_ids: Iterable[int] = ()
     said: list[str] = field(default_factory=list)
 
@@ -244,8 +295,12 @@ class FenceSite:
             mirror=MIRROR,
             identities=self.ledger.identities(),
             fences=self.ledger.fences(),
-            pauses=lambda: self.pauses,
+            pauses=self._pauses,
         )
+
+    def _pauses(self) -> Mapping[tuple[str, int], float]:
+        self.asked_for_pauses += 1
+        return self.pauses
 
     def _sleep(self, seconds: float) -> None:
         self.clock.now_s += seconds
@@ -257,8 +312,8 @@ class FenceSite:
 
 
 def asked(how: FenceHow = FenceHow.CLOSED, *topics: str, **more: object) -> AskedFence:
-    """A fence of `orders` and `users` unless others are named, watched for 10 s at least."""
-    values = {"reason": "a fire", "quiet": QuietBounds(10.0, 120.0), **more}
+    """A fence of `orders` and `users` unless others are named."""
+    values = {"reason": "a fire", "quiet": QuietBounds(5.0, 30.0), **more}
     return AskedFence(cluster="east", topics=topics or ("orders", "users"), how=how, **values)  # type: ignore[arg-type]
 
 

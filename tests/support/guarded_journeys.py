@@ -64,7 +64,7 @@ class GuardedJourney:
             self.capture,
             self.config,
             "switchover",
-            *("--quiet-seconds", "0.5", "--most-quiet-seconds", "3", "--abort-marker"),
+            "--abort-marker",
             *("--group", self.desk.group),
         )
 

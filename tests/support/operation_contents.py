@@ -382,7 +382,14 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
         hook=None,
         partitions=(
             FencedPartition(
-                partition=0, end=1200, last_stable=1200, quiet_ms=15000, is_telling=True, proof="proven"
+                partition=0,
+                end=1200,
+                last_stable=1200,
+                quiet_ms=1000,
+                is_telling=True,
+                proof="proven",
+                evidence="rules",
+                leader_epoch=7,
             ),
         ),
         override=None,

@@ -185,6 +185,14 @@ class Seat:
         what = f"set {', '.join([*to_set, *to_remove])} of {name}"
         self._write(what, lambda: change(name, to_set=to_set, to_remove=to_remove))
 
+    def change_setting(self, name: str, values: Mapping[str, str | None]) -> None:
+        for topic, value in values.items():
+            self._require("alter_configs", "topic", topic)
+            self._write(
+                f"set {name} of {topic}",
+                lambda topic=topic, value=value: self._cluster.change_setting(name, {topic: value}),  # type: ignore[misc]
+            )
+
     # -- groups ----------------------------------------------------------------------------------
 
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Place, CommitRefusal]:

@@ -1,7 +1,7 @@
 """Fences of topics, as `fence` and `unfence` make and lift them."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
@@ -20,8 +20,9 @@ from ledger.operations.directions import require_not_left
 from ledger.operations.fencing.fencing import fence, leave_open, refusal
 from ledger.operations.fencing.lifting import AskedLifting, unfence
 from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult, UnfenceResult
+from ledger.operations.fencing.standing import doubts
 
-_DAY_MS = 86_400_000
+_HOUR_MS = 3_600_000
 
 
 def fence_topics(
@@ -64,6 +65,14 @@ def fence_refusal(config: MirrorConfig, asked: AskedFence) -> str | None:
 
 def _silent(_line: str) -> None:
     """For who follows nothing."""
+
+
+def fence_doubts(config: MirrorConfig, cluster: str, topics: Collection[str]) -> tuple[str, ...]:
+    """Why the fences that stand of these topics of a cluster do not hold now, in words; none: see `doubts`."""
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    standing = [one.fence for one in state.fences().at(cluster) if one.fence.topic in topics]
+    with fence_parts(config, cluster, state, _silent) as parts:
+        return doubts(standing, parts)
 
 
 def unfence_topics(
@@ -115,8 +124,8 @@ def fence_parts(
 
 
 def write_pauses(config: MirrorConfig, cluster: str, *, now_ms: int) -> Mapping[tuple[str, int], float]:
-    """By topic id and partition for how many seconds its writers paused at most in the last day."""
-    asked: dict[str, Value] = {"cluster": cluster, "since_ms": now_ms - _DAY_MS}
+    """By topic id and partition for how many seconds its writers paused at most in the last hour."""
+    asked: dict[str, Value] = {"cluster": cluster, "since_ms": now_ms - _HOUR_MS}
     rows = run_query(snapshot(config, None), "write_pauses", asked).to_pylist()
     return {
         (row["topic_id"], row["partition"]): row["longest_pause_ms"] / 1000

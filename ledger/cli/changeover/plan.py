@@ -168,18 +168,18 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--quiet-seconds",
             type=click.FloatRange(min=0.1),
-            default=10.0,
+            default=5.0,
             show_default=True,
             metavar="SECONDS",
-            help="How long at least the fenced ends have to stand still.",
+            help="How long at least the fenced ends have to stand still, where no leader proves the fence.",
         ),
         click.option(
             "--most-quiet-seconds",
             type=click.FloatRange(min=0.1),
-            default=120.0,
+            default=30.0,
             show_default=True,
             metavar="SECONDS",
-            help="How long at most they are watched, where writers pause for longer or nobody knows for how long.",
+            help="How long at most, where writers pause for longer or nobody knows for how long.",
         ),
         click.option(
             "--accept",

@@ -67,8 +67,8 @@ class Choices:
     drain_seconds: float = 300.0
     groups_seconds: float = 300.0
     progress_seconds: float = 0.0
-    quiet_seconds: float = 10.0
-    most_quiet_seconds: float = 120.0
+    quiet_seconds: float = 5.0
+    most_quiet_seconds: float = 30.0
     watch_seconds: float = 10.0
     hook_seconds: float = 600.0
 

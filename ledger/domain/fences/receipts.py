@@ -25,8 +25,9 @@ class FenceHow(StrEnum):
 class FencedPartition:
     """Where a partition stood when its fence was proved, or given up: no data record lay behind `end`.
 
-    `quiet_ms`: for how long it was watched. `is_telling`: writers had not paused for longer in a day. `proof`: a
-    `Proof`, or what a later program knows.
+    `quiet_ms`: how far the two readings that prove it had to be apart. `is_telling`: writers had not paused for longer,
+    or it is no matter. `proof`: a `Proof`, `evidence`: an `Evidence`, or what a later program knows. `evidence` and
+    `leader_epoch` are None in rows of earlier programs, which watched stillness alone.
     """
 
     partition: int
@@ -35,6 +36,8 @@ class FencedPartition:
     quiet_ms: int
     is_telling: bool
     proof: str
+    evidence: str | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +114,9 @@ class Fence(OperationContent):
 
 def _partition(recorded: Mapping[str, Any]) -> FencedPartition:
     names = ("partition", "end", "last_stable", "quiet_ms", "is_telling", "proof")
-    return FencedPartition(**{name: recorded[name] for name in names})
+    later = ("evidence", "leader_epoch")
+    known = [*names, *(name for name in later if name in recorded)]
+    return FencedPartition(**{name: recorded[name] for name in known})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,15 @@ what is not proved.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.proof import PartitionWatch, Proof, least
 from ledger.domain.fences.receipts import Fence, FencedPartition, FenceHow
 from ledger.domain.words.count_words import counted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError, UsageError
-from ledger.operations.fencing.measures import Measure, measure_of
+from ledger.operations.fencing.measures import Measure, Shown, measure_of, places_of
 from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult
+from ledger.operations.fencing.standing import doubts
 from ledger.operations.fencing.watching import Watching
 from ledger.ports.clusters import TopicDescription, live_cluster
-from ledger.ports.fencing import first_data
 
 _READ_BACK_S = 30.0
 _POLL_S = 0.1
@@ -118,18 +117,17 @@ class _Attempt:
         parts.identities.require(asked.cluster, live_cluster(parts.reader))
         topics = self.topics()
         begun = self.measure.begun(topics)
-        if proved := self._proved_before(begun, topics):
+        if proved := self._proved_before(begun):
             return proved
-        pauses = parts.pauses()  # what takes time is done before applications stand still
         self._record_begun(begun)
         made = self.measure.make(begun)
         if made != begun:
             self._record(made)
-        self._require_made(made)
-        watches = Watching(asked, parts, topics, pauses).watched()
-        self._require_made(made)
+        watching = Watching(asked, parts, self.measure, made, topics, self._required(made, topics))
+        watches = watching.watched()
+        self._required(made, topics)
         self._require_same(topics)
-        return self._concluded(made, list(watches.values()))
+        return self._concluded(made, list(watches.values()), watching)
 
     def given_up(self) -> FenceResult:
         """Unproven, by the operator's word; what was made of it, by this attempt or an earlier one, stays recorded."""
@@ -168,9 +166,7 @@ class _Attempt:
                     "fence is not proved; run fence again"
                 )
 
-    def _proved_before(
-        self, begun: Sequence[Fence], topics: Mapping[str, TopicDescription]
-    ) -> FenceResult | None:
+    def _proved_before(self, begun: Sequence[Fence]) -> FenceResult | None:
         """What stands, where it is proved and nothing has changed since."""
         found = []
         for fence_ in begun:
@@ -179,31 +175,12 @@ class _Attempt:
                 return None
             made = stands.fence
             of_this = (made.cluster_id, made.topic_id) == (fence_.cluster_id, fence_.topic_id)
-            if not of_this or set(made.denied) != set(fence_.denied) or self._has_moved(made, topics):
+            if not of_this or set(made.denied) != set(fence_.denied):
                 return None
             found.append(made)
-        if self.measure.lacking(found) is not None:
+        if doubts(found, self.parts):
             return None
         return FenceResult(None, f"{_named(found)} is fenced and proved already", tuple(found))
-
-    def _has_moved(self, made: Fence, topics: Mapping[str, TopicDescription]) -> bool:
-        topic = topics[made.topic]
-        ends = self.parts.reader.ends([(made.topic, number) for number in range(topic.partitions)])
-        known = {one.partition: one.end for one in made.partitions}
-        if {number for _, number in ends} != known.keys():
-            return True
-        return any(
-            end.high_watermark < known[number]
-            or end.log_start > known[number]
-            or first_data(
-                self.parts.reader,
-                TopicPartition(made.topic, topic.topic_id, number),
-                known[number],
-                end.high_watermark,
-                mirrors=self.parts.mirrors,
-            )
-            for (_, number), end in ends.items()
-        )
 
     def _record_begun(self, begun: Sequence[Fence]) -> None:
         """Unless it stands so already, from an attempt that did not end."""
@@ -224,11 +201,11 @@ class _Attempt:
         )
         self._recorded |= {one.topic: one for one in rows}
 
-    def _require_made(self, made: Sequence[Fence]) -> None:
-        """Brokers learn of a change one after the other."""
+    def _required(self, made: Sequence[Fence], topics: Mapping[str, TopicDescription]) -> Shown:
+        """What leaders show, once each has everything: brokers learn of a change one after the other."""
         clock = self.parts.clock
         deadline_s = clock.monotonic() + _READ_BACK_S
-        while lacking := self.measure.lacking(made):
+        while lacking := (shown := self.measure.shown(made, places_of(topics))).lacking:
             has_failed = any(one.hook is not None and one.hook.exit_code != 0 for one in made)
             if has_failed or clock.monotonic() >= deadline_s:
                 raise PreconditionError(
@@ -236,14 +213,17 @@ class _Attempt:
                     "as begun; run fence again, or lift it by mirror-ledger unfence"
                 )
             self.parts.sleep(_POLL_S)
+        return shown
 
-    def _concluded(self, made: Sequence[Fence], watches: Sequence[PartitionWatch]) -> FenceResult:
+    def _concluded(
+        self, made: Sequence[Fence], watches: Sequence[PartitionWatch], watching: Watching
+    ) -> FenceResult:
         proved = [self._proved(one, watches) for one in made]
         left = [one for one in watches if not one.is_still]
         if not left:
             self._record(proved)
             return FenceResult(self.operation_id, self._words(proved), tuple(proved))
-        reasons = "".join(f"\n  {reason}" for reason in map(self._why_not, left))
+        reasons = "".join(f"\n  {reason}" for reason in map(watching.why_not, left))
         if self.asked.unproven is not None:
             overridden = [
                 replace(one, override=self.asked.unproven) if one.is_open else one for one in proved
@@ -253,8 +233,9 @@ class _Attempt:
             return FenceResult(self.operation_id, words, tuple(overridden))
         if done := [one for one in proved if not one.is_open]:
             self._record(done)
+        waited = "" if watching.short else f" after {self.asked.wait_s:g} s"
         raise UnsafeError(
-            f"{counted(len(left), 'partition')} of {self.asked.cluster} not proved after {self.asked.wait_s:g} s:"
+            f"{counted(len(left), 'partition')} of {self.asked.cluster} not proved{waited}:"
             f"{reasons}\nWhat was made stays; run fence again to continue, or --unproven REASON to continue without a "
             "proof"
         )
@@ -264,24 +245,17 @@ class _Attempt:
             FencedPartition(
                 partition=one.partition,
                 end=one.end,
-                last_stable=one.last_stable,
+                last_stable=one.reading.last_stable,
                 quiet_ms=int(one.quiet.seconds * 1000),
                 is_telling=one.quiet.is_telling,
-                proof=str(one.proof(is_enforced=self.measure.is_enforced)),
+                proof=str(one.proof),
+                evidence=str(one.evidence),
+                leader_epoch=one.reading.leader_epoch,
             )
             for one in watches
             if one.topic == made.topic
         )
         return replace(made, proof=least(Proof(one.proof) for one in partitions), partitions=partitions)
-
-    def _why_not(self, watch: PartitionWatch) -> str:
-        where = f"{watch.topic} partition {watch.partition}"
-        if not watch.has_open_transaction and not watch.appended:
-            return f"{where}: not read for as long as it has to be still, {watch.quiet.seconds:g} s"
-        if not watch.has_open_transaction:
-            return f"{where}: records were appended behind the fence, the last ones before offset {watch.end}"
-        advice = "it ends by its time limit; --abort-open-transactions-after S aborts it"
-        return f"{where}: a transaction is open from offset {watch.last_stable}; {advice}"
 
     def _words(self, proved: Sequence[Fence]) -> str:
         by_proof = {proof: [one for one in proved if one.proof == proof] for proof in Proof}

@@ -1,6 +1,6 @@
 """`unfence`: remove exactly the rules that the rows of a fence list, set back exactly what it has changed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.fences.receipts import Fence, FenceHow, HookRun, StandingFence, Unfenced
@@ -43,7 +43,8 @@ def unfence(asked: AskedLifting, parts: FenceParts, *, operation_id: str | None 
         parts.identities.require(asked.cluster, live_cluster(parts.reader))
     hook = _hook_run(asked, parts, chosen)
     _remove_rules(parts, [one.fence for one in chosen])
-    lifted = [_lifted(parts, one.fence, hook) for one in chosen]
+    restored = _set_back(parts, [one.fence for one in chosen if SETTING in one.fence.former])
+    lifted = [_lifted(parts, one.fence, hook, restored.get(one.fence.topic, {})) for one in chosen]
     recorded = parts.operations.record_parts(
         lifted, operation_id=operation_id, flow=None, reason=asked.reason, ticket=asked.ticket
     )
@@ -80,13 +81,15 @@ def _remove_rules(parts: FenceParts, fences: Sequence[Fence]) -> None:
 
 
 def _still_there(parts: FenceParts, rules: frozenset[TopicAcl], topics: Sequence[str]) -> str | None:
-    for broker in sorted(parts.control.leaders(topics)) if topics else ():
+    for broker in sorted(set(parts.control.leaders(topics).values())) if topics else ():
         if rules & parts.control.acls_at(broker):
             return f"broker {broker}"
     return "the cluster" if rules & parts.control.topic_acls() else None
 
 
-def _lifted(parts: FenceParts, fence: Fence, hook: HookRun | None) -> Unfenced:
+def _lifted(
+    parts: FenceParts, fence: Fence, hook: HookRun | None, restored: Mapping[str, str | None]
+) -> Unfenced:
     return Unfenced(
         cluster=fence.cluster,
         cluster_id=parts.reader.cluster_id() if fence.is_made else fence.cluster_id or "",
@@ -94,28 +97,31 @@ def _lifted(parts: FenceParts, fence: Fence, hook: HookRun | None) -> Unfenced:
         topic_id=fence.topic_id,
         how=fence.how,
         denied=fence.denied,
-        restored=_set_back(parts, fence),
+        restored=restored,
         hook=hook if fence.how == FenceHow.HOOK else None,
     )
 
 
-def _set_back(parts: FenceParts, fence: Fence) -> dict[str, str | None]:
-    """Nothing, where the topic is another one by now or somebody has changed the setting since."""
-    if SETTING not in fence.former:
-        return {}
-    topic = parts.reader.topics().get(fence.topic)
-    if topic is None or topic.topic_id != fence.topic_id:
-        return {}
-    own = parts.control.configurations([fence.topic])[fence.topic].get(SETTING)
-    former = fence.former[SETTING]
-    if own == former:
-        return {SETTING: former}
-    if own != LEAST_MESSAGE_BYTES:
-        parts.say(f"{fence.topic}: {SETTING} was changed since, to {own}: it is left so")
-        return {}
-    to_set = {} if former is None else {SETTING: former}
-    parts.control.change_settings(fence.topic, to_set=to_set, to_remove=[SETTING] if former is None else [])
-    return {SETTING: former}
+def _set_back(parts: FenceParts, fences: Sequence[Fence]) -> dict[str, dict[str, str | None]]:
+    """By topic; nothing, where the topic is another one by now or somebody has changed the setting since."""
+    described = parts.reader.topics() if fences else {}
+    former = {
+        one.topic: one.former[SETTING]
+        for one in fences
+        if one.topic in described and described[one.topic].topic_id == one.topic_id
+    }
+    now = parts.control.configurations(sorted(former)) if former else {}
+    own = {topic: now[topic].get(SETTING) for topic in former}
+    if ours := {
+        topic: former[topic] for topic in former if own[topic] == LEAST_MESSAGE_BYTES != former[topic]
+    }:
+        parts.control.change_setting(SETTING, ours)
+    for topic in sorted(former):
+        if own[topic] not in (former[topic], LEAST_MESSAGE_BYTES):
+            parts.say(f"{topic}: {SETTING} was changed since, to {own[topic]}: it is left so")
+    return {
+        topic: {SETTING: value} for topic, value in former.items() if topic in ours or own[topic] == value
+    }
 
 
 def _words(lifted: Sequence[Unfenced]) -> str:

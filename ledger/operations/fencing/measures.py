@@ -1,33 +1,43 @@
-"""What stops writers, one class for each way: what would be made, making what is lacking, reading it back.
+"""What stops writers, one class for each way: what would be made, making what is lacking, what leaders show of it.
 
 A measure is made twice without harm. What earlier rows of a fence that stands say was made for it counts as made for
 it still; what was there before is left out, so that lifting the fence leaves it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ledger.domain.fences.closing import closing
-from ledger.domain.fences.proof import Proof
+from ledger.domain.fences.proof import Evidence, Proof
 from ledger.domain.fences.receipts import Fence, FenceHow, HookRun
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.fencing.parts import AskedFence, FenceParts
 from ledger.ports.clusters import TopicDescription
+from ledger.ports.fencing import Place, Refusal
 from ledger.ports.hooks import HookCommand
 
 LEAST_MESSAGE_BYTES = "78"
 """Fits the marker of a transaction and nothing else but tiny records. With less, transactions would stay open."""
 SETTING = "max.message.bytes"
+_CLEANUP = "cleanup.policy"
 _NOTHING_CHANGED = "nothing was changed or recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What leaders show of a fence: by partition who showed it (None: it is no matter who leads) and what it is worth.
+
+    `lacking`: what some do not have yet, in words; None: each has everything.
+    """
+
+    evidence: Mapping[Place, tuple[int | None, Evidence]]
+    lacking: str | None = None
 
 
 class Measure(Protocol):
     """One way of stopping writers."""
-
-    is_enforced: bool
-    """Whether brokers tell that they stop writers; else stillness alone tells."""
 
     def begun(self, topics: Mapping[str, TopicDescription]) -> list[Fence]:
         """What is about to be made, by topic. Raises `PreconditionError` or `UsageError`, and changes nothing."""
@@ -37,8 +47,8 @@ class Measure(Protocol):
         """Do what is lacking of it; returns it with what came of it. Raises when that failed."""
         ...
 
-    def lacking(self, fences: Sequence[Fence]) -> str | None:
-        """What leaders do not have yet, in words; None: each has everything."""
+    def shown(self, made: Sequence[Fence], places: Sequence[Place], /) -> Shown:
+        """Asked of each leader of these partitions now."""
         ...
 
 
@@ -60,11 +70,21 @@ def measure_of(asked: AskedFence, parts: FenceParts) -> Measure:
             return _Hook(asked, parts, asked.hook)
 
 
-def began(asked: AskedFence, parts: FenceParts, topic: TopicDescription) -> Fence:
-    """A fence of a topic that is about to be made, with what an earlier attempt had made of it."""
+def places_of(topics: Mapping[str, TopicDescription]) -> list[Place]:
+    """All partitions, in order."""
+    return sorted((name, number) for name, one in topics.items() for number in range(one.partitions))
+
+
+def began(asked: AskedFence, parts: FenceParts, topics: Mapping[str, TopicDescription]) -> list[Fence]:
+    """Fences that are about to be made, by topic, with what an earlier attempt had made of them."""
+    cluster_id = parts.reader.cluster_id()
+    return [_began(asked, parts, topic, cluster_id) for _, topic in sorted(topics.items())]
+
+
+def _began(asked: AskedFence, parts: FenceParts, topic: TopicDescription, cluster_id: str) -> Fence:
     new = Fence(
         cluster=asked.cluster,
-        cluster_id=parts.reader.cluster_id(),
+        cluster_id=cluster_id,
         topic=topic.name,
         topic_id=topic.topic_id,
         how=asked.how,
@@ -88,7 +108,6 @@ def began(asked: AskedFence, parts: FenceParts, topic: TopicDescription) -> Fenc
 class _Closed:
     asked: AskedFence
     parts: FenceParts
-    is_enforced: bool = True
     _rules: frozenset[TopicAcl] = frozenset()
 
     def begun(self, topics: Mapping[str, TopicDescription]) -> list[Fence]:
@@ -115,16 +134,16 @@ class _Closed:
         self._rules = frozenset(rule for rules in found.rules.values() for rule in rules)
         known = [one.super_users for one in authorizations]
         users = None if None in known else tuple(sorted({user for some in known for user in some or ()}))
-        return [self._begun(topic, found.rules[name], acls, users) for name, topic in sorted(topics.items())]
+        fences = began(self.asked, self.parts, topics)
+        return [self._begun(fence, found.rules[fence.topic], acls, users) for fence in fences]
 
     def _begun(
         self,
-        topic: TopicDescription,
+        fence: Fence,
         rules: frozenset[TopicAcl],
         acls: frozenset[TopicAcl],
         users: tuple[str, ...] | None,
     ) -> Fence:
-        fence = began(self.asked, self.parts, topic)
         denied = {*fence.denied, *(rule.principal for rule in rules - acls)}
         return replace(
             fence, denied=tuple(sorted(denied)), super_users=users, confirmed=self.asked.confirmed_super_users
@@ -136,51 +155,99 @@ class _Closed:
             self.parts.say(f"{len(missing)} rules created that deny writing")
         return list(begun)
 
-    def lacking(self, fences: Sequence[Fence]) -> str | None:
+    def shown(self, _made: Sequence[Fence], places: Sequence[Place], /) -> Shown:
         control = self.parts.control
-        for broker in sorted(control.leaders([fence.topic for fence in fences])):
+        leaders = control.leaders(sorted({topic for topic, _ in places}))
+        for broker in sorted(set(leaders.values())):
             if missing := self._rules - control.acls_at(broker):
                 names = ", ".join(sorted({acl.name for acl in missing}))
-                return (
-                    f"broker {broker} does not have {len(missing)} of the rules that deny writing to {names}"
-                )
-        return None
+                rules = f"{len(missing)} of the rules that deny writing to {names}"
+                return Shown({}, f"broker {broker} does not have {rules}")
+        return Shown({place: (leaders[place], Evidence.RULES) for place in places if place in leaders})
 
 
 @dataclass(slots=True)
 class _Shut:
+    """`_passing`: topics in which lies what such a limit lets pass, so that no refusal proves that nothing passes."""
+
     asked: AskedFence
     parts: FenceParts
-    is_enforced: bool = True
+    _passing: set[str] = field(default_factory=set)
 
     def begun(self, topics: Mapping[str, TopicDescription]) -> list[Fence]:
         own = self.parts.control.configurations(sorted(topics))
-        fences = [began(self.asked, self.parts, topic) for _, topic in sorted(topics.items())]
         return [
             fence
             if SETTING in fence.former
             else replace(fence, former={SETTING: own[fence.topic].get(SETTING)})
-            for fence in fences
+            for fence in began(self.asked, self.parts, topics)
         ]
 
     def make(self, begun: Sequence[Fence]) -> list[Fence]:
+        self._find_passing([fence.topic for fence in begun])
         own = self.parts.control.configurations([fence.topic for fence in begun])
-        for fence in begun:
-            if own[fence.topic].get(SETTING) != LEAST_MESSAGE_BYTES:
-                self.parts.control.change_settings(
-                    fence.topic, to_set={SETTING: LEAST_MESSAGE_BYTES}, to_remove=[]
-                )
-                self.parts.say(f"{fence.topic}: {SETTING} is {LEAST_MESSAGE_BYTES}")
+        lacking = [fence.topic for fence in begun if own[fence.topic].get(SETTING) != LEAST_MESSAGE_BYTES]
+        if lacking:
+            self.parts.control.change_setting(SETTING, dict.fromkeys(lacking, LEAST_MESSAGE_BYTES))
+            self.parts.say(f"{SETTING} is {LEAST_MESSAGE_BYTES} for {', '.join(lacking)}")
         return list(begun)
 
-    def lacking(self, fences: Sequence[Fence]) -> str | None:
-        names = [fence.topic for fence in fences]
-        for broker in sorted(self.parts.control.leaders(names)):
-            found = self.parts.control.settings_at(broker, names)
+    def _find_passing(self, names: Sequence[str]) -> None:
+        """By the last batches of each log, and for the tombstones of topics that are compacted."""
+        control = self.parts.control
+        leaders = control.leaders(names)
+        small = {
+            topic: size
+            for (topic, _), size in self.parts.reader.smallest_batches(sorted(leaders)).items()
+            if size <= int(LEAST_MESSAGE_BYTES)
+        }
+        settings = control.settings_at(min(leaders.values()), names, [_CLEANUP]) if leaders else {}
+        compacted = {name for name in names if "compact" in settings.get(name, {}).get(_CLEANUP, "")}
+        self._passing = small.keys() | compacted
+        for name in sorted(self._passing):
+            what = f"a batch of {small[name]} bytes lies there" if name in small else "it is compacted"
+            self.parts.say(
+                f"{name}: {what}, and records as small, tombstones above all, pass {SETTING}: stillness is watched"
+            )
+
+    def shown(self, _made: Sequence[Fence], places: Sequence[Place], /) -> Shown:
+        """A setting that a broker tells is no proof: it may tell it before its logs have it."""
+        answers = self.parts.control.refusals(places)
+        missing = [place for place in places if answers.get(place, _NOBODY)[1] is Refusal.NOT_YET]
+        if missing:
+            topic, number = missing[0]
+            return Shown(
+                {},
+                f"{len(missing)} partitions take batches still, {topic} partition {number} the first of them",
+            )
+        evidence: dict[Place, tuple[int | None, Evidence]] = {
+            place: (broker, self._worth(place, Evidence.REFUSAL)) for place, (broker, _) in answers.items()
+        }
+        told = {place: broker for place, (broker, one) in answers.items() if one is Refusal.NOT_TOLD}
+        return self._of_settings(told, evidence) if told else Shown(evidence)
+
+    def _worth(self, place: Place, evidence: Evidence) -> Evidence:
+        return Evidence.STILLNESS if place[0] in self._passing else evidence
+
+    def _of_settings(
+        self, told: Mapping[Place, int], evidence: Mapping[Place, tuple[int | None, Evidence]]
+    ) -> Shown:
+        """Where no refusal can be had: with ZooKeeper, brokers tell what that has, and no log need have it."""
+        control = self.parts.control
+        worth = Evidence.SETTING if control.keeps_metadata() else Evidence.STILLNESS
+        for broker in sorted(set(told.values())):
+            names = sorted({topic for (topic, _), led_by in told.items() if led_by == broker})
+            found = control.settings_at(broker, names, [SETTING])
             for name in names:
                 if found.get(name, {}).get(SETTING) != LEAST_MESSAGE_BYTES:
-                    return f"broker {broker} does not have {SETTING} = {LEAST_MESSAGE_BYTES} for {name}"
-        return None
+                    what = f"does not have {SETTING} = {LEAST_MESSAGE_BYTES} for {name}"
+                    return Shown({}, f"broker {broker} {what}")
+        return Shown(
+            {**evidence, **{place: (broker, self._worth(place, worth)) for place, broker in told.items()}}
+        )
+
+
+_NOBODY = (-1, Refusal.NOT_YET)
 
 
 @dataclass(slots=True)
@@ -188,10 +255,9 @@ class _Hook:
     asked: AskedFence
     parts: FenceParts
     hook: HookCommand
-    is_enforced: bool = False
 
     def begun(self, topics: Mapping[str, TopicDescription]) -> list[Fence]:
-        return [began(self.asked, self.parts, topic) for _, topic in sorted(topics.items())]
+        return began(self.asked, self.parts, topics)
 
     def make(self, begun: Sequence[Fence]) -> list[Fence]:
         if all(self._has_run(fence) for fence in begun):
@@ -204,11 +270,11 @@ class _Hook:
         run = fence.hook
         return run is not None and run.command == self.hook.command and run.exit_code == 0
 
-    def lacking(self, fences: Sequence[Fence]) -> str | None:
-        for fence in fences:
+    def shown(self, made: Sequence[Fence], places: Sequence[Place], /) -> Shown:
+        for fence in made:
             if fence.hook is not None and fence.hook.exit_code != 0:
-                return failed_hook(fence.hook)
-        return None
+                return Shown({}, failed_hook(fence.hook))
+        return Shown(dict.fromkeys(places, (None, Evidence.STILLNESS)))
 
 
 def run_hook(parts: FenceParts, hook: HookCommand, act: str, cluster: str, topics: Sequence[str]) -> HookRun:

@@ -93,5 +93,5 @@ def _wait_until_gone(rules: frozenset[TopicAcl], ports: LetInPorts) -> None:
 def _left_of(rules: frozenset[TopicAcl], ports: LetInPorts) -> frozenset[TopicAcl]:
     """What the cluster still has of them, or a leader: a driver that writes there now would be denied, and stop."""
     topics = sorted({rule.name for rule in rules} & ports.cluster.topics().keys())
-    brokers = sorted(ports.cluster.leaders(topics)) if topics else []
+    brokers = sorted(set(ports.cluster.leaders(topics).values())) if topics else []
     return rules & frozenset().union(ports.cluster.topic_acls(), *map(ports.cluster.acls_at, brokers))

@@ -15,6 +15,7 @@ from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.errors import MirrorLedgerError, PreconditionError
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
+from tests.simulation.kafka.partition_log import Replication
 from tests.support.changed_pairs import at_clusters, copied_back, in_ledger
 from tests.support.changing_pairs import (
     ADMIN,
@@ -157,6 +158,27 @@ def _nothing_lost_or_processed_twice(pair: ChangingPair, *, records: int) -> Non
     assert len(at_west) == records
     for group in GROUPS:
         assert sorted(pair.processed[group]) == sorted(at_west), group
+
+
+def test_a_switchover_waits_for_what_only_the_leader_of_the_source_has() -> None:
+    """Its producer was acknowledged by the leader alone (acks=1), and followers come behind late."""
+    pair = ChangingPair()
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
+    log = pair.east.log("orders", 0)
+    log.hold()
+    assert pair.produce("orders", 0)
+    assert (log.end, log.high_watermark) == (5, 4)
+    pair.schedule.after(6.0, lambda: setattr(log, "replication", Replication.FULL))
+    operation_id = pair.apply(plan)
+    at_west = pair.values(pair.west)
+    assert {place: at_west[place][: len(values)] for place, values in pair.values(pair.east).items()} == (
+        pair.values(pair.east)
+    )
+    assert at_west["orders", 0][4] == "east-12"
+    [ends] = [one["partitions"] for one in in_ledger(pair, operation_id)["receipts"]["fence"]["fences"][:1]]
+    assert [(one["end"], one["evidence"]) for one in ends] == [(5, "rules"), (4, "rules")]
+    _nothing_lost_or_processed_twice(pair, records=16)
+    pair.end()
 
 
 def test_what_an_administrator_may_not_do_fails_by_name_and_all_of_it_can_be_undone() -> None:

@@ -3,7 +3,16 @@
 import pytest
 
 from ledger.domain.fences.closing import Authorization, closing, denial
-from ledger.domain.fences.proof import PartitionWatch, Proof, QuietBounds, QuietTime, least, quiet_time
+from ledger.domain.fences.proof import (
+    Evidence,
+    LeaderReading,
+    PartitionWatch,
+    Proof,
+    QuietBounds,
+    QuietTime,
+    least,
+    quiet_time,
+)
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 
 MIRROR = "User:mirror"
@@ -109,67 +118,131 @@ def test_all_reasons_are_given_at_once() -> None:
 
 # The proof ------------------------------------------------------------------------------------------
 
-BOUNDS = QuietBounds(10.0, 120.0)
+BOUNDS = QuietBounds(5.0, 30.0)
 
 
 @pytest.mark.parametrize(
     ("pause_s", "expected"),
     [
-        (None, QuietTime(120.0, is_telling=False)),
-        (0.5, QuietTime(10.0, is_telling=True)),
-        (10.0, QuietTime(10.0, is_telling=True)),
-        (60.0, QuietTime(60.0, is_telling=True)),
-        (120.0, QuietTime(120.0, is_telling=True)),
-        (120.1, QuietTime(120.0, is_telling=False)),
+        (None, QuietTime(30.0, is_telling=False)),
+        (0.5, QuietTime(5.0, is_telling=True)),
+        (20.0, QuietTime(20.0, is_telling=True)),
+        (30.0, QuietTime(30.0, is_telling=True)),
+        (30.1, QuietTime(30.0, is_telling=False)),
     ],
 )
-def test_it_is_watched_for_as_long_as_writers_ever_paused(pause_s: float | None, expected: QuietTime) -> None:
-    assert quiet_time(pause_s, BOUNDS) == expected
+def test_stillness_is_watched_for_as_long_as_writers_paused(
+    pause_s: float | None, expected: QuietTime
+) -> None:
+    assert quiet_time(Evidence.STILLNESS, pause_s, BOUNDS, is_empty=False) == expected
 
 
-def watch(*, is_telling: bool = True, last_stable: int = 7, read_at_s: float = 100.0) -> PartitionWatch:
+def test_where_nothing_lies_it_is_watched_for_the_least_unless_writers_are_known() -> None:
+    assert quiet_time(Evidence.STILLNESS, None, BOUNDS, is_empty=True).seconds == 5.0
+    assert quiet_time(Evidence.STILLNESS, 12.0, BOUNDS, is_empty=True).seconds == 12.0
+
+
+@pytest.mark.parametrize(
+    ("evidence", "seconds"), [(Evidence.RULES, 1.0), (Evidence.REFUSAL, 1.0), (Evidence.SETTING, 5.0)]
+)
+def test_what_leaders_show_does_not_depend_on_pauses(evidence: Evidence, seconds: float) -> None:
+    assert quiet_time(evidence, 900.0, BOUNDS, is_empty=False) == QuietTime(seconds, is_telling=True)
+
+
+def reading(
+    end: int = 7,
+    *,
+    last_stable: int | None = None,
+    log_end: int | None = -1,
+    leader: int = 1,
+    epoch: int | None = 4,
+) -> LeaderReading:
+    return LeaderReading(
+        leader=leader,
+        leader_epoch=epoch,
+        log_start=0,
+        last_stable=end if last_stable is None else last_stable,
+        high_watermark=end,
+        log_end=end if log_end == -1 else log_end,
+        in_sync=2,
+    )
+
+
+def begun(
+    first: LeaderReading, evidence: Evidence = Evidence.RULES, *, in_transaction: bool = False
+) -> PartitionWatch:
+    """Read for the first time at 100 s."""
     return PartitionWatch(
         topic="orders",
         partition=0,
-        quiet=QuietTime(10.0, is_telling),
-        end=7,
-        last_stable=last_stable,
-        still_since_s=100.0,
-        read_at_s=read_at_s,
+        evidence=evidence,
+        quiet=quiet_time(evidence, 1.0, BOUNDS, is_empty=False),
+        reading=first,
+        still_since_s=None,
+        read_at_s=100.0,
+        in_transaction=in_transaction,
+    ).begun(100.0)
+
+
+def again(
+    watch: PartitionWatch, now_s: float, seen: LeaderReading | None = None, *, has_data: bool = False
+) -> PartitionWatch:
+    return watch.after(
+        seen or watch.reading, in_transaction=False, has_data=has_data, asked_s=now_s, answered_s=now_s
     )
 
 
 @pytest.mark.parametrize(
-    ("seen", "is_enforced", "expected"),
+    ("evidence", "at_s", "expected"),
     [
-        (watch(read_at_s=109.9), True, Proof.UNPROVEN),
-        (watch(read_at_s=110.0), True, Proof.PROVEN),
-        (watch(read_at_s=110.0), False, Proof.OBSERVED),
-        (watch(is_telling=False, read_at_s=110.0), True, Proof.OBSERVED),
-        (watch(last_stable=6, read_at_s=200.0), True, Proof.UNPROVEN),
+        (Evidence.RULES, 100.9, Proof.UNPROVEN),
+        (Evidence.RULES, 101.0, Proof.PROVEN),
+        (Evidence.REFUSAL, 101.0, Proof.PROVEN),
+        (Evidence.SETTING, 104.9, Proof.UNPROVEN),
+        (Evidence.SETTING, 105.0, Proof.PROVEN),
+        (Evidence.STILLNESS, 104.9, Proof.UNPROVEN),
+        (Evidence.STILLNESS, 105.0, Proof.OBSERVED),
     ],
 )
-def test_a_partition_that_was_read_as_still_is_proved(
-    seen: PartitionWatch, is_enforced: bool, expected: Proof
-) -> None:
-    assert seen.proof(is_enforced=is_enforced) is expected
+def test_two_calm_readings_prove_it(evidence: Evidence, at_s: float, expected: Proof) -> None:
+    assert again(begun(reading(), evidence), at_s).proof is expected
 
 
-def again(seen: PartitionWatch, now_s: float) -> PartitionWatch:
-    """Read again, without anything new."""
-    return seen.after(last_stable=seen.end, high_watermark=seen.end, has_data=False, now_s=now_s)
-
-
-def test_data_behind_the_fence_begins_the_quiet_time_again_and_markers_do_not() -> None:
-    marked = watch(last_stable=6).after(last_stable=8, high_watermark=8, has_data=False, now_s=105.0)
-    assert (marked.end, marked.is_still, again(marked, 110.0).is_still, marked.appended) == (
-        8,
-        False,
-        True,
-        0,
+@pytest.mark.parametrize(
+    "restless",
+    [
+        reading(log_end=8),
+        reading(last_stable=6),
+        reading(leader=2),
+        reading(epoch=5),
+        reading(epoch=None),
+        reading(log_end=None),
+    ],
+)
+def test_what_is_not_calm_or_led_by_another_proves_nothing(restless: LeaderReading) -> None:
+    assert again(begun(reading()), 110.0, restless).proof is Proof.UNPROVEN
+    assert again(begun(restless), 110.0, reading()).proof is Proof.UNPROVEN, (
+        "the second reading is the first calm one"
     )
-    moved = marked.after(last_stable=9, high_watermark=9, has_data=True, now_s=108.0)
-    assert (again(moved, 117.9).is_still, again(moved, 118.0).is_still) == (False, True)
+
+
+def test_an_open_transaction_of_a_coordinator_is_not_calm() -> None:
+    held = begun(reading(), in_transaction=True)
+    assert (held.has_open_transaction, held.is_calm) == (True, False)
+    assert again(held, 101.0).proof is Proof.UNPROVEN
+    assert again(again(held, 101.0), 102.0).proof is Proof.PROVEN
+
+
+def test_a_leader_that_does_not_tell_is_believed_where_stillness_is_all() -> None:
+    watch = begun(reading(log_end=None, epoch=None), Evidence.STILLNESS)
+    assert again(watch, 105.0).proof is Proof.OBSERVED
+
+
+def test_data_behind_the_fence_begins_again_and_markers_do_not() -> None:
+    marked = again(begun(reading()), 100.5, reading(8))
+    assert (marked.end, again(marked, 101.0).is_still, marked.appended) == (8, True, 0)
+    moved = again(marked, 100.8, reading(9), has_data=True)
+    assert (again(moved, 101.7).is_still, again(moved, 101.8).is_still) == (False, True)
     assert (moved.end, moved.appended) == (9, 1)
 
 

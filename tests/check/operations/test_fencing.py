@@ -11,7 +11,9 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeErro
 from ledger.operations.fencing.fencing import fence, leave_open
 from ledger.operations.fencing.lifting import unfence
 from ledger.operations.fencing.measures import SETTING
+from ledger.operations.fencing.parts import FenceResult
 from ledger.operations.fencing.report import fences_needing_attention
+from ledger.operations.fencing.standing import doubts
 from ledger.ports.clusters import TopicDescription
 from ledger.ports.fencing import CoordinatedTransaction
 from ledger.ports.hooks import HookCommand, HookResult
@@ -38,17 +40,18 @@ def proofs(fences: Sequence[Fence]) -> list[tuple[str, str]]:
     return [(one.topic, one.proof) for one in fences]
 
 
-def test_a_proof_takes_as_long_as_writers_ever_paused() -> None:
+def test_leaders_prove_it_within_seconds_however_long_writers_pause() -> None:
     site = FenceSite()
     done = fence(asked(), site.parts())
     assert proofs(rows(site)) == [
         *(("orders", "begun"), ("users", "begun")),
         *(("orders", "proven"), ("users", "proven")),
     ]
-    assert site.clock.now_s == pytest.approx(1_020.0, abs=1.1), "orders 1 paused for 20 s"
-    assert [(one.partition, one.end, one.quiet_ms) for one in done.fences[0].partitions] == [
-        (0, 2, 10_000),
-        (1, 0, 20_000),
+    assert site.clock.now_s == pytest.approx(1_001.0, abs=0.1), "orders 1 paused for 20 s"
+    assert site.asked_for_pauses == 0, "nobody waits for the ledger"
+    assert [(one.partition, one.end, one.quiet_ms, one.evidence) for one in done.fences[0].partitions] == [
+        (0, 2, 1_000, "rules"),
+        (1, 0, 1_000, "rules"),
     ]
     assert (done.proof, {row["operation_id"] for row in site.ledger.rows("operations")}) == (
         Proof.PROVEN,
@@ -139,10 +142,35 @@ def test_a_new_principal_is_denied_by_the_next_fence() -> None:
     assert site.cluster.acls == {allowing("User:a"), allowing("User:b", "users"), allowing("User:c")}
 
 
+def watched(site: FenceSite, **more: object) -> FenceResult:
+    """A fence of `orders` that a hook makes, so that stillness alone shows it."""
+    site.hooks.results.append(HookResult(0, "stopped"))
+    return fence(asked(FenceHow.HOOK, "orders", hook=HOOK, **more), site.parts())
+
+
+@pytest.mark.parametrize(
+    ("pauses", "seconds"),
+    [
+        ({("O", 0): 1.0, ("O", 1): 20.0}, 20.0),
+        ({("O", 0): 1.0}, 5.0),  # orders 1 has nothing
+        ({("O", 0): 200.0, ("O", 1): 1.0}, 30.0),
+        ({}, 30.0),
+    ],
+)
+def test_stillness_is_watched_for_as_long_as_writers_paused(
+    pauses: dict[tuple[str, int], float], seconds: float
+) -> None:
+    site = FenceSite(pauses=pauses)
+    done = watched(site)
+    assert site.clock.now_s == pytest.approx(1_000.0 + seconds, abs=1.1)
+    assert (done.proof, site.asked_for_pauses) == (Proof.OBSERVED, 1)
+    assert {one.evidence for one in done.fences[0].partitions} == {"stillness"}
+
+
 def test_records_in_flight_begin_the_quiet_time_again() -> None:
     site = FenceSite(pauses={("O", 0): 10.0, ("O", 1): 10.0})
     site.during_sleep = [lambda: None] * 4 + [lambda: site.cluster.write("orders", 1)]
-    done = fence(asked(FenceHow.CLOSED, "orders"), site.parts())
+    done = watched(site)
     assert site.clock.now_s == pytest.approx(1_015.0, abs=1.1)
     assert [one.end for one in done.fences[0].partitions] == [2, 1]
 
@@ -158,9 +186,125 @@ def test_time_in_which_nothing_could_be_read_proves_nothing() -> None:
         site.cluster.write("orders", 1)
 
     site.during_sleep = [goes, *[lambda: None] * 15, is_back_with_a_record_more]
-    done = fence(asked(FenceHow.CLOSED, "orders"), site.parts())
+    done = watched(site)
     assert [one.end for one in done.fences[0].partitions] == [2, 1]
     assert site.clock.now_s >= 1_020.0, "still for ten seconds since the record was read"
+
+
+# What a leader has taken -----------------------------------------------------------------------------
+
+
+@WAYS
+def test_a_record_that_followers_lack_is_no_proof_until_it_is_seen(how: FenceHow) -> None:
+    """Its producer was acknowledged by the leader alone (acks=1); what stands still is the high watermark."""
+    site = FenceSite()
+    site.cluster.write("orders", 0)
+    site.cluster.shown_up_to["orders", 0] = 2
+    wanted = asked(how, "orders", producers_stopped=True, wait_s=60.0)
+    with pytest.raises(
+        UnsafeError, match="partition 0: its leader has 1 record from offset 2 on that its follo"
+    ):
+        fence(wanted, site.parts())
+    assert site.clock.now_s >= 1_060.0
+    site.during_sleep = [lambda: None] * 3 + [site.cluster.shown_up_to.clear]
+    done = fence(wanted, site.parts())
+    assert (done.proof, [one.end for one in done.fences[0].partitions]) == (Proof.PROVEN, [3, 0])
+
+
+def test_below_the_least_replicas_nobody_waits() -> None:
+    site = FenceSite()
+    site.cluster.settings["orders"] = {"min.insync.replicas": "2"}
+    site.cluster.write("orders", 0)
+    site.cluster.shown_up_to["orders", 0] = 2
+    site.cluster.in_sync = 1
+    with pytest.raises(
+        UnsafeError, match=r"not proved:\n.*before 2 replicas are in sync .*, and 1 are: bring"
+    ):
+        fence(asked(FenceHow.CLOSED, "orders"), site.parts())
+    assert site.clock.now_s < 1_001.0
+    done = fence(asked(FenceHow.CLOSED, "orders", unproven="we must"), site.parts())
+    assert (done.proof, rows(site)[-1].override) == (Proof.UNPROVEN, "we must")
+    site.cluster.in_sync = 2
+    site.during_sleep = [lambda: None] * 9 + [site.cluster.shown_up_to.clear]
+    assert fence(asked(FenceHow.CLOSED, "orders"), site.parts()).proof is Proof.PROVEN
+
+
+def test_another_leader_has_to_show_it_and_two_readings_of_it_prove_it() -> None:
+    site = FenceSite()
+    before = frozenset(site.cluster.acls)
+
+    def moves_to_one_that_lags() -> None:
+        site.cluster.moved["orders", 0] = (2, 1)
+        site.cluster.stale[2] = before
+
+    site.during_sleep = [moves_to_one_that_lags, site.cluster.stale.clear]
+    done = fence(asked(FenceHow.CLOSED, "orders"), site.parts())
+    assert (done.proof, done.fences[0].partitions[0].leader_epoch) == (Proof.PROVEN, 1)
+    assert site.clock.now_s >= 1_002.9, "one second, one until it has the rules, one more"
+
+    again = FenceSite()
+    again.during_sleep = [lambda: again.cluster.moved.update({("orders", 0): (1, 1)})]
+    fence(asked(FenceHow.CLOSED, "orders"), again.parts())
+    assert again.clock.now_s == pytest.approx(1_002.0, abs=0.1), "the same broker, another time"
+
+
+def test_a_leader_that_does_not_tell_its_epoch_shows_nothing_but_stillness() -> None:
+    site = FenceSite()
+    site.cluster.moved["orders", 1] = (2, None)
+    done = fence(asked(FenceHow.CLOSED, "orders"), site.parts())
+    assert [one.proof for one in done.fences[0].partitions] == ["proven", "observed"]
+    assert site.clock.now_s == pytest.approx(1_020.0, abs=1.1)
+
+
+def test_shut_is_proved_by_a_refusal_and_not_by_what_a_broker_tells_of_the_setting() -> None:
+    site = FenceSite()
+    site.cluster.takes_still = {("orders", 1)}
+    shut = asked(FenceHow.SHUT, "orders", producers_stopped=True)
+    with pytest.raises(
+        PreconditionError, match=r"1 partitions take batches still, orders partition 1 the first"
+    ):
+        fence(shut, site.parts())
+    site.during_sleep = [site.cluster.takes_still.clear]
+    done = fence(shut, site.parts())
+    assert (done.proof, {one.evidence for one in done.fences[0].partitions}) == (Proof.PROVEN, {"refusal"})
+
+
+@pytest.mark.parametrize(
+    ("keeps", "seconds", "expected"), [(True, 5.0, Proof.PROVEN), (False, 20.0, Proof.OBSERVED)]
+)
+def test_where_no_refusal_can_be_had_the_setting_counts_unless_zookeeper_tells_it(
+    *, keeps: bool, seconds: float, expected: Proof
+) -> None:
+    site = FenceSite()
+    site.cluster.may_write, site.cluster.keeps = False, keeps
+    done = fence(asked(FenceHow.SHUT, "orders", producers_stopped=True), site.parts())
+    assert done.proof is expected
+    assert site.clock.now_s == pytest.approx(1_000.0 + seconds, abs=1.1)
+
+
+@pytest.mark.parametrize("is_compacted", [True, False])
+def test_where_small_records_lie_a_refusal_proves_nothing(*, is_compacted: bool) -> None:
+    site = FenceSite()
+    if is_compacted:
+        site.cluster.settings["orders"] = {"cleanup.policy": "compact,delete"}
+    else:
+        site.cluster.smallest["orders", 0] = 78
+    done = fence(asked(FenceHow.SHUT, producers_stopped=True), site.parts())
+    assert proofs(done.fences) == [("orders", "observed"), ("users", "proven")]
+    assert any("tombstones above all, pass max.message.bytes" in line for line in site.said)
+
+
+def test_a_transaction_that_has_no_record_yet_is_waited_for_or_aborted_by_choice() -> None:
+    """Only its coordinator knows of it: a request of it may wait in a leader, authorized."""
+    site = FenceSite()
+    site.cluster.coordinated_in = [
+        CoordinatedTransaction("shop", "Ongoing", frozenset({("orders", 1)})),
+        CoordinatedTransaction("other", "Ongoing", frozenset({("others", 0)})),
+    ]
+    with pytest.raises(UnsafeError, match="orders partition 1: a transaction is open from offset 0"):
+        fence(asked(FenceHow.CLOSED, "orders", wait_s=5.0), site.parts())
+    done = fence(asked(FenceHow.CLOSED, "orders", abort_after_s=2.0), site.parts())
+    assert (done.proof, site.cluster.ended_by) == (Proof.PROVEN, ["shop"])
 
 
 def test_a_fence_that_could_not_be_read_again_is_not_proved() -> None:
@@ -192,7 +336,7 @@ def test_mirrors_that_write_are_no_writers() -> None:
     known = type("Known", (), {"mirror_ids": lambda _, __: {42}, "require": lambda *_: None})()
     object.__setattr__(parts, "identities", known)
     fence(asked(FenceHow.CLOSED, "orders"), parts)
-    assert site.clock.now_s == pytest.approx(1_010.0, abs=1.1)
+    assert site.clock.now_s == pytest.approx(1_001.0, abs=0.1)
 
 
 def test_a_broker_that_lags_is_waited_for_and_one_that_stays_behind_is_told() -> None:
@@ -249,17 +393,6 @@ def test_a_marker_is_for_transactions_that_no_coordinator_waits_for(
     done = fence(wanted, site.parts())
     assert (site.cluster.ended_by, done.proof is Proof.PROVEN) == (ended_by, bool(ended_by))
     assert len([line for line in site.said if told in line]) == 1
-
-
-@pytest.mark.parametrize(
-    ("pauses", "expected"), [({}, Proof.OBSERVED), ({("O", 0): 200.0, ("O", 1): 1.0}, Proof.OBSERVED)]
-)
-def test_what_is_written_more_rarely_than_can_be_waited_is_observed(
-    pauses: dict[tuple[str, int], float], expected: Proof
-) -> None:
-    site = FenceSite(pauses=pauses)
-    assert fence(asked(FenceHow.CLOSED, "orders"), site.parts()).proof is expected
-    assert site.clock.now_s == pytest.approx(1_120.0, abs=1.1)
 
 
 def test_a_cluster_that_does_not_answer_is_unproven_by_word_alone() -> None:
@@ -421,6 +554,68 @@ def test_there_is_nothing_to_lift_twice() -> None:
     assert unfence(lifting("none"), site.parts()).operation_id is None
     assert [one.topic for one in unfence(lifting(), site.parts()).lifted] == ["orders", "users"]
     assert unfence(lifting(), site.parts()).operation_id is None
+
+
+# Whether it stands ----------------------------------------------------------------------------------
+
+
+def standing(site: FenceSite) -> tuple[str, ...]:
+    return doubts([one.fence for one in site.parts().fences.at("east")], site.parts())
+
+
+@WAYS
+def test_a_fence_stands_until_something_of_it_is_not_so_any_more(how: FenceHow) -> None:
+    site = FenceSite()
+    fence(asked(how, producers_stopped=True), site.parts())
+    site.cluster.write("orders", 0, is_control=True)
+    steps = site.cluster.steps.number
+    assert standing(site) == ()
+    site.cluster.write("orders", 0)
+    site.cluster.shown_up_to["orders", 0] = 3
+    assert standing(site) == (
+        "orders partition 0 of east: its leader has records from offset 3 on that no reader sees yet",
+    )
+    site.cluster.shown_up_to.clear()
+    [late] = standing(site)
+    assert late.endswith("a record was written at offset 3 behind the fence, whose end is 2")
+    site.cluster.acls = {allowing("User:a"), allowing("User:b", "users")}
+    site.cluster.settings["orders"] = {}
+    told = "does not have 2 of the rules" if how is FenceHow.CLOSED else "2 partitions take batches still"
+    assert [told in one for one in standing(site)] == [True, False]
+    described = site.cluster.described
+    described["orders"] = TopicDescription("orders", "O", 3, 2, False)
+    described["users"] = TopicDescription("users", "U2", 1, 2, False)
+    assert standing(site) == (
+        "orders of east has 3 partitions, and had 2 when it was fenced",
+        "users of east was created again since it was fenced",
+    )
+    assert site.cluster.steps.number == steps, "nothing was changed"
+
+
+def test_who_was_allowed_since_may_write() -> None:
+    site = FenceSite()
+    fence(asked(), site.parts())
+    site.cluster.acls.add(allowing("User:c", "users"))
+    assert standing(site) == ("User:c may write to users of east by now",)
+    site.cluster.acls.add(allowing("User:*", "users"))
+    [refused] = standing(site)
+    assert "a rule allows User:* to write to users" in refused
+
+
+def test_copies_that_a_mirror_writes_just_now_are_no_doubt() -> None:
+    site = FenceSite()
+    fence(asked(), site.parts())
+    site.cluster.write("orders", 0, is_control=True)
+    site.cluster.shown_up_to["orders", 0] = 2
+    site.during_sleep = [site.cluster.shown_up_to.clear]
+    assert standing(site) == ()
+
+
+def test_a_fence_that_is_open_claims_nothing() -> None:
+    site = FenceSite()
+    leave_open(asked(unproven="it is dead"), site.parts())
+    site.cluster.is_away = True
+    assert standing(site) == ()
 
 
 # What needs attention -------------------------------------------------------------------------------

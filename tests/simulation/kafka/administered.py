@@ -1,20 +1,22 @@
 """An in-memory cluster that decides who may do what: by its rules, as each of its brokers knows them.
 
 A rule is stored at once and enforced by a broker once that has learned of it, one after the other, also where a
-connection was open before. What nobody allows is denied, what is denied stays so whatever allows it.
+connection was open before; so is a setting of a topic. What nobody allows is denied, what is denied stays so whatever
+allows it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.closing import Authorization
+from ledger.domain.fences.proof import LeaderReading
 from ledger.domain.permissions import Permission, PermissionKind
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
-from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction
+from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction, Place, Refusal
 from ledger.wire.error_codes import ErrorCode
-from tests.simulation.kafka.cluster import Access, MemoryCluster
-from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.cluster import Access, MemoryCluster, MemoryTopic, configure
+from tests.simulation.kafka.partition_log import PartitionLog, Replication
 from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.kafka.stored_batches import StoredBatch
@@ -23,6 +25,7 @@ CLUSTER = "kafka-cluster"
 """The name of the one resource that is the cluster itself."""
 MIRROR = "User:mirror"
 _LEARNS_S = 0.15
+_DAMAGED_BYTES = 101
 
 
 def rule(principal: str, operation: str, resource: str, name: str) -> Permission:
@@ -79,6 +82,18 @@ class AdministeredCluster(MemoryCluster):
     def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
         self.change_acls(acls, remove=True)
 
+    def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
+        """Whoever asks is told at once; the logs of each broker have it later."""
+        topic = self.topic_by_name[name]
+        topic.configuration.update(settings)
+        for number, node in enumerate(self.nodes, start=1):
+            cast(Schedule, self.clock).after(number * _LEARNS_S, lambda node=node: self._set(topic, node))  # type: ignore[misc]
+
+    def _set(self, topic: MemoryTopic, node: int) -> None:
+        for log, leader in zip(topic.logs, topic.leaders, strict=True):
+            if leader == node:
+                configure(log, topic.configuration)
+
     def _learn(self, node: int) -> None:
         self._known[node] = frozenset(self.acls)
 
@@ -133,18 +148,60 @@ class AdministeredCluster(MemoryCluster):
         self._reach()
         return [Authorization(node, frozenset(), False) for node in self.nodes]
 
-    def leaders(self, topics: Sequence[str]) -> frozenset[int]:
-        self._reach()
-        found = (leader for name in topics for leader in self.topic_by_name[name].leaders)
-        return frozenset(leader for leader in found if leader is not None)
+    def readings(self, partitions: Sequence[Place]) -> dict[Place, LeaderReading]:
+        leaders = self.leaders(sorted({topic for topic, _ in partitions}))
+        return {place: self._reading(place, leaders[place]) for place in partitions if place in leaders}
+
+    def _reading(self, place: Place, leader: int) -> LeaderReading:
+        log = self.log(*place)
+        return LeaderReading(
+            leader=leader,
+            leader_epoch=log.leader_epoch,
+            log_start=log.log_start,
+            last_stable=log.last_stable,
+            high_watermark=log.high_watermark,
+            log_end=log.end,
+            in_sync=1 if log.replication is Replication.HELD else len(self.nodes),
+        )
+
+    def smallest_batches(self, partitions: Sequence[Place]) -> dict[Place, int]:
+        sizes = {place: [header.size for header in self.log(*place).headers()] for place in partitions}
+        return {place: min(found) for place, found in sizes.items() if found}
+
+    def refusals(self, partitions: Sequence[Place]) -> Mapping[Place, tuple[int, Refusal]]:
+        """By what each log has, whatever is told of it."""
+        leaders = self.leaders(sorted({topic for topic, _ in partitions}))
+        return {place: (leaders[place], self._refusal(place)) for place in partitions if place in leaders}
+
+    def _refusal(self, place: Place) -> Refusal:
+        return Refusal.BY_SIZE if self.log(*place).max_message_bytes < _DAMAGED_BYTES else Refusal.NOT_YET
+
+    def keeps_metadata(self) -> bool:
+        return True
+
+    def transactions_in(self, topics: Sequence[str]) -> Sequence[CoordinatedTransaction]:
+        open_ = [name for name in topics for log in self.topic_by_name[name].logs if log.open_transactions()]
+        assert not open_, "nobody here writes transactions"
+        return []
 
     def acls_at(self, broker: int) -> frozenset[TopicAcl]:
         self._reach()
         return self._known[broker]
 
-    def settings_at(self, broker: int, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+    def settings_at(
+        self, broker: int, topics: Sequence[str], names: Collection[str]
+    ) -> dict[str, dict[str, str]]:
         assert broker in self.nodes
-        return {name: dict(settings.effective) for name, settings in self.topic_settings(topics).read.items()}
+        read = self.topic_settings(topics).read
+        return {
+            topic: {name: value for name, value in found.effective.items() if name in names}
+            for topic, found in read.items()
+        }
+
+    def change_setting(self, name: str, values: Mapping[str, str | None]) -> None:
+        for topic, value in values.items():
+            to_set = {} if value is None else {name: value}
+            self.change_settings(topic, to_set=to_set, to_remove=[] if to_set else [name])
 
     def open_transactions(self, partition: TopicPartition) -> Sequence[OpenTransaction]:
         assert not self._living_log(partition).open_transactions(), "nobody here writes transactions"

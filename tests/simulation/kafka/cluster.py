@@ -202,9 +202,18 @@ class MemoryCluster:
     def _add_partitions(self, topic: MemoryTopic, total: int) -> None:
         for partition in range(len(topic.logs), total):
             log = PartitionLog()
-            _configure(log, topic.configuration)
+            configure(log, topic.configuration)
             topic.logs.append(log)
             topic.leaders.append(self.nodes[partition % len(self.nodes)])
+
+    def leaders(self, topics: Sequence[str]) -> Mapping[Place, int]:
+        self._reach()
+        return {
+            (name, number): leader
+            for name in topics
+            for number, leader in enumerate(self.topic_by_name[name].leaders)
+            if leader is not None
+        }
 
     def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
         self._reach()
@@ -399,7 +408,7 @@ class MemoryCluster:
         topic = self.topic_by_name[name]
         topic.configuration.update(settings)
         for log in topic.logs:
-            _configure(log, topic.configuration)
+            configure(log, topic.configuration)
 
     def move_leader(self, topic: str, partition: int, node: int | None, *, keep_held: bool = True) -> None:
         """Another node leads, or none; what only the old one had is kept or lost."""
@@ -498,7 +507,7 @@ class MemoryCluster:
         return topic.logs[partition.partition]
 
 
-def _configure(log: PartitionLog, configuration: Mapping[str, str]) -> None:
+def configure(log: PartitionLog, configuration: Mapping[str, str]) -> None:
     log.log_append_time = configuration.get("message.timestamp.type") == "LogAppendTime"
     log.target_codec = _CODECS.get(configuration.get("compression.type", "producer"))
     log.max_message_bytes = int(configuration.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))

@@ -21,10 +21,6 @@ class FencedCluster(MemoryCluster):
         self.topics()
         return frozenset(topic for topic in topics if not self._denies(topic))
 
-    def leaders(self, topics: Sequence[str]) -> frozenset[int]:
-        self._reach()
-        return frozenset(self.nodes if topics else ())
-
     def acls_at(self, broker: int) -> frozenset[TopicAcl]:
         """All brokers learn of a rule at once."""
         assert broker in self.nodes

@@ -17,14 +17,17 @@ _SET, _DELETE = 0, 1
 
 
 async def described_settings(
-    manager: KafkaConnectionManager, topics: Sequence[str], broker: int | None = None
+    manager: KafkaConnectionManager,
+    topics: Sequence[str],
+    broker: int | None = None,
+    names: Sequence[str] | None = None,
 ) -> SettingsAnswer:
     """Settings by topic; topics that do not exist are left out, refusals are returned one by one.
 
-    As this broker has them; None: any.
+    As this broker has them; None: any. `names`: of the settings, None: all.
     """
     answer = SettingsAnswer({}, {})
-    for result in (await manager.send(_describe_configs(_TOPIC, topics), node_id=broker)).results:
+    for result in (await manager.send(_describe_configs(_TOPIC, topics, names), node_id=broker)).results:
         kind: Any = errors.for_code(result.error_code)
         if kind is errors.NoError:
             answer.read[result.resource_name] = _settings(result.configs)
@@ -49,13 +52,14 @@ async def broker_settings(
     return found
 
 
-def _describe_configs(kind: int, names: Sequence[str]) -> DescribeConfigsRequest:
+def _describe_configs(
+    kind: int, of: Sequence[str], names: Sequence[str] | None = None
+) -> DescribeConfigsRequest:
     # Not by `describe_configs`, which drops error codes.
     resource = DescribeConfigsRequest.DescribeConfigsResource
+    keys = None if names is None else list(names)
     return DescribeConfigsRequest(
-        resources=[
-            resource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names
-        ],
+        resources=[resource(resource_type=kind, resource_name=one, configuration_keys=keys) for one in of],
         include_synonyms=False,
         include_documentation=False,
     )
@@ -75,16 +79,31 @@ async def change_settings(
     manager: KafkaConnectionManager, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]
 ) -> None:
     """Change some of a topic's own settings. Raises kafka-python's error when it is refused."""
+    await change_settings_of(manager, {name: {**to_set, **dict.fromkeys(to_remove)}})
+
+
+async def change_settings_of(
+    manager: KafkaConnectionManager, changes: Mapping[str, Mapping[str, str | None]]
+) -> None:
+    """Change own settings of topics, by topic and setting; None: it is removed.
+
+    Raises kafka-python's error at the first topic that is refused; the others are changed all the same.
+    """
     # Not by `alter_configs`, which makes texts of errors.
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    changes = [
-        resource.AlterableConfig(name=setting, config_operation=_SET, value=value)
-        for setting, value in to_set.items()
-    ] + [
-        resource.AlterableConfig(name=setting, config_operation=_DELETE, value=None) for setting in to_remove
-    ]
+    alterable = resource.AlterableConfig
     request = IncrementalAlterConfigsRequest(
-        resources=[resource(resource_type=_TOPIC, resource_name=name, configs=changes)],
+        resources=[
+            resource(
+                resource_type=_TOPIC,
+                resource_name=topic,
+                configs=[
+                    alterable(name=setting, config_operation=_DELETE if value is None else _SET, value=value)
+                    for setting, value in values.items()
+                ],
+            )
+            for topic, values in changes.items()
+        ],
         validate_only=False,
     )
     for response in (await manager.send(request, node_id=await controller(manager))).responses:

@@ -1,14 +1,24 @@
 """A real cluster as fences need it: `ports.FenceReader`, `ports.FenceControl` and `ports.ShutOutCluster`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from ledger.adapters.kafka.admin import setting_requests
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.kafka.admin.portions import listed
-from ledger.adapters.kafka.fencing import leader_requests, marker_requests, transaction_requests
+from ledger.adapters.kafka.admin.portions import listed, parts
+from ledger.adapters.kafka.fencing import (
+    leader_requests,
+    log_requests,
+    marker_requests,
+    transaction_requests,
+)
 from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.closing import Authorization
+from ledger.domain.fences.proof import LeaderReading
 from ledger.domain.topics.topic_acls import TopicAcl
-from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction
+from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction, Place, Refusal
+
+_PARTITIONS_AT_ONCE = 1000
+_SETTINGS_AT_ONCE = 500
 
 
 class KafkaFencing(KafkaAdmin):
@@ -17,16 +27,52 @@ class KafkaFencing(KafkaAdmin):
     def authorizations(self) -> Sequence[Authorization] | None:
         return self.connection.run("ask brokers who decides what is allowed", leader_requests.authorizations)
 
-    def leaders(self, topics: Sequence[str]) -> frozenset[int]:
+    def readings(self, partitions: Sequence[Place]) -> dict[Place, LeaderReading]:
+        found: dict[Place, LeaderReading] = {}
+        for some in parts(partitions, _PARTITIONS_AT_ONCE):
+            operation = f"read the ends of {_listed(some)}"
+            found |= self.connection.run(operation, log_requests.readings, some)
+        return found
+
+    def smallest_batches(self, partitions: Sequence[Place]) -> dict[Place, int]:
+        found: dict[Place, int] = {}
+        for some in parts(partitions, _PARTITIONS_AT_ONCE):
+            operation = f"read the last batches of {_listed(some)}"
+            found |= self.connection.run(operation, log_requests.smallest_batches, some)
+        return found
+
+    def refusals(self, partitions: Sequence[Place]) -> dict[Place, tuple[int, Refusal]]:
+        found: dict[Place, tuple[int, Refusal]] = {}
+        for some in parts(partitions, _PARTITIONS_AT_ONCE):
+            operation = f"ask leaders to refuse a batch of {_listed(some)}"
+            found |= self.connection.run(operation, log_requests.refusals, some)
+        return found
+
+    def keeps_metadata(self) -> bool:
+        return self.connection.run("ask whether brokers keep the metadata", leader_requests.keeps_metadata)
+
+    def leaders(self, topics: Sequence[str]) -> dict[Place, int]:
         return self.connection.run(f"find the leaders of {listed(topics)}", leader_requests.leaders, topics)
 
     def acls_at(self, broker: int) -> frozenset[TopicAcl]:
         operation = f"describe access control lists of topics at broker {broker}"
         return self.connection.run(operation, leader_requests.acls_at, broker)
 
-    def settings_at(self, broker: int, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+    def settings_at(
+        self, broker: int, topics: Sequence[str], names: Collection[str]
+    ) -> Mapping[str, Mapping[str, str]]:
         operation = f"describe the configuration of {listed(topics)} at broker {broker}"
-        return self.connection.run(operation, leader_requests.settings_at, broker, topics)
+        return self.connection.run(operation, leader_requests.settings_at, broker, topics, sorted(names))
+
+    def change_setting(self, name: str, values: Mapping[str, str | None]) -> None:
+        for some in parts(sorted(values), _SETTINGS_AT_ONCE):
+            changes = {topic: {name: values[topic]} for topic in some}
+            operation = f"change {name} of {listed(some)}"
+            self.connection.run(operation, setting_requests.change_settings_of, changes)
+
+    def transactions_in(self, topics: Sequence[str]) -> Sequence[CoordinatedTransaction]:
+        operation = f"list the open transactions of {listed(topics)}"
+        return self.connection.run(operation, transaction_requests.transactions_in, frozenset(topics))
 
     def open_transactions(self, partition: TopicPartition) -> Sequence[OpenTransaction]:
         operation = f"describe the producers of topic {partition.topic} partition {partition.partition}"
@@ -59,6 +105,10 @@ class KafkaFencing(KafkaAdmin):
             f"abort the transaction of producer {transaction.producer_id} in {at.topic} {at.partition}"
         )
         self.connection.run(operation, transaction_requests.abort_hanging, transaction)
+
+
+def _listed(places: Sequence[Place]) -> str:
+    return listed(sorted({topic for topic, _ in places}))
 
 
 def _topics_of(partitions: Sequence[TopicPartition]) -> str:

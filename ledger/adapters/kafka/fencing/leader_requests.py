@@ -6,6 +6,7 @@ from typing import Any
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import DescribeAclsRequest, DescribeConfigsRequest
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from ledger.adapters.kafka.admin.acl_requests import described_acls
 from ledger.adapters.kafka.admin.answers import require
@@ -13,7 +14,9 @@ from ledger.adapters.kafka.admin.setting_requests import described_settings
 from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.fences.closing import Authorization
 from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.ports.fencing import Place
 
+_DESCRIBE_QUORUM = 55
 _BROKER = 4
 _ANY = 1
 _AUTHORIZER = "authorizer.class.name"
@@ -25,16 +28,25 @@ _KAFKAS_OWN = (
 _SUPER_USERS, _EVERYONE = "super.users", "allow.everyone.if.no.acl.found"
 
 
-async def leaders(manager: KafkaConnectionManager, topics: Sequence[str]) -> frozenset[int]:
+async def leaders(manager: KafkaConnectionManager, topics: Sequence[str]) -> dict[Place, int]:
     """Raises kafka-python's error where a topic does not exist, or a partition has no leader."""
-    found: set[int] = set()
+    found: dict[Place, int] = {}
     for topic in (await metadata(manager, topics)).topics:
         require(topic.error_code, topic.name)
         for partition in topic.partitions:
             if partition.leader_id < 0:
                 raise errors.LeaderNotAvailableError(f"{topic.name} partition {partition.partition_index}")
-            found.add(partition.leader_id)
-    return frozenset(found)
+            found[topic.name, partition.partition_index] = partition.leader_id
+    return found
+
+
+async def keeps_metadata(manager: KafkaConnectionManager) -> bool:
+    """Brokers that run with ZooKeeper do not speak of a quorum of their own."""
+    await metadata(manager, [])
+    request = ApiVersionsRequest(client_software_name="mirror-ledger", client_software_version="1")
+    answer = await manager.send(request)
+    require(answer.error_code, None)
+    return any(api.api_key == _DESCRIBE_QUORUM for api in answer.api_keys)
 
 
 async def acls_at(manager: KafkaConnectionManager, broker: int) -> frozenset[TopicAcl]:
@@ -43,10 +55,10 @@ async def acls_at(manager: KafkaConnectionManager, broker: int) -> frozenset[Top
 
 
 async def settings_at(
-    manager: KafkaConnectionManager, broker: int, topics: Sequence[str]
+    manager: KafkaConnectionManager, broker: int, topics: Sequence[str], names: Sequence[str]
 ) -> dict[str, Mapping[str, str]]:
     await metadata(manager, [])
-    answer = await described_settings(manager, topics, broker)
+    answer = await described_settings(manager, topics, broker, names)
     for topic, reason in answer.refused.items():
         raise errors.TopicAuthorizationFailedError(f"{topic}: {reason}")
     return {topic: found.effective for topic, found in answer.read.items()}

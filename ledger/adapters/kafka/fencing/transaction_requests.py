@@ -4,12 +4,13 @@ The marker is that of `kafka-transactions.sh abort`. Written for a transaction t
 takes the records of one partition out of it: the producer commits without an error all the same (measured: 4.3).
 """
 
+from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
-from kafka.protocol.admin import ListTransactionsRequest
+from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest, WriteTxnMarkersRequest
 
-from ledger.adapters.kafka.admin.answers import require
+from ledger.adapters.kafka.admin.answers import is_present, require
 from ledger.adapters.kafka.admin.fetch_requests import leader_of
 from ledger.adapters.kafka.admin.producer_requests import active_producers
 from ledger.adapters.kafka.admin.topic_requests import metadata
@@ -18,6 +19,8 @@ from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction
 
 _FIRST_COORDINATOR_EPOCH = 0
 _TRANSACTION_COORDINATOR = 1
+_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+_GONE = (errors.TransactionalIdNotFoundError, errors.TransactionalIdAuthorizationFailedError)
 _TIMEOUT_MS = 60_000
 """Kafka's default; the application's next instance gives its own again."""
 
@@ -51,6 +54,34 @@ async def coordinated(manager: KafkaConnectionManager, producer_id: int) -> Coor
         for listed in answer.transaction_states:
             return CoordinatedTransaction(str(listed.transactional_id), str(listed.transaction_state))
     return None
+
+
+async def transactions_in(
+    manager: KafkaConnectionManager, topics: frozenset[str]
+) -> list[CoordinatedTransaction]:
+    """Each broker is asked for those that it coordinates, all at once, and then where these lie; before 3.0 nothing."""
+    nodes = [broker.node_id for broker in (await metadata(manager, [])).brokers]
+    request = ListTransactionsRequest(state_filters=list(_OPEN), producer_id_filters=[], max_version=0)
+    sent = {node: manager.send(request, node_id=node) for node in nodes}
+    asked = {}
+    for node, answer in sent.items():
+        try:
+            answered = await answer
+        except errors.IncompatibleBrokerVersion:
+            continue
+        require(answered.error_code, None)
+        if ids := [one.transactional_id for one in answered.transaction_states]:
+            asked[node] = manager.send(DescribeTransactionsRequest(transactional_ids=ids), node_id=node)
+    found = []
+    for described in asked.values():
+        for one in (await described).transaction_states:
+            if not is_present(one.error_code, one.transactional_id, _GONE):
+                continue
+            places = frozenset((of.topic, number) for of in one.topics for number in of.partitions)
+            within = frozenset(place for place in places if place[0] in topics)
+            if within and one.transaction_state in _OPEN:
+                found.append(CoordinatedTransaction(one.transactional_id, one.transaction_state, within))
+    return found
 
 
 async def fence_producer(manager: KafkaConnectionManager, transactional_id: str) -> None:
