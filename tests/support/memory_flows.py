@@ -117,7 +117,7 @@ class Flow:
         rows = self.ledger.at(self.ledger.latest()).relation("operations").to_pylist()
         return [json.loads(row["content"]) for row in rows if row["kind"] == kind]
 
-    def copied(self, source: str, target: str) -> None:
+    def copied(self, source: str, target: str, *, target_start: int = 0) -> None:
         """What a round would record: a record of partition 0 of the source was copied."""
         sides = (self.east.topics()[source], self.west.topics()[target])
         pair = [TopicPartition(side.name, side.topic_id, 0) for side in sides]
@@ -127,8 +127,8 @@ class Flow:
             source_leader_epoch=None,
             source_start=0,
             source_end=1,
-            target_start=0,
-            target_end=1,
+            target_start=target_start,
+            target_end=target_start + 1,
             first_sequence=0,
             gaps=(),
             kind=SyncKind.COPIED,

@@ -37,8 +37,11 @@ class DirectionChange(OperationContent):
 
     def covers(self, source: str, target: str, topic: str) -> bool:
         """Whether it is about a flow from `source` into this topic of `target`."""
-        is_of_pair = (self.former, self.cluster) == (source, target)
-        return is_of_pair and is_among(topic, self.topics, later=self.later, left_out=self.left_out)
+        return (self.former, self.cluster) == (source, target) and self.names(topic)
+
+    def names(self, topic: str) -> bool:
+        """Whether it is about a topic of `cluster`."""
+        return is_among(topic, self.topics, later=self.later, left_out=self.left_out)
 
     @property
     def named(self) -> frozenset[str]:
@@ -152,6 +155,13 @@ class Directions:
         """
         standing = self.standing(source, target, topic)
         return standing[-1] if standing else None
+
+    def was_ever_promoted(self, cluster: str, topic: str) -> bool:
+        """Whether applications may have written to a topic of `cluster`, whatever was demoted since."""
+        return any(
+            isinstance(change, Promoted) and change.cluster == cluster and change.names(topic)
+            for change, _ in self.changes
+        )
 
     def standing(self, source: str, target: str, topic: str) -> tuple[str, ...]:
         """The same of each promotion since the topic was demoted last, in order: any of them holds drivers back."""

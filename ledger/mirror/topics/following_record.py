@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ledger.domain.offsets.supersession import SEQUENCED_KINDS, RecordedSync, effective
 from ledger.domain.operations.target_changes import AclAction, AclsFollowed, TopicAction, TopicFollowed
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.topics.topic_settings import SettingsChange
@@ -70,6 +71,28 @@ class FollowingRecord:
         """Ids of target topics that hold records of this flow, as the ledger has it now."""
         positions = self._state.positions(self._flow)
         return frozenset(known.target_topic_id for known in positions if known.position.next_sequence > 0)
+
+    def written_ranges(self, topic: MirroredTopic, partition: int) -> list[tuple[int, int]]:
+        """Target offsets of records that the flow wrote, in order, as the ledger has it now; not what it adopted, nor
+        what of it was superseded."""
+        lives: dict[str, list[RecordedSync]] = {}
+        for row in self._state.recorded_syncs(self._flow, topic.source, partition):
+            lives.setdefault(row.sync.source.topic_id, []).append(row)
+        return sorted(
+            (one.target_start, one.target_end)
+            for rows in lives.values()
+            for one in effective([row.sync for row in sorted(rows, key=lambda row: row.place)])
+            if one.kind in SEQUENCED_KINDS and one.target.topic_id == topic.target_id
+        )
+
+    def wrote(self, cluster_id: str, producer_id: int) -> bool:
+        """Whether a batch of this Kafka cluster is the flow's own."""
+        producer = self._state.identities().producers(cluster_id).get(self._flow)
+        return producer is not None and producer.wrote(producer_id)
+
+    def was_ever_promoted(self, cluster: str, topic: str) -> bool:
+        """Whether applications may have written to a topic of the target."""
+        return self._state.requests_and_directions(self._flow)[1].was_ever_promoted(cluster, topic)
 
     def deleted_source_ids(self, cluster: str) -> frozenset[str]:
         """Ids of topics that a recorder of the source saw deleted, as the ledger has it now."""

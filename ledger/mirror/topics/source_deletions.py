@@ -5,12 +5,13 @@ topics, or another one at its address, says of all of them that they were delete
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from ledger.domain.facts import TopicPartition
 from ledger.errors import PreconditionError
 from ledger.mirror.findings.finding_log import Finding, FindingName
 from ledger.mirror.topics.following_record import FollowingRecord, MirroredTopic
-from ledger.ports.clusters import ClusterAdmin, TopicDescription
+from ledger.ports.clusters import ClusterAdmin, TopicDescription, headers_between
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,9 @@ class SourceDeletions:
         D3  a recorder of the source has recorded that this very incarnation of the source topic was deleted
         D4  of two or more topics with such records not more than half were deleted at one refresh
         D5  both clusters are the ones that the ledger knows
+        D6  of what lies there now, behind the flow's map and within it, all was written by the flow: what its rows do
+            not claim is read, batch by batch
+        D7  it was never promoted: applications have not written there
     Else it is kept, and a finding says why.
     """
 
@@ -52,7 +56,9 @@ class SourceDeletions:
         ]
         names = {topic.source for topic in deleted}
         self._refreshes_without = {name: self._refreshes_without.get(name, 0) + 1 for name in names}
-        findings = [self._judge(topic, remaining, deleted, sources) for topic in sorted(deleted, key=_source)]
+        findings = [
+            self._judge(topic, remaining, deleted, sources, targets) for topic in sorted(deleted, key=_source)
+        ]
         return [finding for finding in findings if finding is not None]
 
     def _is_deleted(self, topic: str) -> bool:
@@ -69,6 +75,7 @@ class SourceDeletions:
         remaining: Sequence[MirroredTopic],
         deleted: Sequence[MirroredTopic],
         sources: Mapping[str, TopicDescription],
+        targets: Mapping[str, TopicDescription],
     ) -> Finding | None:
         written = self._record.written_target_ids() if self._delete_topics else frozenset()
         if topic.target_id not in written:
@@ -78,8 +85,28 @@ class SourceDeletions:
             return _kept(topic, doubt)
         if topic.source_id not in self._record.deleted_source_ids(self._source.alias):
             return _kept(topic, f"no recorder of {self._source.alias} has recorded its deletion")
+        if self._record.was_ever_promoted(self._target.alias, topic.target):
+            return _kept(topic, f"{topic.target} was promoted once, so applications may have written there")
+        others = self._of_others(topic, targets[topic.target].partitions)
         is_due = self._refreshes_without[topic.source] >= REFRESHES_BEFORE_DELETION
-        return self._delete(topic) if is_due else _kept(topic)
+        return self._delete(topic) if others is None and is_due else _kept(topic, others)
+
+    def _of_others(self, topic: MirroredTopic, partitions: int) -> str | None:
+        """Why it may hold what the flow has not written, by its logs as they are now; None: it holds nothing else."""
+        places = [(topic.target, number) for number in range(partitions)]
+        ends, cluster_id = self._target.ends(places), self._target.cluster_id()
+        for name, number in places:
+            end = ends.get((name, number))
+            if end is None:
+                return f"partition {number} of {name} has no leader, so nobody knows what it holds"
+            at = TopicPartition(name, topic.target_id, number)
+            claimed = self._record.written_ranges(topic, number)
+            for start, stop in _between(claimed, end.log_start, end.high_watermark):
+                for header in headers_between(self._target, at, start, stop):
+                    if not self._record.wrote(cluster_id, header.producer_id):
+                        offset = max(header.base_offset, start)
+                        return f"partition {number} of {name} holds what this flow did not write, at offset {offset}"
+        return None
 
     def _delete(self, topic: MirroredTopic) -> Finding | None:
         try:
@@ -91,6 +118,16 @@ class SourceDeletions:
         log.warning("deleted topic %s: its source %s was deleted", topic.target, topic.source)
         self._record.deleted(topic.target, topic.target_id)
         return None
+
+
+def _between(claimed: Iterable[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Stretches of `[start, end)` that no range holds; the ranges are in order."""
+    for held_from, held_to in claimed:
+        if start < min(held_from, end):
+            yield start, min(held_from, end)
+        start = max(start, held_to)
+    if start < end:
+        yield start, end
 
 
 def _source(topic: MirroredTopic) -> str:

@@ -37,6 +37,20 @@ def at_rest(
     return GroupsAtRest(room.cluster, frozenset({"orders"}), which, recorded, seen)
 
 
+def test_a_group_that_moves_is_waited_for_though_nobody_records_it_any_more() -> None:
+    """Who moves it has accepted that its place may be an old one, and not that its consumers work on."""
+    room = Room()
+    room.cluster.committed[("excluded-1", "orders", 0)] = 2
+    room.cluster.committed[("excluded-2", "orders", 0)] = 2
+    room.cluster.members |= {"excluded-1", "excluded-2"}
+    rest = at_rest(room, list)
+    which = replace(rest.which, moving=frozenset({"excluded-1"}))
+    room.happens = [lambda: room.cluster.members.discard("excluded-1")]
+    result = replace(rest, which=which).wait(room.patience(), room.said.append)
+    assert room.said == ["1 group with members at east: excluded-1"]
+    assert result.read_back == {"groups": ["excluded-1"]}
+
+
 def watched(room: Room, *groups: str, seconds: float = 10.0) -> dict[str, object]:
     """What the receipt says, once all have stood still for long enough."""
     rest = at_rest(room, lambda: known(room), _QUIET_S, *groups)

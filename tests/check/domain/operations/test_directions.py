@@ -1,11 +1,12 @@
 """Which direction holds: of all changes that are about a topic the last one counts."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ledger.domain.operations.directions import Demoted, DirectionChange, Directions, Promoted
+from ledger.domain.operations.directions import Demoted, DirectionChange, Directions, HeldBack, Promoted
 from tests.support.ledger_rows import row
 
 WEST_OVER_EAST: dict[str, Any] = {"cluster": "west", "cluster_id": "W", "former": "east", "former_id": "E"}
@@ -87,3 +88,58 @@ def test_topics_that_nobody_has_named_are_one(
 ) -> None:
     found = directions(*changes).promotions("east", "west", topics)
     assert {topic: made_by is not None for topic, made_by in found.items()} == promoted_ones
+
+
+WHOLE: dict[str, Any] = {**WEST_OVER_EAST, "topics": ("orders",), "later": True, "left_out": ("refunds",)}
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_promoted"), [("orders", True), ("refunds", False), ("it came later", True), ("", True)]
+)
+def test_a_promotion_by_name_may_be_about_what_comes_later_too_but_not_about_what_it_leaves_out(
+    topic: str, is_promoted: bool
+) -> None:
+    found = directions(Promoted(**WHOLE))
+    assert (found.promotion("east", "west", topic) is not None) == is_promoted
+    assert found.promotions("east", "west", None).keys() == {"", "orders", "refunds"}
+    back = directions(Promoted(**WHOLE), Demoted(**WHOLE))
+    assert set(back.promotions("east", "west", None).values()) == {None}
+
+
+def test_what_a_promotion_leaves_out_stands_by_its_own_rows() -> None:
+    found = directions(promoted("refunds"), Promoted(**WHOLE), Demoted(**WHOLE))
+    assert found.promotion("east", "west", "refunds") is not None
+    assert found.promotion("east", "west", "orders") is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "forward", "back"),
+    [
+        ("orders", HeldBack.PROMOTED, None),
+        ("it came later", HeldBack.PROMOTED, None),
+        ("refunds", None, HeldBack.OPPOSITE_HOLDS),
+    ],
+)
+def test_what_comes_later_goes_the_way_of_the_named_topics(
+    topic: str, forward: HeldBack | None, back: HeldBack | None
+) -> None:
+    """A topic that somebody creates where applications left is not copied; one that they create now comes back."""
+    found = replace(directions(Promoted(**WHOLE)), started={"forward": 1})
+    held = [
+        found.held_back("forward", "back", source="east", target="west", topic=topic),
+        found.held_back("back", "forward", source="west", target="east", topic=topic),
+    ]
+    assert held == [forward, back]
+
+
+def test_rows_say_of_later_topics_only_where_there_is_something_to_say() -> None:
+    assert promoted("orders").content().keys() == {*WEST_OVER_EAST, "topics"}
+    assert Promoted(**WHOLE).content().keys() == {*WEST_OVER_EAST, "topics", "later", "left_out"}
+    assert Promoted.of_content(Promoted(**WHOLE).content()) == Promoted(**WHOLE)
+
+
+def test_whether_applications_may_ever_have_written_is_not_taken_back() -> None:
+    found = directions(Promoted(**WHOLE), demoted())
+    ever = [found.was_ever_promoted("west", topic) for topic in ("orders", "refunds", "it came later")]
+    assert ever == [True, False, True]
+    assert not found.was_ever_promoted("east", "orders")

@@ -1,9 +1,14 @@
 """Source topics that are gone: what becomes of their target topics."""
 
+from dataclasses import replace
+
 import pytest
 
+from ledger.domain.operations.directions import Demoted, Promoted
 from ledger.mirror.topics.flow_topics import FlowTopics
+from tests.simulation.kafka.stored_batches import NO_PRODUCER, Producer, application_batch, content
 from tests.support.memory_flows import Flow, follow
+from tests.support.operation_logs import operators
 
 KEPT = "a was deleted at the source; east.a is kept"
 
@@ -191,3 +196,71 @@ def test_a_rebuilt_source_deletes_nothing() -> None:
     for _ in range(3):
         follow(topics)
     assert flow.west.topics().keys() == {"east.orders", "east.payments"}
+
+
+OWN, FOREIGN = 7, 8
+
+
+def written(flow: Flow, *producers: int) -> None:
+    """One record each at the target of `a`, whose first one the flow has recorded."""
+    for producer_id in producers:
+        batch = application_batch([content(b"k", b"v")], [0])
+        by = Producer() if producer_id == NO_PRODUCER else Producer(producer_id, 0, 0)
+        flow.west.log("east.a", 0).append(replace(batch, producer=by), now_ms=0)
+
+
+@pytest.mark.parametrize("producer_id", [FOREIGN, NO_PRODUCER])
+def test_what_others_wrote_to_the_target_is_not_deleted(producer_id: int) -> None:
+    flow, topics = mirrored("a", "b")
+    written(flow, OWN, OWN, producer_id)
+    flow.deleted("a")
+    for _ in range(3):
+        follow(topics)
+    assert len(flow.west.log("east.a", 0).readable()) == 3
+    reason = "partition 0 of east.a holds what this flow did not write, at offset 2"
+    assert flow.findings() == [("source_topic_deleted", "a", f"{KEPT}: {reason}")]
+
+
+def test_what_lies_in_front_of_the_first_copy_is_read_too() -> None:
+    flow, topics = mirrored("b")
+    flow.source("a")
+    follow(topics)
+    written(flow, FOREIGN, OWN)
+    flow.copied("a", "east.a", target_start=1)
+    flow.deleted("a")
+    for _ in range(3):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+
+
+def test_own_records_that_nobody_has_recorded_hold_nothing_back() -> None:
+    flow, topics = mirrored("a", "b")
+    written(flow, OWN, OWN)
+    flow.deleted("a")
+    for _ in range(2):
+        follow(topics)
+    assert "east.a" not in flow.west.topics()
+
+
+def test_a_partition_without_a_leader_may_hold_anything() -> None:
+    flow, topics = mirrored("a", "b")
+    flow.deleted("a")
+    flow.west.move_leader("east.a", 0, None)
+    for _ in range(3):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+
+
+@pytest.mark.parametrize("named", [None, ("east.a",)])
+def test_what_was_promoted_once_is_not_deleted(named: tuple[str, ...] | None) -> None:
+    """Applications wrote there, though it is a mirror's again."""
+    flow, topics = mirrored("a", "b")
+    record = operators(flow.ledger, flow.clock)
+    for kind in (Promoted, Demoted):
+        change = kind(cluster="west", cluster_id="W", former="east", former_id="E", topics=named)
+        record.record(change, flow=None, reason=None)
+    flow.deleted("a")
+    for _ in range(3):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+    assert "was promoted once" in str(flow.findings()[0][2])
