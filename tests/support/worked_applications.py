@@ -5,7 +5,7 @@ asked for none of it.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ledger.domain.tables.places import place_of
@@ -25,12 +25,14 @@ class WorkedApplication:
     """East has orders and invoices; the application writes invoices for each order, then commits behind it.
 
     `invoices`: by order the places of what was written for it. `ends`: of each partition at east, `copied`: up to where
-    it is at west. `recorded_commits`: what the recorder told of commits, by place in its order.
+    the mirror has come, `lacking`: what is not at west below that. `recorded_commits`: what the recorder told of
+    commits, by place in its order.
     """
 
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     ends: dict[Key, int] = field(default_factory=dict)
     copied: dict[Key, int] = field(default_factory=dict)
+    lacking: set[tuple[Key, int]] = field(default_factory=set)
     invoices: list[list[tuple[int, int]]] = field(default_factory=list)
     committed: int = 0
     recorded_commits: list[tuple[int, int]] = field(default_factory=list)
@@ -69,10 +71,43 @@ class WorkedApplication:
         """Copy so many records more of a partition, and record it; no more than there are."""
         start = self.copied[key]
         end = min(start + records, self.ends[key])
-        if start == end:
-            return
+        if start < end:
+            self._synced(key, start, end, kind="copied", target_end=self._at_west(key, start) + end - start)
+
+    def lose(self, key: Key, records: int, cause: str = "retention") -> None:
+        """So many records more are gone before they were copied, and the mirror goes on behind them."""
+        start = self.copied[key]
+        end = min(start + records, self.ends[key])
+        if start < end:
+            self.lacking |= {(key, offset) for offset in range(start, end)}
+            self._synced(key, start, end, kind="lost", cause=cause, target_end=self._at_west(key, start))
+
+    def mirror_without(self, key: Key, offset: int, cause: str, *, is_seen: bool) -> None:
+        """Copy all but one offset; `is_seen`: applications would have read it at east."""
+        start, end = self.copied[key], self.ends[key]
+        if is_seen:
+            self.lacking.add((key, offset))
+        gaps = [{"source_start": offset, "source_end": offset + 1, "cause": cause}]
+        target_end = self._at_west(key, start) + end - start - 1
+        self._synced(key, start, end, kind="copied", target_end=target_end, gaps=gaps)
+
+    def _at_west(self, key: Key, offset: int) -> int:
+        return offset - sum(where == key and at < offset for where, at in self.lacking)
+
+    def _synced(
+        self,
+        key: Key,
+        start: int,
+        end: int,
+        *,
+        kind: str,
+        target_end: int,
+        cause: str | None = None,
+        gaps: Sequence[object] = (),
+    ) -> None:
         self._mirror_round += 1
         topic, partition = key
+        target_start = self._at_west(key, start)
         sync = row(
             "offset_syncs",
             flow="east-to-west",
@@ -86,10 +121,12 @@ class WorkedApplication:
             target_partition=partition,
             source_start=start,
             source_end=end,
-            target_start=start,
-            target_end=end,
-            kind="copied",
-            records=end - start,
+            target_start=target_start,
+            target_end=target_end,
+            gaps=list(gaps),
+            kind=kind,
+            cause=cause,
+            records=target_end - target_start,
             writer_epoch=1,
             round=self._mirror_round,
         )
@@ -131,6 +168,15 @@ class WorkedApplication:
         what = {"topic": topic, "topic_id": _IDS[topic], "partitions": partitions, "event": "created"}
         self.ledger.append("topics", [row("topics", cluster="east", configuration="{}", **what, **at)])
 
+    def tell_log_start(self) -> None:
+        """Retention has taken all of the outputs, and the recorder reads where they begin now."""
+        self._round += 1
+        self._now_ms += 1000
+        for (topic, partition), end in self.ends.items():
+            if topic == OUTPUT:
+                ends = {"log_start": end, "last_stable": end, "high_watermark": end}
+                self._append("high_watermarks", topic=topic, partition=partition, **ends)
+
     def restart_recorder(self) -> None:
         """Another epoch of it, which records all that it finds."""
         self._epoch += 1
@@ -157,5 +203,5 @@ class WorkedApplication:
             (partition, offset)
             for written in self.invoices[:order]
             for partition, offset in written
-            if offset >= self.copied[OUTPUT, partition]
+            if offset >= self.copied[OUTPUT, partition] or ((OUTPUT, partition), offset) in self.lacking
         ]

@@ -9,7 +9,15 @@ from ledger.adapters.duck.engine import Relation, Snapshot, connect
 from ledger.adapters.duck.views import Clusters, sql_file
 from ledger.domain.tables.places import ROUNDS_PER_EPOCH
 
-_READ = ("current_topics", "covered_ends", "last_claims", "recorder_signs", "high_watermarks", "topics")
+_READ = (
+    "current_topics",
+    "covered_ends",
+    "effective_syncs",
+    "last_claims",
+    "recorder_signs",
+    "high_watermarks",
+    "topics",
+)
 
 
 def outputs_copied(snapshot: Snapshot, clusters: Clusters, outputs: Collection[str]) -> int | None:
