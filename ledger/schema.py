@@ -9,7 +9,10 @@ from ledger.domain.tables.columns import Column, Table
 
 SCHEMA_VERSION = 2
 SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
-ADDED_COLUMNS: dict[str, tuple[str, ...]] = {"checkpoints": ("transaction_pending",)}
+ADDED_COLUMNS: dict[str, tuple[str, ...]] = {
+    "checkpoints": ("transaction_pending",),
+    "high_watermarks": ("confirms_others", "previous_read_at_ms"),
+}
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
 ADDED_TABLES: frozenset[str] = frozenset(
     {"permissions", "groups", "share_offsets", "cut_offsets", "group_syncs"}
@@ -229,6 +232,18 @@ HIGH_WATERMARKS = Table(
         Column("last_stable", "bigint", "first offset that a read_committed reader cannot read"),
         Column("high_watermark", "bigint", "first offset that no reader can read"),
         Column("read_at_ms", "bigint", "when the read of the ends began"),
+        Column(
+            "confirms_others",
+            "boolean",
+            "whether ends without a row in this round were as recorded; null: unknown",
+            True,
+        ),
+        Column(
+            "previous_read_at_ms",
+            "bigint",
+            "when the read before began, with all ends as recorded; null: unknown",
+            True,
+        ),
     ),
 )
 

@@ -1,12 +1,13 @@
 -- name:    failover_loss
 -- answers: what would be lost, partition by partition, if one cluster were lost now and another took over?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   covered_ends, ended_topics, last_claims, last_syncs, measured_ends, source_stretches, uncovered_readings
+-- reads:   covered_ends, ended_topics, last_claims, last_syncs, source_stretches, uncovered_readings, unseen_ends
 -- params:  from_cluster string, to_cluster string, at_ms bigint?
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int, last_stable bigint,
 --          high_watermark bigint, known_end bigint, map_end bigint, settled_records bigint, records_at_risk bigint,
 --          level_at_ms bigint, lost_since_ms bigint, at_risk_ms bigint, ends_read_at_ms bigint, age_ms bigint,
---          extra_estimate bigint, status string
+--          unseen_ms bigint, rate_per_second double, rate_at_ms bigint, extra_estimate bigint,
+--          unrecorded_copies bigint, loss_at_least bigint, loss_at_most bigint, status string
 -- status:  unknown, complete, lagging
 --
 -- A row is a partition at from_cluster of a topic that a flow to to_cluster copies, as far as it is known and the topic
@@ -17,8 +18,15 @@
 --
 -- lost_since_ms is when a reading first saw more than was copied and settled, level_at_ms the last one before that saw
 -- no more (null: none did). at_risk_ms counts to ends_read_at_ms, from level_at_ms where there is one: so it is at most
--- that, by the interval of the recorder; else at least, and null where that is nothing. What came in the age_ms from ends_read_at_ms to at_ms is an
--- estimate, by the rate of the hour before: extra_estimate; null where no rate is known, or no at_ms given.
+-- that, by the interval of the recorder; else at least, and null where that is nothing.
+--
+-- The loss lies between loss_at_least and loss_at_most. Of records_at_risk as many may be copied and not recorded as
+-- the target was seen to hold behind the map (unrecorded_copies; null, and nothing is sure: its ends were never read).
+-- Beyond them at most extra_estimate came: what the highest rate between two readings (rate_per_second, of the five
+-- minutes before the last one, else of the hour) brings in unseen_ms, from ends_read_at_ms to at_ms, or to when the
+-- cluster was first seen not to answer. It is null, and so is loss_at_most, where the ends were read once only, or no
+-- at_ms is given. A higher rate than any that was seen, and what a cluster takes that the mirror alone cannot reach, are
+-- beyond it.
 --
 -- unknown: the ends were never read, or nothing is recorded of the partition, or of this life of the topic, and it has
 -- held records: then nothing is counted, and all of it may be lost.
@@ -44,7 +52,7 @@ partitions as (
         e.partition as source_partition
     from ways as w
     inner join last_syncs as m on m.flow = w.flow
-    inner join measured_ends as e
+    inner join unseen_ends as e
         on e.cluster = w.source_cluster
         and e.topic = m.source_topic
 ),
@@ -73,12 +81,17 @@ figures as (
         coalesce(w.offsets, 0) as written_offsets,
         r.level_at_ms,
         r.lost_since_ms,
-        case when a.at_ms - e.measured_at_ms < 0 then 0 else a.at_ms - e.measured_at_ms end as age_ms,
-        greatest(e.high_watermark - r.base_end, 0) as risen,
-        nullif(e.measured_at_ms - r.base_at_ms, 0) as risen_ms
+        case when a.at_ms < e.measured_at_ms then 0 else a.at_ms - e.measured_at_ms end as age_ms,
+        case
+            when a.at_ms < e.measured_at_ms then 0
+            else least(a.at_ms, coalesce(e.silent_since_ms, a.at_ms)) - e.measured_at_ms
+        end as unseen_ms,
+        e.rate,
+        e.rate_at_ms,
+        m.unrecorded_copies
     from partitions as a
     left join covered_ends as m using (flow, source_topic, source_topic_id, source_partition)
-    left join measured_ends as e
+    left join unseen_ends as e
         on e.cluster = a.source_cluster
         and e.topic = a.source_topic
         and e.topic_id = a.source_topic_id
@@ -96,6 +109,11 @@ judged as (
     select
         *,
         known_end - covered_end - written_offsets as offsets_at_risk,
+        greatest(known_end - covered_end - written_offsets - unrecorded_copies, 0) as offsets_not_there,
+        case
+            when rate * unseen_ms is not null
+                then greatest(cast(ceil(rate * unseen_ms - 0.000001) as bigint) - (known_end - high_watermark), 0)
+        end as extra_estimate,
         case
             when high_watermark is null or covered_end is null then 'unknown'
             when known_end - covered_end - written_offsets = 0 then 'complete'
@@ -123,14 +141,13 @@ select
     end as at_risk_ms,
     j.measured_at_ms as ends_read_at_ms,
     j.age_ms,
-    case
-        when j.status <> 'unknown' and j.risen_ms * j.age_ms is not null
-            then greatest(
-                cast(ceil(cast(j.risen * j.age_ms as double) / j.risen_ms) as bigint)
-                - (j.known_end - j.high_watermark),
-                0
-            )
-    end as extra_estimate,
+    j.unseen_ms,
+    round(j.rate * 1000, 3) as rate_per_second,
+    j.rate_at_ms,
+    case when j.status <> 'unknown' then j.extra_estimate end as extra_estimate,
+    j.unrecorded_copies,
+    case when j.status <> 'unknown' then j.offsets_not_there end as loss_at_least,
+    case when j.status <> 'unknown' then j.offsets_at_risk + j.extra_estimate end as loss_at_most,
     j.status
 from judged as j
 order by

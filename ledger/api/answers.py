@@ -189,7 +189,13 @@ class PartitionLoss:
     at_risk_ms: int | None
     ends_read_at_ms: int | None
     age_ms: int | None
+    unseen_ms: int | None
+    rate_per_second: float | None
+    rate_at_ms: int | None
     extra_estimate: int | None
+    unrecorded_copies: int | None
+    loss_at_least: int | None
+    loss_at_most: int | None
     status: LossStatus
 
 

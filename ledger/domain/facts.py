@@ -163,7 +163,11 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HighWatermark:
-    """Where one partition started and ended."""
+    """Where one partition started and ended.
+
+    `confirms_others`: all ends that have no row beside it were read too, and had not changed.
+    `previous_read_at_ms`: when the read before began, at which all ends were as they had been recorded.
+    """
 
     cluster: str
     topic: str
@@ -174,6 +178,8 @@ class HighWatermark:
     last_stable: int
     high_watermark: int
     read_at_ms: int
+    confirms_others: bool | None = None
+    previous_read_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,11 @@ def fresh_since_ms(flow: FlowConfig, now_ms: int) -> int:
     return now_ms - FRESH_INTERVALS * interval_ms(flow)
 
 
+def fresh_seconds(flow: FlowConfig) -> float:
+    """What was measured longer ago is too old to count."""
+    return FRESH_INTERVALS * interval_ms(flow) / 1000
+
+
 class LagStatus(StrEnum):
     """Statuses of the query `replication_lag`, in its order."""
 

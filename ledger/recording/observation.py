@@ -75,13 +75,14 @@ class Observation:
 
     `topic_names` were listed. `unread`: topics that may not be described, with the reason.
     `ends_are_complete`: the ends of every partition that was asked for are among `high_watermarks`.
-    `permissions`: by kind; none when they were not read.
+    `ends_read_at_ms`: when that read began. `permissions`: by kind; none when they were not read.
     """
 
     groups: GroupsRead | None
     topic_names: frozenset[str]
     high_watermarks: tuple[HighWatermark, ...] | None
     ends_are_complete: bool
+    ends_read_at_ms: int
     topics: Mapping[str, TopicState] | None
     unread: Mapping[str, str]
     unsettled: frozenset[str]
@@ -117,6 +118,7 @@ class Observer:
             topic_names=frozenset(before),
             high_watermarks=high_watermarks,
             ends_are_complete=high_watermarks is not None and len(high_watermarks) == len(set(asked or ())),
+            ends_read_at_ms=ends_read_at_ms,
             topics=states if not unsettled else None,
             unread=unread,
             unsettled=unsettled,

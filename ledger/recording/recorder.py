@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from ledger.domain.cluster_identity import LiveCluster
 from ledger.domain.facts import HighWatermark, TopicState, WriterEvent
@@ -70,7 +70,10 @@ class RecordedRound:
 
 @dataclass(slots=True)
 class _Memory:
-    """What the ledger holds, as far as this epoch knows."""
+    """What the ledger holds, as far as this epoch knows.
+
+    `all_ends_known_at_ms`: when the last read of ends began, if none was missing and all are in the ledger.
+    """
 
     session: WriterSession
     cluster: LiveCluster
@@ -82,6 +85,7 @@ class _Memory:
     permissions: PermissionRecord
     confirmation: EndConfirmation
     unread_topics: Mapping[str, str] = field(default_factory=dict)
+    all_ends_known_at_ms: int | None = None
     last_read: dict[Subject, float] = field(default_factory=dict)
 
 
@@ -320,7 +324,7 @@ class ClusterRecorder:
         topics = topic_changes(memory.topics, states, unread_before=unread_before)
         rows: dict[str, list[Row]] = {
             **groups.by_table(),
-            HIGH_WATERMARKS.name: [asdict(row) for row in high_watermarks],
+            HIGH_WATERMARKS.name: [asdict(row) for row in _with_their_read(memory, seen, ends)],
             TOPICS.name: [topic_row(change) for change in topics],
             PERMISSIONS.name: memory.permissions.rows(seen.permissions),
         }
@@ -352,6 +356,7 @@ class ClusterRecorder:
                 memory.session.alive()
         if seen.high_watermarks is not None:
             memory.confirmation.was_read(is_complete=seen.ends_are_complete, are_all_recorded=ends.are_all)
+            memory.all_ends_known_at_ms = seen.ends_read_at_ms if memory.confirmation.has_all_ends else None
         if ends.with_sign or ends.are_all:
             memory.confirmation.confirmed(self._clock.monotonic())
 
@@ -380,6 +385,15 @@ class ClusterRecorder:
         with self._giving_up_when_shut_out():
             number = memory.session.append_round(rows)
         return RecordedRound(number, {table: len(found) for table, found in rows.items()})
+
+
+def _with_their_read(memory: _Memory, seen: Observation, ends: _EndsToRecord) -> list[HighWatermark]:
+    """The rows, each with what its read says of the ends that have none, and of the time before."""
+    confirms = seen.ends_are_complete and (ends.are_all or memory.confirmation.has_all_ends)
+    return [
+        replace(row, confirms_others=confirms, previous_read_at_ms=memory.all_ends_known_at_ms)
+        for row in ends.rows
+    ]
 
 
 def _high_watermark_rows(memory: _Memory, seen: Observation, swept: bool) -> list[HighWatermark]:

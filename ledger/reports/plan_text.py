@@ -13,7 +13,8 @@ from ledger.domain.operations.promotion.changeovers import RecordedBlocker
 from ledger.domain.words.count_words import counted, some_of
 from ledger.domain.words.time_words import instant
 from ledger.domain.words.unicode_text import shown, shown_lines
-from ledger.operations.changeover.losses import loss_words
+from ledger.operations.figures.failover_loss import loss_words
+from ledger.operations.figures.repeats import commits_age, repeat_words
 from ledger.reports.plain_text import json_text
 from ledger.reports.rendering import RENDERERS
 
@@ -202,9 +203,7 @@ def apply_content(one: Apply) -> dict[str, Any]:
 
 def repeated_words(forecast: Forecast) -> str:
     """What would be read again, and by whom, as of the plan's cut."""
-    repeated = forecast["repeated"]
-    words = "an unknown number of records" if repeated is None else counted(repeated, "record")
-    words += f" by {counted(forecast['groups'], 'group')}"
+    words = f"{repeat_words(forecast)} by {counted(forecast['groups'], 'group')}{commits_age(forecast)}"
     if forecast["groups_without_place"]:
         words += f"; {counted(forecast['groups_without_place'], 'group')} without a place"
     if ahead := forecast.get("groups_ahead"):  # plans of earlier versions do not say

@@ -6,11 +6,21 @@ select source_cluster as cluster, writer_epoch, round, recorded_at_ms
 from writers
 where event = 'alive' and flow is null;
 
--- The last ends of each partition, and the last time at which they are known, by a read or by a sign of life.
+-- The last ends of each partition, and the last time at which they are known: by a read, by a read that found others
+-- changed and these not, or by a sign of life.
 create or replace temporary view measured_ends as
-with last_signs as (
-    select cluster, writer_epoch, max(round) as round, max_by(recorded_at_ms, round) as recorded_at_ms
+with looks as (
+    select cluster, writer_epoch, round, recorded_at_ms as looked_at_ms
     from recorder_signs
+    union all
+    select cluster, writer_epoch, round, read_at_ms as looked_at_ms
+    from last_high_watermarks
+    where confirms_others
+),
+
+last_looks as (
+    select cluster, writer_epoch, max(round) as round, max_by(looked_at_ms, round) as looked_at_ms
+    from looks
     group by cluster, writer_epoch
 )
 
@@ -22,9 +32,9 @@ select
     h.last_stable,
     h.high_watermark,
     h.read_at_ms,
-    coalesce(s.recorded_at_ms, h.read_at_ms) as measured_at_ms
+    coalesce(s.looked_at_ms, h.read_at_ms) as measured_at_ms
 from last_high_watermarks as h
-left join last_signs as s
+left join last_looks as s
     on s.cluster = h.cluster
     and s.writer_epoch = h.writer_epoch
     and s.round > h.round;

@@ -2,7 +2,7 @@
 
 -- Up to where the source of each map is at the target: map_end by what was paired, covered_end with what was found there
 -- of the flow's own while the source did not answer, which follows it in order. What any row has superseded since is not
--- counted, whole or in part.
+-- counted, whole or in part. unrecorded_copies: what the target was seen to hold behind that, null: it never was read.
 create or replace temporary view covered_ends as
 with settlings as (
     select flow, writer_epoch
@@ -35,26 +35,47 @@ select
     m.map_number,
     m.source_end as map_end,
     coalesce(s.records, 0) as settled_records,
-    m.source_end + coalesce(s.records, 0) as covered_end
+    m.source_end + coalesce(s.records, 0) as covered_end,
+    case
+        when e.high_watermark < m.target_end + coalesce(s.records, 0) then 0
+        else e.high_watermark - m.target_end - coalesce(s.records, 0)
+    end as unrecorded_copies
 from last_syncs as m
-left join settled as s using (flow, source_topic, source_topic_id, source_partition);
+left join settled as s using (flow, source_topic, source_topic_id, source_partition)
+left join measured_ends as e
+    on e.cluster = m.target_cluster
+    and e.topic = m.target_topic
+    and e.topic_id = m.target_topic_id
+    and e.partition = m.target_partition;
+
+-- The same, less what lies behind the first offset that was lost, or that a filter left out: up to where the target has
+-- all that applications can read at the source.
+create or replace temporary view complete_ends as
+with missing as (
+    select flow, source_topic, source_topic_id, source_partition, min(source_start) as source_start
+    from gaps
+    where kind = 'lost' or cause = 'filtered'
+    group by flow, source_topic, source_topic_id, source_partition
+)
+
+select
+    c.flow,
+    c.source_topic,
+    c.source_topic_id,
+    c.source_partition,
+    least(c.covered_end, coalesce(m.source_start, c.covered_end)) as complete_end
+from covered_ends as c
+left join missing as m using (flow, source_topic, source_topic_id, source_partition);
 
 -- Of the readings of each map's source the last one that saw no more than is covered (level_at_ms, null without one) and
--- the first one after it; and one at least an hour before the last, or the first of all, from which a rate can be told
--- (base_at_ms, base_end).
+-- the first one after it.
 create or replace temporary view uncovered_readings as
 with readings as (
     select
         r.map_number,
         r.reading_order,
         r.seen_at_ms,
-        r.high_watermark,
-        case when r.high_watermark <= m.covered_end then r.reading_order end as level_order,
-        max_by(r.seen_at_ms, r.reading_order) over (
-            partition by r.map_number
-            order by r.reading_order nulls last
-            rows between unbounded preceding and unbounded following
-        ) as last_seen_ms
+        case when r.high_watermark <= m.covered_end then r.reading_order end as level_order
     from source_readings as r
     inner join covered_ends as m using (map_number)
 ),
@@ -66,16 +87,116 @@ placed as (
             partition by map_number
             order by reading_order nulls last
             rows between unbounded preceding and unbounded following
-        ) as last_level_order,
-        case when seen_at_ms <= last_seen_ms - 3600000 then reading_order end as old_order
+        ) as last_level_order
     from readings
 )
 
 select
     map_number,
     max_by(seen_at_ms, level_order) as level_at_ms,
-    min_by(seen_at_ms, case when coalesce(reading_order > last_level_order, true) then reading_order end) as lost_since_ms,
-    coalesce(max_by(seen_at_ms, old_order), min_by(seen_at_ms, reading_order)) as base_at_ms,
-    coalesce(max_by(high_watermark, old_order), min_by(high_watermark, reading_order)) as base_end
+    min_by(seen_at_ms, case when coalesce(reading_order > last_level_order, true) then reading_order end) as lost_since_ms
 from placed
 group by map_number;
+
+-- The highest rate, in records a millisecond, at which ends of partitions rose between two readings: of the five minutes
+-- before the last one, or where they did not rise then of the hour before it. Readings closer than a second count as a
+-- second. Partitions that were read once, or not again within the hour, have no row. rate_at_ms: when the first such
+-- stretch of that rate ended; where nothing rose when the ends were known last.
+create or replace temporary view end_rates as
+with reads as (
+    select
+        h.cluster,
+        h.topic,
+        h.topic_id,
+        h.partition,
+        e.measured_at_ms,
+        h.read_at_ms,
+        h.high_watermark - lag(h.high_watermark) over (
+            partition by h.cluster, h.topic, h.topic_id, h.partition
+            order by h.writer_epoch nulls last, h.round nulls last
+        ) as risen,
+        h.read_at_ms - greatest(
+            h.previous_read_at_ms,
+            lag(h.read_at_ms) over (
+                partition by h.cluster, h.topic, h.topic_id, h.partition
+                order by h.writer_epoch nulls last, h.round nulls last
+            )
+        ) as risen_ms
+    from high_watermarks as h
+    inner join measured_ends as e using (cluster, topic, topic_id, partition)
+    where h.read_at_ms >= e.measured_at_ms - 3600000
+),
+
+rates as (
+    select
+        cluster,
+        topic,
+        topic_id,
+        partition,
+        read_at_ms as rate_at_ms,
+        read_at_ms >= measured_at_ms - 300000 and risen > 0 as is_recent,
+        cast(greatest(risen, 0) as double) / greatest(risen_ms, 1000) as rate
+    from reads
+    where risen is not null
+    union all
+    select
+        cluster,
+        topic,
+        topic_id,
+        partition,
+        measured_at_ms as rate_at_ms,
+        false as is_recent,
+        cast(0 as double) as rate
+    from measured_ends
+    where measured_at_ms > read_at_ms
+),
+
+highest as (
+    select
+        *,
+        row_number() over (
+            partition by cluster, topic, topic_id, partition
+            order by is_recent desc nulls last, rate desc nulls last, rate_at_ms nulls last
+        ) as place
+    from rates
+)
+
+select cluster, topic, topic_id, partition, rate, rate_at_ms
+from highest
+where place = 1;
+
+-- The last ends of partitions, with the rate at which they rose before, and when their cluster was first seen not to
+-- answer since any of its ends were read last (silent_since_ms). What was seen before is over, or of a writer alone that
+-- cannot reach it.
+create or replace temporary view unseen_ends as
+with last_reads as (
+    select cluster, max(measured_at_ms) as measured_at_ms
+    from measured_ends
+    group by cluster
+),
+
+silent as (
+    select o.cluster, min(o.since_ms) as since_ms
+    from cluster_outages as o
+    inner join last_reads as r using (cluster)
+    where o.topic is null
+        and o.what = 'unreachable'
+        and o.until_ms is null
+        and o.since_ms >= r.measured_at_ms
+    group by o.cluster
+)
+
+select
+    e.cluster,
+    e.topic,
+    e.topic_id,
+    e.partition,
+    e.last_stable,
+    e.high_watermark,
+    e.measured_at_ms,
+    r.rate,
+    r.rate_at_ms,
+    s.since_ms as silent_since_ms
+from measured_ends as e
+left join end_rates as r using (cluster, topic, topic_id, partition)
+left join silent as s using (cluster);

@@ -77,3 +77,66 @@ select
     recorded_at_ms
 from placed
 where age = 1;
+
+-- Outages that were seen: since when a cluster, or leaders of a topic, did not answer a writer, until it recorded that
+-- they did again (null: it has not).
+create or replace temporary view cluster_outages as
+with events as (
+    select
+        c.writer,
+        c.flow,
+        c.kind,
+        c.finding,
+        c.topic,
+        c.cluster,
+        c.message,
+        case
+            when c.finding in ('source_throttled', 'target_throttled') then 'throttled'
+            else 'unreachable'
+        end as what,
+        coalesce(c.since_ms, c.recorded_at_ms) as since_ms,
+        c.recorded_at_ms,
+        c.writer_epoch * 4294967296 + c.round as recorded_order
+    from operation_contents as c
+    where c.kind in ('finding_raised', 'finding_cleared')
+        and c.finding in (
+            'source_unreachable',
+            'target_unreachable',
+            'cluster_unreachable',
+            'source_throttled',
+            'target_throttled'
+        )
+),
+
+followed as (
+    select
+        e.*,
+        lag(e.kind) over (
+            partition by e.writer, e.finding, e.topic order by e.recorded_order nulls last
+        ) as previous_kind
+    from events as e
+),
+
+changes as (
+    select
+        f.*,
+        lead(f.recorded_at_ms) over (
+            partition by f.writer, f.finding, f.topic order by f.recorded_order nulls last
+        ) as until_ms
+    from followed as f
+    where coalesce(f.previous_kind <> f.kind, true)
+)
+
+select
+    cluster,
+    writer,
+    flow,
+    finding,
+    topic,
+    what,
+    since_ms,
+    recorded_at_ms,
+    until_ms,
+    message
+from changes
+where kind = 'finding_raised';

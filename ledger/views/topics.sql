@@ -43,6 +43,7 @@ select
     last_stable,
     high_watermark,
     read_at_ms,
+    confirms_others,
     writer_epoch,
     round,
     recorded_at_ms

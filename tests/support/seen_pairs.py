@@ -14,6 +14,7 @@ from ledger.domain.topics.naming import NamingKind
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.operations.changeover.planning import Planned, planned
 from ledger.operations.changeover.seen import Row, Seen, SeenCluster, SeenFlow
+from ledger.operations.figures.repeats import CommitsRead
 from ledger.ports.ledger import FlowPosition
 from ledger.reports.rendering import oddities as real_oddities
 
@@ -76,11 +77,15 @@ def loss(records: int | None = 0, seconds: float | None = 0.0) -> Row:
         "partition": 0,
         "records": records,
         "estimate": 0,
+        "at_least": records,
+        "at_most": records,
         "seconds": seconds,
         "seconds_bound": "at_most",
         "precision_seconds": 0.5,
         "read_at_ms": 1000,
         "age_seconds": 2.0,
+        "unseen_seconds": 2.0,
+        "rate_per_second": 0.0,
     }
 
 
@@ -99,6 +104,7 @@ SEEN = Seen(
     direction_id=None,
     permissions="p",
     places=[place()],
+    commits=CommitsRead(at_ms=1000, unseen_seconds=2.0),
     untold={},
     active=frozenset(),
     hindered={},

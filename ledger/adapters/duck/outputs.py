@@ -11,8 +11,7 @@ from ledger.domain.tables.places import ROUNDS_PER_EPOCH
 
 _READ = (
     "current_topics",
-    "covered_ends",
-    "effective_syncs",
+    "complete_ends",
     "last_claims",
     "recorder_signs",
     "high_watermarks",

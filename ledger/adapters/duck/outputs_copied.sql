@@ -9,32 +9,10 @@ with outputs as (
         and t.topic = a.topic
 ),
 
--- Up to where each flow has each partition at the other cluster: the first offset that was lost, or left out by a filter,
--- is not there, whatever was copied behind it. Markers, aborted records and what cleaners removed applications never see.
-missing as (
-    select o.flow, o.source_topic_id, o.source_partition, o.source_start
-    from effective_syncs as o
-    where o.kind = 'lost' and o.source_start < o.source_end
-    union all
-    select o.flow, o.source_topic_id, o.source_partition, g.gap.source_start
-    from effective_syncs as o, unnest(o.gaps) as g(gap)
-    where o.kind in ('copied', 'adopted') and g.gap.cause = 'filtered'
-),
-
-first_missing as (
-    select flow, source_topic_id, source_partition, min(source_start) as source_start
-    from missing
-    group by flow, source_topic_id, source_partition
-),
-
 copied as (
-    select
-        c.source_topic_id as topic_id,
-        c.source_partition as partition,
-        max(least(c.covered_end, coalesce(m.source_start, c.covered_end))) as copied_to
-    from covered_ends as c
+    select c.source_topic_id as topic_id, c.source_partition as partition, max(c.complete_end) as copied_to
+    from complete_ends as c
     inner join last_claims as f using (flow)
-    left join first_missing as m using (flow, source_topic_id, source_partition)
     where f.source_cluster = $from_cluster and f.target_cluster = $to_cluster
     group by c.source_topic_id, c.source_partition
 ),

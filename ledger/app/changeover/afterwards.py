@@ -13,8 +13,9 @@ from ledger.domain.hand_over.receipts import Purpose
 from ledger.domain.objectives import Figure, Objective, objections
 from ledger.domain.words.count_words import counted
 from ledger.operations.changeover.applying import StepResult, Waits
-from ledger.operations.changeover.losses import Took, loss_words
+from ledger.operations.changeover.losses import Took
 from ledger.operations.changeover.waiting import first_progress
+from ledger.operations.figures.failover_loss import loss_words
 
 
 def audit(scene: Scene, _waits: Waits) -> StepResult:

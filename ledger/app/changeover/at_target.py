@@ -25,10 +25,11 @@ from ledger.domain.operations.directions import Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.operations import directions
 from ledger.operations.changeover.applying import StepResult, Waits
-from ledger.operations.changeover.losses import loss_figures, loss_words, of_applications, require_all_copied
+from ledger.operations.changeover.losses import require_all_copied
 from ledger.operations.changeover.written_behind import application_offsets
 from ledger.operations.fencing.lifting import AskedLifting
 from ledger.operations.fencing.parts import UnfenceResult
+from ledger.operations.figures.failover_loss import loss_figures, loss_words, of_applications
 from ledger.operations.hand_over.carrying_out import Ready
 
 

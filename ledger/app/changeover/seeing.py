@@ -32,12 +32,13 @@ from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.groups import has_members
 from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.operations.kinds import OperationKind
-from ledger.domain.writer_roles import RoleVerdict, writer_of
+from ledger.domain.writer_roles import RoleVerdict, recorder_of, writer_of
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.driver.heartbeat import heartbeat_ms
-from ledger.operations.changeover.losses import losses
 from ledger.operations.changeover.scope import KnownMap, Scope, from_elsewhere
 from ledger.operations.changeover.seen import NotCopied, Seen, SeenCluster, SeenFlow
+from ledger.operations.figures.failover_loss import NOTHING_READ, UnrecordedCopies, losses
+from ledger.operations.figures.repeats import CommitsRead
 from ledger.operations.groups.beside_outputs import NOT_COPIED
 from ledger.operations.groups.outcomes import Choice, Outcome, Setting
 from ledger.ports.clusters import live_cluster
@@ -80,6 +81,7 @@ def see(
     way = Way(pair.source, pair.target)
     require_way(config, at, way)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
+    asked_at_ms = SystemClock().now_ms()
     with cluster_admin(config, pair.source) as source, cluster_admin(config, pair.target) as target:
         here, there = _cluster(source, state), _cluster(target, state)
         flows = [
@@ -98,11 +100,17 @@ def see(
             for flow in flows
         ]
         maps = known_maps(config, state, pair)
-        found_losses = losses_of(at, pair, at_ms=SystemClock().now_ms() if as_of is None else None)
         changed = [
             *directions.promotions(pair.source, pair.target, None).values(),
             *directions.promotions(pair.target, pair.source, None).values(),
         ]
+        found_losses = losses_of(
+            at,
+            pair,
+            # A source that does not answer has taken nothing since it was asked.
+            at_ms=None if as_of else asked_at_ms if here.live_id is None else SystemClock().now_ms(),
+            unrecorded=_held_behind_maps(seen_flows, target, there),
+        )
         return Seen(
             source=here,
             target=there,
@@ -115,6 +123,7 @@ def see(
             untold=unread_groups_at(at, pair.source),
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
             losses=found_losses,
+            commits=_commits_read(at, pair.source, found_losses, asked_at_ms),
             downtimes=_downtimes(at, pair),
             reverse_flows=reverse_flows(config, flows),
             objectives=config.allowed,
@@ -414,27 +423,52 @@ def _active(target: KafkaAdmin, groups: Collection[str], seen: SeenCluster) -> f
 
 
 def losses_of(
-    at: DeltaSnapshot, pair: Pair, *, at_ms: int | None, cut: Cut | None = None
-) -> list[dict[str, object]]:
+    at: DeltaSnapshot,
+    pair: Pair,
+    *,
+    at_ms: int | None,
+    cut: Cut | None = None,
+    unrecorded: UnrecordedCopies = NOTHING_READ,
+) -> list[dict[str, Any]]:
     """Of each partition what is not at the target; what came since it was read last is estimated up to `at_ms`.
 
-    A source that does not answer has taken nothing since that was seen first. `at_ms` None: nothing is estimated.
+    `at_ms` None: nothing is estimated.
     """
-    reach = answers.run_query(at, "cluster_reach", {}).to_pylist()
-    away = [
-        row["since_ms"]
-        for row in reach
-        if row["cluster"] == pair.source
-        and row["topic"] is None
-        and row["what"] == "unreachable"
-        and row["until_ms"] is None
+    params: dict[str, Value] = {"from_cluster": pair.source, "to_cluster": pair.target, "at_ms": at_ms}
+    return losses(answers.run_query(at, "failover_loss", params).to_pylist(), cut, unrecorded)
+
+
+def _held_behind_maps(flows: Sequence[SeenFlow], target: KafkaAdmin, seen: SeenCluster) -> UnrecordedCopies:
+    """What a driver may have copied and not recorded any more: what the target holds behind each map, read now."""
+    if seen.live_id is None:
+        return NOTHING_READ
+    here = [
+        (flow.config.name, one)
+        for flow in flows
+        for one in flow.positions
+        if seen.topic_ids.get(one.target_topic) == one.target_topic_id
     ]
-    params: dict[str, Value] = {
-        "from_cluster": pair.source,
-        "to_cluster": pair.target,
-        "at_ms": min(at_ms, *away) if at_ms is not None and away else at_ms,
+    ends = target.ends(sorted({(one.target_topic, one.partition) for _, one in here}))
+    return {
+        (flow, one.source_topic, one.partition): max(end.high_watermark - one.position.target_offset, 0)
+        for flow, one in here
+        if (end := ends.get((one.target_topic, one.partition))) is not None
     }
-    return losses(answers.run_query(at, "failover_loss", params).to_pylist(), cut)
+
+
+def _commits_read(
+    at: DeltaSnapshot, cluster: str, found: Sequence[Mapping[str, Any]], asked_at_ms: int
+) -> CommitsRead:
+    """A recorder reads groups whenever it reads ends, and its last append tells when it was at work last."""
+    read_at_ms = at.last_recorded_at_ms(recorder_of(cluster)) or None
+    lost = [
+        row["read_at_ms"] + int(row["unseen_seconds"] * 1000)
+        for row in found
+        if row["read_at_ms"] is not None and row["unseen_seconds"] is not None
+    ]
+    lost_at_ms = max(lost, default=asked_at_ms)
+    unseen_s = None if read_at_ms is None else max(lost_at_ms - read_at_ms, 0) / 1000
+    return CommitsRead(read_at_ms, unseen_s)
 
 
 def _downtimes(at: DeltaSnapshot, pair: Pair) -> Mapping[ChangeoverKind, float]:

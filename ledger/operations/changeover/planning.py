@@ -18,7 +18,6 @@ from ledger.domain.words.time_words import duration
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError, UsageError
 from ledger.mirror.task.assignments import StopCause
-from ledger.operations.changeover.losses import loss_figures, loss_objectives
 from ledger.operations.changeover.planned_groups import (
     CHANGELOG,
     Oddities,
@@ -27,9 +26,10 @@ from ledger.operations.changeover.planned_groups import (
 )
 from ledger.operations.changeover.scope import Scope
 from ledger.operations.changeover.seen import Row, Seen, SeenFlow
-from ledger.operations.figures.repeats import repeat_figures
+from ledger.operations.figures.failover_loss import loss_figures, loss_objectives
+from ledger.operations.figures.repeats import CommitsRead, repeat_figures, repeat_forecast
+from ledger.operations.flow_lag import fresh_seconds
 from ledger.operations.groups.beside_outputs import OutputsStatus
-from ledger.operations.groups.outcomes import repeated_of
 from ledger.ports.ledger import FlowPosition
 
 
@@ -37,14 +37,15 @@ from ledger.ports.ledger import FlowPosition
 class Planned:
     """A plan, why it may not be carried out, and its forecast as of the cut.
 
-    `losses`: a row per partition; `places`: a row per group and partition. `without_place`: by topic that is left out
-    how many groups move and read it.
+    `losses`: a row per partition; `places`: a row per group and partition. `commits`: how old these are; None: they are
+    read again when the groups are stopped. `without_place`: by topic that is left out how many groups move and read it.
     """
 
     plan: Plan
     blockers: tuple[Blocker, ...]
     losses: tuple[Row, ...]
     places: tuple[Row, ...]
+    commits: CommitsRead | None
     cut: str
     without_place: Mapping[str, int]
 
@@ -61,7 +62,7 @@ class Planned:
         """Sums of what would be lost and read again; None where a part is unknown: unknown is not 0."""
         return {
             **loss_figures(self.losses),
-            "repeated": repeated_of(self.places),
+            **repeat_forecast(self.places, self.commits),
             "groups": len({row["group_id"] for row in self.places} - {None}),
             "groups_without_place": len(
                 {row["group_id"] for row in self.places if row["target_offset"] is None}
@@ -109,7 +110,8 @@ def planned(
         blockers=tuple(sorted({blocker.code for blocker in blockers})),
     )
     left_out = {name: len(groups) for name, groups in scope.without_place(seen.places).items()}
-    return Planned(plan, blockers, tuple(losses), tuple(places), seen.cut, left_out)
+    commits = seen.commits if kind is ChangeoverKind.FAILOVER else None
+    return Planned(plan, blockers, tuple(losses), tuple(places), commits, seen.cut, left_out)
 
 
 def _require_hooks_that_run(
@@ -292,13 +294,17 @@ def _figures(
 ) -> Iterator[Figure]:
     """What objectives are compared with: a switchover waits for what is behind, a failover loses it."""
     way = f"{seen.source.alias} to {seen.target.alias}"
+    fresh_s = min((fresh_seconds(flow.config) for flow in seen.flows), default=0.0)
     if kind is ChangeoverKind.FAILOVER:
-        yield from loss_objectives(losses, of=way)
+        yield from loss_objectives(losses, of=way, fresh_seconds=fresh_s)
     else:
-        yield Figure(Objective.MAX_LAG_RECORDS, loss_figures(losses)["records_lost"], way)
-        yield Figure(Objective.MAX_LAG_SECONDS, loss_figures(losses)["seconds_lost"], way)
+        lag = loss_figures(losses)
+        is_old = any((row["age_seconds"] or 0.0) > fresh_s for row in losses)
+        yield Figure(Objective.MAX_LAG_RECORDS, lag["records_lost"], way, is_at_least=is_old)
+        yield Figure(Objective.MAX_LAG_SECONDS, lag["seconds_lost"], way, is_at_least=is_old)
     yield Figure(Objective.MAX_DOWNTIME_SECONDS, seen.downtimes.get(kind), f"the last {kind} from {way}")
-    yield from repeat_figures(places)
+    commits = seen.commits if kind is ChangeoverKind.FAILOVER else None
+    yield from repeat_figures(places, commits, fresh_seconds=fresh_s)
 
 
 def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator[Blocker]:

@@ -12,6 +12,7 @@ from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.partition_events import RecordedStop
 from ledger.domain.topics.naming import NamingKind
 from ledger.domain.writer_roles import RoleVerdict
+from ledger.operations.figures.repeats import CommitsRead
 from ledger.operations.groups.outcomes import Outcome, Place
 from ledger.ports.ledger import FlowPosition
 
@@ -79,7 +80,8 @@ def every_group(_group: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """All of it. `places`: answers of `group_translation`; `losses`: of each partition what would be lost.
+    """All of it. `places`: answers of `group_translation`, `commits`: how old these are; `losses`: of each partition
+    what would be lost.
 
     `not_copied`: topics of the pair that some flow has copied, and that no enabled flow copies. `elsewhere`: pairs of
     topics of which a mirror writes the one at the source (`scope.from_elsewhere`). `records_group`: whether recorders
@@ -104,6 +106,7 @@ class Seen:
     active: frozenset[str]
     hindered: Mapping[Place, Outcome]
     losses: Sequence[Row]
+    commits: CommitsRead
     downtimes: Mapping[ChangeoverKind, float]
     reverse_flows: Mapping[str, str]
     objectives: Objectives

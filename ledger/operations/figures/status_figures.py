@@ -1,25 +1,21 @@
 """What `status` knows of a flow that objectives are about: its lag, and what a failover would lose."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ledger.domain.objectives import Figure, Objective
-from ledger.operations.figures.failover_loss import LossForecast
+from ledger.operations.figures.failover_loss import Row, loss_objectives
 from ledger.operations.flow_lag import Lag, LagState
 
 
-def figures_of(flow: str, lag: Lag, loss: LossForecast) -> Iterator[Figure]:
-    """Those of lag and loss; `loss`: of the partitions that the flow still copies."""
+def figures_of(flow: str, lag: Lag, losses: Sequence[Row], *, fresh_seconds: float) -> Iterator[Figure]:
+    """Those of lag and loss; `losses`: of the partitions that the flow still copies."""
     yield _lag_records(flow, lag)
     yield _lag_seconds(flow, lag)
     if lag.state is LagState.CAUGHT_UP and not lag.partitions:
         yield Figure(Objective.MAX_LOSS_RECORDS, 0, flow)  # all its topics have ended
         yield Figure(Objective.MAX_LOSS_SECONDS, 0, flow)
         return
-    records, estimate = loss.records, loss.estimate
-    known = records if records is None or estimate is None else records + estimate
-    yield Figure(Objective.MAX_LOSS_RECORDS, known, flow, is_at_least=estimate is None)
-    seconds = None if loss.milliseconds is None else loss.milliseconds / 1000
-    yield Figure(Objective.MAX_LOSS_SECONDS, seconds, flow)
+    yield from loss_objectives(losses, of=flow, fresh_seconds=fresh_seconds)
 
 
 def _lag_records(flow: str, lag: Lag) -> Figure:

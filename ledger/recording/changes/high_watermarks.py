@@ -26,4 +26,9 @@ def changed_high_watermarks(
 
 
 def _same(last: HighWatermark, now: HighWatermark) -> bool:
-    return replace(now, read_at_ms=last.read_at_ms) == last
+    """Whatever the rows say of the read itself."""
+    return _end_alone(now) == _end_alone(last)
+
+
+def _end_alone(row: HighWatermark) -> HighWatermark:
+    return replace(row, read_at_ms=0, confirms_others=None, previous_read_at_ms=None)

@@ -4,9 +4,16 @@ from typing import Any
 
 import pytest
 
-from ledger.domain.objectives import Objective
+from ledger.domain.objectives import Objective, objections
 from ledger.errors import PreconditionError
-from ledger.operations.figures.repeats import require_few_repeats
+from ledger.operations.figures.repeats import (
+    CommitsRead,
+    repeat_figures,
+    repeat_forecast,
+    repeat_words,
+    require_few_repeats,
+)
+from tests.support.seen_pairs import place
 
 WAY = ("west", "east")
 ALLOWED = {Objective.MAX_REPEATS_PER_GROUP: 10.0}
@@ -59,3 +66,50 @@ def test_unknown_is_not_few() -> None:
     said = refused(answer("a", 0, 1), answer("a", 1, None, "no_map"))
     assert "what is repeated is unknown" in said
     assert "(orders partition 1: unknown, status no_map; orders partition 0: 1 record, status exact)" in said
+
+
+PLACES = [place(repeated=2), place(source_partition=1, repeated=3), place(group_id="audit", repeated=0)]
+READ = CommitsRead(at_ms=4_000, unseen_seconds=70.0)
+
+
+def test_commits_that_are_read_again_make_it_exact() -> None:
+    assert repeat_words(repeat_forecast(PLACES, None)) == "5 records read again"
+    assert repeat_words({"repeated": 5}) == "5 records read again", "a forecast of an earlier version"
+
+
+def test_commits_that_nobody_reads_any_more_make_it_at_least_so_many() -> None:
+    figures = repeat_forecast(PLACES, READ)
+    assert (figures["repeated"], figures["repeated_bound"], figures["commits_read_at_ms"]) == (
+        5,
+        "at_least",
+        4_000,
+    )
+    assert repeat_words(figures) == (
+        "at least 5 records read again (commits last recorded 1970-01-01 00:00:04Z, 1 min 10 s unseen)"
+    )
+    never = repeat_forecast(PLACES, CommitsRead(None, None))
+    assert repeat_words(never) == "at least 5 records read again (commits were never recorded)"
+    unknown = repeat_forecast([place(repeated=None)], READ)
+    assert repeat_words(unknown) == "an unknown number of records read again"
+
+
+@pytest.mark.parametrize(
+    ("read", "is_met"),
+    [
+        (None, True),
+        (CommitsRead(4_000, 59.0), True),
+        (READ, False),
+        (CommitsRead(4_000, None), False),
+        (CommitsRead(None, None), False),
+    ],
+)
+def test_an_objective_of_repeats_is_not_met_by_commits_of_long_ago(
+    read: CommitsRead | None, is_met: bool
+) -> None:
+    figures = list(repeat_figures(PLACES, read, fresh_seconds=60.0))
+    assert [figure.of for figure in figures] == ["group 'audit'", "group 'billing'"]
+    found = objections({Objective.MAX_REPEATS_PER_GROUP: 5}, figures)
+    assert [code for code, _ in found] == ([] if is_met else ["max_repeats_per_group_unknown"] * 2)
+    assert [code for code, _ in objections({Objective.MAX_REPEATS_PER_GROUP: 4}, figures)][-1].endswith(
+        "exceeded"
+    )

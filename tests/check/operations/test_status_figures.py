@@ -1,13 +1,16 @@
 """Figures of a flow by its lag, and by what a failover would lose."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ledger.domain.objectives import Objective
-from ledger.operations.figures.failover_loss import LossForecast
+from ledger.operations.figures.failover_loss import losses
 from ledger.operations.figures.status_figures import figures_of
 from ledger.operations.flow_lag import Lag, LagState
+from tests.support.loss_rows import LAGGING
 
 LAG = Lag(
     state=LagState.BEHIND,
@@ -23,7 +26,6 @@ LAG = Lag(
     last_known_records=None,
     last_known_at_ms=None,
 )
-LOSS = LossForecast(partitions=2, unknown=0, records=7, estimate=2, milliseconds=4_500)
 KEYS = [
     *(Objective.MAX_LAG_RECORDS, Objective.MAX_LAG_SECONDS),
     *(Objective.MAX_LOSS_RECORDS, Objective.MAX_LOSS_SECONDS),
@@ -31,14 +33,14 @@ KEYS = [
 Known = tuple[float | None, bool]
 
 
-def figures(lag: Lag, loss: LossForecast = LOSS) -> list[Known]:
-    found = list(figures_of("f", lag, loss))
+def figures(lag: Lag, *rows: Mapping[str, Any]) -> list[Known]:
+    found = list(figures_of("f", lag, losses(rows), fresh_seconds=60.0))
     assert [(figure.objective, figure.of) for figure in found] == [(key, "f") for key in KEYS]
     return [(figure.value, figure.is_at_least) for figure in found]
 
 
 def test_what_is_known_is_as_it_was_measured() -> None:
-    assert figures(LAG) == [(7, False), (3.5, False), (9, False), (4.5, False)]
+    assert figures(LAG, LAGGING) == [(7, False), (3.5, False), (21, False), (5.0, False)]
 
 
 @pytest.mark.parametrize(
@@ -58,20 +60,7 @@ def test_lag_of_which_a_part_is_unknown_is_at_least_what_is_known(lag: Lag, expe
     assert figures(lag)[:2] == expected
 
 
-@pytest.mark.parametrize(
-    ("loss", "expected"),
-    [
-        (replace(LOSS, estimate=None), [(7, True), (4.5, False)]),
-        (replace(LOSS, milliseconds=None), [(9, False), (None, False)]),
-        (LossForecast(2, 1, None, None, None), [(None, True), (None, False)]),
-    ],
-)
-def test_a_loss_that_nobody_can_tell_is_unknown(loss: LossForecast, expected: list[Known]) -> None:
-    assert figures(LAG, loss)[2:] == expected
-
-
 def test_a_flow_whose_topics_have_all_ended_loses_nothing() -> None:
     ended = replace(LAG, state=LagState.CAUGHT_UP, partitions=0)
-    nothing = LossForecast(0, 0, None, None, None)
-    assert figures(ended, nothing) == [(0, False)] * 4
-    assert figures(replace(ended, state=LagState.UNKNOWN), nothing)[2] == (None, True)
+    assert figures(ended) == [(0, False)] * 4
+    assert figures(replace(ended, state=LagState.UNKNOWN))[2] == (None, True)

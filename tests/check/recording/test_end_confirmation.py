@@ -69,13 +69,41 @@ def test_ends_that_did_not_change_are_confirmed_by_a_sign_of_life_at_every_heart
     assert len({round_number for round_number, _ in signs(ledger)}) == 2
 
 
-def test_a_change_is_no_sign_about_the_others(
+def reads(ledger: FakeLedger) -> list[tuple[object, object]]:
+    """By round of ends: whether it speaks for the others, and when the read before began."""
+    rows = {row["round"]: row for row in ledger.rows("high_watermarks")}
+    return [(row["confirms_others"], row["previous_read_at_ms"]) for row in rows.values()]
+
+
+def test_a_read_that_finds_a_change_confirms_the_others(
     recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger, clock: FakeClock
 ) -> None:
-    clock.now_s += 20
+    """It says besides when nothing had come yet, whether or not that read left a row."""
+    assert reads(ledger) == [(True, None)]
+    clock.now_s += 10
+    before_ms = clock.now_ms()
+    recorder.record_due()
+    clock.now_s += 10
     cluster.ends_now["orders", 1] = PartitionEnds(0, 6, 6, 0)
     assert recorder.record_due().rows["high_watermarks"] == 1
-    assert len(signs(ledger)) == 1
+    assert reads(ledger) == [(True, None), (True, before_ms)]
+
+
+def test_a_read_that_lacked_some_ends_confirms_none(
+    recorder: ClusterRecorder, cluster: FakeCluster, ledger: FakeLedger, clock: FakeClock
+) -> None:
+    left_out = cluster.ends_now.pop(("orders", 1))
+    clock.now_s += 10
+    cluster.ends_now["orders", 0] = PartitionEnds(0, 6, 6, 0)
+    recorder.record_due()
+    cluster.ends_now["orders", 1] = left_out
+    clock.now_s += 10
+    cluster.ends_now["orders", 0] = PartitionEnds(0, 7, 7, 0)
+    recorder.record_due()
+    first, lacking, after = reads(ledger)
+    assert (first, lacking[0], after) == ((True, None), False, (True, None)), (
+        "at the heartbeat all are recorded"
+    )
 
 
 def test_without_the_ends_of_a_partition_the_others_are_confirmed_row_by_row(

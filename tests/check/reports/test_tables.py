@@ -116,6 +116,7 @@ def test_every_column_of_a_query_in_milliseconds_is_an_instant_or_a_lag() -> Non
         "longest_pause_ms",
         "precision_ms",
         "spread_ms",
+        "unseen_ms",
     }
     in_ms = sorted(name for name in names - durations if name.endswith("_ms"))
     assert "since_ms" in in_ms

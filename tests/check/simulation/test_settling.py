@@ -213,6 +213,7 @@ def record_ends(flow: CalmFlow) -> None:
             "last_stable": found.last_stable,
         },
         **{"high_watermark": found.high_watermark, "read_at_ms": flow.schedule.now_ms()},
+        **{"confirms_others": True, "previous_read_at_ms": None},
     }
     MemoryFactLog(flow.ledger, flow.schedule).append_next("recorder:east", "high_watermarks", [row])
 
