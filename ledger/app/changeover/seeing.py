@@ -123,7 +123,7 @@ def see(
             untold=unread_groups_at(at, pair.source),
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
             losses=found_losses,
-            commits=_commits_read(at, pair.source, found_losses, asked_at_ms),
+            commits=_commits_read(at, pair.source, found_losses, None if as_of else asked_at_ms),
             downtimes=_downtimes(at, pair),
             reverse_flows=reverse_flows(config, flows),
             objectives=config.allowed,
@@ -457,7 +457,7 @@ def _held_behind_maps(flows: Sequence[SeenFlow], target: KafkaAdmin, seen: SeenC
 
 
 def _commits_read(
-    at: DeltaSnapshot, cluster: str, found: Sequence[Mapping[str, Any]], asked_at_ms: int
+    at: DeltaSnapshot, cluster: str, found: Sequence[Mapping[str, Any]], asked_at_ms: int | None
 ) -> CommitsRead:
     """A recorder reads groups whenever it reads ends, and its last append tells when it was at work last."""
     read_at_ms = at.last_recorded_at_ms(recorder_of(cluster)) or None
@@ -467,8 +467,9 @@ def _commits_read(
         if row["read_at_ms"] is not None and row["unseen_seconds"] is not None
     ]
     lost_at_ms = max(lost, default=asked_at_ms)
-    unseen_s = None if read_at_ms is None else max(lost_at_ms - read_at_ms, 0) / 1000
-    return CommitsRead(read_at_ms, unseen_s)
+    if read_at_ms is None or lost_at_ms is None:
+        return CommitsRead(read_at_ms, None)
+    return CommitsRead(read_at_ms, max(lost_at_ms - read_at_ms, 0) / 1000)
 
 
 def _downtimes(at: DeltaSnapshot, pair: Pair) -> Mapping[ChangeoverKind, float]:
