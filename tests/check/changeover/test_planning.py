@@ -305,7 +305,10 @@ def test_what_a_group_at_work_read_first_is_copied_by_a_switchover_before_it_mov
 def test_of_a_failover_it_is_lost_and_no_reason_against_it() -> None:
     lost = made(replace(SEEN, source=DEAD, places=[place(status="ahead"), place("audit")]), FAILOVER)
     assert (lost.blockers, lost.forecast["groups_ahead"]) == ((), 1)
-    assert repeated_words(lost.forecast) == "4 records by 2 groups; 1 group had read more than is copied"
+    assert repeated_words(lost.forecast) == (
+        "at least 4 records by 2 groups (commits last recorded 1970-01-01 00:00:01Z, 2 s unseen); 1 group had read "
+        "more than is copied"
+    )
     perhaps_copied = replace(SEEN, source=DEAD, places=[place(status="not_yet_copied")])
     assert made(perhaps_copied, FAILOVER).plan.blockers == (BlockerCode.GROUP_WITHOUT_PLACE,)
     assert made(perhaps_copied, FAILOVER, accepted=("not_yet_copied",)).blockers == ()

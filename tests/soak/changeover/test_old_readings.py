@@ -8,7 +8,7 @@ from ledger.config.mirror import ObjectivesConfig
 from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.operations.changeover.planning import Planned
-from ledger.operations.figures.repeats import repeat_words
+from ledger.operations.figures.repeats import commits_age
 from tests.support.changing_pairs import FAILOVER, TOPICS, ChangingPair
 
 PLACES = [(name, partition) for name, count in TOPICS.items() for partition in range(count)]
@@ -48,4 +48,4 @@ def test_groups_that_read_on_unseen_repeat_at_least_what_is_known(is_recorded: b
     objectives = [one for one in made.blockers if one.code is BlockerCode.OBJECTIVE]
     assert (objectives == []) is is_recorded, "what nobody has read for long is not met"
     assert made.forecast["repeated_bound"] == "at_least"
-    assert ("3 min" in repeat_words(made.forecast)) is not is_recorded
+    assert ("3 min" in commits_age(made.forecast)) is not is_recorded
