@@ -176,7 +176,9 @@ class RoundLoop:
 
     def _follow_topics(self, until_caught_up: bool, *, is_first_refresh: bool) -> None:
         pairs = self.topics.follow(
-            written_topic_ids=self.progress.written_topic_ids, promotion=self.directions.promotion
+            written_topic_ids=self.progress.written_topic_ids,
+            promotion=self.directions.promotion,
+            applications=self.directions.applications,
         )
         new = self.progress.unknown(pairs)
         self._leaderless = frozenset()

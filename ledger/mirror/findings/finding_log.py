@@ -41,6 +41,7 @@ class FindingName(StrEnum):
     PARTITIONS_NOT_ADDED = "partitions_not_added"
     SETTINGS_NOT_READ = "settings_not_read"
     SETTINGS_NOT_CHANGED = "settings_not_changed"
+    NEW_BEHIND_PROMOTION = "new_behind_promotion"
     SOURCE_TOPIC_DELETED = "source_topic_deleted"
     TARGET_TOPIC_NOT_DELETED = "target_topic_not_deleted"
     ACLS_NOT_READ = "acls_not_read"
@@ -130,6 +131,11 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.SETTINGS_NOT_CHANGED: Explanation(
         "the target refused to change settings of the topic; it is copied all the same",
         "grant ALTER_CONFIGS on the topic, or exclude the setting that was refused",
+    ),
+    FindingName.NEW_BEHIND_PROMOTION: Explanation(
+        "a topic that was never mirrored is at the source, over which the target was promoted: nothing copies it",
+        "find out who writes there still and delete it, or let it be mirrored: mirror-ledger demote CLUSTER --over "
+        "OTHER --topic T --reason WHY",
     ),
     FindingName.SOURCE_TOPIC_DELETED: Explanation(
         "the source topic was deleted; its target topic is kept",

@@ -94,11 +94,16 @@ class FlowTopics:
         return [(pair.target.topic, pair.target.partition) for pair in self._paired]
 
     def follow(
-        self, *, written_topic_ids: frozenset[str], promotion: Promotion = nothing_promoted
+        self,
+        *,
+        written_topic_ids: frozenset[str],
+        promotion: Promotion = nothing_promoted,
+        applications: Promotion = nothing_promoted,
     ) -> list[PartitionPair]:
         """Make the target follow, then pair every selected source partition.
 
-        Promoted topics of the target are paired and left as they are: what they are like is for applications now.
+        Promoted topics of the target are paired and left as they are: what they are like is for applications now, as
+        `applications` says. Of these what the target lacks and nobody has mirrored before is a finding.
         Raises `PreconditionError` when another cluster answers at either side than at the first refresh. The
         first refresh raises it, too, when the flow cannot name its target topics; later ones leave out the topics
         concerned.
@@ -118,6 +123,9 @@ class FlowTopics:
             targets = self._target.topics()
             at_target = self._target_settings.of(self._targets_of(sources, targets).values())
         findings = [*topic_findings.conflict_findings(conflicts), *(refused or ())]
+        findings += topic_findings.new_behind_promotion(
+            self._unmirrored(sources, targets, applications), self._source.alias
+        )
         findings += self._findings_about(followed, targets, at_source, at_target)
         mirrored = [topic for topic in self._mirrored_topics() if promotion(topic.target) is None]
         findings += self._deletions.refresh(mirrored, listed, targets)
@@ -138,6 +146,17 @@ class FlowTopics:
         self._remember(self._paired)
         self._is_first_refresh = False
         return self._paired
+
+    def _unmirrored(self, sources: Described, targets: Described, applications: Promotion) -> dict[str, str]:
+        """By topic that began at the source once applications had left it, why it is not copied."""
+        found = {}
+        for name, topic in sources.items():
+            at_target = self._following.naming.target_name(name)
+            if at_target in targets or topic.topic_id in self._all_mirrored():
+                continue
+            if (why := applications(at_target)) is not None:
+                found[name] = why
+        return found
 
     def _is_promoted(self, source_topic: str, promotion: Promotion) -> bool:
         return promotion(self._following.naming.target_name(source_topic)) is not None

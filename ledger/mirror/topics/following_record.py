@@ -21,6 +21,7 @@ TOPIC_FINDINGS = (
     FindingName.PARTITIONS_NOT_ADDED,
     FindingName.SETTINGS_NOT_READ,
     FindingName.SETTINGS_NOT_CHANGED,
+    FindingName.NEW_BEHIND_PROMOTION,
     FindingName.SOURCE_TOPIC_DELETED,
     FindingName.TARGET_TOPIC_NOT_DELETED,
     FindingName.ACLS_NOT_READ,

@@ -14,6 +14,18 @@ def conflict_findings(conflicts: Mapping[str, str]) -> list[Finding]:
     ]
 
 
+def new_behind_promotion(topics: Mapping[str, str], side: str) -> list[Finding]:
+    """`topics`: by name why the target is promoted."""
+    return [
+        Finding(
+            name=FindingName.NEW_BEHIND_PROMOTION,
+            topic=topic,
+            message=f"{topic} of {side} is not copied: {why}",
+        )
+        for topic, why in topics.items()
+    ]
+
+
 def unread_findings(settings: SettingsAnswer, side: str) -> list[Finding]:
     return [
         Finding(name=FindingName.SETTINGS_NOT_READ, topic=topic, message=f"{topic} at the {side}: {reason}")

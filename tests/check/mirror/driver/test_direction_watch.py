@@ -399,3 +399,15 @@ def test_directions_are_read_as_they_were_recorded() -> None:
     directions = MemoryLedgerState(driver.flow.ledger).directions()
     assert directions.promotion("east", "west", PREFIX.target_name("t")) is not None
     assert directions.promotion("east", "west", "other") is None
+
+
+def test_applications_write_at_the_target_where_it_is_promoted_and_not_where_the_flow_waits_for_the_other() -> (
+    None
+):
+    flow = FlowConfig(name="f", source="east", target="west", topics=("t",), opposite="back")
+    watch = DirectionWatch(flow, cast(CutReader, None))
+    watch.directions = Directions(started={"back": 1})
+    assert watch.promotion("east.t") is not None
+    assert watch.applications("east.t") is None
+    watch.directions = Directions(((Promoted(**WEST_OVER_EAST, topics=TOPIC), "by anna"),), {"back": 1})
+    assert "was promoted over east by anna" in str(watch.applications("east.t"))

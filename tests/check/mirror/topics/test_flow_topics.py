@@ -365,3 +365,23 @@ def test_a_flow_that_selects_nothing_has_nothing_to_catch_up_with() -> None:
     flow.source("payments")
     follow(topics)
     topics.require_selected()
+
+
+def test_a_topic_that_begins_where_applications_have_left_is_told_of_and_not_created() -> None:
+    flow = Flow()
+    for name in ("a", "b"):
+        flow.source(name)
+    topics = flow.topics()
+    follow(topics)
+    flow.source("new")
+    for _ in range(2):
+        topics.follow(
+            written_topic_ids=frozenset(),
+            promotion=lambda _topic: "it was promoted",
+            applications=lambda topic: None if topic == "east.b" else "it was promoted",
+        )
+    assert flow.west.topics().keys() == {"east.a", "east.b"}
+    assert flow.findings() == [("new_behind_promotion", "new", "new of east is not copied: it was promoted")]
+    follow(topics)
+    assert flow.findings() == []
+    assert "east.new" in flow.west.topics()
