@@ -1,12 +1,14 @@
 """One cluster as a configuration has it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated
 
 from pydantic import Field
 
-from ledger.config.secrets import PropertyValue
+from ledger.config.secrets import PropertyValue, SecretReference
 from ledger.config.values import Frozen, PlainName
+from ledger.errors import UsageError
 
 PRINCIPAL_PATTERN = r"[^\s:]+:\S(.*\S)?"
 """As Kafka writes one: a type, a colon, a name (`User:mirror`)."""
@@ -24,6 +26,13 @@ class ClusterConfig(Frozen):
     properties: Mapping[str, PropertyValue] = Field(default_factory=dict)
     mirror_principal: Annotated[str, Field(pattern=f"^{PRINCIPAL_PATTERN}$")] | None = None
     admin_properties: Mapping[str, PropertyValue] = Field(default_factory=dict)
+
+    def secrets(self, environ: Mapping[str, str]) -> Iterator[str]:
+        """The values of its secrets, as far as they are found here."""
+        for value in (*self.properties.values(), *self.admin_properties.values()):
+            if isinstance(value, SecretReference):
+                with suppress(UsageError):
+                    yield value.resolve(environ)
 
     @property
     def for_administration(self) -> "ClusterConfig":

@@ -62,6 +62,10 @@ class MirrorConfig(Frozen):
         given = self.objectives.model_dump(exclude_none=True)
         return {Objective(key): value for key, value in given.items()}
 
+    def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
+        """The values of all secrets that the file refers to, as far as they are found here."""
+        return frozenset(secret for one in self.clusters.values() for secret in one.secrets(environ))
+
     def cluster(self, name: str) -> ClusterConfig:
         return _known("cluster", name, self.clusters, self.file)
 

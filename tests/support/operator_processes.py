@@ -331,7 +331,7 @@ class Outside:
             (SystemClock, lambda: schedule),
             (LocalProcesses, lambda: FakeProcesses(process.mark, self.living)),
             (examine, lambda *_flows, **_how: []),
-            (HookProcesses, lambda: OperatorHooks(process, self.hooks)),
+            (HookProcesses, lambda _secrets: OperatorHooks(process, self.hooks)),
             (time, SimpleNamespace(sleep=schedule.wait)),
         ]
         by_id = {id(real): stand_in for real, stand_in in stand_ins}

@@ -1,5 +1,6 @@
 """Fences of topics, as `fence` and `unfence` make and lift them."""
 
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -112,7 +113,7 @@ def fence_parts(
             reader=reader,
             control=control,
             operations=operator_operations(config),
-            hooks=HookProcesses(),
+            hooks=HookProcesses(config.secrets(os.environ)),
             clock=clock,
             sleep=time.sleep,
             say=say,

@@ -1,5 +1,6 @@
 """Carrying out a recorded plan: the claim, the actions of its steps, and where people follow them."""
 
+import os
 import time
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
@@ -64,7 +65,7 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
         )
         scene.require_current()
         record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
-        hooks = StepHooks(HookProcesses(), plan, operation_id)
+        hooks = StepHooks(HookProcesses(config.secrets(os.environ)), plan, operation_id)
         Applying(record, actions(scene), checked_hook(scene, hooks.run), told, beside).carry_out(
             plan, former, host=role.host
         )

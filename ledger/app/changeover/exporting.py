@@ -1,6 +1,7 @@
 """`plan export`: a plan as files of commands and offsets, to be carried out without the program."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,10 +141,11 @@ def export_plan(
         from_cluster=plan.from_cluster,
         denied=_denied(rules),
     )
-    operation_id = operator_operations(config).record_parts(
-        [exported, *sheets], flow=None, reason=reason, ticket=ticket
-    )
-    return Exported(operation_id, _write(folder, texts), len(sheets), lines)
+    with _written(folder, texts) as files:
+        operation_id = operator_operations(config).record_parts(
+            [exported, *sheets], flow=None, reason=reason, ticket=ticket
+        )
+    return Exported(operation_id, files, len(sheets), lines)
 
 
 def _require_empty(folder: Path) -> None:
@@ -247,11 +249,28 @@ def _hand_over(config: MirrorConfig, plan: Plan) -> tuple[HandOver | None, Seque
     return found, (*found.manual, *(f"unknown: {words}" for words in found.unknown))
 
 
-def _write(folder: Path, texts: dict[str, str]) -> tuple[Path, ...]:
-    folder.mkdir(parents=True, exist_ok=True)
-    files = []
-    for name, text in texts.items():
-        file = folder / name
-        file.write_text(text, encoding="utf-8", newline="")
-        files.append(file)
-    return tuple(files)
+@contextmanager
+def _written(folder: Path, texts: Mapping[str, str]) -> Iterator[tuple[Path, ...]]:
+    """The files, which are removed again where what follows fails: what `verify` compares with is what people have."""
+    files = tuple(folder / name for name in texts)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in zip(files, texts.values(), strict=True):
+            file.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        _remove(files)
+        raise UsageError(
+            f"{error.filename or folder} cannot be written: {error.strerror}; nothing was recorded, the plan was not "
+            "exported. Name another folder"
+        ) from error
+    try:
+        yield files
+    except BaseException:
+        _remove(files)
+        raise
+
+
+def _remove(files: Iterable[Path]) -> None:
+    for file in files:
+        with suppress(OSError):
+            file.unlink()

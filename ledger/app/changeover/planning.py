@@ -1,6 +1,6 @@
 """Plans: made, recorded, and read again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.adapters.delta.snapshots import DeltaSnapshot
@@ -8,8 +8,8 @@ from ledger.app import answers
 from ledger.app.changeover.seeing import Pair, see
 from ledger.app.wiring import operator_operations
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.changeover.applies import APPLY_KINDS, Applies, recorded_plan
-from ledger.domain.changeover.plans import Choices, Plan
+from ledger.domain.changeover.applies import APPLY_KINDS, Applies, Apply, recorded_plan
+from ledger.domain.changeover.plans import Choices, Plan, id_of
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.promotion.changeovers import PlanRecorded
@@ -53,10 +53,11 @@ class PlannedBefore:
     applies: Applies
 
 
-def read_plan(config: MirrorConfig, plan_id: str) -> PlannedBefore:
-    """Raises `UsageError` for an id that no plan of this ledger has."""
+def read_plan(config: MirrorConfig, plan_id: str, *, is_begun: bool = False) -> PlannedBefore:
+    """Raises `UsageError` for an id that no plan of this ledger has, `PreconditionError` for a plan of somebody else
+    under the id; where it `is_begun` that matters no more."""
     at = answers.snapshot(config, None)
-    plan, recorded = recorded_plan(_rows(at, OperationKind.PLAN), plan_id)
+    plan, recorded = recorded_plan(_rows(at, OperationKind.PLAN), plan_id, is_begun=is_begun)
     return PlannedBefore(plan, recorded, read_applies(at))
 
 
@@ -82,10 +83,17 @@ def plan_rows(config: MirrorConfig) -> list[dict[str, object]]:
             "blockers": len(one.blockers),
             "recorded_at_ms": row["recorded_at_ms"],
             "operator": row["operator"],
-            "applied": str(carried_out[-1].state) if carried_out else "not applied",
+            "applied": _applied(one, carried_out),
             "operation_id": carried_out[-1].operation_id if carried_out else None,
         }
     return list(found.values())
+
+
+def _applied(recorded: PlanRecorded, carried_out: Sequence[Apply]) -> str:
+    """How far a plan was carried out; of a row under the id of another plan that it is one."""
+    if id_of(recorded.plan) != recorded.plan_id:
+        return "another plan under this id"
+    return str(carried_out[-1].state) if carried_out else "not applied"
 
 
 def _rows(at: DeltaSnapshot, *kinds: str) -> list[dict[str, object]]:

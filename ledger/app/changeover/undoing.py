@@ -103,13 +103,13 @@ def undo_apply(config: MirrorConfig, operation_id: str, asked: AskedUndo, told: 
 
 def _to_take_back(config: MirrorConfig, operation_id: str) -> tuple[Apply, Plan] | None:
     applies = read_applies(answers.snapshot(config, None))
-    return to_take_back(applies, operation_id, lambda plan_id: read_plan(config, plan_id).plan)
+    return to_take_back(applies, operation_id, lambda plan_id: read_plan(config, plan_id, is_begun=True).plan)
 
 
 def plan_of_operation(config: MirrorConfig, operation_id: str) -> Plan:
     """The plan that an operation carries out; raises `UsageError` where nobody has begun one of that id."""
     applies = read_applies(answers.snapshot(config, None))
-    return read_plan(config, applies.the(operation_id).plan_id).plan
+    return read_plan(config, applies.the(operation_id).plan_id, is_begun=True).plan
 
 
 # Who is at work ---------------------------------------------------------------------------------

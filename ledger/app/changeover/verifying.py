@@ -84,7 +84,7 @@ def verify_changeover(config: MirrorConfig, name: str) -> list[Check]:
     """
     applies = read_applies(answers.snapshot(config, None))
     of = applies.by_id.get(name)
-    plan = read_plan(config, name if of is None else of.plan_id).plan
+    plan = read_plan(config, name if of is None else of.plan_id, is_begun=of is not None).plan
     sheets = exported_sheets(config, name) if of is None else sheets_of_operation(config, of.operation_id)
     if sheets is None:
         raise UsageError(

@@ -9,7 +9,7 @@ from ledger.app.changeover.planning import read_plan
 from ledger.app.changeover.scene import Asked
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.configured import configuration
-from ledger.cli.printing import asked_for, put
+from ledger.cli.printing import asked_for, put, say
 from ledger.cli.why import required_why_options
 from ledger.errors import UsageError
 from ledger.operations.changeover.applying import Waits
@@ -25,6 +25,9 @@ def apply_command(context: click.Context, plan_id: str, reason: str, ticket: str
     """Carry out the plan PLAN_ID, or continue it where it ended: one step after the other, each with a receipt."""
     config = configuration(context)
     plan = read_plan(config, plan_id).plan
+    for step in plan.steps:
+        if step in plan.hooks:
+            say(f"at {step} this is run here, as you: {plan.hooks[step]}")
     if not yes:
         target = plan.to_cluster
         require_typed(target, f"applications will move to {target}", without="carries the plan out")

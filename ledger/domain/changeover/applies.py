@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from ledger.domain.changeover.plans import Plan
+from ledger.domain.changeover.plans import Plan, id_of
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.operations.content import Row
 from ledger.domain.operations.kinds import OperationKind
@@ -151,10 +151,12 @@ def last_downtimes(
     return found
 
 
-def recorded_plan(rows: Iterable[Row], plan_id: str) -> tuple[Plan, PlanRecorded]:
+def recorded_plan(rows: Iterable[Row], plan_id: str, *, is_begun: bool = False) -> tuple[Plan, PlanRecorded]:
     """The plan of an id, as it was last recorded, from rows of its kind.
 
-    Raises `UsageError` for an id that no plan has, `PreconditionError` for a plan of another program.
+    Raises `UsageError` for an id that no plan has, `PreconditionError` for a plan of another program, and where the
+    last row of the id is not what the id is the hash of: it is not what people have read. `is_begun`: it was carried
+    out in part, so what was read is found behind such a row: the way back has to exist.
     """
     found = [row for row in map(PlanRecorded.of_row, rows) if row.plan_id == plan_id]
     if not found:
@@ -162,10 +164,17 @@ def recorded_plan(rows: Iterable[Row], plan_id: str) -> tuple[Plan, PlanRecorded
             f"the ledger has no plan {plan_id!r}; nothing was done. mirror-ledger plan list names those that it has; "
             "an older copy of a ledger lacks the later ones"
         )
+    own = [row for row in found if id_of(row.plan) == plan_id]
+    if not own or (found[-1] is not own[-1] and not is_begun):
+        raise PreconditionError(
+            f"what the ledger holds last as plan {plan_id} is another plan (its content has the id "
+            f"{id_of(found[-1].plan)}): not this program has written it, but somebody who may append to the ledger; "
+            "nothing was done. mirror-ledger plan list shows who; then plan again"
+        )
     try:
-        plan = Plan.of_content(found[-1].plan)
+        plan = Plan.of_content(own[-1].plan)
     except (KeyError, TypeError, ValueError) as error:
         raise PreconditionError(
             f"plan {plan_id} was made by another version of the program ({error}); nothing was done: plan again"
         ) from error
-    return plan, found[-1]
+    return plan, own[-1]

@@ -102,8 +102,7 @@ class Plan:
     @property
     def plan_id(self) -> str:
         """Equal for plans that would do the same."""
-        text = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
+        return id_of(self.content())
 
     def content(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -154,6 +153,12 @@ def _choices_content(choices: Choices) -> dict[str, object]:
 
 _ADDED_KEYS: Mapping[str, object] = {"left_out": ()}
 """Keys that plans of earlier versions lack, with what they mean by that."""
+
+
+def id_of(content: Mapping[str, Any]) -> str:
+    """The id of a plan with this content, whichever version of the program wrote it."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
 
 
 def _choices(content: Mapping[str, Any]) -> Choices:

@@ -7,7 +7,7 @@ import pytest
 
 from ledger.domain.changeover.applies import recorded_plan
 from ledger.domain.changeover.blockers import BlockerCode
-from ledger.domain.changeover.plans import Choices, FenceChoice, Plan
+from ledger.domain.changeover.plans import Choices, FenceChoice, Plan, id_of
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
 from ledger.domain.operations.promotion.changeovers import PlanRecorded
 from ledger.errors import PreconditionError, UsageError
@@ -81,4 +81,19 @@ def test_a_plan_that_this_ledger_does_not_have_is_refused() -> None:
 def test_a_plan_of_another_program_is_refused() -> None:
     content = {**plan().content(), "steps": ["conjure"]}
     with pytest.raises(PreconditionError, match="another version of the program"):
-        recorded_plan(_rows(content, "p"), "p")
+        recorded_plan(_rows(content, id_of(content)), id_of(content))
+
+
+def test_another_plan_under_the_id_of_one_that_was_read_is_never_taken_for_it() -> None:
+    read = plan().plan_id
+    own, other = _rows(plan().content(), read), _rows(_FULL.content(), read)
+    for rows in (other, [*own, *other]):
+        with pytest.raises(PreconditionError, match=f"has the id {_FULL.plan_id}.*nothing was done"):
+            recorded_plan(rows, read)
+    for rows in (own, [*other, *own]):
+        assert recorded_plan(rows, read)[0] == plan()
+    assert recorded_plan([*own, *other], read, is_begun=True)[0] == plan(), (
+        "its way back is the way back of that"
+    )
+    with pytest.raises(PreconditionError, match="another plan"):
+        recorded_plan(other, read, is_begun=True)

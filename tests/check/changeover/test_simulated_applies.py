@@ -7,13 +7,15 @@ the end that one alone would have come to; and an undo comes back to where it al
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from ledger.app.changeover.exporting import export_plan
 from ledger.domain.changeover.applies import ApplyState
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
-from ledger.errors import MirrorLedgerError, PreconditionError
+from ledger.errors import MirrorLedgerError, PreconditionError, UsageError
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
 from tests.simulation.kafka.partition_log import Replication
 from tests.support.changed_pairs import at_clusters, copied_back, in_ledger
@@ -27,7 +29,7 @@ from tests.support.changing_pairs import (
     TOPICS,
     ChangingPair,
 )
-from tests.support.operator_processes import OnceAtEach, ProcessEnded
+from tests.support.operator_processes import OnceAtEach, OperatorProcess, ProcessEnded
 
 _PLACES = [(topic, partition) for topic, count in TOPICS.items() for partition in range(count)]
 _SETTINGS_AT_WEST = {
@@ -291,3 +293,33 @@ def _revoked(cluster: AdministeredCluster, what: str) -> Callable[[], None]:
             return lambda: cluster.change_acls([of_topics])
     cluster.allowed.others.remove(one)
     return lambda: cluster.allowed.others.add(one)
+
+
+def test_an_export_whose_files_cannot_be_written_is_recorded_nowhere(tmp_path: Path) -> None:
+    pair = ChangingPair()
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
+    (tmp_path / "a file").touch()
+
+    def recorded() -> list[str]:
+        return [
+            row["kind"] for row in pair.ledger.rows("operations") if row["kind"] in ("plan_exported", "sheet")
+        ]
+
+    def export(folder: Path, process: OperatorProcess) -> None:
+        with pair.outside.seen_by(process):
+            export_plan(pair.config, plan, folder, reason="a drill", ticket=None)
+
+    with pytest.raises(
+        UsageError, match=r"a file/.* cannot be written: Not a directory; nothing was recorded"
+    ):
+        export(tmp_path / "a file" / "plan", pair.outside.process())
+    assert recorded() == []
+    with pytest.raises(ProcessEnded):
+        export(tmp_path / "plan", pair.outside.process(before=lambda write: "plan_exported" in write))
+    assert (recorded(), list((tmp_path / "plan").iterdir())) == ([], []), (
+        "what nobody recorded is not to be used"
+    )
+    export(tmp_path / "plan", pair.outside.process())
+    assert recorded() == ["plan_exported", *["sheet"] * len(GROUPS)]
+    assert (tmp_path / "plan" / "steps.sh").is_file()
+    pair.end()

@@ -9,8 +9,11 @@ import pytest
 from ledger.cli.changeover import followed
 from ledger.cli.changeover.followed import Followed
 from ledger.domain.changeover.steps import StepName
+from ledger.domain.operations.promotion.changeovers import PlanRecorded
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.reports.terminal import StatusLine
+from tests.support.changeovers import plan, with_hooks
+from tests.support.operated import Operated
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +70,16 @@ def test_a_person_learns_at_once_that_another_process_took_over(
     monkeypatch.setattr(followed, "confirmed", answering(True, behind=told))
     begun().ask("producers are stopped", waits)
     assert capsys.readouterr().err.count("another process carries out the plan") == 1
+
+
+def test_hooks_are_shown_before_anybody_is_asked(idle: Operated) -> None:
+    made = with_hooks(plan(), stop_producers="systemctl stop orders", start_applications="x[/y]\x1b[2J")
+    content = PlanRecorded(plan_id=made.plan_id, plan=made.content(), blockers=(), cut="c", forecast={})
+    idle.operation("plan", content.content())
+    done = idle.command("apply", made.plan_id, "--reason", "a drill")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines() == [
+        "at stop_producers this is run here, as you: systemctl stop orders",
+        "at start_applications this is run here, as you: x[/y]\\x1b[2J",
+        "error: there is nobody to ask: --yes carries the plan out without questions; nothing was done",
+    ]

@@ -97,6 +97,8 @@ def test_secrets_are_looked_up_late_and_never_shown(tmp_path: Path) -> None:
     assert isinstance(key, SecretReference)
     assert password.resolve({"WEST": "s3cret"}) == "s3cret"
     assert key.resolve({}) == "pa55"
+    assert load(tmp_path, text).secrets({"WEST": "s3cret"}) == {"s3cret", "pa55"}
+    assert load(tmp_path, text).secrets({}) == {"pa55"}, "what is not found here nobody prints"
     assert "pa55" not in repr(cluster)
     assert b"pa55" not in pickle.dumps(cluster)
 

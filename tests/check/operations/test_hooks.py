@@ -37,6 +37,30 @@ def test_long_output_keeps_its_beginning_and_its_end() -> None:
     assert len(done.output) < 4_100
 
 
+def test_secrets_of_the_configuration_are_in_nothing_that_is_kept_of_what_it_printed() -> None:
+    password, key = "hunter2's p%ss/w", "BEGIN\nlong line of a key\nEND"
+    code = """
+import base64, json, os, urllib.parse
+for one in (os.environ["PASSWORD"], os.environ["KEY"]):
+    print(one, json.dumps(one), urllib.parse.quote(one, safe=""), one.replace("'", "'\\\\''"))
+    print(base64.b64encode(one.encode()).decode(), "done")
+"""
+    command = HookCommand((sys.executable, "-S", "-c", code), 30.0, {"PASSWORD": password, "KEY": key})
+    output = HookProcesses([password, key]).run(command, _nobody).output
+    for told in ("hunter", "p%ss", "p%25ss", "line of a key", "aHVudGVy", "bG9uZyBsaW5l"):
+        assert told not in output, output
+    assert output.count("[secret] done\n") == 2
+
+
+@pytest.mark.parametrize("before", [1_993, 1_997, 2_000])
+def test_a_secret_across_what_is_left_out_is_hidden_on_both_sides(before: int) -> None:
+    code = f"print('x' * {before} + 'hunter2' + 'y' * 4_000 + 'hunter2' + 'z' * {before}, end='')"
+    command = HookCommand((sys.executable, "-S", "-c", code), 30.0)
+    output = HookProcesses(["hunter2"]).run(command, _nobody).output
+    assert not set("hunter2") & set(output.replace("[secret]", "").partition("\n")[0])
+    assert not set("hunter2") & set(output.replace("[secret]", "").rpartition("\n")[2])
+
+
 def test_one_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
     mark = tmp_path / "alive"
     child = f"import time, pathlib; time.sleep(1.5); pathlib.Path({str(mark)!r}).touch()"
