@@ -7,11 +7,13 @@ MirrorLedgerError             exit 1
 ├── UnsafeError               exit 4   a check says not safe
 ├── PreconditionError         exit 5   a precondition is not met or has moved
 │   ├── ShutOutError          exit 5   a later writer epoch has taken over
-│   │   └── ClaimBegunError    exit 5   a later epoch is known, whether it was claimed or not
+│   │   ├── ClaimBegunError    exit 5   a later epoch is known, whether it was claimed or not
+│   │   └── OtherLedgerError   exit 5   another ledger lies where the one was that the role was claimed in
 │   ├── FencedProducerError   exit 5   a flow's producer id was shut out of partitions that it is to write to
 │   └── OtherClusterError     exit 5   a recorder meets another cluster than the one that it claimed with
 ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
 ├── LedgerUnavailableError    exit 1   retriable: a table of the ledger could not be read, or not appended to
+│   └── DamagedLedgerError    exit 1   a file of the ledger is missing, cut or overwritten
 ├── ProtocolError             exit 1   a broker answered what the protocol does not allow
 ├── InvalidValueError         exit 1   a value breaks a rule of the domain
 ├── EndedBySigintError        exit 130 SIGINT came before there was anything to end properly
@@ -101,6 +103,10 @@ class ClaimBegunError(ShutOutError):
         self.epoch = epoch
 
 
+class OtherLedgerError(ShutOutError):
+    """Another ledger lies at the path than the one in which the writer claimed its role."""
+
+
 class FencedProducerError(PreconditionError):
     """Partitions of a flow refuse its producer id for ever: it continues with another one, which a claim names."""
 
@@ -119,6 +125,10 @@ class LedgerUnavailableError(MirrorLedgerError):
     """A table of the ledger could not be read where it was needed, or not appended to."""
 
     retriable = True
+
+
+class DamagedLedgerError(LedgerUnavailableError):
+    """A file of the ledger is not what its log has it to be: it has to be put back, or given up."""
 
 
 class ProtocolError(MirrorLedgerError):

@@ -1,7 +1,9 @@
 """The ledger's tables as a whole: made by `init`, kept small by `maintain`."""
 
+import json
 from functools import partial
 
+from ledger.adapters.delta.local_tables import Damage
 from ledger.adapters.delta.maintenance import Merging, TableUpkeep, Upkeep, maintain
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import create_tables
@@ -9,7 +11,9 @@ from ledger.adapters.delta.upkeeps import table_upkeeps
 from ledger.adapters.spark.merging import merge_on_spark
 from ledger.adapters.spark.session import SessionFactory
 from ledger.adapters.system import SystemClock
+from ledger.app.wiring import operator_operations
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.operations.repairs import LedgerRepaired
 from ledger.errors import LedgerUnavailableError
 
 
@@ -38,3 +42,28 @@ def maintain_ledger(
         except LedgerUnavailableError as error:
             failed.append(error)
     return done, failed
+
+
+def damages(config: MirrorConfig) -> list[Damage]:
+    """What is damaged of the ledger; every file of it is read."""
+    return [one for upkeep in table_upkeeps(config.ledger) for one in upkeep.damages()]
+
+
+def repair_ledger(config: MirrorConfig, *, reason: str, ticket: str | None) -> list[Damage]:
+    """Continue without what is damaged; returns what that was, and records it, for each table in an operation."""
+    repaired: dict[str, list[Damage]] = {}
+    try:
+        for upkeep in table_upkeeps(config.ledger):
+            if found := upkeep.repair():
+                repaired[upkeep.table] = found
+    finally:
+        for table, found in repaired.items():
+            content = LedgerRepaired(table=table, given_up=[_given_up(one) for one in found])
+            operator_operations(config).record(content, flow=None, reason=reason, ticket=ticket)
+    return [one for found in repaired.values() for one in found]
+
+
+def _given_up(damage: Damage) -> dict[str, object]:
+    file = str(damage.file.relative_to(damage.file.parents[0 if damage.rows is not None else 1]))
+    statistics = None if damage.rows is None else damage.rows.get("stats")
+    return {"file": file, "words": damage.words, "rows": json.loads(statistics) if statistics else None}

@@ -98,7 +98,21 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         # The reader of our output has ended; nobody is left to report to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return MirrorLedgerError.exit_code
+    except BaseException as error:
+        if (why := _why_of_a_library(error)) is None:
+            raise
+        say(f"error: the ledger could not be used: {why}; what was recorded before stays")
+        return MirrorLedgerError.exit_code
     return result if isinstance(result, int) else 0
+
+
+def _why_of_a_library(error: BaseException) -> str | None:
+    """What nobody foresaw of the libraries below the ledger, in one line; None: it is none of these."""
+    from ledger.adapters.delta import damage  # every command would wait for it
+
+    return (
+        damage.words_of(error) if damage.is_of_a_library(error) and not isinstance(error, OSError) else None
+    )
 
 
 def _require_unicode(arguments: Sequence[str]) -> None:

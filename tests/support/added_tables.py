@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from ledger import schema
-from ledger.adapters.delta.tables import create_tables, table_uri
+from ledger.adapters.delta.tables import HAD_TABLES, create_tables, table_uri
 
 ADDED = "topics"
 
@@ -19,5 +20,13 @@ def add_within_the_version(patched: pytest.MonkeyPatch) -> None:
 def made_before(path: Path) -> str:
     """A ledger as the first program of the schema version makes it."""
     create_tables(str(path), now_ms=1)
-    shutil.rmtree(table_uri(str(path), ADDED))
+    never_had(str(path), ADDED)
     return str(path)
+
+
+def never_had(path: str, table: str) -> None:
+    """A ledger as it was before it had a table, and before anybody noted which ones it has."""
+    shutil.rmtree(table_uri(path, table))
+    DeltaTable(table_uri(path, "writers")).alter.set_table_properties(
+        {HAD_TABLES: "writers"}, raise_if_not_exists=False
+    )

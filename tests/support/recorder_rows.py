@@ -43,4 +43,6 @@ def watermark(offset: int) -> Row:
         "last_stable": offset,
         "high_watermark": offset,
         "read_at_ms": 1,
+        "confirms_others": None,
+        "previous_read_at_ms": None,
     }

@@ -5,12 +5,17 @@ same handle of the table: if another commit of that writer came in between, Delt
 Claiming an epoch commits to each table that the writer appends to, and thereby shuts out every earlier
 epoch there. Whatever a commit said, the table is read again afterwards: its outcome may have been unknown.
 
-Every append is a small file; `maintenance` makes few of many.
+Every append is a small file; `maintenance` makes few of many. In a folder of this machine the file is on the disk
+before the entry that names it is written, and the entry before the append is read back: see `local_tables`. In a store
+deltalake writes both.
+
+A claim is one of a ledger: where a table has another id afterwards, another ledger lies there, and nothing is appended.
 """
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,7 +28,6 @@ from deltalake import (
     WriterProperties,
     write_deltalake,
 )
-from deltalake.exceptions import DeltaError
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -33,6 +37,9 @@ from tenacity import (
 )
 
 from ledger.adapters.arrow_schema import arrow_rows
+from ledger.adapters.delta.damage import is_of_a_library, words_of
+from ledger.adapters.delta.file_merging import commit_rows
+from ledger.adapters.delta.local_tables import local_folder
 from ledger.adapters.delta.snapshots import relation_of
 from ledger.adapters.delta.tables import (
     RECORDED_AT,
@@ -42,11 +49,13 @@ from ledger.adapters.delta.tables import (
     add_missing_table,
     newest_version,
     open_anew,
+    opened_at,
+    table_id,
     table_uri,
 )
 from ledger.adapters.duck.row_filters import filtered_rows
 from ledger.domain.tables.places import epoch_and_round, epoch_of, place_of
-from ledger.errors import LedgerUnavailableError, MirrorLedgerError, ShutOutError
+from ledger.errors import LedgerUnavailableError, MirrorLedgerError, OtherLedgerError, ShutOutError
 from ledger.ports.clock import Clock
 from ledger.ports.ledger import Row, WriterClaim, require_last
 from ledger.recording.row_source import Filter
@@ -104,6 +113,7 @@ class DeltaFactLog:
         self._path = path
         self._clock = clock
         self._appended_to: dict[str, OpenedTable] = {}
+        self._table_ids: dict[str, str] = {}
 
     def claim(self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None) -> WriterClaim:
         for table in (_WRITERS, *tables):
@@ -152,10 +162,8 @@ class DeltaFactLog:
         return number
 
     def last_epoch(self, writer: str, table: str) -> int:
-        try:
+        with self._opening(table):
             opened = newest_version(self._path, table)
-        except (DeltaError, OSError) as error:
-            raise self._not_opened(table, error) from error
         return _NEVER if opened is None else epoch_of(_last_version(opened, writer))
 
     def _holds(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> bool:
@@ -211,21 +219,22 @@ class DeltaFactLog:
             custom_metadata={RECORDED_AT: str(now_ms)},
             app_transactions=[Transaction(claim.writer, _version(claim, round_number))],
         )
-        try:
-            write_deltalake(
-                opened,
-                data,
-                mode="append",
-                commit_properties=properties,
-                post_commithook_properties=_CHECKPOINTS_ONLY,
-                writer_properties=_SMALL_FILES,
-            )
-        except (DeltaError, OSError) as error:
-            raise AppendFailedError(
-                f"round {round_number} of {claim.writer} could not be appended to {table}: {error}"
-            ) from error
+        uri = table_uri(self._path, table)
+        what = f"round {round_number} of {claim.writer} could not be appended to {table}"
+        with _failing(what):
+            if local_folder(uri) is None:
+                write_deltalake(
+                    opened,
+                    data,
+                    mode="append",
+                    commit_properties=properties,
+                    post_commithook_properties=_CHECKPOINTS_ONLY,
+                    writer_properties=_SMALL_FILES,
+                )
+            else:
+                commit_rows(opened, uri, data, properties, now_ms=now_ms)
         # It is at its own append now: the next one needs it only where nobody else has appended since.
-        if (appended := OpenedTable.of(opened, table_uri(self._path, table))) is not None:
+        if (appended := OpenedTable.of(opened, uri)) is not None:
             self._appended_to[table] = appended
 
     def _read_back(self, claim: WriterClaim, table: str, round_number: int) -> None:
@@ -244,19 +253,13 @@ class DeltaFactLog:
             )
 
     def _add_missing(self, table: str) -> None:
-        try:
+        with _failing(f"whether {table} exists is unknown, nothing was appended to it"):
             add_missing_table(self._path, table, now_ms=self._clock.now_ms())
-        except (DeltaError, OSError) as error:
-            raise AppendFailedError(
-                f"whether {table} exists is unknown, nothing was appended to it: {error}"
-            ) from error
 
     def _opened(self, table: str) -> DeltaTable:
         """The newest version as the log says now, for reading."""
-        try:
-            return open_anew(self._path, table)
-        except (DeltaError, OSError) as error:
-            raise self._not_opened(table, error) from error
+        with self._opening(table):
+            return self._own(table, open_anew(self._path, table))
 
     def _opened_to_append(self, table: str) -> DeltaTable:
         """One of this append's own: an append changes what was opened for it."""
@@ -264,14 +267,33 @@ class DeltaFactLog:
         last = self._appended_to.pop(table, None)
         if last is not None and last.is_newest(uri):
             return last.table
-        try:
-            return DeltaTable(uri)
-        except (DeltaError, OSError) as error:
-            raise self._not_opened(table, error) from error
+        with self._opening(table):
+            return self._own(table, opened_at(uri))
 
-    def _not_opened(self, table: str, error: Exception) -> AppendFailedError:
-        uri = table_uri(self._path, table)
-        return AppendFailedError(f"{uri} cannot be opened, nothing was appended to it: {error}")
+    def _own(self, table: str, opened: DeltaTable) -> DeltaTable:
+        """The table, when it is the one that was there before: of a claim, and of who claims nothing."""
+        found = table_id(opened)
+        if found != (claimed := self._table_ids.setdefault(table, found)):
+            raise OtherLedgerError(
+                f"another ledger lies at {self._path} than the one that was claimed there: its table {table} has the "
+                f"id {found}, not {claimed}; nothing was appended to it. Put the former one back, or start again with "
+                "this one: mirror-ledger adopt takes over what was mirrored"
+            )
+        return opened
+
+    def _opening(self, table: str) -> AbstractContextManager[None]:
+        return _failing(f"{table_uri(self._path, table)} cannot be opened, nothing was appended to it")
+
+
+@contextmanager
+def _failing(what: str) -> Iterator[None]:
+    """What the store or a library refuses in here was not committed, as far as anybody knows."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_of_a_library(error):
+            raise
+        raise AppendFailedError(f"{what}: {words_of(error)}") from error
 
 
 def _same(rows: Sequence[Row]) -> RowsAfter:
@@ -297,12 +319,10 @@ def _last_version(table: DeltaTable, writer: str) -> int:
 
     Entries of the log are read now: of a process that stood still since it opened the table they may have been removed.
     """
-    try:
+    with _failing(
+        f"what {writer} appended last to {table.table_uri} cannot be read, nothing was appended to it"
+    ):
         version = table.transaction_version(writer)
-    except (DeltaError, OSError) as error:
-        raise AppendFailedError(
-            f"what {writer} appended last to {table.table_uri} cannot be read, nothing was appended to it: {error}"
-        ) from error
     return _NEVER if version is None else version
 
 

@@ -6,6 +6,7 @@ put there after. DuckDB reads and sorts within `MEMORY`, and spills to a tempora
 """
 
 import json
+import logging
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -18,17 +19,24 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake._internal import DeltaFileSystemHandler
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction
 
 from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.delta.local_tables import local_folder, make_checkpoint, sync, sync_entries
 from ledger.adapters.delta.tables import STATISTICS
 from ledger.domain.tables.table_upkeep import DAY_MS, SORTED_BY, DataFile, Merge
 from ledger.errors import MirrorLedgerError
 from ledger.schema import TABLE_BY_NAME
 
+log = logging.getLogger(__name__)
+
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 MEMORY = "256MB"
 _BATCH_ROWS = 50_000
+_CHECKPOINT_INTERVAL, _COMMITS_PER_CHECKPOINT = "delta.checkpointInterval", 100
 _CHUNK_BYTES = 4 << 20
 _RISING = "DELTA_BINARY_PACKED"
 """Of numbers the differences: sorted, most of them hardly differ. A regular day takes a hundredth of the room."""
@@ -51,9 +59,7 @@ class TableFolder:
 
     def __init__(self, uri: str) -> None:
         self._uri = uri.rstrip("/")
-        self._local = (
-            Path(uri.removeprefix("file://")) if "://" not in uri or uri.startswith("file://") else None
-        )
+        self._local = local_folder(uri)
 
     @property
     def local(self) -> Path | None:
@@ -71,9 +77,15 @@ class TableFolder:
 
     @contextmanager
     def writable(self, path: str) -> Iterator[Path]:
-        """A file to be written, which is at its place afterwards."""
+        """A file to be written, which is at its place afterwards, and on the disk; where it fails there is none."""
         if self._local is not None:
-            yield self._local / path
+            place = self._local / path
+            try:
+                yield place
+                sync(place, self._local)
+            except BaseException:
+                place.unlink(missing_ok=True)
+                raise
             return
         with tempfile.TemporaryDirectory(prefix="mirror-ledger-") as staged:
             place = Path(staged) / "staged"
@@ -202,6 +214,54 @@ def _write(folder: TableFolder, table: str, rows: duckdb.DuckDBPyRelation) -> Wr
                 writer.write_table(part)
         size_bytes = place.stat().st_size
     return WrittenFile(path, size_bytes, statistics.rows, statistics.as_json())
+
+
+def commit_rows(
+    opened: DeltaTable, uri: str, rows: pa.Table, properties: CommitProperties, *, now_ms: int
+) -> None:
+    """Append rows to a table in a folder of this machine, as one commit through this handle; it is on the disk then.
+
+    The handle is at that commit afterwards, or behind it. No rows: a commit of its properties alone.
+    """
+    folder, before = TableFolder(uri), opened.version()
+    added = [_write_small(folder, rows)] if len(rows) else []
+    opened.create_write_transaction(
+        [AddAction(file.path, file.size_bytes, {}, now_ms, True, file.statistics) for file in added],
+        "append",
+        opened.schema(),
+        commit_properties=properties,
+        post_commithook_properties=NO_HOOKS,
+    )
+    opened.update_incremental()
+    sync_entries(uri, after=before, until=opened.version())
+    interval = int(opened.metadata().configuration.get(_CHECKPOINT_INTERVAL) or _COMMITS_PER_CHECKPOINT)
+    if before // interval < opened.version() // interval:
+        _try_checkpoint(opened, uri)
+
+
+def _try_checkpoint(opened: DeltaTable, uri: str) -> None:
+    """An append needs none: what was committed stays so where it cannot be made, and the next one tries again."""
+    try:
+        make_checkpoint(opened, uri)
+    except (DeltaError, OSError) as error:
+        log.debug("%s: no checkpoint was made: %s", uri, error)
+
+
+def _write_small(folder: TableFolder, rows: pa.Table) -> WrittenFile:
+    """Of twenty rows most would be what Parquet says about thirty columns."""
+    path, statistics = f"part-{uuid.uuid4()}.zstd.parquet", _Statistics()
+    statistics.add(rows)
+    with folder.writable(path) as place:
+        pq.write_table(
+            rows,
+            place,
+            compression="zstd",
+            use_dictionary=False,
+            write_statistics=list(STATISTICS),
+            store_schema=False,
+        )
+        size_bytes = place.stat().st_size
+    return WrittenFile(path, size_bytes, len(rows), statistics.as_json())
 
 
 def _leaves(schema: pa.Schema, *, are_numbers: bool) -> list[str]:

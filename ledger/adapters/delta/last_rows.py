@@ -17,7 +17,7 @@ from duckdb import ColumnExpression, Expression, FunctionExpression, StarExpress
 
 from ledger.adapters.arrow_schema import arrow_schema
 from ledger.adapters.delta.snapshots import relation_of
-from ledger.adapters.delta.tables import newest_version, table_uri
+from ledger.adapters.delta.tables import newest_version, opened_at, table_id, table_uri
 from ledger.adapters.duck.engine import ParquetFiles, Relation, register
 from ledger.adapters.duck.in_process import connected
 from ledger.adapters.duck.row_filters import PLACE
@@ -211,7 +211,7 @@ def _joined_by(table: str, grain: Grain) -> list[str]:
 def recorded_last_rows(path: str, table: str) -> TableLastRows | None:
     """What was noted last of a table; None where nothing was, or nothing that this program can use."""
     contents = _newest_contents(path, [table])
-    return _usable(DeltaTable(table_uri(path, table)), table, contents) if contents else None
+    return _usable(opened_at(table_uri(path, table)), table, contents) if contents else None
 
 
 def _usable(opened: DeltaTable, table: str, contents: Mapping[str, str]) -> TableLastRows | None:
@@ -235,11 +235,6 @@ def _last_rows_of(opened: DeltaTable, table: str, note: LastRows) -> TableLastRo
     if not is_as_here or note.table_id != table_id(opened):
         return None
     return TableLastRows(note.noted, pa.Table.from_pydict(columns, _schema(table)))
-
-
-def table_id(opened: DeltaTable) -> str:
-    """What Delta calls a table by: a folder that was created again has another."""
-    return str(opened.metadata().id)
 
 
 def _newest_contents(path: str, tables: Sequence[str]) -> dict[str, str]:

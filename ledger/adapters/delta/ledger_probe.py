@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-import duckdb
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from ledger.adapters.delta.damage import words_of
 from ledger.adapters.delta.file_merging import data_files
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.maintenance import MAINTAINED_BY, MERGE
 from ledger.adapters.delta.snapshots import DeltaLedger, open_ledger
-from ledger.adapters.delta.tables import table_uri
+from ledger.adapters.delta.tables import opened_at, table_uri
 from ledger.adapters.duck.stamps import steps_back
 from ledger.doctor.measurements import TableCommit, TableState
 from ledger.domain.operations.directions import Directions
 from ledger.domain.tables.cuts import ClockStep
-from ledger.errors import SetupError, Trouble
+from ledger.errors import LedgerUnavailableError, SetupError, Trouble
 from ledger.ports.ledger import FlowPosition
 from ledger.schema import TABLES
 
@@ -47,7 +47,7 @@ class DeltaLedgerProbe:
         with _reported(uri):
             if not DeltaTable.is_deltatable(uri):
                 return None
-            table = DeltaTable(uri)
+            table = opened_at(uri)
             commits = tuple(map(_commit, table.history(limit=MOST_COMMITS)))
             return TableState(dict(table.metadata().configuration), commits, tuple(data_files(table)))
 
@@ -116,5 +116,5 @@ def _reported(where: str) -> Iterator[None]:
     """What the store or the Delta library refuses, as an error of ours."""
     try:
         yield
-    except (DeltaError, OSError, duckdb.Error) as error:
-        raise SetupError(f"{where} cannot be read: {error}", trouble=Trouble.LEDGER) from error
+    except (DeltaError, OSError, LedgerUnavailableError) as error:
+        raise SetupError(f"{where} cannot be read: {words_of(error)}", trouble=Trouble.LEDGER) from error

@@ -10,27 +10,27 @@ No row is added, changed or removed, so no answer changes (`ledger/PROTOCOL.md`,
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-import duckdb
-import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from ledger.adapters.delta.file_merging import TableFolder, WrittenFile, data_files, write_merged
+from ledger.adapters.delta.damage import damaged, reported
+from ledger.adapters.delta.file_merging import NO_HOOKS, TableFolder, WrittenFile, data_files, write_merged
+from ledger.adapters.delta.local_tables import Damage, damages_of, make_checkpoint, set_aside, sync_entries
 from ledger.adapters.delta.noting import LastRowsNoting
-from ledger.adapters.delta.tables import newest_version, settle_properties, table_uri
+from ledger.adapters.delta.tables import newest_version, opened_at, settle_properties, table_uri
 from ledger.domain.tables.table_upkeep import DataFile, Merge, due_merges
 from ledger.errors import LedgerUnavailableError
 from ledger.ports.clock import Clock
 
 log = logging.getLogger(__name__)
 
-MAINTAINED_BY, MERGE = "mirrorLedger.maintenance", "merge"
-"""Key and value of the commit info by which a merge is known in the history of a table."""
+MAINTAINED_BY, MERGE, REPAIR = "mirrorLedger.maintenance", "merge", "repair"
+"""Key and values of the commit info by which a merge or repair is known in the history of a table."""
 STRAY_HOURS = 720
 """Files that no version names may be of a writer that stands still between its file and its commit."""
 CHECKPOINT_AFTER_COMMITS = 50
@@ -38,7 +38,6 @@ _LOG = "_delta_log"
 _LAST_CHECKPOINT = f"{_LOG}/_last_checkpoint"
 _COMMIT_ATTEMPTS = 10
 _ATTEMPTS_APART_S = 0.01
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class TableUpkeep:
 
     def _still_has(self, merge: Merge) -> bool:
         with _reported(self._uri):
-            return {file.path for file in merge.files} <= _paths(DeltaTable(self._uri))
+            return {file.path for file in merge.files} <= _paths(opened_at(self._uri))
 
     def _commit(self, merge: Merge, written: Sequence[WrittenFile]) -> bool:
         """Whether the merge is in the table.
@@ -147,7 +146,7 @@ class TableUpkeep:
         merged = {file.path for file in merge.files}
         with _reported(self._uri):
             for attempt in range(_COMMIT_ATTEMPTS):
-                opened = DeltaTable(self._uri)
+                opened = opened_at(self._uri)
                 active = _paths(opened)
                 if written and {file.path for file in written} <= active:
                     return True
@@ -175,8 +174,9 @@ class TableUpkeep:
             "append",
             opened.schema(),
             commit_properties=CommitProperties(custom_metadata={MAINTAINED_BY: MERGE}, max_commit_retries=0),
-            post_commithook_properties=_NO_HOOKS,
+            post_commithook_properties=NO_HOOKS,
         )
+        sync_entries(self._uri, after=opened.version(), until=opened.version() + 1)
 
     def note(self) -> bool:
         """Note the table's last rows when a start would read too much without; returns whether that was so."""
@@ -199,13 +199,55 @@ class TableUpkeep:
                 self._folder.delete(path)
                 removed += 1
             if self._settle():
-                opened = DeltaTable(self._uri)
+                opened = opened_at(self._uri)
             before = self._log_entries()
             opened.cleanup_metadata()
             after = self._log_entries()
             if opened.version() - self._last_checkpoint() >= CHECKPOINT_AFTER_COMMITS:
-                opened.create_checkpoint()
+                make_checkpoint(opened, self._uri)
         return removed, None if before is None or after is None else before - after
+
+    def damages(self) -> list[Damage]:
+        """What is damaged of the table; every file of it is read."""
+        with _reported(self._uri):
+            return damages_of(self._uri)
+
+    def repair(self) -> list[Damage]:
+        """Continue without what is damaged; returns what that was. Files stay where they are, or beside their place.
+
+        Raises `DamagedLedgerError` where the first entry is: it says what the table is.
+        """
+        with _reported(self._uri):
+            found = damages_of(self._uri)
+            if any(one.version == 0 for one in found):
+                raise damaged(found, "nothing was repaired: the first entry of a log can only be put back")
+            of_log = [one for one in found if one.rows is None]
+            for one in of_log:
+                set_aside(one)
+            if of_log:
+                make_checkpoint(opened_at(self._uri), self._uri)
+            files = [one for one in damages_of(self._uri) if one.rows is not None]
+            if files:
+                self._give_up(files)
+        return [*of_log, *files]
+
+    def _give_up(self, files: Sequence[Damage]) -> None:
+        """A version without these files; rows are removed by no other commit."""
+        now_ms, opened = self._clock.now_ms(), opened_at(self._uri)
+        opened.create_write_transaction(
+            [
+                RemoveAction(one.rows["path"], False, now_ms, one.rows["size"], {})
+                for one in files
+                if one.rows
+            ],
+            "append",
+            opened.schema(),
+            commit_properties=CommitProperties(custom_metadata={MAINTAINED_BY: REPAIR}),
+            post_commithook_properties=NO_HOOKS,
+        )
+        before = opened.version()
+        opened.update_incremental()
+        sync_entries(self._uri, after=before, until=opened.version())
 
     def _opened(self) -> DeltaTable | None:
         return newest_version(self._path, self.table)
@@ -273,12 +315,6 @@ def _paths(table: DeltaTable) -> set[str]:
     return {file.path for file in data_files(table)}
 
 
-@contextmanager
-def _reported(uri: str) -> Iterator[None]:
+def _reported(uri: str) -> AbstractContextManager[None]:
     """What the store or a library refuses, as an error of ours."""
-    try:
-        yield
-    except (DeltaError, OSError, pa.ArrowException, duckdb.Error) as error:
-        raise LedgerUnavailableError(
-            f"{uri} could not be maintained: {error}; what is recorded stays as it is"
-        ) from error
+    return reported(f"{uri} could not be maintained", uri, otherwise="what is recorded stays as it is")

@@ -4,17 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
-import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
-
+from ledger.adapters.delta.damage import reported
 from ledger.adapters.delta.snapshots import relation_of
-from ledger.adapters.delta.tables import table_uri
+from ledger.adapters.delta.tables import opened_at, table_uri
 from ledger.adapters.duck.row_filters import filtered_rows
 from ledger.domain.cluster_identity import ClusterIdentities
 from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
-from ledger.errors import LedgerUnavailableError
 from ledger.mirror.task.mirror_producers import CachedMirrorProducers
 from ledger.recording.row_source import Filter
 from ledger.schema import OPERATIONS, WRITERS
@@ -49,17 +44,13 @@ class RecordedProducerIds:
         self._ids: frozenset[int] = frozenset()
 
     def __call__(self) -> frozenset[int]:
-        try:
+        what = f"who wrote a batch cannot be looked up, the ledger's table {self._uri} cannot be read"
+        with reported(what, self._uri, otherwise="nothing is copied on a guess"):
             self._read_newer()
-        except (DeltaError, OSError, pa.ArrowException, duckdb.Error) as error:
-            raise LedgerUnavailableError(
-                f"who wrote a batch cannot be looked up, the ledger's table {self._uri} cannot be read: {error}; "
-                "nothing is copied on a guess"
-            ) from error
         return self._ids
 
     def _read_newer(self) -> None:
-        table = DeltaTable(self._uri)  # opened again: an open one takes a folder that is away for no news
+        table = opened_at(self._uri)  # opened again: an open one takes a folder that is away for no news
         if table.version() != self._read_version:
             wanted: list[Filter] = [("target_cluster_id", "=", self._cluster_id)]
             rows = filtered_rows(relation_of(table, WRITERS.name), wanted)
@@ -68,7 +59,7 @@ class RecordedProducerIds:
 
     def _acceptances(self) -> list[Mapping[str, Any]]:
         """Only those that retire ids matter here, and of these the order does not."""
-        table = DeltaTable(table_uri(self._path, OPERATIONS.name))
+        table = opened_at(table_uri(self._path, OPERATIONS.name))
         return list(
             filtered_rows(relation_of(table, OPERATIONS.name), [("kind", "=", ClusterAcceptance.kind)])
         )

@@ -1,15 +1,12 @@
 """Rows of the newest version of each table, opened again at every read: no JVM, no time travel."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
-import pyarrow as pa
-from deltalake.exceptions import DeltaError
-
 from ledger.adapters.delta.append_times import AppendTimes
+from ledger.adapters.delta.damage import reported
 from ledger.adapters.delta.kept_rows import KeptRows
 from ledger.adapters.delta.last_rows import LastRowsReader
 from ledger.adapters.delta.snapshots import relation_of
@@ -19,7 +16,6 @@ from ledger.adapters.duck.row_filters import filtered_rows, newest_rows
 from ledger.catalog import Query, Value
 from ledger.domain.operations.order import in_order
 from ledger.domain.tables.last_rows import GRAINS
-from ledger.errors import LedgerUnavailableError
 from ledger.recording.row_source import Filter
 from ledger.schema import OFFSET_SYNCS, OPERATIONS, STAMP, TABLE_BY_NAME, TABLES, WRITERS
 
@@ -92,19 +88,14 @@ class DeltaRows:
         times = self._append_times.setdefault((table, writer), AppendTimes(table, writer))
         return times.last_ms(newest_version(self._path, table))
 
-    @contextmanager
-    def _reporting_unreadable(self, table: str | None = None) -> Iterator[None]:
-        try:
-            yield
-        except (DeltaError, OSError, pa.ArrowException, duckdb.Error) as error:
-            what = (
-                f"the ledger at {self._path}"
-                if table is None
-                else f"the ledger's table {table_uri(self._path, table)}"
+    def _reporting_unreadable(self, table: str | None = None) -> AbstractContextManager[None]:
+        if table is None:
+            return reported(
+                f"the ledger at {self._path} cannot be read",
+                *(table_uri(self._path, one.name) for one in TABLES),
             )
-            raise LedgerUnavailableError(
-                f"{what} cannot be read: {error}; nothing was done that needs it"
-            ) from error
+        uri = table_uri(self._path, table)
+        return reported(f"the ledger's table {uri} cannot be read", uri)
 
 
 def _decides(table: str, filters: Sequence[Filter], grain: Sequence[str] = ()) -> bool:

@@ -7,8 +7,6 @@ nothing rests on it. Of two that note at once both do.
 import logging
 from dataclasses import replace
 
-from deltalake import DeltaTable
-
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.last_rows import (
     TableLastRows,
@@ -17,7 +15,7 @@ from ledger.adapters.delta.last_rows import (
     read_last_rows,
     recorded_last_rows,
 )
-from ledger.adapters.delta.tables import newest_version, table_uri
+from ledger.adapters.delta.tables import newest_version, opened_at, table_uri
 from ledger.domain.tables.last_rows import GRAINS, is_due
 from ledger.ports.clock import Clock
 from ledger.recording.operation_log import OperatorOperations
@@ -56,7 +54,7 @@ class LastRowsNoting:
 
     def _note(self) -> None:
         now_ms = self._clock.now_ms()
-        opened = DeltaTable(table_uri(self._path, self._table))
+        opened = opened_at(table_uri(self._path, self._table))
         found = read_last_rows(opened, self._table, self._known)
         content = content_of(opened, self._table, found, now_ms=now_ms)
         self._operations.record(content, flow=None, reason=None)

@@ -17,7 +17,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.tables import missing_columns, open_table
+from ledger.adapters.delta.damage import reported
+from ledger.adapters.delta.tables import missing_columns, open_table, table_uri
 from ledger.adapters.duck.engine import CutRows, ParquetFiles, Relation
 from ledger.adapters.duck.row_filters import filtered_rows
 from ledger.adapters.duck.stamps import (
@@ -64,7 +65,9 @@ class OpenedTables:
 
     def relation(self, table: str) -> "pa.Table | ParquetFiles":
         if table not in self._relations:
-            self._relations[table] = relation_of(self.table(table), table)
+            uri = table_uri(self.path, table)
+            with reported(f"{uri} cannot be read", uri):
+                self._relations[table] = relation_of(self.table(table), table)
         return self._relations[table]
 
     @property

@@ -1,8 +1,9 @@
 """Creates the ledger's tables; the protocol features and properties of each are fixed here."""
 
+import re
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +13,24 @@ from deltalake.schema import Field as DeltaField
 from deltalake.schema import PrimitiveType
 
 from ledger.adapters.arrow_schema import arrow_schema
+from ledger.adapters.delta.damage import damaged, error_of, is_of_a_library, reported, unreadable, words_of
+from ledger.adapters.delta.local_tables import (
+    damaged_entries,
+    entry_path,
+    local_folder,
+    sync_entries,
+    sync_table,
+)
 from ledger.domain.tables.columns import Column, Table
 from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
-from ledger.errors import MirrorLedgerError, PreconditionError, SetupError, Trouble
+from ledger.errors import (
+    DamagedLedgerError,
+    LedgerUnavailableError,
+    MirrorLedgerError,
+    PreconditionError,
+    SetupError,
+    Trouble,
+)
 from ledger.schema import (
     ADDED_COLUMNS,
     SCHEMA_VERSION,
@@ -30,6 +46,8 @@ STATISTICS = ("writer", "writer_epoch", "round", "recorded_at_ms")
 
 With all columns an entry is 2.8 kB and a checkpoint grows by 2 kB for each file of a driver; with these 1 kB.
 """
+HAD_TABLES = "mirrorLedger.tables"
+"""Property of `writers`: the tables that the ledger has had, so that one which was removed is missed."""
 _ALWAYS_THERE = "writers"
 _REMEMBERED_HOURS = 1
 """So much longer the log remembers which files were superseded: until they are removed."""
@@ -45,6 +63,10 @@ _DELTA_TYPES = {
     "int": PrimitiveType("integer"),
     "boolean": PrimitiveType("boolean"),
 }
+
+_CREATED = sorted(TABLES, key=lambda table: table.name == _ALWAYS_THERE)
+"""Where this table is, all are: it is created last."""
+_MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\[\]\x00-\x1f\x7f]")
 
 
 def table_uri(path: str, table: str) -> str:
@@ -67,19 +89,32 @@ def settle_properties(path: str, table: str, *, keep_hours: int, now_ms: int) ->
     An append that is under way at that moment is refused and made again by its writer. Of two that set them at once
     one may be refused: raises `MirrorLedgerError` when the table does not have them afterwards.
     """
-    uri, wanted = table_uri(path, table), upkeep_properties(keep_hours)
-    if _has_properties(uri, wanted):
+    wanted = upkeep_properties(keep_hours)
+    if table == _ALWAYS_THERE:
+        wanted[HAD_TABLES] = _words({*_had_tables(path), *_tables_there(path)})
+    return _settle(table_uri(path, table), wanted, now_ms)
+
+
+def _settle(uri: str, wanted: Mapping[str, str], now_ms: int) -> bool:
+    """Give a table properties; returns whether it had others."""
+    opened = opened_at(uri)
+    if _has_properties(opened, wanted):
         return False
+    before = opened.version()
     try:
-        DeltaTable(uri).alter.set_table_properties(wanted, commit_properties=_commit_properties(now_ms))
+        opened.alter.set_table_properties(
+            dict(wanted), raise_if_not_exists=False, commit_properties=_commit_properties(now_ms)
+        )
     except (DeltaError, OSError) as error:
-        if not _has_properties(uri, wanted):
-            raise MirrorLedgerError(f"properties of {uri} cannot be set: {error}") from error
+        opened = opened_at(uri)
+        if not _has_properties(opened, wanted):
+            raise MirrorLedgerError(f"properties of {uri} cannot be set: {words_of(error)}") from error
+    sync_entries(uri, after=before, until=opened.version())
     return True
 
 
-def _has_properties(uri: str, wanted: Mapping[str, str]) -> bool:
-    return wanted.items() <= DeltaTable(uri).metadata().configuration.items()
+def _has_properties(opened: DeltaTable, wanted: Mapping[str, str]) -> bool:
+    return wanted.items() <= opened.metadata().configuration.items()
 
 
 def create_tables(path: str, *, now_ms: int, keep_hours: int = KEEP_SUPERSEDED_HOURS) -> list[str]:
@@ -87,16 +122,54 @@ def create_tables(path: str, *, now_ms: int, keep_hours: int = KEEP_SUPERSEDED_H
 
     Existing tables keep the properties that they have; their maintenance changes them.
 
-    Raises before anything is created when one that exists is not of this program's schema version.
+    Raises before anything is created when one that exists is not of this program's schema version, when the ledger had
+    one that is missing, and where no folder is to be made.
     """
-    missing = [table for table in TABLES if not DeltaTable.is_deltatable(table_uri(path, table.name))]
+    _require_place(path)
     for table in TABLES:
+        if (why := unreadable(table_uri(path, table.name))) is not None:
+            raise SetupError(f"{why}; nothing was created", trouble=Trouble.LEDGER)
+    had = _had_tables(path)
+    missing = [table for table in _CREATED if not DeltaTable.is_deltatable(table_uri(path, table.name))]
+    for table in _CREATED:
         if table not in missing:
             open_table(path, table.name)
+        elif table.name in had or (table.name == _ALWAYS_THERE and _has_rows(path, missing)):
+            raise _gone(path, table.name)
     created = [table.name for table in missing if _create(path, table, now_ms, keep_hours)]
     for table in TABLES:
         add_missing_columns(path, table.name, now_ms=now_ms)
-    return created
+    if created and _ALWAYS_THERE not in created:
+        _note_tables(path, now_ms)
+    return sorted(created, key=[table.name for table in TABLES].index)
+
+
+def _has_rows(path: str, missing: Sequence[Table]) -> bool:
+    """Whether anything was appended to one of the tables that are there: who creates a ledger comes to none of that."""
+    there = [table.name for table in TABLES if table not in missing]
+    return any(opened_at(table_uri(path, name)).version() > 0 for name in there)
+
+
+def _require_place(path: str) -> None:
+    """Raise where the folder of a ledger is not to be made: only what was meant to be there may be written into."""
+    require_plain(path)
+    folder = local_folder(path)
+    if folder is not None and not folder.parent.is_dir():
+        raise SetupError(
+            f"{folder.parent} is no folder: the ledger is to be in {folder}; nothing was created. Mount what belongs "
+            f"there, correct [ledger] path, or create it: mkdir -p {folder.parent}",
+            trouble=Trouble.LEDGER,
+        )
+
+
+def require_plain(path: str) -> None:
+    """Raise `SetupError` for a folder whose name Delta's library takes for another one."""
+    if local_folder(path) is not None and (found := _MISREAD.search(path)) is not None:
+        raise SetupError(
+            f"the folder of a ledger cannot have {found[0]!r} in its path, which the library of Delta reads otherwise: "
+            f"{path!r}; nothing was read or written. Correct [ledger] path",
+            trouble=Trouble.LEDGER,
+        )
 
 
 def open_table(path: str, table: str) -> DeltaTable | None:
@@ -106,12 +179,16 @@ def open_table(path: str, table: str) -> DeltaTable | None:
     Raises `SetupError` where there is no such table, and `PreconditionError` for a later schema version: only
     a later program knows what its rows mean.
     """
+    uri = table_uri(path, table)
     try:
-        opened = newest_version(path, table)
-    except TableNotFoundError as error:
-        raise _no_ledger(path, table) from error
-    if opened is not None:
-        _check_version(path, table, opened)
+        with reported(f"{uri} cannot be read", uri):
+            opened = newest_version(path, table)
+            if opened is not None:
+                _check_version(path, table, opened)
+    except LedgerUnavailableError as error:
+        if isinstance(error.__cause__, TableNotFoundError) and not isinstance(error, DamagedLedgerError):
+            raise _no_ledger(path, table) from error.__cause__
+        raise
     return opened
 
 
@@ -120,22 +197,98 @@ def newest_version(path: str, table: str) -> DeltaTable | None:
 
     It may be the object that an earlier call gave, as long as the log has no later version: it is for reading alone.
 
-    That a table is missing is known only where the ledger is there: a folder that is away for a while has none.
+    That a table is missing is known only where the ledger is there: a folder that is away for a while has none. One
+    that the ledger has had is no table from later on: it was removed, with what was in it.
     """
     try:
         return _kept(table_uri(path, table))
     except TableNotFoundError:
-        if was_added(table) and DeltaTable.is_deltatable(table_uri(path, _ALWAYS_THERE)):
-            return None
+        if table != _ALWAYS_THERE and DeltaTable.is_deltatable(table_uri(path, _ALWAYS_THERE)):
+            if table in _had_tables(path):
+                raise _gone(path, table) from None
+            if was_added(table):
+                return None
         raise
+
+
+def _had_tables(path: str) -> frozenset[str]:
+    """The tables that the ledger is known to have had; none where it is not there, or from before that was noted."""
+    try:
+        opened = _kept(table_uri(path, _ALWAYS_THERE))
+    except TableNotFoundError:
+        return frozenset()
+    return frozenset(filter(None, (opened.metadata().configuration.get(HAD_TABLES) or "").split(",")))
+
+
+def _tables_there(path: str) -> list[str]:
+    return [table.name for table in TABLES if DeltaTable.is_deltatable(table_uri(path, table.name))]
+
+
+def _note_tables(path: str, now_ms: int) -> None:
+    """Note of what the ledger has now that it has had it."""
+    noted = _words({*_had_tables(path), *_tables_there(path)})
+    with suppress(MirrorLedgerError):  # writers may be faster; then maintenance does it
+        _settle(table_uri(path, _ALWAYS_THERE), {HAD_TABLES: noted}, now_ms)
+
+
+def _words(tables: Iterable[str]) -> str:
+    return ",".join(sorted(tables))
+
+
+def _gone(path: str, table: str) -> DamagedLedgerError:
+    folder = table_uri(path, table)
+    return DamagedLedgerError(
+        f"the ledger has had a table {table}, and {folder} is missing, with all that was recorded in it; nothing was "
+        "read or written. Put that folder back from a copy of the ledger's folder"
+    )
 
 
 def open_anew(path: str, table: str) -> DeltaTable:
     """The newest version as its log says now, for reading alone; who asks for it next is given the same."""
     uri = table_uri(path, table)
-    opened = DeltaTable(uri)
+    opened = opened_at(uri)
     _keep(uri, opened)
     return opened
+
+
+def opened_at(uri: str) -> DeltaTable:
+    """A table at its newest version, for one's own use; an entry of its log that is no commit is damage.
+
+    Raises what deltalake raises, and `DamagedLedgerError`; where it panics `LedgerUnavailableError`.
+    """
+    require_plain(uri)
+    with _without_panics(uri):
+        opened = DeltaTable(uri)
+    folder = local_folder(uri)
+    if folder is not None:
+        known = _whole_entries.get(uri)
+        found_id, version = table_id(opened), opened.version()
+        after = known[1] if known is not None and known[0] == found_id and known[1] <= version else -1
+        if found := list(damaged_entries(folder, after=after)):
+            raise damaged(found, "nothing was read or written")
+        _whole_entries[uri] = found_id, version
+    return opened
+
+
+def table_id(opened: DeltaTable) -> str:
+    """What Delta calls a table by: a folder that was created again has another."""
+    return str(opened.metadata().id)
+
+
+@contextmanager
+def _without_panics(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        if not is_of_a_library(error):
+            raise
+        raise error_of(error, f"{uri} cannot be read", [uri], "nothing was read or written") from error
+
+
+_whole_entries: dict[str, tuple[str, int]] = {}
+"""By table its id and the version up to which its entries were checked: they do not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +316,7 @@ class OpenedTable:
             is_there = _entry(uri, self.version) == self.entry
         except OSError:
             return False
-        is_last = not _entry_path(uri, self.version + 1).exists()
+        is_last = not entry_path(Path(uri), self.version + 1).exists()
         return is_there and is_last and time.monotonic() < self.until_s
 
 
@@ -179,7 +332,7 @@ def _kept(uri: str) -> DeltaTable:
     kept = _opened_tables.get(uri)
     if kept is not None and kept.is_newest(uri):
         return kept.table
-    opened = DeltaTable(uri)
+    opened = opened_at(uri)
     _keep(uri, opened)
     return opened
 
@@ -193,21 +346,20 @@ def _keep(uri: str, opened: DeltaTable) -> None:
 
 def _entry(uri: str, version: int) -> _Entry:
     """What tells the entry of a version from that of another table that was put in its place."""
-    found = _entry_path(uri, version).stat()
+    found = entry_path(Path(uri), version).stat()
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _entry_path(uri: str, version: int) -> Path:
-    return Path(uri, "_delta_log", f"{version:020}.json")
 
 
 def add_missing_table(path: str, table: str, *, now_ms: int) -> None:
     """Create a table that was added within the schema version, where the ledger is from before."""
     if was_added(table) and newest_version(path, table) is None:
         _create(path, TABLE_BY_NAME[table], now_ms, KEEP_SUPERSEDED_HOURS)
+        _note_tables(path, now_ms)
 
 
 def _no_ledger(path: str, table: str) -> SetupError:
+    if (why := unreadable(table_uri(path, table))) is not None:
+        return SetupError(f"{why}; nothing was read", trouble=Trouble.LEDGER)
     return SetupError(
         f"{path} is not a ledger (no table {table} of one); nothing was read. Create one there with "
         "mirror-ledger init, or correct [ledger] path: a relative one begins at the configuration file's folder",
@@ -255,17 +407,20 @@ def add_missing_columns(path: str, table: str, *, now_ms: int) -> None:
     Two that do it at once do the same, and one of them finds it done.
     """
     uri = table_uri(path, table)
-    opened = DeltaTable(uri)
+    opened = opened_at(uri)
     missing = missing_columns(opened, table)
     if not missing:
         return
+    before = opened.version()
     fields = [DeltaField(column.name, _DELTA_TYPES[column.type], nullable=True) for column in missing]
     try:
         opened.alter.add_columns(fields, commit_properties=_commit_properties(now_ms))
     except DeltaError as error:
-        if missing_columns(DeltaTable(uri), table):
+        opened = opened_at(uri)
+        if missing_columns(opened, table):
             names = ", ".join(column.name for column in missing)
-            raise MirrorLedgerError(f"columns {names} cannot be added to {uri}: {error}") from error
+            raise MirrorLedgerError(f"columns {names} cannot be added to {uri}: {words_of(error)}") from error
+    sync_entries(uri, after=before, until=opened.version())
 
 
 def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> bool:
@@ -274,20 +429,26 @@ def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> bool:
     deltalake would commit the creation again as version 1, and with it another id: that of another ledger.
     """
     uri = table_uri(path, table.name)
+    had = {HAD_TABLES: _words({*_tables_there(path), table.name})} if table.name == _ALWAYS_THERE else {}
     try:
         DeltaTable.create(
             uri,
             schema=arrow_schema(table),
             name=table.name,
             description=f"one row per {table.row_per}",
-            configuration={**_PROPERTIES, **upkeep_properties(keep_hours)},
+            configuration={**_PROPERTIES, **upkeep_properties(keep_hours), **had},
             commit_properties=_commit_properties(now_ms, max_commit_retries=0),
             raise_if_key_not_exists=False,
         )
-    except (DeltaError, OSError) as error:
+    except BaseException as error:
+        if not is_of_a_library(error):
+            raise
         if not DeltaTable.is_deltatable(uri):
-            raise MirrorLedgerError(f"table {table.name} cannot be created at {uri}: {error}") from error
+            raise MirrorLedgerError(
+                f"table {table.name} cannot be created at {uri}: {words_of(error)}; nothing was recorded"
+            ) from error
         return False
+    sync_table(uri)
     return True
 
 

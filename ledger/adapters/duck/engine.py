@@ -3,8 +3,10 @@
 Values reach SQL only through the one-row relation `params`; SQL is never built from them.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -13,7 +15,7 @@ import pyarrow as pa
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_type
-from ledger.adapters.duck.in_process import connected
+from ledger.adapters.duck.in_process import connected, is_read
 from ledger.adapters.duck.views import Clusters, make_views, sql_file
 from ledger.catalog import Named, Query, Value
 from ledger.domain.tables.cuts import LastAppend
@@ -212,6 +214,7 @@ def flows(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(flow for (flow,) in rows)
 
 
+@contextmanager
 def connect(
     snapshot: Snapshot,
     overrides: Mapping[str, Relation],
@@ -219,20 +222,20 @@ def connect(
     flow: str | None = None,
     clusters: Clusters | None = None,
     at_ms: int | None = None,
-) -> duckdb.DuckDBPyConnection:
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection on which these tables and views can be read, and what they read; nothing else is opened.
 
     With a flow, some views have the rows of that flow alone; with two clusters, those from one to the other; with a
     time, these are compared with the offsets of that time.
     """
     relations = tuple(reads)
-    connection = connected()
-    for table in sorted(catalog.tables_of(relations)):
-        relation = overrides[table] if table in overrides else snapshot.relation(table)
-        register(connection, table, relation)
-    connection.execute(FUNCTIONS)
-    make_views(connection, catalog.views_of(relations), flow, clusters, at_ms)
-    return connection
+    with connected() as connection:
+        for table in sorted(catalog.tables_of(relations)):
+            relation = overrides[table] if table in overrides else snapshot.relation(table)
+            register(connection, table, relation)
+        connection.execute(FUNCTIONS)
+        make_views(connection, catalog.views_of(relations), flow, clusters, at_ms)
+        yield connection
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
@@ -243,6 +246,12 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relatio
         connection.register(name, _parquet(connection, relation))
     else:
         connection.register(name, relation)
+
+
+def folder_of(relation: Relation) -> str | None:
+    """Where the files of a table lie that are read; None: it is no such."""
+    rows = relation.rows if isinstance(relation, CutRows) else relation
+    return str(Path(rows.paths[0]).parent) if isinstance(rows, ParquetFiles) else None
 
 
 def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.DuckDBPyRelation:
@@ -263,6 +272,7 @@ def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.Duck
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, files: ParquetFiles) -> duckdb.DuckDBPyRelation:
+    is_read(connection, str(Path(files.paths[0]).parent))
     # By name means that every file is opened first: only where files may differ.
     parquet = connection.read_parquet(list(files.paths), union_by_name=bool(files.added))
     lacking = files.added.keys() - set(parquet.columns)

@@ -18,7 +18,16 @@ import pyarrow.compute as pc
 
 from ledger import catalog
 from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.duck.engine import FUNCTIONS, CutRows, ParquetFiles, Relation, Snapshot, register_params
+from ledger.adapters.delta.damage import reported_of_files
+from ledger.adapters.duck.engine import (
+    FUNCTIONS,
+    CutRows,
+    ParquetFiles,
+    Relation,
+    Snapshot,
+    folder_of,
+    register_params,
+)
 from ledger.adapters.duck.views import make_views
 from ledger.catalog import Named, Value
 from ledger.domain.words.unicode_text import is_unicode
@@ -52,6 +61,7 @@ class SealedLedger:
     """
 
     connection: duckdb.DuckDBPyConnection
+    folders: frozenset[str] = frozenset()
     _made: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def __enter__(self) -> "SealedLedger":
@@ -69,11 +79,12 @@ class SealedLedger:
         if not is_unicode(text):
             raise UsageError("the statements are not Unicode text; nothing was carried out")
         try:
-            self._make_what_is_read(text)
-            for statement in self.connection.extract_statements(text):
-                answer = self._carried_out(statement.query)
-                is_data = statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]
-                yield answer.to_arrow_table() if is_data and answer is not None else None
+            with reported_of_files(self.folders):
+                self._make_what_is_read(text)
+                for statement in self.connection.extract_statements(text):
+                    answer = self._carried_out(statement.query)
+                    is_data = statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]
+                    yield answer.to_arrow_table() if is_data and answer is not None else None
         except duckdb.Error as error:
             raise UsageError(str(error).strip()) from error
         except RuntimeError as error:
@@ -126,13 +137,16 @@ class SealedLedger:
 def sealed(snapshot: Snapshot, names: tuple[Named, ...], values: Mapping[str, Value]) -> SealedLedger:
     """The ledger at a cut, with the one-row relation `params` where there are names."""
     connection = duckdb.connect(":memory:", config=_NO_EXTENSIONS)
-    for table in TABLES:
-        connection.register(table.name, _scanned(table.name, snapshot.relation(table.name)))
+    relations = {table.name: snapshot.relation(table.name) for table in TABLES}
+    folders = frozenset(filter(None, map(folder_of, relations.values())))
+    with reported_of_files(folders):
+        for name, relation in relations.items():
+            connection.register(name, _scanned(name, relation))
     connection.execute(FUNCTIONS)
     register_params(connection, names, values)
     for statement in _SEAL:
         connection.execute(statement)
-    return SealedLedger(connection)
+    return SealedLedger(connection, folders)
 
 
 def _scanned(table: str, relation: Relation) -> "pa.Table | pyarrow.dataset.Dataset":

@@ -5,24 +5,42 @@ from dataclasses import asdict
 import click
 import pyarrow as pa
 
-from ledger.app.tables import maintain_ledger
+from ledger.app.tables import damages, maintain_ledger, repair_ledger
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
-from ledger.errors import MirrorLedgerError
+from ledger.cli.why import why_options
+from ledger.config.mirror import MirrorConfig
+from ledger.domain.words.count_words import counted
+from ledger.errors import MirrorLedgerError, UsageError
 
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
+@click.option(
+    "--repair", is_flag=True, help="Continue without what is damaged, where no copy of it can be put back."
+)
+@why_options
 @output_option
 @wide_option
 @click.pass_context
-def maintain(context: click.Context, dry_run: bool, output: str, wide: bool) -> None:
+def maintain(
+    context: click.Context,
+    dry_run: bool,
+    repair: bool,
+    reason: str | None,
+    ticket: str | None,
+    output: str,
+    wide: bool,
+) -> None:
     """Merge small files of the ledger's tables, remove superseded ones, shorten the logs; facts stay.
 
     Running drivers and recorders do the same beside their work; this is for ledgers without any, and may run
     beside them.
     """
     require_tables(output, wide=wide)
+    if repair:
+        _repair(configuration(context), reason, ticket, dry_run=dry_run)
+        return
     done, failed = maintain_ledger(configuration(context), dry_run=dry_run)
     rows = [asdict(upkeep) for upkeep in done]
     put(rendered(pa.Table.from_pylist(rows, schema=_SCHEMA), output, wide=wide))
@@ -30,6 +48,27 @@ def maintain(context: click.Context, dry_run: bool, output: str, wide: bool) -> 
         say("dry run: nothing was written or removed")
     if failed:
         raise MirrorLedgerError("\n".join(map(str, failed)))
+
+
+def _repair(config: MirrorConfig, reason: str | None, ticket: str | None, *, dry_run: bool) -> None:
+    """A line for each file that is damaged, on stdout."""
+    if dry_run:
+        found = damages(config)
+    elif reason is None:
+        raise UsageError('--repair gives up facts: say why with --reason "..."; nothing was done')
+    else:
+        found = repair_ledger(config, reason=reason, ticket=ticket)
+    for one in found:
+        put(f"{one}\n")
+    if not found:
+        say("nothing is damaged: every file that the ledger names was read")
+    else:
+        words = counted(len(found), "file")
+        say(
+            f"dry run: {words} would be given up"
+            if dry_run
+            else f"{words} given up; audits tell what is missing"
+        )
 
 
 _NUMBER = pa.int64()

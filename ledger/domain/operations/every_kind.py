@@ -41,6 +41,7 @@ from ledger.domain.operations.promotion.changeovers import (
 )
 from ledger.domain.operations.promotion.shut_outs import MirrorLetIn, MirrorShutOut
 from ledger.domain.operations.receipts import Receipt
+from ledger.domain.operations.repairs import LedgerRepaired
 from ledger.domain.operations.requests import AcceptForeign, Pause, Resume, Resync, SkipTo, StopRequest
 from ledger.domain.operations.target_changes import AclsFollowed, TopicFollowed
 
@@ -56,7 +57,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(HandedOver, HandOverUndone, HandOverResult),
         *(Promoted, Demoted, KeysResynced, Settled),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
-        *(FindingRaised, FindingCleared, TailCopiedAgain),
+        *(FindingRaised, FindingCleared, TailCopiedAgain, LedgerRepaired),
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),
     )
 }

@@ -57,6 +57,7 @@ class OperationKind(StrEnum):
     ACLS_FOLLOWED = "acls_followed"  # access control lists were created or removed at the target
     FINDING_RAISED = "finding_raised"  # something needs attention, and nothing stopped
     FINDING_CLEARED = "finding_cleared"  # it does so no longer
+    LEDGER_REPAIRED = "ledger_repaired"  # damaged files of the ledger were given up
     # Of maintenance.
     LAST_OFFSET_SYNCS = (
         "last_offset_syncs"  # last rows of that table, so that a start need not read all of it

@@ -1,5 +1,7 @@
 """A ledger from before a table was added: readers take it as empty, `init` and who appends to it add it."""
 
+import errno
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -18,15 +20,21 @@ from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.maintenance import TableUpkeep, Upkeep, maintain
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
-from ledger.adapters.delta.tables import add_missing_columns, create_tables, missing_columns, table_uri
+from ledger.adapters.delta.tables import (
+    add_missing_columns,
+    create_tables,
+    missing_columns,
+    settle_properties,
+    table_uri,
+)
 from ledger.adapters.duck.engine import run_query
 from ledger.adapters.duck.sealed import sealed
 from ledger.adapters.pasted_views import for_duckdb, for_spark
 from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
-from ledger.errors import LedgerUnavailableError, SetupError, UsageError
+from ledger.errors import DamagedLedgerError, LedgerUnavailableError, SetupError, UsageError
 from ledger.recording.writer_session import RECORDER_TABLES
 from ledger.schema import ADDED_COLUMNS, ADDED_TABLES, TABLE_BY_NAME
-from tests.support.added_tables import ADDED, add_within_the_version, made_before
+from tests.support.added_tables import ADDED, add_within_the_version, made_before, never_had
 from tests.support.fakes import FakeClock
 from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append, row
@@ -171,7 +179,7 @@ def test_init_adds_it_once_and_like_the_others(before: str) -> None:
 def test_a_table_whose_last_rows_are_noted_may_be_missing_as_well(tmp_path: Path) -> None:
     path = str(tmp_path / "ledger")
     create_tables(path, now_ms=1)
-    shutil.rmtree(table_uri(path, "share_offsets"))
+    never_had(path, "share_offsets")
     log, state = DeltaFactLog(path, FakeClock()), DeltaLedgerState(open_ledger(path))
     log.claim("flow:f", ["offset_syncs", "operations"], CLAIM)
     assert state.last_share_offsets("e") == []
@@ -231,3 +239,77 @@ def test_a_cut_that_names_it_is_refused_where_it_is_missing(before: str, tmp_pat
     token = open_ledger(before).now().cut.token
     with pytest.raises(UsageError, match=r"in topics, which this ledger does not hold: .* nothing was read"):
         open_ledger(kept).as_of(token, now_ms=NOW_MS)
+
+
+def test_a_table_that_the_ledger_has_had_is_missed_by_all_and_made_by_nobody(tmp_path: Path) -> None:
+    path = str(tmp_path / "ledger")
+    create_tables(path, now_ms=1)
+    shutil.move(table_uri(path, "groups"), tmp_path / "groups")
+    log = DeltaFactLog(path, FakeClock())
+    for used in (
+        lambda: open_ledger(path),
+        lambda: create_tables(path, now_ms=2),
+        lambda: log.claim(RECORDER, RECORDER_TABLES, CLAIM),
+        lambda: TableUpkeep(path, "groups", FakeClock(), keep_hours=KEEP_SUPERSEDED_HOURS).planned(),
+    ):
+        with pytest.raises(
+            DamagedLedgerError, match=f"had a table groups, and {path}/groups is missing.*Put that folder"
+        ):
+            used()
+    shutil.move(tmp_path / "groups", table_uri(path, "groups"))
+    assert create_tables(path, now_ms=3) == []
+    log.claim(RECORDER, RECORDER_TABLES, CLAIM)
+
+
+def test_a_ledger_whose_claims_are_gone_is_not_made_anew(tmp_path: Path) -> None:
+    path = str(tmp_path / "ledger")
+    create_tables(path, now_ms=1)
+    DeltaFactLog(path, FakeClock()).claim(RECORDER, ["high_watermarks"], CLAIM)
+    shutil.rmtree(table_uri(path, "writers"))
+    with pytest.raises(DamagedLedgerError, match="had a table writers"):
+        create_tables(path, now_ms=2)
+    assert not Path(path, "writers").exists()
+
+
+def test_what_a_table_was_added_to_before_is_noted_by_its_upkeep(tmp_path: Path) -> None:
+    path = str(tmp_path / "ledger")
+    create_tables(path, now_ms=1)
+    never_had(path, "groups")
+    assert settle_properties(path, "writers", keep_hours=KEEP_SUPERSEDED_HOURS, now_ms=2)
+    open_ledger(path)
+    shutil.move(table_uri(path, "topics"), tmp_path / "topics")
+    with pytest.raises(DamagedLedgerError, match="had a table topics"):
+        open_ledger(path)
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a%2Fb", "a\\b", "a[1]", "a\nb"])
+def test_a_folder_that_delta_reads_otherwise_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(SetupError, match=r"cannot have .* in its path"):
+        create_tables(str(tmp_path / name / "ledger"), now_ms=1)
+    with pytest.raises(SetupError, match=r"cannot have .* in its path"):
+        open_ledger(str(tmp_path / name / "ledger"))
+    assert [*tmp_path.rglob("*")] == [tmp_path / name]
+
+
+def test_folders_above_a_ledger_are_made_by_nobody(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=f"{tmp_path}/volume is no folder.*mkdir -p {tmp_path}/volume"):
+        create_tables(str(tmp_path / "volume" / "ledger"), now_ms=1)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_folder_that_this_user_may_not_read_is_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "ledger")
+    create_tables(path, now_ms=1)
+
+    def refused(place: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(place))
+
+    shutil.move(table_uri(path, "writers"), tmp_path / "writers")  # who may do all is refused nothing
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(
+        SetupError, match=f"{path} cannot be read: this user may not do that there; nothing was read"
+    ):
+        open_ledger(path)

@@ -1,8 +1,10 @@
 """L4 on real Delta: epochs, shut-out, read-back, and what a commit says about itself."""
 
+import errno
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from tenacity import wait_none
@@ -13,7 +15,7 @@ from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.delta.tables import create_tables
 from ledger.adapters.system import SystemClock
-from ledger.errors import LedgerUnavailableError, ShutOutError
+from ledger.errors import DamagedLedgerError, LedgerUnavailableError, OtherLedgerError, ShutOutError
 from tests.support.recorder_rows import TABLE, WRITER, claim, watermark
 
 
@@ -58,7 +60,7 @@ def test_a_ledger_that_takes_nothing_is_told_before_it_is_given_up(
 def test_a_table_that_is_gone_is_told_with_its_place(log: DeltaFactLog, path: str) -> None:
     state = DeltaLedgerState(open_ledger(path))
     (Path(path) / "operations").rename(Path(path) / "away")
-    with pytest.raises(LedgerUnavailableError, match=f"{path}/operations cannot be read"):
+    with pytest.raises(DamagedLedgerError, match=f"had a table operations, and {path}/operations is missing"):
         state.requests("f")
 
 
@@ -119,3 +121,40 @@ def test_a_table_in_the_place_of_the_one_appended_to_is_appended_to(log: DeltaFa
     shutil.move(f"{path}.saved", path)
     log.append(claimed, TABLE, 1, [watermark(20)])
     assert offsets(path) == [20]
+
+
+def test_a_ledger_that_was_created_anew_takes_nothing_of_a_claim_on_the_former_one(
+    log: DeltaFactLog, path: str
+) -> None:
+    """Somebody removes the folder and types `init` while a driver of another host is at work."""
+    claimed = claim(log)
+    log.append(claimed, TABLE, 1, [watermark(10)])
+    shutil.rmtree(path)
+    create_tables(path, now_ms=2)
+    with pytest.raises(
+        OtherLedgerError, match=f"another ledger lies at {path} than the one that was claimed there"
+    ):
+        log.append(claimed, TABLE, 2, [watermark(20)])
+    assert offsets(path) == []
+    log = DeltaFactLog(path, SystemClock())
+    log.append(claim(log), TABLE, 1, [watermark(30)])
+    assert offsets(path) == [30]
+
+
+def test_a_full_disk_is_told_in_one_line(
+    log: DeltaFactLog, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed = claim(log)
+    monkeypatch.setattr(fact_log, "_CONFLICT_RETRIES", fact_log._CONFLICT_RETRIES.copy(wait=wait_none()))
+
+    def full(*_given: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pq, "write_table", full)
+        with pytest.raises(LedgerUnavailableError) as told:
+            log.append(claimed, TABLE, 1, [watermark(10)])
+    assert str(told.value).endswith("could not be appended to high_watermarks: no room is left on its disk")
+    assert [*Path(path, TABLE).glob("*.parquet")] == [], "half a file is left"
+    log.append(claimed, TABLE, 1, [watermark(10)])
+    assert offsets(path) == [10]

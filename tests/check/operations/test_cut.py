@@ -1,6 +1,5 @@
 """A cut says where both sides of a pair stand, and never that the way back may begin where nobody knows that."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from ledger.adapters.delta.fact_log import DeltaFactLog
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.delta.tables import create_tables, table_uri
+from ledger.adapters.delta.tables import create_tables
 from ledger.config.flow import FlowConfig
 from ledger.domain.facts import PartitionPair, SyncCause, TopicPartition
 from ledger.domain.offsets.cut_offsets import Cut, CutPair
@@ -25,6 +24,7 @@ from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.kafka.stored_batches import NO_PRODUCER, Producer, application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.added_tables import never_had
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
 
@@ -251,7 +251,7 @@ def test_a_cut_on_disk_is_read_as_it_was_taken(drained: Clusters, tmp_path: Path
     """Also on a ledger from before there were cuts."""
     path = str(tmp_path)
     create_tables(path, now_ms=1)
-    shutil.rmtree(table_uri(path, "cut_offsets"))
+    never_had(path, "cut_offsets")
     state = DeltaLedgerState(open_ledger(path))
     assert (state.cut("op").offsets, state.cut_targets(FORWARD, "t", 0)) == ((), [])
     taken = drained.cut()

@@ -17,10 +17,10 @@ def test_they_are_views() -> None:
 
 def test_a_wide_view_is_computed_only_where_several_views_read_it() -> None:
     ledger = MemoryLedger()
-    made = {
-        query: computed(connect(ledger.at(ledger.latest()), {}, catalog.query(query).reads, "e->w"))
-        for query in ("flow_status", "offset_translation")
-    }
+    made = {}
+    for query in ("flow_status", "offset_translation"):
+        with connect(ledger.at(ledger.latest()), {}, catalog.query(query).reads, "e->w") as connection:
+            made[query] = computed(connection)
     assert {query: COMPUTED_WHERE_OTHERS_SHARE_IT & tables for query, tables in made.items()} == {
         "flow_status": set(),
         "offset_translation": COMPUTED_WHERE_OTHERS_SHARE_IT,
@@ -46,8 +46,9 @@ def test_with_a_flow_they_have_its_rows_alone_and_without_one_all() -> None:
     ]
     ledger.append("writers", claims)
     at = ledger.at(ledger.latest())
-    assert flows_of(connect(at, {}, ["driver_appends"], "e->w")) == ["e->w"]
-    assert flows_of(connect(at, {}, ["driver_appends"])) == ["e->n", "e->w"]
+    with connect(at, {}, ["driver_appends"], "e->w") as of_one, connect(at, {}, ["driver_appends"]) as of_all:
+        assert flows_of(of_one) == ["e->w"]
+        assert flows_of(of_all) == ["e->n", "e->w"]
 
 
 def flows_of(connection: duckdb.DuckDBPyConnection) -> list[str]:
