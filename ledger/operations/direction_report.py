@@ -157,7 +157,7 @@ def _without_fence(
         return []
     return [
         f"nobody has fenced {_some(open_to_all)} of {way.source}, where applications wrote before: "
-        f"mirror-ledger fence {way.source}"
+        f"mirror-ledger fence {way.source} --reason WHY"
     ]
 
 
@@ -185,9 +185,8 @@ def _way_back(way: OneWay, promoted: Collection[StandingPromotion]) -> WayBack:
 
 def _way_back_lacks(way: OneWay, back: WayBack | None, promoted: Collection[StandingPromotion]) -> list[str]:
     said = f"what is written at {way.target} is not mirrored back to {way.source}"
-    else_said = (
-        f"or mirror-ledger promote {way.target} --over {way.source} --no-reverse says that it need not be"
-    )
+    no_reverse = f"mirror-ledger promote {way.target} --over {way.source} --no-reverse --reason WHY"
+    else_said = f"or {no_reverse} says that it need not be"
     if back is WayBack.NO_FLOW:
         return [f"{said}: flow {way.flow} has no opposite; configure one, {else_said}"]
     if back is not WayBack.NOT_AT_WORK:

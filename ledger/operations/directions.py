@@ -74,11 +74,14 @@ class Pair:
         return [flow for flow in found if any(copies(flow, topic) for topic in self.topics)]
 
 
-def require_promotable(pair: Pair, flows: Sequence[FlowConfig], directions: Directions) -> None:
+def require_promotable(
+    pair: Pair, flows: Sequence[FlowConfig], directions: Directions, *, is_exchange: bool = False
+) -> None:
     """Raise `PreconditionError` where applications and mirrors write side by side, or the other side is promoted.
 
     Only targets with the names of their sources, that are the flow's own, can take over from these: in others mirrors
-    and applications never write to one topic, or always may.
+    and applications never write to one topic, or always may. `is_exchange`: who promotes demotes the other side too,
+    when all has come over: until then no flow of either direction writes.
     """
     shared = [flow.name for flow in flows if flow.target_mode is TargetMode.SHARED]
     if shared:
@@ -93,10 +96,11 @@ def require_promotable(pair: Pair, flows: Sequence[FlowConfig], directions: Dire
             "there is nothing to promote. Applications write to topics of the plain names there; nothing was recorded"
         )
     for topic, opposite in directions.promotions(pair.cluster, pair.former, pair.asked).items():
-        if opposite is not None:
+        if opposite is not None and not is_exchange:
             raise PreconditionError(
-                f"{topic or 'every topic'} of {pair.former} was promoted over {pair.cluster} {opposite}: demote it "
-                "first; nothing was recorded"
+                f"{topic or 'every topic'} of {pair.former} was promoted over {pair.cluster} {opposite}: applications "
+                "and mirrors change sides by a plan; nothing was recorded. "
+                f"{planned_way(pair.former, pair.cluster)}"
             )
 
 
@@ -124,15 +128,40 @@ def is_done(
     return all(made_by is None for made_by in found)
 
 
-def consequences(pair: Pair, kind: type[DirectionChange], flows: Collection[FlowConfig]) -> str:
-    """What holds from now on."""
+def consequences(
+    pair: Pair, kind: type[DirectionChange], flows: Collection[FlowConfig], *, is_at_cut: bool = False
+) -> str:
+    """What holds from now on; `is_at_cut`: what was written at both sides meanwhile is passed."""
     names = _named([flow.name for flow in flows])
     if kind is Promoted:
         return (
             f"{pair.words} is promoted: {names} writes there no more after the round under way, and follows nothing of "
             "it; that it has stopped is said by partition_stopped (status)"
         )
-    return f"{pair.words} is promoted no more: {names} continues where it stood"
+    place = "behind what was written at both sides meanwhile" if is_at_cut else "where it stood"
+    return f"{pair.words} is promoted no more: {names} continues {place}"
+
+
+def planned_way(source: str, target: str) -> str:
+    """The command that plans how applications leave one cluster for the other."""
+    return f"mirror-ledger plan switchover --from {source} --to {target} --reason WHY"
+
+
+def require_nothing_behind(pair: Pair, flows: Sequence[FlowConfig], written: Sequence[str]) -> None:
+    """Raise `PreconditionError` where the cluster has records that no flow has copied: somebody writes there still.
+
+    A flow that continues where it stood stops at them, or takes them for its own end.
+    """
+    if not written:
+        return
+    names = "" if pair.topics is None else "".join(f" --topic {topic}" for topic in pair.topics)
+    lines = "\n  ".join(written)
+    raise PreconditionError(
+        f"{pair.cluster} has records behind what {_named([flow.name for flow in flows])} has copied, and would stop at "
+        f"them; nothing was recorded:\n  {lines}\nWhere applications are to come back: "
+        f"{planned_way(pair.cluster, pair.former)}. Where they have left {pair.cluster}, and all was copied back: "
+        f"mirror-ledger demote {pair.cluster} --over {pair.former}{names} --keep-ends --reason WHY"
+    )
 
 
 def require_not_left(

@@ -1,7 +1,7 @@
 """The report of a flow, from the answers of queries at one cut."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ledger.catalog import Named, query
@@ -18,10 +18,17 @@ from ledger.domain.operations.requests import (
     pausing,
 )
 from ledger.mirror.findings.finding_log import FindingName
+from ledger.mirror.partitions.stop_advice import advice
 from ledger.mirror.partitions.stopped_entries import StoppedPartition, stopped_entries
 from ledger.mirror.requests.known_flow import PartitionStatus
+from ledger.mirror.task.assignments import StopCause
 from ledger.mirror.task.troubles import Side
-from ledger.operations.direction_report import DIRECTION_REPORT_KINDS, OneWay, direction_report
+from ledger.operations.direction_report import (
+    DIRECTION_REPORT_KINDS,
+    DirectionReport,
+    OneWay,
+    direction_report,
+)
 from ledger.operations.driver_report import DriverReport, DriverState
 from ledger.operations.fencing.report import REPORT_KINDS, fences_needing_attention
 from ledger.operations.flow_lag import (
@@ -94,6 +101,14 @@ def flow_report(
     current, gone = _by_incarnation(partitions)
     operations = answers["flow_operations"]
     pauses = tuple(pausing(_request(row) for row in operations))
+    direction = direction_report(
+        expected.way,
+        driver,
+        is_paused=Pauses.by(pauses).whole_flow,
+        partitions=current,
+        rows=_of(DIRECTION_REPORT_KINDS, operation_rows),
+    )
+    stopped = _stopped(flow, [row for row in current if row["stop_cause"] is not None])
     return FlowReport(
         flow=flow,
         enabled=enabled,
@@ -101,7 +116,7 @@ def flow_report(
         driver=driver,
         outages=tuple(_outages(driver, answers, expected.sides, at_ms)),
         lag=lag_of(answers["replication_lag"], measurable, at_ms=at_ms),
-        stopped=tuple(_stopped(flow, [row for row in current if row["stop_cause"] is not None])),
+        stopped=tuple(_as_requests_are_granted(one, direction) for one in stopped),
         gone=tuple(found for row in gone if (found := _gone(row)).is_worth_reporting),
         losses=tuple(_losses(answers["flow_losses"])),
         pausing=pauses,
@@ -110,13 +125,7 @@ def flow_report(
         receipts=tuple(_last_answered(operations)),
         recordings=tuple(_recording(row, driver, at_ms, expected) for row in answers["flow_recording"]),
         fences=tuple(fences_needing_attention(_of(REPORT_KINDS, operation_rows), expected.sides)),
-        direction=direction_report(
-            expected.way,
-            driver,
-            is_paused=Pauses.by(pauses).whole_flow,
-            partitions=current,
-            rows=_of(DIRECTION_REPORT_KINDS, operation_rows),
-        ),
+        direction=direction,
         partitions=tuple(partitions),
     )
 
@@ -209,6 +218,15 @@ def _stopped(flow: str, rows: Sequence[Row]) -> list[StoppedPartitions]:
         StoppedPartitions(**asdict(entry), stopped_at_ms=since_ms[entry.topic, entry.cause])
         for entry in stopped_entries(flow, partitions)
     ]
+
+
+def _as_requests_are_granted(one: StoppedPartitions, direction: DirectionReport) -> StoppedPartitions:
+    """No request moves what the other direction holds, whatever has stopped it before."""
+    if one.topic in direction.promoted:
+        return replace(one, next=advice(StopCause.PROMOTED), commands=())
+    if one.topic in direction.waits:
+        return replace(one, next=advice(StopCause.OPPOSITE_HOLDS), commands=())
+    return one
 
 
 def _gone(row: Row) -> GonePartition:

@@ -59,6 +59,8 @@ HOOKS = {
     StepName.STOP_GROUPS: "stop-groups",
     StepName.START_APPLICATIONS: "start-applications",
 }
+SWITCHOVER = Choices(watch_seconds=1.0, progress_seconds=2.0)
+FAILOVER = replace(SWITCHOVER, fence=FenceChoice.NONE, unproven="it burns")
 _SETTINGS = {
     "orders": {"message.timestamp.type": "LogAppendTime", "retention.ms": "900"},
     "users": {"compression.type": "producer", "retention.ms": "800"},
@@ -269,14 +271,27 @@ class ChangingPair:
 
     # -- operators -------------------------------------------------------------------------------
 
-    def plan(self, kind: ChangeoverKind, choices: Choices, process: OperatorProcess | None = None) -> str:
+    def plan(
+        self,
+        kind: ChangeoverKind,
+        choices: Choices,
+        process: OperatorProcess | None = None,
+        *,
+        way: tuple[str, str] = ("east", "west"),
+    ) -> str:
         """The id of a plan that nothing stands against, recorded."""
         with self.outside.seen_by(process or self.outside.process()):
             hooks = {step: HOOKS[step] for step in steps_of(kind, is_promoted=True) if step in HOOKS}
-            made = make_plan(self.config, kind, Pair("east", "west"), choices, hooks)
+            made = make_plan(self.config, kind, Pair(*way), choices, hooks)
             assert not made.blockers, made.blockers
             record_plan(self.config, made, reason="a drill", ticket=None)
         return made.plan.plan_id
+
+    def blockers(self, way: tuple[str, str], choices: Choices = SWITCHOVER) -> dict[str, str]:
+        """What stands against a switchover, by code."""
+        with self.outside.seen_by(self.outside.process()):
+            made = make_plan(self.config, ChangeoverKind.SWITCHOVER, Pair(*way), choices, {})
+        return {str(one.code): one.words for one in made.blockers}
 
     def apply(self, plan_id: str, process: OperatorProcess | None = None) -> str:
         """By a process that begins now; returns the operation id. Raises `ProcessEnded` where it ended before."""
@@ -398,7 +413,3 @@ def _config() -> MirrorConfig:
         for name, (source, target, opposite) in ways.items()
     }
     return MirrorConfig(file="memory", ledger=LedgerConfig(path="memory"), clusters=clusters, flows=flows)
-
-
-SWITCHOVER = Choices(watch_seconds=1.0, progress_seconds=2.0)
-FAILOVER = replace(SWITCHOVER, fence=FenceChoice.NONE, unproven="it burns")

@@ -295,7 +295,7 @@ class Outside:
     schedule: Schedule
     clusters: Mapping[str, AdministeredCluster]
     ledger: MemoryLedger
-    hooks: Mapping[str, Callable[[], None]]
+    hooks: dict[str, Callable[[], None]]
     living: set[ProcessMark] = field(default_factory=set)
 
     def process(self, before: Strikes = never, behind: Strikes = never) -> OperatorProcess:

@@ -111,6 +111,7 @@ SEEN = Seen(
     losses=[loss()],
     downtimes={SWITCHOVER: 30.0},
     reverse_flows={"flow": "back"},
+    extras={},
     objectives={},
     target_fences=(),
     fence_refusal=None,

@@ -381,7 +381,7 @@ def _check_version(path: str, table: str, opened: DeltaTable) -> None:
         raise SetupError(
             f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION} and carries nothing "
             "over from earlier ones; nothing was read or written. Start a ledger at another path, and take over what "
-            "was mirrored: mirror-ledger adopt",
+            "was mirrored: mirror-ledger adopt FLOW",
             trouble=Trouble.LEDGER,
         )
 

@@ -1,6 +1,9 @@
 """Steps once everything is in place: audited, applications started, measured, the way back opened, reported."""
 
+from contextlib import suppress
+
 from ledger.app import answers
+from ledger.app.acts.directions import change_direction
 from ledger.app.changeover.at_target import handed_over, lift_fences
 from ledger.app.changeover.auditing import audit_rest
 from ledger.app.changeover.planning import read_applies
@@ -11,11 +14,16 @@ from ledger.domain.changeover.plans import FenceChoice
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.hand_over.receipts import Purpose
 from ledger.domain.objectives import Figure, Objective, objections
+from ledger.domain.operations.directions import Demoted
 from ledger.domain.words.count_words import counted
+from ledger.errors import PreconditionError
+from ledger.operations import directions
 from ledger.operations.changeover.applying import StepResult, Waits
 from ledger.operations.changeover.losses import Took
 from ledger.operations.changeover.waiting import first_progress
 from ledger.operations.figures.failover_loss import loss_words
+
+_RULES_ARE_KNOWN_WITHIN_S = 5.0
 
 
 def audit(scene: Scene, _waits: Waits) -> StepResult:
@@ -50,13 +58,47 @@ def reverse(scene: Scene, waits: Waits) -> StepResult:
         # A topic that takes no batch takes none of the mirror's; what keeps producers out is that they were moved.
         lift_fences(scene, plan.from_cluster, scene.source_topics, waits)
     ready = handed_over(scene, Purpose.MIRROR, waits)
+    given_up = _give_up(scene)
     flows = [scene.config.flow(name) for name in plan.flows]
     back = sorted(set(reverse_flows(scene.config, flows).values()))
     commands = [f"mirror-ledger run {name} --from-cut {scene.operation_id}" for name in back]
-    lacking = sorted(set(scene.source_topics) - scene.source.writable_topics(scene.source_topics))
+    lacking = _not_writable(scene, waits, is_opened=given_up is not None)
     first = f"grant the mirror WRITE on {', '.join(lacking)} of {plan.from_cluster}, then " if lacking else ""
-    words = f"{ready.words}; to mirror back: {first}{'; '.join(commands)}"
+    words = "; ".join(
+        [ready.words, *filter(None, [given_up]), f"to mirror back: {first}{'; '.join(commands)}"]
+    )
     return StepResult(words, {"commands": commands, "not_writable": lacking, **ready.facts})
+
+
+def _give_up(scene: Scene) -> str | None:
+    """A source that applications came to before is promoted no more: its mirror may write there again, behind the cut,
+    when all has been handed over. Until now neither direction wrote. None: it was not promoted."""
+    way = scene.source_pair
+    if directions.is_done(way, Demoted, scene.state.directions()):
+        return None
+    made = change_direction(
+        scene.config,
+        Demoted,
+        way,
+        cut_operation=scene.operation_id,
+        reason=scene.asked.reason,
+        ticket=scene.asked.ticket,
+        operation_id=scene.operation_id,
+    )
+    return made.words
+
+
+def _not_writable(scene: Scene, waits: Waits, *, is_opened: bool) -> list[str]:
+    """Topics of the source that the mirror may not write to; brokers learn a little later that a rule was removed."""
+
+    def lacking() -> list[str]:
+        return sorted(set(scene.source_topics) - scene.source.writable_topics(scene.source_topics))
+
+    if is_opened:
+        with suppress(PreconditionError):
+            patience = scene.patience(_RULES_ARE_KNOWN_WITHIN_S)
+            patience.until(lambda: ", ".join(lacking()) or None, waits, advice="")
+    return lacking()
 
 
 def report(scene: Scene, _waits: Waits) -> StepResult:

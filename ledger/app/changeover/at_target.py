@@ -44,6 +44,7 @@ def promote(scene: Scene, waits: Waits) -> StepResult:
         Promoted,
         scene.promoted_pair,
         no_reverse=not scene.plan.choices.reverse,
+        is_exchange=True,
         reason=scene.asked.reason,
         ticket=scene.asked.ticket,
         operation_id=scene.operation_id,
@@ -106,7 +107,8 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
         raise PreconditionError(
             f"not every group continues at {scene.plan.to_cluster}, what could be set is set:\n  "
             + "\n  ".join([*done.left_lines(), *done.blockers])
-            + f"\nThen continue: mirror-ledger apply. What it does not set, people do: mirror-ledger offsets set "
+            + "\nThen continue: mirror-ledger apply PLAN_ID --reason WHY. What it does not set, people do: "
+            "mirror-ledger offsets set "
             f"--from {scene.plan.from_cluster} --to {scene.plan.to_cluster} --group GROUP --overwrite-newer"
         )
     record_sheets(scene.config, scene.plan.plan_id, done, why_set(at, done, reasons), scene.operation_id)

@@ -38,7 +38,7 @@ from ledger.operations.fencing.parts import AskedFence
 
 _DRIFT = ("missing", "differs", "surplus", "unknown")
 _STOPPED = "its driver has stopped, and recorded what it copied"
-_MAY_LIVE = "a driver may be at work, and records what it copies; if it is dead: mirror-ledger settle "
+_MAY_LIVE = "a driver may be at work, and records what it copies; if it is dead:"
 
 
 def check(scene: Scene, _waits: Waits) -> StepResult:
@@ -138,7 +138,7 @@ def _not_fenced(scene: Scene) -> StepResult:
     )
     left = leave_topics_open(scene.config, asked, operation_id=scene.operation_id)
     return StepResult(
-        f"{left.words}; when it answers again: mirror-ledger fence {cluster}, before anything else",
+        f"{left.words}; when it answers again: mirror-ledger fence {cluster} --reason WHY, before anything else",
         {**facts, "proof": str(left.proof), "fences": left.facts},
     )
 
@@ -211,7 +211,8 @@ def settle_flows(scene: Scene, waits: Waits) -> StepResult:
     words, facts = [], {}
     for name in scene.plan.flows:
         if is_at_work(scene.config.flow(name), scene.state.last_claim(writer_of(name))):
-            words.append(f"{name}: {_STOPPED if scene.is_promoted else _MAY_LIVE + name}")
+            may_live = f"{_MAY_LIVE} mirror-ledger settle {name} --reason WHY"
+            words.append(f"{name}: {_STOPPED if scene.is_promoted else may_live}")
             continue
         settled = settle_flow(
             scene.config,

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
@@ -84,6 +84,11 @@ class Scene:
         return promoted_pair(self.plan)
 
     @property
+    def source_pair(self) -> directions.Pair:
+        """What of the source was promoted, where applications had come there before: of the same names."""
+        return replace(self.promoted_pair, cluster=self.plan.from_cluster, former=self.plan.to_cluster)
+
+    @property
     def is_promoted(self) -> bool:
         return directions.is_done(self.promoted_pair, Promoted, self.state.directions())
 
@@ -149,7 +154,7 @@ class Scene:
             raise PreconditionError(
                 f"{self.plan.to_cluster} is not promoted over {self.plan.from_cluster} any more: the mirror may write "
                 "there. Somebody has demoted it; this step did nothing. Undo what is left: mirror-ledger undo "
-                f"{self.operation_id}; then plan again"
+                f"{self.operation_id} --reason WHY; then plan again"
             )
 
     def _require_cluster(self, admin: KafkaAdmin, cluster_id: str) -> None:

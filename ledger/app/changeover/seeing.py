@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -31,6 +32,7 @@ from ledger.domain.facts import TopicPartition
 from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.groups import has_members
 from ledger.domain.offsets.cut_offsets import Cut
+from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.writer_roles import RoleVerdict, recorder_of, writer_of
 from ledger.errors import ClusterUnavailableError, PreconditionError
@@ -126,6 +128,7 @@ def see(
             commits=_commits_read(at, pair.source, found_losses, None if as_of else asked_at_ms),
             downtimes=_downtimes(at, pair),
             reverse_flows=reverse_flows(config, flows),
+            extras=_extras(at, pair, seen_flows, directions),
             objectives=config.allowed,
             target_fences=[one.fence for one in state.fences().at(pair.target)],
             fence_refusal=_fence_refusal(config, pair, seen_flows, choices, fence_hook),
@@ -482,6 +485,24 @@ def _downtimes(at: DeltaSnapshot, pair: Pair) -> Mapping[ChangeoverKind, float]:
         from_cluster=pair.source,
         to_cluster=pair.target,
     )
+
+
+def _extras(
+    at: DeltaSnapshot, pair: Pair, flows: Sequence[SeenFlow], directions: Directions
+) -> Mapping[str, int]:
+    """Only where applications left the target for the source before. What lies behind the map is on its way."""
+    if not any(directions.promotions(pair.target, pair.source, None).values()):
+        return {}
+    reached = {
+        (one.target_topic, one.partition): one.position.target_offset for f in flows for one in f.positions
+    }
+    found: dict[str, int] = defaultdict(int)
+    asked: dict[str, Value] = {"from_cluster": pair.source, "to_cluster": pair.target}
+    for row in answers.run_query(at, "one_sided_records", asked).to_pylist():
+        is_before = row["range_end"] <= reached.get((row["topic"], row["partition"]), 0)
+        if row["status"] == "extra" and row["cluster"] == pair.target and is_before:
+            found[row["topic"]] += row["offsets"]
+    return dict(found)
 
 
 def reverse_flows(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
@@ -12,8 +13,9 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.acts.directions import change_direction
-from ledger.app.acts.fencing import unfence_topics
+from ledger.app.acts.fencing import fence_topics, leave_topics_open, unfence_topics
 from ledger.app.acts.hand_over import undo_hand_over
+from ledger.app.acts.shut_out import shut_out
 from ledger.app.changeover.claimed_role import beside, claimed_role
 from ledger.app.changeover.planning import read_applies, read_plan
 from ledger.app.changeover.seeing import reverse_flows
@@ -25,8 +27,10 @@ from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Apply, ApplyState
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
-from ledger.domain.fences.receipts import FenceHow
-from ledger.domain.operations.directions import Demoted
+from ledger.domain.fences.proof import QuietBounds
+from ledger.domain.fences.receipts import FenceHow, Unfenced
+from ledger.domain.operations.directions import Demoted, Promoted
+from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.writer_roles import APPLY_WRITER, writer_of
 from ledger.errors import MirrorLedgerError, PreconditionError
 from ledger.operations.changeover.applying import Action, StepResult, Told, Waits
@@ -47,8 +51,10 @@ from ledger.operations.changeover.undoing import (
 )
 from ledger.operations.changeover.written_behind import Behind, written_behind
 from ledger.operations.fencing.lifting import AskedLifting
+from ledger.operations.fencing.parts import AskedFence
 from ledger.operations.groups.offset_setting import nothing_taken_over
 from ledger.ports.clusters import live_cluster
+from ledger.schema import OPERATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +176,11 @@ def _behind(back: _Back) -> list[Behind]:
 
 
 def _copying_back(back: _Back) -> list[str]:
+    """Drivers at work that may write to the former source: none may where that is promoted still."""
+    topics = {one.source_topic for one in back.plan.topics}
+    held = back.state.directions().promotions(back.plan.to_cluster, back.plan.from_cluster, topics)
+    if all(made_by is not None for made_by in held.values()):
+        return []
     flows = [back.config.flow(name) for name in back.plan.flows if name in back.config.flows]
     return [
         name
@@ -206,8 +217,9 @@ def _refuse(error: MirrorLedgerError, _waits: Waits) -> StepResult:
 
 def _hand_back(back: _Back, waits: Waits) -> StepResult:
     operation_id = back.of.operation_id
+    closed = _close_again(back, waits)
     if not back.state.hand_overs().handed_over(operation_id):
-        return StepResult("nothing had been handed over")
+        return StepResult(closed or "nothing had been handed over")
     done = undo_hand_over(
         back.config,
         operation_id,
@@ -216,12 +228,82 @@ def _hand_back(back: _Back, waits: Waits) -> StepResult:
         progress=waits,
         undo_id=operation_id,
     )
-    return StepResult("; ".join(one.words for one in done), {"clusters": [one.facts for one in done]})
+    words = [*([closed] if closed else []), *(one.words for one in done)]
+    return StepResult("; ".join(words), {"clusters": [one.facts for one in done]})
 
 
-def _demote(back: _Back, _waits: Waits) -> StepResult:
+def _close_again(back: _Back, waits: Waits) -> str | None:
+    """What the target was left with when applications left it before, and what this operation has lifted."""
+    rows = _rows_of(back, OperationKind.UNFENCED)
+    lifted = [one for one in map(Unfenced.of_row, rows) if one.cluster == back.plan.to_cluster]
+    if not lifted:
+        return None
+    choices, words = back.plan.choices, []
+    for how in sorted({one.how for one in lifted}):
+        asked = AskedFence(
+            cluster=back.plan.to_cluster,
+            topics=tuple(sorted({one.topic for one in lifted if one.how == how})),
+            how=FenceHow(how),
+            reason=back.reason,
+            ticket=back.ticket,
+            confirmed_super_users=choices.confirmed_super_users,
+            producers_stopped=True,
+            quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=choices.most_quiet_seconds),
+            wait_s=choices.drain_seconds,
+        )
+        was_made = any(one.denied or one.restored for one in lifted if one.how == how)
+        if was_made:
+            done = fence_topics(back.config, asked, waits, operation_id=back.of.operation_id)
+        else:
+            open_one = replace(asked, unproven="as it was before")
+            done = leave_topics_open(back.config, open_one, operation_id=back.of.operation_id)
+        words.append(done.words)
+    return "; ".join(words)
+
+
+def _rows_of(back: _Back, kind: OperationKind) -> list[dict[str, Any]]:
+    newest = open_ledger(back.config.ledger.path).now((OPERATIONS.name,))
+    rows = newest.rows(OPERATIONS.name, [("operation_id", "=", back.of.operation_id)])
+    return [row for row in rows if row["kind"] == kind]
+
+
+def _promote_again(back: _Back, waits: Waits) -> str | None:
+    """The former source, where applications had come to it before and this operation has demoted it."""
+    plan = back.plan
+    demoted = [
+        one
+        for one in map(Demoted.of_row, _rows_of(back, OperationKind.DEMOTED))
+        if one.cluster == plan.from_cluster
+    ]
+    if not demoted:
+        return None
+    way = replace(promoted_pair(plan), cluster=plan.from_cluster, former=plan.to_cluster)
+    made = change_direction(
+        back.config,
+        Promoted,
+        way,
+        is_exchange=True,
+        reason=back.reason,
+        ticket=back.ticket,
+        operation_id=back.of.operation_id,
+    )
+    done = shut_out(
+        back.config,
+        way,
+        with_markers=False,
+        limit_s=plan.choices.drain_seconds,
+        reason=back.reason,
+        ticket=back.ticket,
+        operation_id=back.of.operation_id,
+        say=waits,
+    )
+    return f"{made.words}; {done.words}"
+
+
+def _demote(back: _Back, waits: Waits) -> StepResult:
     plan = back.plan
     require_nobody_at_work(plan, _at_work(back))  # again: a mirror would find what was written since
+    again = _promote_again(back, waits)
     made = change_direction(
         back.config,
         Demoted,
@@ -230,7 +312,8 @@ def _demote(back: _Back, _waits: Waits) -> StepResult:
         ticket=back.ticket,
         operation_id=back.of.operation_id,
     )
-    return StepResult(made.words, {"is_new": made.operation_id is not None})
+    words = made.words if again is None else f"{again}; {made.words}"
+    return StepResult(words, {"is_new": made.operation_id is not None})
 
 
 def _unfence(back: _Back, waits: Waits) -> StepResult:

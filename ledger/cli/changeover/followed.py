@@ -34,7 +34,9 @@ class Followed:
             said_yes = confirmed(f"{what}?")
         self._status.start()
         if not said_yes:
-            raise PreconditionError(f"not confirmed: {what}. Continue when it is so: mirror-ledger apply")
+            raise PreconditionError(
+                f"not confirmed: {what}. Continue when it is so: mirror-ledger apply PLAN_ID --reason WHY"
+            )
         return "confirmed by the operator"
 
     def _begins(self, step: StepName) -> None:

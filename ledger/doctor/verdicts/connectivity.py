@@ -46,7 +46,8 @@ def identity(subject: str, now: str | Unmeasured, recorded: str | Unmeasured | N
     if recorded is None:
         return CheckResult(subject, check, Verdict.OK, f"{now}; the ledger has recorded none yet")
     if now != recorded:
-        advice = "correct bootstrap_servers; or say that it is meant: mirror-ledger accept-cluster"
+        meant = "mirror-ledger accept-cluster ALIAS --cluster-id ID --reason WHY"
+        advice = f"correct bootstrap_servers; or say that it is meant: {meant}"
         return CheckResult(subject, check, Verdict.FAILED, f"{now}, the ledger recorded {recorded}", advice)
     return CheckResult(subject, check, Verdict.OK, f"{now}, as recorded")
 

@@ -16,6 +16,7 @@ EVERYBODY = "User:*"
 ANY_HOST = "*"
 _ALL_TOPICS = "*"
 _WRITING = ("write", "all")
+_OTHERWISE = "fence: --how shut or hook; plan: --fence shut or hook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +110,14 @@ def _of_principals(topics: Collection[str], acls: Collection[TopicAcl], mirror: 
     if open_topics:
         yield (
             f"a rule allows {EVERYBODY} to write to {', '.join(open_topics)}: to deny everybody would shut the "
-            "mirror out as well. Allow principals by name instead, or fence by --how shut or hook"
+            f"mirror out as well. Allow principals by name instead, or fence otherwise ({_OTHERWISE})"
         )
     shared = [topic for topic in sorted(topics) if mirror is not None and may_write(mirror, topic, acls)]
     if shared:
         yield (
             f"the mirror's principal {mirror} is allowed to write to {', '.join(shared)}: whoever writes there as "
             "this principal would not be stopped. Give the mirror a principal of its own that reads alone; where a "
-            "flow is to copy back as this one, deny it WRITE until then; or fence by --how shut or hook"
+            f"flow is to copy back as this one, deny it WRITE until then; or fence otherwise ({_OTHERWISE})"
         )
 
 
@@ -124,7 +125,7 @@ def _of_brokers(authorizations: Sequence[Authorization], confirmed: Collection[s
     if any(one.allows_where_no_rule for one in authorizations):
         yield (
             "allow.everyone.if.no.acl.found is true at the brokers: whoever no rule names may write wherever no rule "
-            "is found. Set it to false, or fence by --how shut or hook"
+            f"is found. Set it to false, or fence otherwise ({_OTHERWISE})"
         )
     known = {user for one in authorizations for user in one.super_users or ()}
     if unconfirmed := sorted(known - set(confirmed)):
@@ -145,6 +146,6 @@ def _of_topics_without_rules(
     if bare and any(one.allows_where_no_rule is None for one in authorizations):
         yield (
             f"no rule is about {', '.join(bare)}, and the brokers do not tell whether everybody may write where no "
-            "rule is found (allow.everyone.if.no.acl.found). Deny or allow somebody by name there, or fence by --how "
-            "shut or hook"
+            "rule is found (allow.everyone.if.no.acl.found). Deny or allow somebody by name there, or fence "
+            f"otherwise ({_OTHERWISE})"
         )

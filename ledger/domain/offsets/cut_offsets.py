@@ -107,17 +107,26 @@ class CutPair:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What one operation recorded of the flows of a pair of clusters."""
+    """What one operation recorded of the flows of a pair of clusters.
+
+    `place`: of several cuts the one with the higher place was taken later; None: nothing was recorded.
+    """
 
     operation_id: str
     offsets: tuple[CutOffset, ...]
+    place: int | None = None
 
     @classmethod
     def of_rows(cls, operation_id: str, rows: Iterable[Mapping[str, Any]]) -> Self:
         """Of two appends for one operation, made at the same moment, the first counts."""
         found = list(rows)
         first = min((row["round"] for row in found), default=None)
-        return cls(operation_id, tuple(CutOffset.of_row(row) for row in found if row["round"] == first))
+        offsets = tuple(CutOffset.of_row(row) for row in found if row["round"] == first)
+        return cls(operation_id, offsets, first)
+
+    def is_behind(self, other: "Cut") -> bool:
+        """Whether it was taken later."""
+        return (self.place or 0) > (other.place or 0)
 
     def pairs(self, flow: str) -> dict[tuple[str, int], CutPair]:
         """Of a flow, by source topic and partition."""

@@ -87,13 +87,17 @@ class DirectionWatch:
         return bool(stops) and all(stop is not None and stop.cause is StopCause.PROMOTED for stop in stops)
 
     def cut_of(self, target_topic: str) -> Cut | None:
-        """Where partitions of a topic begin or continue: the cut that was given, or that its demotion kept."""
-        if self.given is not None:
-            return self.given
+        """Where partitions of a topic begin or continue: the cut that was given, or the one that its demotion kept.
+
+        The later of the two: a driver that was started at a cut may be at work when the direction changes twice.
+        """
         kept = self.directions.kept_ends(self.flow.source, self.flow.target, target_topic)
-        if kept is not None and kept not in self._read:
+        if kept is None:
+            return self.given
+        if kept not in self._read:
             self._read[kept] = self.cuts.cut(kept)
-        return None if kept is None else self._read[kept]
+        found = self._read[kept]
+        return self.given if self.given is not None and not found.is_behind(self.given) else found
 
     def obey(
         self,

@@ -161,7 +161,7 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.CONFIGURATION_FILE_CHANGED: Explanation(
         "the configuration file says something else of the flow than when its driver was started, or cannot be used: "
         "the driver keeps to what it was started with",
-        "start the driver again: it stops at mirror-ledger stop FLOW --reason REASON; or put the file back",
+        "start the driver again: it stops at mirror-ledger stop FLOW --reason WHY; or put the file back",
     ),
     FindingName.SOURCE_UNREACHABLE: Explanation(
         "no broker of the source answers, or no leader serves partitions of the topic: nothing is copied from there",
@@ -185,7 +185,8 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     ),
     FindingName.LATE_WRITE: Explanation(
         "a record was written to a fenced topic behind its fence: an application still writes there",
-        "stop it, and run mirror-ledger fence again; what it wrote is at that cluster alone unless a flow copies it",
+        "stop it, and fence it again (mirror-ledger fence CLUSTER --reason WHY); what it wrote is at that "
+        "cluster alone unless a flow copies it",
     ),
     FindingName.ACLS_NOT_READ: Explanation(
         "access control lists of topics may not be described, or the cluster has none: they do not follow",

@@ -236,7 +236,8 @@ def require_usable(flow: FlowConfig, cut: Cut, *, undone: str = "nothing was sta
         more = f"\n  and {len(without_start) - 10} more" if len(without_start) > 10 else ""
         raise PreconditionError(
             f"flow {flow.name} cannot begin at cut {cut.operation_id}; {undone}. Take another one when that "
-            f"is mended (mirror-ledger cut), of other topics where only some are concerned:\n  {listed}{more}"
+            f"is mended (mirror-ledger cut --from {flow.target} --to {flow.source}), of other topics where "
+            f"only some are concerned:\n  {listed}{more}"
         )
 
 

@@ -83,7 +83,8 @@ ADVICE = {
         RequestKind.RESUME,
     ),
     StopCause.SHUT_OUT: Advice(
-        "the target was promoted; plan the way back before mirroring to it again", None
+        "the target was promoted: applications come back by a plan in the other direction (`plan switchover`)",
+        None,
     ),
     StopCause.UNKNOWN: Advice(
         "a later version of this program stopped it: use that version, or `resume` tries again with this one",
@@ -95,8 +96,8 @@ ADVICE = {
         None,
     ),
     StopCause.PROMOTED: Advice(
-        "nothing is to be copied there while applications write at the target. The way back: fence the source, then "
-        "plan a switchover from the target to it; or `demote` the target when nobody writes there any more",
+        "nothing is to be copied there while applications write at the target. The way back is a plan in the other "
+        "direction (`plan switchover`); no request ends this stop",
         None,
     ),
     StopCause.OPPOSITE_HOLDS: Advice(

@@ -38,8 +38,16 @@ _UNTIL_THE_CUT = (
 )
 """What may no longer be so when an apply is continued before it has its cut: these steps are carried out again."""
 
+PLAN_ID, OPERATION = "PLAN_ID", "OPERATION"
+"""How messages of steps name what is carried out, in commands: a step does not know it."""
+
 Waits = Callable[[str], None]
 """Called by a step while it waits, with how far it is."""
+
+
+def name_in(error: MirrorLedgerError, placeholder: str, name: str) -> None:
+    """Have the commands of a message say of which plan or operation they are."""
+    error.args = (str(error).replace(placeholder, name),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +155,7 @@ class Applying:
         except ShutOutError:
             raise
         except MirrorLedgerError as error:
+            name_in(error, PLAN_ID, plan.plan_id)
             self.told.ends(step, str(error), False)
             self.record.add(StepFailed(step=step, words=str(error)))
             self.record.add(ApplyEnded(result=ApplyResult.FAILED, words=f"{step}: {error}"))

@@ -25,7 +25,7 @@ from ledger.recording.group_reading import GroupsRead, read_groups
 Standing = Checkpoint | ShareOffset
 """What is known of where a group stands on a partition."""
 
-_CONTINUE = "then continue: mirror-ledger apply"
+_CONTINUE = "then continue: mirror-ledger apply PLAN_ID --reason WHY"
 _TELL = "Let the mirror's principal describe all groups there, and bring their coordinators back"
 
 
@@ -156,7 +156,9 @@ class GroupsAtRest:
         )
         self._wait_for_who_commits(patience, waits)
         patience.until(
-            self._left, waits, advice=f"A recorder has to be at work (mirror-ledger record); {_CONTINUE}"
+            self._left,
+            waits,
+            advice=f"A recorder has to be at work (mirror-ledger record {self.source.alias}); {_CONTINUE}",
         )
         self._require_still()
         commits = _offsets(self._read(), self.topics)

@@ -26,12 +26,13 @@ def require_all_copied(figures: Row, *, source: str, operation_id: str) -> None:
     advice = (
         "Undo it, and keep producers away"
         if is_known
-        else f"Have {source} recorded (mirror-ledger record {source}), then continue: mirror-ledger apply; or undo it"
+        else f"Have {source} recorded (mirror-ledger record {source}), then continue: mirror-ledger apply "
+        "PLAN_ID --reason WHY; or undo it"
     )
     where = by_topic([(row["source_topic"], row["partition"]) for row in figures["losses"]])
     raise PreconditionError(
         f"{loss_words(figures)}: of {source}, {where}. A switchover leaves nothing behind, and nothing copies it now; "
-        f"groups were not moved. {advice}: mirror-ledger undo {operation_id}"
+        f"groups were not moved. {advice}: mirror-ledger undo {operation_id} --reason WHY"
     )
 
 

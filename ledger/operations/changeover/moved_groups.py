@@ -153,7 +153,7 @@ def take_groups_back(
         lines = "\n  ".join([*refused.values(), *kept])
         raise PreconditionError(
             f"{counted(len(refused) + len(kept), 'commit')} of {target.alias} not restored; mend the cause, then "
-            f"continue: mirror-ledger undo\n  {lines}"
+            f"continue: mirror-ledger undo OPERATION --reason WHY\n  {lines}"
         )
     groups = len({one.group for one in moved})
     words = f"{counted(groups, 'group')} as before: {counted(len(to_restore), 'commit')} restored"

@@ -15,7 +15,7 @@ def require_planned(cluster: ClusterAdmin, topic_ids: Mapping[str, str], *, oper
     if changed := list(_changed(cluster, topic_ids)):
         raise PreconditionError(
             f"{'; '.join(changed)}: nothing of this step was done, and this plan cannot be carried out any more. "
-            f"Undo what was done before: mirror-ledger undo {operation_id}; then plan again"
+            f"Undo what was done before: mirror-ledger undo {operation_id} --reason WHY; then plan again"
         )
 
 
@@ -32,7 +32,7 @@ def require_no_later(
         raise PreconditionError(
             f"{', '.join(later)} began to be copied since the plan was made, so the plan is not about all that would "
             f"change direction: nothing of this step was done. Undo what was done before: mirror-ledger undo "
-            f"{operation_id}; then plan again"
+            f"{operation_id} --reason WHY; then plan again"
         )
 
 

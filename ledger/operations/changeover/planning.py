@@ -4,12 +4,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.domain.changeover.blockers import Blocker, BlockerCode
+from ledger.domain.changeover.blockers import Blocker, BlockerCode, advice_for
 from ledger.domain.changeover.plans import Choices, FenceChoice, Plan, PlannedTopic
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
 from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.objectives import Figure, Objective, objections
-from ledger.domain.operations.directions import LATER
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
 from ledger.domain.pair.first_unread import PlaceStatus
 from ledger.domain.words.count_words import counted
@@ -53,9 +52,13 @@ class Planned:
     def recorded_blockers(self) -> tuple[RecordedBlocker, ...]:
         """As the ledger has them."""
         return tuple(
-            RecordedBlocker(code=str(one.code), words=one.words, advice=one.advice, cause=one.cause)
+            RecordedBlocker(code=str(one.code), words=one.words, advice=self._advice(one), cause=one.cause)
             for one in self.blockers
         )
+
+    def _advice(self, blocker: Blocker) -> str:
+        plan = self.plan
+        return advice_for(blocker, source=plan.from_cluster, target=plan.to_cluster, flows=plan.flows)
 
     @property
     def forecast(self) -> dict[str, Any]:
@@ -232,7 +235,7 @@ def _blockers(
     yield from _of_clusters(kind, seen, choices)
     yield from _of_topics(kind, seen, topics)
     yield from _of_what_nobody_copies(seen, choices)
-    yield from _of_directions(seen, choices, topics)
+    yield from _of_directions(kind, seen, choices, topics)
     for flow in flows:
         yield from _of_flow_itself(kind, flow, choices, topics)
     yield from group_blockers(kind, seen, choices, places, oddities)
@@ -368,17 +371,25 @@ def _of_what_nobody_copies(seen: Seen, choices: Choices) -> Iterator[Blocker]:
         )
 
 
-def _of_directions(seen: Seen, choices: Choices, topics: Sequence[PlannedTopic]) -> Iterator[Blocker]:
+def _of_directions(
+    kind: ChangeoverKind, seen: Seen, choices: Choices, topics: Sequence[PlannedTopic]
+) -> Iterator[Blocker]:
+    """A target that applications left is promoted as any other, and the source is demoted when all has come over; but
+    what lies there alone, in front of what came since, is in the way of all groups that come back."""
     source, target = seen.source.alias, seen.target.alias
     names = [one.topic for one in topics] if choices.topics is None else choices.topics
-    later = [LATER] if choices.topics is None else []
     for topic, made_by in seen.directions.promotions(source, target, names).items():
         if made_by is not None:
             yield Blocker(BlockerCode.PROMOTED_ALREADY, f"{topic} of {target} was promoted {made_by}")
-    for topic, made_by in seen.directions.promotions(target, source, [*names, *later]).items():
-        if made_by is not None:
-            what = topic or "what comes later"
-            yield Blocker(BlockerCode.OPPOSITE_PROMOTED, f"{what} of {source} was promoted {made_by}")
+    in_scope = {one.topic for one in topics}
+    extras = {topic: count for topic, count in sorted(seen.extras.items()) if topic in in_scope}
+    if kind is ChangeoverKind.SWITCHOVER and extras:
+        lying = ", ".join(f"{topic} ({counted(count, 'offset')})" for topic, count in extras.items())
+        yield Blocker(
+            BlockerCode.EXTRAS_AT_TARGET,
+            f"{target} has what was never copied from there, in front of what came back: {lying}; groups that return "
+            f"would read all again that was written at {source}",
+        )
 
 
 def _of_flow_itself(

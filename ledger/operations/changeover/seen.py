@@ -92,7 +92,8 @@ class Seen:
     None: it could, or no fence is chosen.
     `shut_out_problem`: why no rule can keep the mirror out of the target, None: one can, as far as is known.
     `downtimes`: by kind for how many seconds applications had nowhere to write when this was done last, where it was.
-    `reverse_flows`: by flow its opposite one. `objectives`: what the configuration allows.
+    `reverse_flows`: by flow its opposite one. `extras`: by topic how many offsets lie at the target alone, in front of
+    what came there since applications left it. `objectives`: what the configuration allows.
     """
 
     source: SeenCluster
@@ -109,6 +110,7 @@ class Seen:
     commits: CommitsRead
     downtimes: Mapping[ChangeoverKind, float]
     reverse_flows: Mapping[str, str]
+    extras: Mapping[str, int]
     objectives: Objectives
     target_fences: Sequence[Fence]
     fence_refusal: str | None

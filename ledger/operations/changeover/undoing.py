@@ -15,13 +15,16 @@ from ledger.domain.changeover.steps import StepName
 from ledger.domain.operations.promotion.changeovers import ApplyAlive, UndoBegun, Undone
 from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.operations.changeover.applying import (
+    OPERATION,
     Action,
     ApplyRecord,
     Beside,
     StepResult,
     Told,
+    name_in,
     nothing_beside,
 )
+from ledger.operations.directions import planned_way
 
 TAKEN_BACK = (StepName.FENCE, StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS)
 """Steps that change something that can be undone. What others have recorded is so, and stays."""
@@ -44,7 +47,7 @@ def to_take_back(
     if open_one is not None and open_one.operation_id != operation_id:
         raise PreconditionError(
             f"operation {open_one.operation_id} (plan {open_one.plan_id}) has not come to its end; nothing was done. "
-            f"Continue it, or take it back first: mirror-ledger undo {open_one.operation_id}"
+            f"Continue it, or take it back first: mirror-ledger undo {open_one.operation_id} --reason WHY"
         )
     plan = plan_of(found.plan_id)
     ids = _topic_ids(plan)
@@ -54,7 +57,7 @@ def to_take_back(
         if one.state is not ApplyState.UNDONE and ids & _topic_ids(plan_of(one.plan_id)):
             raise PreconditionError(
                 f"operation {later} came after it and is about the same topics; nothing was done. Take that back "
-                f"first: mirror-ledger undo {later}"
+                f"first: mirror-ledger undo {later} --reason WHY"
             )
     return found, plan
 
@@ -70,7 +73,7 @@ def require_nobody_at_work(plan: Plan, reasons: Sequence[str]) -> None:
     lines = "\n  ".join(reasons)
     raise PreconditionError(
         f"{plan.to_cluster} is in use since; nothing was undone:\n  {lines}\nThe way back is a plan in the other "
-        f"direction: mirror-ledger plan switchover --from {plan.to_cluster} --to {plan.from_cluster}"
+        f"direction: {planned_way(plan.to_cluster, plan.from_cluster)}"
     )
 
 
@@ -108,7 +111,7 @@ class Undoing:
         for step in reversed(plan.steps):
             if step in TAKEN_BACK and step in of.begun:
                 stands = step is StepName.FENCE and _is_left(done.get(StepName.PROMOTE))
-                done[step] = self._fence_left(plan) if stands else self._undone(step)
+                done[step] = self._fence_left(plan) if stands else self._undone(of, step)
         words = {str(step): result.words for step, result in done.items()}
         self.record.add(
             Undone(steps=words, read_back={str(step): dict(one.read_back) for step, one in done.items()})
@@ -119,14 +122,15 @@ class Undoing:
         """Applications would write at both sides."""
         why = (
             f"{plan.to_cluster} is promoted still, and without its fence {plan.from_cluster} would be written to as "
-            f"well. First mirror-ledger demote {plan.to_cluster} --over {plan.from_cluster}, then mirror-ledger "
-            f"unfence {plan.from_cluster}"
+            f"well. First mirror-ledger demote {plan.to_cluster} --over {plan.from_cluster} --reason WHY, "
+            "then mirror-ledger "
+            f"unfence {plan.from_cluster} --reason WHY"
         )
         self.told.begins(StepName.FENCE)
         self.told.ends(StepName.FENCE, why, False)
         return _left(why)
 
-    def _undone(self, step: StepName) -> StepResult:
+    def _undone(self, of: Apply, step: StepName) -> StepResult:
         self.told.begins(step)
         self.record.add(ApplyAlive(step=step))
         try:
@@ -135,6 +139,7 @@ class Undoing:
         except ShutOutError:
             raise
         except MirrorLedgerError as error:
+            name_in(error, OPERATION, of.operation_id)
             self.told.ends(step, str(error), False)
             if self.on_failure is OnFailure.STOP:
                 raise

@@ -74,9 +74,9 @@ def operation_checks(found: Apply, plan: Plan) -> list[Check]:
     """Steps that are not done, each; one line where all are."""
     match found.state:
         case ApplyState.UNDONE:
-            return [said("steps", found.operation_id, False, "it was undone: mirror-ledger undo")]
+            return [said("steps", found.operation_id, False, "it was undone")]
         case ApplyState.UNDOING:
-            words = f"it is being undone; continue: mirror-ledger undo {found.operation_id}"
+            words = f"it is being undone; continue: mirror-ledger undo {found.operation_id} --reason WHY"
             return [said("steps", found.operation_id, False, words)]
     left = [step for step in plan.steps if step not in found.done]
     if not left:
@@ -88,7 +88,7 @@ def operation_checks(found: Apply, plan: Plan) -> list[Check]:
             False,
             found.failed[step].words
             if step in found.failed
-            else f"not done; mirror-ledger apply {plan.plan_id}",
+            else f"not done; mirror-ledger apply {plan.plan_id} --reason WHY",
         )
         for step in left
     ]

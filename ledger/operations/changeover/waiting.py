@@ -98,7 +98,8 @@ def drain(
     patience.until(
         left,
         waits,
-        advice="A driver has to be at work (mirror-ledger status); then continue: mirror-ledger apply",
+        advice="A driver has to be at work (mirror-ledger status); then continue: mirror-ledger apply "
+        "PLAN_ID --reason WHY",
     )
     return _drained(ends)
 
@@ -117,7 +118,7 @@ def still_drained(
         raise PreconditionError(
             f"{counted(sum(late.values()), 'offset')} of {source.alias} came after the target was promoted, at "
             f"{by_topic(late)}: nothing copies them now. Undo it, and keep producers away: mirror-ledger undo "
-            f"{operation_id}"
+            f"{operation_id} --reason WHY"
         )
     return _drained(ends)
 

@@ -99,7 +99,7 @@ def _require_one_way(asked: AskedFence, parts: FenceParts) -> None:
         if made.denied or made.former or made.hook is not None:
             raise PreconditionError(
                 f"{topic} of {asked.cluster} is fenced by --how {made.how} already, {stands.made_by}: lift that first "
-                f"(mirror-ledger unfence {asked.cluster} --topic {topic}); nothing was changed or recorded"
+                f"(mirror-ledger unfence {asked.cluster} --topic {topic} --reason WHY); nothing was changed or recorded"
             )
 
 
@@ -210,7 +210,7 @@ class _Attempt:
             if has_failed or clock.monotonic() >= deadline_s:
                 raise PreconditionError(
                     f"the fence of {_named(made)} of {self.asked.cluster} is not complete: {lacking}. It is recorded "
-                    "as begun; run fence again, or lift it by mirror-ledger unfence"
+                    f"as begun; run fence again, or lift it: mirror-ledger unfence {self.asked.cluster} --reason WHY"
                 )
             self.parts.sleep(_POLL_S)
         return shown

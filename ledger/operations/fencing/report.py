@@ -78,6 +78,7 @@ def _open_attention(found: list[StandingFence]) -> FenceAttention:
         topics,
         first.fence.proof,
         f"{', '.join(topics)} of {first.fence.cluster}: {said}",
-        f"mirror-ledger fence {first.fence.cluster} proves it, mirror-ledger unfence {first.fence.cluster} lifts it",
+        f"mirror-ledger fence {first.fence.cluster} --reason WHY proves it, mirror-ledger unfence "
+        f"{first.fence.cluster} --reason WHY lifts it",
         min(one.recorded_at_ms for one in found),
     )

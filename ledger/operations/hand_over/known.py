@@ -192,5 +192,5 @@ def require_promoted(known: KnownPair, directions: Directions) -> None:
         raise PreconditionError(
             f"{names} of {known.cluster} is not promoted over {known.former}: flow "
             f"{' and '.join(sorted({topic.flow for topic in waiting}))} may write there and set what copying needs; "
-            f"nothing was changed. First: mirror-ledger promote {known.cluster} --over {known.former}"
+            f"nothing was changed. First: mirror-ledger promote {known.cluster} --over {known.former} --reason WHY"
         )

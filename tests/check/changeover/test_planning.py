@@ -91,10 +91,10 @@ _BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
         BlockerCode.PROMOTED_ALREADY,
     ),
     (
-        "opposite",
-        replace(SEEN, directions=promoted("east", "west")),
+        "extras",
+        replace(SEEN, directions=promoted("east", "west"), extras={"orders": 3}),
         SWITCHOVER,
-        BlockerCode.OPPOSITE_PROMOTED,
+        BlockerCode.EXTRAS_AT_TARGET,
     ),
     ("unmirrored", replace(SEEN, flows=[flow(unmirrored=["users"])]), SWITCHOVER, BlockerCode.NOT_MIRRORED),
     (

@@ -152,7 +152,10 @@ def test_what_cannot_be_undone_is_left_and_named_where_that_was_asked_for() -> N
     undo.on_failure = OnFailure.LEAVE
     words = undo.undo()
     assert words["promote"] == "left as it is: west does not answer"
-    assert "First mirror-ledger demote west --over east, then mirror-ledger unfence east" in words["fence"]
+    assert (
+        "First mirror-ledger demote west --over east --reason WHY, then mirror-ledger unfence east"
+        in words["fence"]
+    )
     assert undo.left == (StepName.PROMOTE, StepName.FENCE), "nobody writes at both sides"
     assert StepName.FENCE not in undo.back
     assert undo.stage.applies().open() is None

@@ -100,6 +100,19 @@ def test_a_stopped_partition_has_a_command_to_type(flow: Operated) -> None:
     ]
 
 
+def test_what_was_promoted_since_is_given_no_command_that_would_be_refused(flow: Operated) -> None:
+    flow.stopped("orders", 1, "foreign_write")
+    pair = {"cluster": "west", "cluster_id": "w", "former": "east", "former_id": "e"}
+    flow.operation("promoted", {**pair, "topics": ["east.orders"]})
+    [stopped] = report(flow)["stopped"]
+    assert (stopped["cause"], stopped["commands"]) == ("foreign_write", [])
+    assert "plan switchover" in stopped["next"]
+    assert "accept-foreign" not in text(flow, FLOW, "--check", code=4)
+    flow.operation("demoted", {**pair, "topics": ["east.orders"]})
+    [stopped] = report(flow)["stopped"]
+    assert stopped["commands"] == ["mirror-ledger accept-foreign east-to-west --topic orders --partition 1"]
+
+
 def test_several_partitions_that_stopped_alike_are_one_entry_with_one_command(flow: Operated) -> None:
     for partition in (0, 1, 2, 5):
         flow.stopped("orders", partition, "lost")

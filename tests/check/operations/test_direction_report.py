@@ -116,7 +116,7 @@ def test_a_fence_is_asked_for_where_nobody_made_one(
     contents: Sequence[OperationContent], *, is_missing: bool
 ) -> None:
     words = (
-        "nobody has fenced orders of east, where applications wrote before: mirror-ledger fence east"
+        "nobody has fenced orders of east, where applications wrote before: mirror-ledger fence east --reason WHY"
         if is_missing
         else None
     )
@@ -149,7 +149,8 @@ def test_the_way_back_is_asked_for_until_it_is_at_work_or_not_wanted(
         assert found.way_back is WayBack.NOT_AT_WORK
         assert found.attention == (
             "what is written at west is not mirrored back to east: the driver of west-to-east is not at work "
-            f"({state}); {advice}, or mirror-ledger promote west --over east --no-reverse says that it need not be",
+            f"({state}); {advice}, or mirror-ledger promote west --over east --no-reverse --reason WHY says that it "
+            "need not be",
         )
     alone = report(FENCE, PROMOTED, Promoted(**WEST, topics=None, no_reverse=True), back=driver)
     assert (alone.attention, alone.way_back) == ((), WayBack.NOT_WANTED)

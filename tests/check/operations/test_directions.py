@@ -9,7 +9,14 @@ from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.operations.directions import Demoted, DirectionChange, Directions, Promoted
 from ledger.domain.topics.naming import NamingKind
 from ledger.errors import PreconditionError, UsageError
-from ledger.operations.directions import Pair, consequences, is_done, require_opposites, require_promotable
+from ledger.operations.directions import (
+    Pair,
+    consequences,
+    is_done,
+    require_nothing_behind,
+    require_opposites,
+    require_promotable,
+)
 
 ALL, ORDERS = Pair("west", "east", None), Pair("west", "east", ("orders",))
 IDS: dict[str, Any] = {"cluster_id": "C", "former_id": "F"}
@@ -91,9 +98,24 @@ def test_targets_that_do_not_take_over_are_refused(changed: dict[str, object], m
 @pytest.mark.parametrize("topics", [None, ("orders",)])
 def test_both_sides_are_never_promoted(pair: Pair, topics: tuple[str, ...] | None) -> None:
     opposite = Pair("east", "west", topics)
-    with pytest.raises(PreconditionError, match="of east was promoted over west by anna: demote it first"):
+    with pytest.raises(
+        PreconditionError,
+        match=r"of east was promoted over west by anna.*plan switchover --from east --to west",
+    ):
         require_promotable(pair, [own("orders")], recorded((Promoted, opposite)))
+    require_promotable(pair, [own("orders")], recorded((Promoted, opposite)), is_exchange=True)
     require_promotable(pair, [own("orders")], recorded((Promoted, opposite), (Demoted, opposite)))
+
+
+def test_nothing_is_demoted_where_applications_wrote() -> None:
+    require_nothing_behind(ORDERS, [own("orders")], [])
+    with pytest.raises(
+        PreconditionError,
+        match=r"(?s)nothing was recorded.*at 7.*--from west --to east --reason WHY.*--topic orders --keep-ends",
+    ):
+        require_nothing_behind(
+            ORDERS, [own("orders")], ["orders partition 0: an application has written at 7"]
+        )
 
 
 def test_another_topic_of_the_other_side_does_not_matter() -> None:

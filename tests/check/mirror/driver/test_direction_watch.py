@@ -11,6 +11,7 @@ import pytest
 
 from ledger.config.flow import FlowConfig
 from ledger.domain.cluster_identity import FlowProducer
+from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.operations.directions import Demoted, DirectionChange, Directions, Promoted
 from ledger.domain.operations.promotion.shut_outs import EpochMarker, MirrorShutOut
 from ledger.domain.operations.requests import AcceptForeign, Request, Resume, Resync, SkipTo
@@ -49,6 +50,29 @@ def run_again(driver: Driver, *steps: Step) -> Driver:
     again = Driver(list(steps), driver.flow, until_caught_up=True)
     again.run()
     return again
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "holds"),
+    [(None, None, None), (3, None, 3), (None, 5, 5), (3, 5, 5), (5, 3, 5), (0, 1, 1)],
+)
+def test_of_the_cut_that_was_given_and_the_one_that_was_kept_the_later_counts(
+    given: int | None, kept: int | None, holds: int | None
+) -> None:
+    """A driver that was started at a cut is at work still when applications have come and left again."""
+    cuts = {str(place): Cut(str(place), (), place) for place in range(6)}
+    changes = (
+        Demoted(**WEST_OVER_EAST, topics=PAIR, cut_operation=None if kept is None else str(kept)),
+        "by",
+    )
+    flow = FlowConfig(name="f", source="east", target="west", topics=("t",))
+    watch = DirectionWatch(
+        flow,
+        cast(CutReader, SimpleNamespace(cut=cuts.__getitem__)),
+        None if given is None else cuts[str(given)],
+        Directions((changes,)),
+    )
+    assert watch.cut_of("t") == (None if holds is None else cuts[str(holds)])
 
 
 def stops(driver: Driver) -> list[str]:

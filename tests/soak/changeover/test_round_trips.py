@@ -1,0 +1,112 @@
+"""Applications go east, west, east, west, east by plans alone, under load: every record once everywhere."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger.app.tables import init_ledger
+from ledger.recording.observation import Subject
+from ledger.sandbox.workload import create_topics
+from tests.support.beside import beside
+from tests.support.changing_pairs import FORWARD, REVERSE
+from tests.support.commands import command
+from tests.support.following import Pair, config_of, name_of, values
+from tests.support.hooked_steps import HookedStep
+from tests.support.operator_processes import OnceAtEach
+from tests.support.plans import SHUT, both_ways, planned
+from tests.support.recorded import broken_invariants, operations, query
+from tests.support.round_trips import TravellingPair
+from tests.support.runs import FLOW, running
+from tests.support.shops import Desk, Shop
+from tests.support.waiting import eventually
+
+_OF_PEOPLE = ("stop_producers", "stop_groups", "start_applications")
+_WAYS = [("east", "west"), ("west", "east")] * 2
+
+
+def test_processes_that_end_behind_any_write_come_there_and_back_twice() -> None:
+    pair = TravellingPair()
+    for is_back in (False, True, False, True):
+        pair.work()
+        ends = OnceAtEach(lambda write: not write.startswith("ledger: apply "))
+        operation = pair.switch(behind=ends)
+        assert len(ends.ended_at) > 20, ends.ended_at
+        flow = FORWARD if is_back else REVERSE
+        assert f"mirror-ledger run {flow} --from-cut {operation}" in pair.told(operation)["reverse"]
+        pair.work()
+        pair.come_together()
+    pair.require_once_each()
+    pair.end()
+
+
+@dataclass
+class Leg:
+    """Applications at work at one cluster until hooks of an apply stop them, and at the other from when they start."""
+
+    folder: Path
+    shop: Shop
+    desk: Desk
+    source: str
+    target: str
+
+    @property
+    def hooks(self) -> list[str]:
+        return [word for step in _OF_PEOPLE for word in HookedStep(self.folder, step).option]
+
+    def work(self, _ended: Event) -> None:
+        stop_producers, stop_groups, start = (HookedStep(self.folder, step) for step in _OF_PEOPLE)
+        with self.desk.open(self.source, [self.shop.topic]):
+            with self.shop.selling(self.source):
+                stop_producers.wait()
+            stop_producers.done()
+            stop_groups.wait()
+        stop_groups.done()
+        start.wait()
+        with self.desk.open(self.target, [self.shop.topic]):
+            self.shop.sell(self.target, 100)
+            start.done()
+            eventually(lambda: set(self.desk.processed) >= set(self.shop.written), "all is processed")
+
+
+def test_applications_of_real_clusters_go_there_and_back_twice(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {alias: broker_pair[alias].bootstrap_servers for alias in ("east", "west")}
+    topic = name_of("orders")
+    config = config_of(tmp_path, broker_pair, both_ways(topic))
+    init_ledger(config)
+    create_topics(servers["east"], [topic], partitions=2)
+    shop, desk = Shop(topic, 2), Desk(name_of("billing"))
+    flow, cut = FLOW, None
+    for number, (source, target) in enumerate(_WAYS):
+        folder = tmp_path / f"leg {number}"
+        folder.mkdir()
+        leg = Leg(folder, shop, desk, servers[source], servers[target])
+        before = len(desk.processed)
+        with running(config, spark, flow, from_cut=cut, recorded=frozenset(Subject)), beside(leg.work):
+            eventually(lambda at=before: len(desk.processed) > at + 200, "the group is at work")  # type: ignore[misc]
+            eventually(lambda of=flow: query(config, "flow_positions", flow=of) != [], "the flow is at work")  # type: ignore[misc]
+            options = (*SHUT, "--topic", topic, "--group", desk.group, *leg.hooks)
+            plan_id = planned(capsys, config, "switchover", *options, way=(source, target))
+            applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+            assert applied.code == 0, applied.err
+        [cut] = applied.out.split()
+        flow = "west-to-east" if flow == FLOW else FLOW
+        assert f"mirror-ledger run {flow} --from-cut {cut}" in " ".join(applied.err.split())
+        figures = operations(config, "apply_ended")[-1]["figures"]
+        print(f"{source} to {target}: {figures['downtime_seconds']} s without a cluster to write to")
+        assert figures["downtime_seconds"] < 120
+        assert figures["records_lost"] == 0
+    with running(config, spark, flow, from_cut=cut):
+        eventually(
+            lambda: sorted(values(servers["west"], topic)) == sorted(shop.written),
+            "all is copied",
+            within_s=60,
+        )
+    assert sorted(values(servers["east"], topic)) == sorted(shop.written)
+    assert shop.refused == []
+    assert sorted(desk.processed) == sorted(shop.written)
+    assert broken_invariants(config) == {}
