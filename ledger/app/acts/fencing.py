@@ -1,5 +1,6 @@
 """Fences of topics, as `fence` and `unfence` make and lift them."""
 
+import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -16,12 +17,15 @@ from ledger.app.wiring import operator_operations
 from ledger.catalog import Value
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.fences.receipts import FenceHow
+from ledger.domain.topics.topic_settings import is_fence
 from ledger.errors import ClusterUnavailableError, UsageError
 from ledger.operations.directions import require_not_left
 from ledger.operations.fencing.fencing import fence, leave_open, refusal
 from ledger.operations.fencing.lifting import AskedLifting, unfence
+from ledger.operations.fencing.measures import SETTING
 from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult, UnfenceResult
 from ledger.operations.fencing.standing import doubts
+from ledger.schema import TOPICS
 
 _HOUR_MS = 3_600_000
 
@@ -121,7 +125,19 @@ def fence_parts(
             identities=state.identities(),
             fences=state.fences(),
             pauses=lambda: write_pauses(config, cluster, now_ms=clock.now_ms()),
+            recorded_limits=lambda: recorded_limits(config, cluster),
         )
+
+
+def recorded_limits(config: MirrorConfig, cluster: str) -> dict[str, str | None]:
+    """By topic of a cluster its own `max.message.bytes` as recorded last, None: it had none; no fence is among them."""
+    rows = open_ledger(config.ledger.path).now((TOPICS.name,)).rows(TOPICS.name, [("cluster", "=", cluster)])
+    found = {}
+    for row in sorted(rows, key=lambda row: (row["writer_epoch"], row["round"])):
+        limit = json.loads(row["configuration"]).get(SETTING)
+        if not is_fence(SETTING, limit):
+            found[row["topic"]] = limit
+    return found
 
 
 def write_pauses(config: MirrorConfig, cluster: str, *, now_ms: int) -> Mapping[tuple[str, int], float]:

@@ -12,7 +12,7 @@ from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import open_ledger
 from ledger.adapters.system import SystemClock
 from ledger.app import answers
-from ledger.app.acts.fencing import fence_parts
+from ledger.app.acts.fencing import fence_parts, recorded_limits
 from ledger.app.acts.hand_over import Asked as AskedHandOver
 from ledger.app.acts.hand_over import show_hand_over
 from ledger.app.changeover.planning import read_plan
@@ -32,7 +32,6 @@ from ledger.errors import MirrorLedgerError, UsageError
 from ledger.operations.changeover.planned_groups import accepted_when_moved
 from ledger.operations.changeover.sheets import is_at_its_place, sheets_of
 from ledger.operations.directions import Pair
-from ledger.operations.fencing.measures import SETTING
 from ledger.operations.groups.outcomes import Setting
 from ledger.operations.groups.position_sheet import unread_words
 from ledger.operations.hand_over.planning import HandOver
@@ -117,7 +116,7 @@ def export_plan(
         at=instant(SystemClock().now_ms()),
         rules=rules,
         no_rules=no_rules,
-        shut=_own_limits(plan, state),
+        shut=_own_limits(config, plan),
         left_out=len(left_out),
         settings=() if lacking is None else lacking.topics,
         permissions=() if lacking is None else lacking.permissions,
@@ -159,13 +158,12 @@ def _require_export(folder: Path, plan_id: str) -> None:
         raise UsageError(f"{folder} holds no export of plan {plan_id}; nothing was written or recorded")
 
 
-def _own_limits(plan: Plan, state: DeltaLedgerState) -> dict[str, str | None]:
+def _own_limits(config: MirrorConfig, plan: Plan) -> dict[str, str | None]:
     """By topic that is to be shut its own limit as it was recorded last, None: it has none."""
     if plan.choices.fence is not FenceChoice.SHUT:
         return {}
-    recorded = {one.topic: dict(one.configuration) for one in state.last_topic_states(plan.from_cluster)}
-    topics = sorted({one.source_topic for one in plan.topics})
-    return {topic: recorded.get(topic, {}).get(SETTING) for topic in topics}
+    recorded = recorded_limits(config, plan.from_cluster)
+    return {topic: recorded.get(topic) for topic in sorted({one.source_topic for one in plan.topics})}
 
 
 def _reset(placed: Sequence[Setting], plan: Plan) -> tuple[str, list[Setting]]:

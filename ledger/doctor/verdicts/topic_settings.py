@@ -57,7 +57,7 @@ def batch_size(
     if isinstance(pairs, Unmeasured):
         yield unknown(subject, check, pairs)
         return
-    found = [*_topic_limits(subject, pairs), *_broker_limits(subject, pairs, brokers)]
+    found = [*_shut(subject, pairs), *_topic_limits(subject, pairs), *_broker_limits(subject, pairs, brokers)]
     largest = max(map(_largest_batch, pairs), default=0)
     yield from found or [CheckResult(subject, check, Verdict.OK, f"batches of up to {size(largest)} pass")]
 
@@ -66,6 +66,24 @@ def _largest_batch(pair: TopicPair) -> int:
     """A limit that is a fence says nothing about the batches that the topic holds."""
     limit = pair.source.settings["max.message.bytes"]
     return 0 if is_fence("max.message.bytes", limit) else int(limit)
+
+
+def _shut(subject: str, pairs: Sequence[TopicPair]) -> Iterator[CheckResult]:
+    shut = [
+        pair.source.name
+        for pair in pairs
+        if is_fence("max.message.bytes", pair.source.settings["max.message.bytes"])
+    ]
+    if shut:
+        measured = (
+            f"{named(shut)} of the source: max.message.bytes is a fence, applications cannot write there"
+        )
+        advice = (
+            "where that is not meant: mirror-ledger unfence CLUSTER --topic TOPIC --reason REASON; of a fence that "
+            "nobody has recorded first: mirror-ledger fence CLUSTER --topic TOPIC --how shut --producers-stopped "
+            "--reason REASON"
+        )
+        yield CheckResult(subject, Check.BATCH_SIZE, Verdict.WARNING, measured, advice)
 
 
 def _topic_limits(subject: str, pairs: Sequence[TopicPair]) -> Iterator[CheckResult]:

@@ -12,6 +12,7 @@ from ledger.domain.fences.closing import closing
 from ledger.domain.fences.proof import Evidence, Proof
 from ledger.domain.fences.receipts import Fence, FenceHow, HookRun
 from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.topics.topic_settings import is_fence
 from ledger.errors import PreconditionError, UsageError
 from ledger.operations.fencing.parts import AskedFence, FenceParts
 from ledger.ports.clusters import TopicDescription
@@ -175,11 +176,14 @@ class _Shut:
     _passing: set[str] = field(default_factory=set)
 
     def begun(self, topics: Mapping[str, TopicDescription]) -> list[Fence]:
+        """A topic that is shut already, by a fence that nobody has recorded, gets back what was recorded before."""
         own = self.parts.control.configurations(sorted(topics))
+        limits = {topic: own[topic].get(SETTING) for topic in topics}
+        if shut := [topic for topic, value in limits.items() if is_fence(SETTING, value)]:
+            recorded = self.parts.recorded_limits()
+            limits |= {topic: recorded.get(topic) for topic in shut}
         return [
-            fence
-            if SETTING in fence.former
-            else replace(fence, former={SETTING: own[fence.topic].get(SETTING)})
+            fence if SETTING in fence.former else replace(fence, former={SETTING: limits[fence.topic]})
             for fence in began(self.asked, self.parts, topics)
         ]
 

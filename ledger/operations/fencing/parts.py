@@ -42,7 +42,11 @@ class AskedFence:
 
 @dataclass(frozen=True, slots=True)
 class FenceParts:
-    """`mirror`: the principal that must not be denied. `pauses`: the longest, in seconds, by topic id and partition."""
+    """`mirror`: the principal that must not be denied. `pauses`: the longest, in seconds, by topic id and partition.
+
+    `recorded_limits`: by topic its own `max.message.bytes`, None: the cluster's default, as it was recorded last when
+    no fence had set it.
+    """
 
     reader: FenceReader
     control: FenceControl
@@ -55,6 +59,7 @@ class FenceParts:
     identities: ClusterIdentities
     fences: Fences
     pauses: Callable[[], Mapping[tuple[str, int], float]]
+    recorded_limits: Callable[[], Mapping[str, str | None]] = dict
 
     @property
     def mirrors(self) -> frozenset[int]:

@@ -70,10 +70,12 @@ def test_the_widest_gap_is_told_with_both_limits() -> None:
     assert "1048588" in str(result.advice)
 
 
-@pytest.mark.parametrize(("limit", "verdict"), [(128, Verdict.OK), (129, Verdict.FAILED)])
+@pytest.mark.parametrize(("limit", "verdict"), [(128, Verdict.WARNING), (129, Verdict.FAILED)])
 def test_a_fence_at_the_source_is_no_size(limit: int, verdict: Verdict) -> None:
     fenced = pair(source={"max.message.bytes": str(limit)}, target={"max.message.bytes": "100"})
-    assert only(sizes(fenced)).verdict is verdict
+    result = only(sizes(fenced))
+    assert result.verdict is verdict
+    assert ("applications cannot write there" in result.measured) == (verdict is Verdict.WARNING)
 
 
 @pytest.mark.parametrize(

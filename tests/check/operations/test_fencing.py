@@ -1,6 +1,7 @@
 """Fences in steps: what is recorded and made in which order, ended anywhere and continued, proved, given up, lifted."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -267,6 +268,19 @@ def test_shut_is_proved_by_a_refusal_and_not_by_what_a_broker_tells_of_the_setti
     site.during_sleep = [site.cluster.takes_still.clear]
     done = fence(shut, site.parts())
     assert (done.proof, {one.evidence for one in done.fences[0].partitions}) == (Proof.PROVEN, {"refusal"})
+
+
+@pytest.mark.parametrize(("recorded", "own"), [({"orders": "1000"}, {"max.message.bytes": "1000"}), ({}, {})])
+def test_a_fence_that_nobody_recorded_is_taken_over_and_lifted(
+    recorded: dict[str, str | None], own: dict[str, str]
+) -> None:
+    site = FenceSite()
+    site.cluster.settings["orders"] = {"max.message.bytes": "78"}
+    parts = replace(site.parts(), recorded_limits=lambda: recorded)
+    done = fence(asked(FenceHow.SHUT, "orders", producers_stopped=True), parts)
+    assert done.fences[0].former == {"max.message.bytes": recorded.get("orders")}
+    unfence(lifting(), site.parts())
+    assert site.cluster.settings["orders"] == own
 
 
 @pytest.mark.parametrize(
