@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
@@ -23,6 +23,7 @@ from ledger.operations.figures.repeats import require_few_repeats
 from ledger.operations.groups.beside_outputs import OutputsOfGroups
 from ledger.operations.groups.commit_watch import (
     Watch,
+    is_used,
     read_on_since,
     watch_kept,
     watch_stillness,
@@ -97,14 +98,16 @@ def set_positions(
     *,
     before: Watch | None = None,
     after: Watch | None = None,
+    after_where_used: bool = False,
     require: Callable[[PositionSheet], None] = lambda _sheet: None,
     require_own: Callable[[], None] = nothing_taken_over,
 ) -> tuple[str | None, PositionSheet]:
     """The same, set and read back; returns the operation id, None: nothing was lacking. `require` raises before that.
 
     With an operation id that an earlier attempt had, what that one had begun gets its result. `before`: how commits
-    are watched where groups leave, `after`: where they were set; None: they are not. `require_own`: as `set_and_record`
-    asks it.
+    are watched where groups leave, `after`: where they were set; None: they are not. `after_where_used`: they are read
+    once where none of the groups had a commit there that was not a driver's: nobody was at work there. `require_own`:
+    as `set_and_record` asks it.
     """
     with _target(config, at, asked.way) as target:
         sheet = computed_sheet(at, target, asked)
@@ -124,6 +127,8 @@ def set_positions(
             require_own=require_own,
         )
         if after is not None:
+            if after_where_used and not is_used(sheet, _synced(at, asked.way.to_cluster)):
+                after = replace(after, quiet_s=0.0)
             sheet = _kept(target, sheet, after, operations, operation_id, why)
         return operation_id, sheet
 

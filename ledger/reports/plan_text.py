@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from ledger.domain.changeover.applies import Apply, ApplyState
+from ledger.domain.changeover.downtimes import downtime_words
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.operations.promotion.changeovers import RecordedBlocker
@@ -250,6 +251,7 @@ def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: i
         "moves": f"{_topics(plan, names)}; {counted(forecast['groups'], 'group')}",
         "lost": loss_words(_counted_losses(forecast, applies)),
         "repeated": repeated_words(forecast),
+        **({"downtime": downtime_words(forecast["downtime"])} if "downtime" in forecast else {}),
         "fence": f"{plan.choices.fence}{unproven}",
     }
     if plan.choices.left_out:

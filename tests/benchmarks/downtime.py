@@ -218,13 +218,14 @@ sasl.password = {{ file = "password" }}
         plan = mirror_ledger(
             config,
             *("plan", "switchover", "--from", "east", "--to", "west", "--accept", "no_commit"),
+            *("--quiet-seconds", "1", "--most-quiet-seconds", "3"),
             *(*stop.option, *start.option, "-o", "json"),
         )
         plan_id = str(json.loads(plan)[0]["plan_id"])
         with ThreadPoolExecutor(max_workers=1) as beside:
             applied = beside.submit(mirror_ledger, config, "apply", plan_id, "--reason", "a bench", "--yes")
             self.sell_until(stop)
-            eventually(lambda: start.is_asked() or applied.done(), "it has come to the applications")
+            eventually(lambda: start.is_asked() or applied.done(), "all is done", within_s=_LIMIT_S)
             start.done()
             return applied.result().split()[-1]
 

@@ -2,14 +2,14 @@
 
 from contextlib import suppress
 
-from ledger.app import answers
 from ledger.app.acts.directions import change_direction
 from ledger.app.changeover.at_target import handed_over, lift_fences
 from ledger.app.changeover.auditing import audit_rest
-from ledger.app.changeover.planning import read_applies
+from ledger.app.changeover.planning import read_plan
 from ledger.app.changeover.scene import Scene
 from ledger.app.changeover.seeing import reverse_flows
 from ledger.app.changeover.sheets import moved_by
+from ledger.domain.changeover.downtimes import compared, compared_words
 from ledger.domain.changeover.plans import FenceChoice
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.hand_over.receipts import Purpose
@@ -102,8 +102,9 @@ def _not_writable(scene: Scene, waits: Waits, *, is_opened: bool) -> list[str]:
 
 
 def report(scene: Scene, _waits: Waits) -> StepResult:
-    """What was lost, how long applications had nowhere to write, and what each step took."""
-    now = read_applies(answers.snapshot(scene.config, None)).the(scene.operation_id)
+    """What was lost, how long applications had nowhere to write, and what each step took, beside what was forecast."""
+    made = read_plan(scene.config, scene.plan.plan_id)
+    now, forecast = made.applies.the(scene.operation_id), made.recorded.forecast
     took = Took.of(scene.plan.kind, now)
     loss = now.done[StepName.CUT].read_back["loss"]
     figures = {
@@ -115,8 +116,10 @@ def report(scene: Scene, _waits: Waits) -> StepResult:
             if step in now.begun
         },
     }
+    foreseen = compared(forecast["downtime"], figures["step_seconds"]) if "downtime" in forecast else {}
     taken = Figure(
         Objective.MAX_DOWNTIME_SECONDS, took.downtime_s, "this apply", is_at_least=took.is_at_least
     )
     missed = [words for _, words in objections(scene.config.allowed, [taken])]
-    return StepResult("; ".join([loss_words(loss), took.words, *missed]), figures)
+    words = [loss_words(loss), took.words, *([compared_words(foreseen)] if foreseen else []), *missed]
+    return StepResult("; ".join(words), {**figures, "forecast": foreseen})

@@ -102,7 +102,15 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
     quiet_s = choices.watch_seconds
     after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
     asked = places_of(scene.config, scene.plan, scene.scope)
-    _, done = set_positions(scene.config, at, asked, reasons, after=after, require_own=scene.require_own)
+    _, done = set_positions(
+        scene.config,
+        at,
+        asked,
+        reasons,
+        after=after,
+        after_where_used=True,
+        require_own=scene.require_own,
+    )
     if not done.is_complete:
         raise PreconditionError(
             f"not every group continues at {scene.plan.to_cluster}, what could be set is set:\n  "

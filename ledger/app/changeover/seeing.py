@@ -25,7 +25,7 @@ from ledger.app.wiring import cluster_admin
 from ledger.catalog import Value
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.changeover.applies import APPLY_KINDS, Applies, last_downtimes
+from ledger.domain.changeover.applies import APPLY_KINDS, Applies, last_downtimes, last_step_seconds
 from ledger.domain.changeover.plans import Choices, Plan
 from ledger.domain.changeover.steps import ChangeoverKind
 from ledger.domain.facts import TopicPartition
@@ -96,7 +96,7 @@ def see(
         )
         settings = _settings(at, asked, target, there)
         places = [one.answer for one in settings]
-        directions = state.directions()
+        directions, carried_out = state.directions(), _carried_out(at)
         seen_flows = [
             _flow(config, flow, state, (here, there), target, engine.incarnations(at, flow.name))
             for flow in flows
@@ -126,7 +126,8 @@ def see(
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
             losses=found_losses,
             commits=_commits_read(at, pair.source, found_losses, None if as_of else asked_at_ms),
-            downtimes=_downtimes(at, pair),
+            downtimes=last_downtimes(*carried_out, from_cluster=pair.source, to_cluster=pair.target),
+            step_seconds=last_step_seconds(*carried_out, from_cluster=pair.source, to_cluster=pair.target),
             reverse_flows=reverse_flows(config, flows),
             extras=_extras(at, pair, seen_flows, directions),
             objectives=config.allowed,
@@ -475,16 +476,13 @@ def _commits_read(
     return CommitsRead(read_at_ms, max(lost_at_ms - read_at_ms, 0) / 1000)
 
 
-def _downtimes(at: DeltaSnapshot, pair: Pair) -> Mapping[ChangeoverKind, float]:
+def _carried_out(at: DeltaSnapshot) -> tuple[Applies, list[dict[str, object]]]:
+    """All applies, and the rows of their plans."""
+
     def of_kinds(*kinds: OperationKind) -> list[dict[str, object]]:
         return at.rows(OPERATIONS.name, [("kind", "in", kinds)])
 
-    return last_downtimes(
-        Applies.of_rows(of_kinds(*APPLY_KINDS)),
-        of_kinds(OperationKind.PLAN),
-        from_cluster=pair.source,
-        to_cluster=pair.target,
-    )
+    return Applies.of_rows(of_kinds(*APPLY_KINDS)), of_kinds(OperationKind.PLAN)
 
 
 def _extras(

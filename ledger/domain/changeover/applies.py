@@ -1,7 +1,7 @@
 """How far carrying out a plan has come, from its rows of `operations`."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
@@ -140,15 +140,33 @@ def last_downtimes(
     `plans`: rows of that kind. What was undone since counts as well: it was measured. What is only known to have taken
     so long at least does not.
     """
+    return {
+        kind: one.figures["downtime_seconds"]
+        for kind, one in _reported(applies, plans, (from_cluster, to_cluster))
+        if one.figures.get("downtime_seconds") is not None and one.figures.get("downtime_bound") is None
+    }
+
+
+def last_step_seconds(
+    applies: Applies, plans: Iterable[Row], *, from_cluster: str, to_cluster: str
+) -> dict[ChangeoverKind, dict[str, float]]:
+    """By kind what each step took when this direction was last changed so."""
+    return {
+        kind: dict(one.figures["step_seconds"])
+        for kind, one in _reported(applies, plans, (from_cluster, to_cluster))
+        if "step_seconds" in one.figures
+    }
+
+
+def _reported(
+    applies: Applies, plans: Iterable[Row], way: tuple[str, str]
+) -> Iterator[tuple[ChangeoverKind, Apply]]:
+    """Those of one direction, in the order in which they began."""
     made = {one.plan_id: one.plan for one in map(PlanRecorded.of_row, plans)}
-    found: dict[ChangeoverKind, float] = {}
     for one in applies.by_id.values():
-        plan, seconds = made.get(one.plan_id), one.figures.get("downtime_seconds")
-        if plan is None or seconds is None or one.figures.get("downtime_bound") is not None:
-            continue
-        if (plan["from_cluster"], plan["to_cluster"]) == (from_cluster, to_cluster):
-            found[ChangeoverKind(plan["kind"])] = seconds
-    return found
+        plan = made.get(one.plan_id)
+        if plan is not None and (plan["from_cluster"], plan["to_cluster"]) == way:
+            yield ChangeoverKind(plan["kind"]), one
 
 
 def recorded_plan(rows: Iterable[Row], plan_id: str, *, is_begun: bool = False) -> tuple[Plan, PlanRecorded]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.domain.changeover.blockers import Blocker, BlockerCode, advice_for
+from ledger.domain.changeover.downtimes import forecast_downtime
 from ledger.domain.changeover.plans import Choices, FenceChoice, Plan, PlannedTopic
 from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
 from ledger.domain.fences.receipts import FenceHow
@@ -38,6 +39,7 @@ class Planned:
 
     `losses`: a row per partition; `places`: a row per group and partition. `commits`: how old these are; None: they are
     read again when the groups are stopped. `without_place`: by topic that is left out how many groups move and read it.
+    `step_seconds`: what each step took last.
     """
 
     plan: Plan
@@ -47,6 +49,7 @@ class Planned:
     commits: CommitsRead | None
     cut: str
     without_place: Mapping[str, int]
+    step_seconds: Mapping[str, float]
 
     @property
     def recorded_blockers(self) -> tuple[RecordedBlocker, ...]:
@@ -62,11 +65,24 @@ class Planned:
 
     @property
     def forecast(self) -> dict[str, Any]:
-        """Sums of what would be lost and read again; None where a part is unknown: unknown is not 0."""
+        """Sums of what would be lost and read again; None where a part is unknown: unknown is not 0.
+
+        And for how long applications would have no cluster to write to.
+        """
+        groups = len({row["group_id"] for row in self.places} - {None})
+        downtime = forecast_downtime(
+            self.plan.kind,
+            self.plan.steps,
+            self.plan.choices.fence,
+            partitions=len(self.losses),
+            groups=groups,
+            measured=self.step_seconds,
+        )
         return {
             **loss_figures(self.losses),
             **repeat_forecast(self.places, self.commits),
-            "groups": len({row["group_id"] for row in self.places} - {None}),
+            "downtime": downtime,
+            "groups": groups,
             "groups_without_place": len(
                 {row["group_id"] for row in self.places if row["target_offset"] is None}
             ),
@@ -114,7 +130,8 @@ def planned(
     )
     left_out = {name: len(groups) for name, groups in scope.without_place(seen.places).items()}
     commits = seen.commits if kind is ChangeoverKind.FAILOVER else None
-    return Planned(plan, blockers, tuple(losses), tuple(places), commits, seen.cut, left_out)
+    step_seconds = seen.step_seconds.get(kind, {})
+    return Planned(plan, blockers, tuple(losses), tuple(places), commits, seen.cut, left_out, step_seconds)
 
 
 def _require_hooks_that_run(

@@ -1,7 +1,7 @@
 """What a plan is made from: the ledger at a cut, and what of both clusters answers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ledger.config.flow import FlowConfig, TargetMode
@@ -92,8 +92,9 @@ class Seen:
     None: it could, or no fence is chosen.
     `shut_out_problem`: why no rule can keep the mirror out of the target, None: one can, as far as is known.
     `downtimes`: by kind for how many seconds applications had nowhere to write when this was done last, where it was.
-    `reverse_flows`: by flow its opposite one. `extras`: by topic how many offsets lie at the target alone, in front of
-    what came there since applications left it. `objectives`: what the configuration allows.
+    `step_seconds`: by kind what each step took then. `reverse_flows`: by flow its opposite one. `extras`: by topic how
+    many offsets lie at the target alone, in front of what came there since applications left it. `objectives`: what
+    the configuration allows.
     """
 
     source: SeenCluster
@@ -109,6 +110,7 @@ class Seen:
     losses: Sequence[Row]
     commits: CommitsRead
     downtimes: Mapping[ChangeoverKind, float]
+    step_seconds: Mapping[ChangeoverKind, Mapping[str, float]] = field(default_factory=dict)
     reverse_flows: Mapping[str, str]
     extras: Mapping[str, int]
     objectives: Objectives

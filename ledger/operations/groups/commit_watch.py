@@ -5,7 +5,7 @@ only that its commits move tells of them. Before offsets are set elsewhere the c
 one that leaves its place while the group has no members is such a consumer at work.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ledger.operations.groups.beside_outputs import last_commit
@@ -159,6 +159,16 @@ def read_on_since(source: ClusterAdmin, sheet: PositionSheet) -> frozenset[str]:
 def _not_busy(one: Setting, busy: Collection[str]) -> Setting:
     is_hindered = one.outcome is Outcome.TO_BE_SET and one.group_id in busy
     return replace(one, outcome=Outcome.STILL_READING) if is_hindered else one
+
+
+def is_used(sheet: PositionSheet, synced: Mapping[Place, Collection[int]]) -> bool:
+    """Whether a group had a commit at the target before that is not what a driver has `synced`: somebody may commit
+    there still, by `assign()`."""
+    return any(
+        one.former is not None and one.former not in synced.get(one.place, ())
+        for one in sheet.settings
+        if one.outcome in (Outcome.SET, Outcome.ALREADY_SET)
+    )
 
 
 def watch_kept(target: ClusterAdmin, watch: Watch, sheet: PositionSheet) -> PositionSheet:

@@ -8,6 +8,7 @@ import pytest
 from ledger.errors import ClusterUnavailableError
 from ledger.operations.groups.commit_watch import (
     Watch,
+    is_used,
     read_on_since,
     watch_kept,
     watch_stillness,
@@ -135,6 +136,18 @@ def test_what_was_set_stays_where_nobody_is_at_work(watched: Watched) -> None:
     sheet = watched.sheet(Outcome.SET)
     assert watch_kept(watched.cluster, watched.watch(), sheet) == sheet
     assert watched.clock.now_s == 1_005.0
+
+
+def test_who_never_committed_at_the_target_is_not_at_work_there(watched: Watched) -> None:
+    sheet = watched.sheet(Outcome.SET)
+    [one] = sheet.settings
+    assert not is_used(replace(sheet, settings=(replace(one, former=None),)), {})
+    there = replace(sheet, settings=(replace(one, former=7),))
+    assert is_used(there, {})
+    assert is_used(there, {one.place: [6]})
+    assert not is_used(there, {one.place: [7]}), "a driver has synced it"
+    left = replace(sheet, settings=(replace(one, former=7, outcome=Outcome.NEWER),))
+    assert not is_used(left, {}), "it was not set"
 
 
 @pytest.mark.parametrize("outcome", [Outcome.SET, Outcome.ALREADY_SET])
