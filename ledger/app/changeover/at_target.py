@@ -21,6 +21,7 @@ from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.facts import TopicPartition
 from ledger.domain.hand_over.receipts import Purpose
+from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.operations.directions import Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.operations import directions
@@ -61,15 +62,24 @@ def cut(scene: Scene, _waits: Waits) -> StepResult:
         scene.require_no_later_topics()  # again: now no driver begins with any
     pair = directions.Pair(scene.plan.to_cluster, scene.plan.from_cluster, scene.topics)
     taken = cut_of_pair(scene.config, pair, operation_id=scene.operation_id)
-    at = answers.snapshot(scene.config, None)
-    found = losses_of(at, scene.pair, at_ms=scene.begun_at_ms, cut=taken)
-    left: list[Mapping[str, Any]] = scene.scope.losses(found)
-    if scene.plan.kind is ChangeoverKind.SWITCHOVER:
-        left = [_of_applications(scene, row) for row in left]
-    figures = loss_figures(left)
+    figures = _losses(scene, taken)
     if scene.plan.kind is ChangeoverKind.SWITCHOVER and StepName.PROMOTE in scene.plan.steps:
         require_all_copied(figures, source=scene.plan.from_cluster, operation_id=scene.operation_id)
     return StepResult(f"{taken.words}; {loss_words(figures)}", {**taken.facts, "loss": figures})
+
+
+def _losses(scene: Scene, taken: Cut) -> dict[str, Any]:
+    """Figures of the loss; where the cut has read that all is copied nothing else is asked, for applications wait."""
+    topic_ids = {(one.flow, one.source_topic): one.source_topic_id for one in scene.plan.topics}
+    is_planned = scene.plan.kind is ChangeoverKind.SWITCHOVER
+    if is_planned and (sources := taken.sources_copied(topic_ids)) is not None:
+        read_at_ms = [at.read_at_ms for at in sources if at.read_at_ms is not None]
+        counted = {"partitions": len(sources), "source_read_at_ms": min(read_at_ms, default=None)}
+        return {**loss_figures([]), **counted}
+    at = answers.snapshot(scene.config, None)
+    found = losses_of(at, scene.pair, at_ms=scene.begun_at_ms, cut=taken)
+    left: list[Mapping[str, Any]] = scene.scope.losses(found)
+    return loss_figures([_of_applications(scene, row) for row in left] if is_planned else left)
 
 
 def _of_applications(scene: Scene, row: Mapping[str, Any]) -> Mapping[str, Any]:

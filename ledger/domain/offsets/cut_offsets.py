@@ -83,6 +83,14 @@ class CutPair:
         mapped = at.log_start if at.map_source_end is None else at.map_source_end
         return max(at.high_watermark - (mapped or 0), 0)
 
+    @property
+    def is_copied(self) -> bool:
+        """Whether the source was read itself, and ends where the map does."""
+        at = self.source
+        if at is None or not at.is_live or at.high_watermark is None:
+            return False
+        return at.high_watermark == 0 if at.map_source_end is None else at.high_watermark <= at.map_source_end
+
     def why_no_start(self) -> str | None:
         """What keeps the way back from beginning here, in words; None: nothing does."""
         if self.reverse_start is not None:
@@ -141,6 +149,25 @@ class Cut:
     @property
     def flows(self) -> tuple[str, ...]:
         return tuple(sorted({at.flow for at in self.offsets}))
+
+    def sources_copied(self, topic_ids: Mapping[tuple[str, str], str]) -> list[CutOffset] | None:
+        """The source's side of each partition of topics, by flow and source topic their ids, where all is copied.
+
+        None where the cut itself does not show that of each of them.
+        """
+        found: dict[tuple[str, str], list[CutPair]] = {key: [] for key in topic_ids}
+        for flow in {flow for flow, _ in topic_ids}:
+            for (topic, _), pair in self.pairs(flow).items():
+                if (flow, topic) in found:
+                    found[flow, topic].append(pair)
+        sources = []
+        for key, pairs in found.items():
+            of_topic = [pair.source for pair in pairs if pair.source is not None and pair.is_copied]
+            is_same = all(at.topic_id == topic_ids[key] for at in of_topic)
+            if not pairs or len(of_topic) < len(pairs) or not is_same:
+                return None
+            sources += of_topic
+        return sources
 
     @property
     def every_pair(self) -> Sequence[CutPair]:

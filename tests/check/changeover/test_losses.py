@@ -6,6 +6,7 @@ import pytest
 
 from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
 from ledger.domain.operations.promotion.changeovers import StepDone
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.losses import TAKEN_FOR_DONE, Took, require_all_copied
@@ -72,3 +73,44 @@ def test_a_switchover_leaves_nothing_behind_and_nothing_unknown() -> None:
     ):
         with pytest.raises(PreconditionError, match=words):
             require_all_copied(loss_figures(losses([COMPLETE, row])), source="east", operation_id="op")
+
+
+def cut(high_watermark: int, **changed: Any) -> Cut:
+    """One partition as it was read at its source."""
+    at = CutOffset(
+        **{
+            "operation_id": "o",
+            "flow": "flow",
+            "side": CutSide.SOURCE,
+            "cluster": "east",
+            "cluster_id": "E",
+            "source_topic": "orders",
+            "topic": "orders",
+            "topic_id": "E1",
+            "partition": 0,
+            "high_watermark": high_watermark,
+            "is_live": True,
+            **changed,
+        }
+    )
+    return Cut("o", (at,))
+
+
+@pytest.mark.parametrize(
+    ("taken", "is_copied"),
+    [
+        (cut(120, map_source_end=120), True),
+        (cut(120, map_source_end=119), False),
+        (cut(90, map_source_end=120), True),
+        (cut(0), True),
+        (cut(1), False),
+        (cut(120, map_source_end=120, is_live=False), False),
+        (cut(120, map_source_end=120, topic_id="E2"), False),
+        (cut(120, map_source_end=120, side=CutSide.TARGET), False),
+        (Cut("o", ()), False),
+    ],
+)
+def test_a_cut_shows_that_all_is_copied_only_of_what_it_has_read_itself(taken: Cut, is_copied: bool) -> None:
+    found = taken.sources_copied({("flow", "orders"): "E1"})
+    assert (found is not None) == is_copied
+    assert taken.sources_copied({("flow", "orders"): "E1", ("flow", "users"): "E1"}) is None
