@@ -109,6 +109,8 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
             groups_at_rest(scene).require_still_at_rest(scene.patience(choices.groups_seconds), waits)
     reasons = Reasons(scene.asked.reason, scene.asked.ticket, scene.operation_id)
     at = answers.snapshot(scene.config, None)
+    if scene.kept.audit is not None:
+        at = scene.kept.audit.told(at)
     quiet_s = choices.watch_seconds
     after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
     asked = places_of(scene.config, scene.plan, scene.scope)

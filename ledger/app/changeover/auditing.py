@@ -8,29 +8,39 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from ledger.adapters.delta.snapshots import DeltaSnapshot
+from ledger.adapters.duck.rows_since import merged_syncs, with_syncs_since
 from ledger.app import answers
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.tables.cuts import Cut
 from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError
+from ledger.schema import OFFSET_SYNCS
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerAudit:
-    """`cut`: of the ledger when it was begun; `found`: by audit how many rows break its invariant, once it is known."""
+    """`cut`: of the ledger when it was begun. Once they are known, `found`: by audit how many rows break its invariant;
+    `merged`: its offset syncs in few rows."""
 
     cut: Cut
     found: Future[dict[str, int]]
+    merged: Future[pa.Table]
 
     @classmethod
     def begun(cls, config: MirrorConfig) -> "LedgerAudit":
         """Of the ledger of now, in a thread of its own."""
         at = answers.snapshot(config, None)
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit")
-        found = thread.submit(answers.audit_rows, at)
+        found, merged = thread.submit(answers.audit_rows, at), thread.submit(merged_syncs, at)
         thread.shutdown(wait=False)
-        return cls(at.cut, found)
+        return cls(at.cut, found, merged)
+
+    def told(self, at: DeltaSnapshot) -> DeltaSnapshot:
+        """The ledger of now, so that it is soon known from it where groups continue: hours of rounds are few rows."""
+        return at.told_by(OFFSET_SYNCS.name, with_syncs_since(at, self.cut, self.merged.result()))
 
     def require_kept(self) -> None:
         """Wait for it; raises `UnsafeError` where an invariant is broken."""

@@ -1,4 +1,4 @@
--- Ends of partitions that a cut did not count; `counted`: of each writer the last append that it counts.
+-- Rows of a table that a cut did not count; `counted`: of each writer the last append that it counts.
 select r.*
 from recorded as r
 left join counted as c using (writer)
