@@ -218,7 +218,6 @@ sasl.password = {{ file = "password" }}
         plan = mirror_ledger(
             config,
             *("plan", "switchover", "--from", "east", "--to", "west", "--accept", "no_commit"),
-            *("--quiet-seconds", "1", "--most-quiet-seconds", "3"),
             *(*stop.option, *start.option, "-o", "json"),
         )
         plan_id = str(json.loads(plan)[0]["plan_id"])
