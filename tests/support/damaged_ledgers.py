@@ -1,6 +1,7 @@
 """Ledgers of which a file is damaged, as a loss of power, a full disk, a partial copy or a person leave it."""
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -16,7 +17,7 @@ TABLES = ("offset_syncs", "operations", "writers", "checkpoints")
 """Of which the ledger has several files and entries, and a checkpoint in the middle."""
 PLAN = with_hooks(plan(), **{str(StepName.STOP_PRODUCERS): "stop"})
 READING: Mapping[str, tuple[str, ...]] = {
-    "status": ("status", "-o", "json"),
+    "status": ("status",),
     "status --check": ("status", "--check"),
     "translate": ("offsets", "translate", "--flow", "east-to-west", "-o", "json"),
     "between": ("offsets", "translate", "--from", "east", "--to", "west", "-o", "json"),
@@ -59,6 +60,11 @@ def _commit(partition: int) -> dict[str, object]:
 def copy_of(made: Operated, folder: Path) -> Operated:
     folder.mkdir()
     return operated_copy(folder, made, made.capture)
+
+
+def without_ages(text: str) -> str:
+    """An answer as it is whenever it is asked for."""
+    return " ".join(re.sub(r"\(?([\d.]+ (s|min|h) ?)+(ago)?\)?", "", text).split())
 
 
 def cut(file: Path) -> None:

@@ -145,13 +145,16 @@ def damages_of(uri: str) -> list[Damage]:
     return [*log.damages, *_damaged_files(folder, log.files)]
 
 
-def damaged_entries(folder: Path, *, after: int) -> Iterator[Damage]:
-    """Entries behind a version that deltalake reads, and that are no commits: one that is empty is no error there."""
-    for version in range(
-        max(after, _last_checkpoint(folder)) + 1, max(_numbers(folder, _ENDING), default=-1) + 1
-    ):
+def damaged_entries(folder: Path, *, after: int, until: int) -> Iterator[Damage]:
+    """Entries of versions that deltalake has read, and that are no commits: one that is empty is no error there.
+
+    `after`: up to there they are known, -1: none. What a checkpoint has in it nobody reads.
+    """
+    after = after if after >= 0 else _last_checkpoint(folder)
+    for version in range(after + 1, until + 1):
         path = entry_path(folder, version)
-        if (words := _damage_of_entry(path)) is not None:
+        words = _damage_of_entry(path)
+        if words is not None and version > _last_checkpoint(folder):
             yield Damage(path, words, version)
 
 

@@ -264,7 +264,7 @@ def opened_at(uri: str) -> DeltaTable:
         known = _whole_entries.get(uri)
         found_id, version = table_id(opened), opened.version()
         after = known[1] if known is not None and known[0] == found_id and known[1] <= version else -1
-        if found := list(damaged_entries(folder, after=after)):
+        if found := list(damaged_entries(folder, after=after, until=version)):
             raise damaged(found, "nothing was read or written")
         _whole_entries[uri] = found_id, version
     return opened

@@ -2,14 +2,13 @@
 
 import itertools
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
-from tests.support.damaged_ledgers import FILES, READING, TABLES, WAYS, copy_of, written
+from tests.support.damaged_ledgers import FILES, READING, TABLES, WAYS, copy_of, without_ages, written
 from tests.support.operated import Operated
 
 _GIVEN_UP = {
@@ -24,10 +23,6 @@ _ASKED = ("status --check", "between", "plans")
 @pytest.fixture
 def whole(tmp_path: Path, capsys: pytest.CaptureFixture[str], empty_ledger: Path) -> Operated:
     return written(tmp_path, empty_ledger, capsys)
-
-
-def without_ages(text: str) -> str:
-    return " ".join(re.sub(r"\(?([\d.]+ (s|min|h) ?)+(ago)?\)?", "", text).split())
 
 
 def test_no_damage_of_a_file_is_a_traceback_or_a_wrong_answer(whole: Operated, tmp_path: Path) -> None:
