@@ -51,6 +51,16 @@ def promoted(cluster: str, over: str) -> Directions:
     return Directions(((change, "by ana"),))
 
 
+def test_a_cluster_that_applications_left_is_planned_for_like_any_other() -> None:
+    """Whether the one that they came to answers or burns; what never left it stands against a planned return alone."""
+    left = replace(SEEN, directions=promoted("east", "west"))
+    assert made(left).blockers == ()
+    burning = replace(left, source=DEAD, extras={"orders": 3})
+    assert made(burning, FAILOVER).blockers == ()
+    [extras] = made(replace(left, extras={"orders": 3})).blockers
+    assert (extras.code, "orders (3 offsets)" in extras.words) == (BlockerCode.EXTRAS_AT_TARGET, True)
+
+
 _BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
     (
         "target dead",
