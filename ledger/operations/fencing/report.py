@@ -1,14 +1,16 @@
 """What of fences needs attention: those that are not proved, and records that were written behind one."""
 
-from collections.abc import Collection, Iterable
+import shlex
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ledger.domain.fences.receipts import FENCE_KINDS, Fences, StandingFence
+from ledger.domain.fences.receipts import FENCE_KINDS, Fence, FenceHow, Fences, StandingFence
 from ledger.domain.operations.content import Row
 from ledger.domain.operations.finding_events import FINDING_KINDS, FindingRaised, open_findings
 from ledger.domain.operations.order import in_order
 from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
 
+_NAMED_AT_MOST = 3
 REPORT_KINDS = (*FENCE_KINDS, *FINDING_KINDS)
 
 
@@ -68,6 +70,23 @@ def _open(fences: Fences) -> list[FenceAttention]:
     return [_open_attention(found) for _, found in sorted(groups.items())]
 
 
+def _proving(fence: Fence, topics: Sequence[str]) -> str:
+    """The command that makes what is lacking of it, in the way that was chosen; one that was made in none is closed."""
+    how = f" --how {fence.how}" if fence.is_made else ""
+    if fence.is_made and fence.how == FenceHow.SHUT:
+        how += " --producers-stopped"
+    if fence.hook is not None:
+        how += f" --hook {shlex.quote(shlex.join(fence.hook.command))}"
+    return f"mirror-ledger fence {fence.cluster}{_named(topics)}{how} --reason WHY"
+
+
+def _named(topics: Sequence[str]) -> str:
+    """Of many topics none is named: without a name all are meant that are fenced, or that flows copy."""
+    if len(topics) > _NAMED_AT_MOST:
+        return ""
+    return "".join(f" --topic {shlex.quote(topic)}" for topic in topics)
+
+
 def _open_attention(found: list[StandingFence]) -> FenceAttention:
     first = found[0]
     topics = tuple(one.fence.topic for one in found)
@@ -78,7 +97,7 @@ def _open_attention(found: list[StandingFence]) -> FenceAttention:
         topics,
         first.fence.proof,
         f"{', '.join(topics)} of {first.fence.cluster}: {said}",
-        f"mirror-ledger fence {first.fence.cluster} --reason WHY proves it, mirror-ledger unfence "
-        f"{first.fence.cluster} --reason WHY lifts it",
+        f"{_proving(first.fence, topics)} proves it, mirror-ledger unfence {first.fence.cluster}{_named(topics)}"
+        " --reason WHY lifts it",
         min(one.recorded_at_ms for one in found),
     )

@@ -1,10 +1,12 @@
 """Fences in steps: what is recorded and made in which order, ended anywhere and continued, proved, given up, lifted."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from ledger.cli.acts import fencing as commands
 from ledger.domain.fences.closing import denial
 from ledger.domain.fences.proof import Proof
 from ledger.domain.fences.receipts import Fence, FenceHow
@@ -196,6 +198,7 @@ def test_time_in_which_nothing_could_be_read_proves_nothing() -> None:
 
 
 @WAYS
+@pytest.mark.fault(9)
 def test_a_record_that_followers_lack_is_no_proof_until_it_is_seen(how: FenceHow) -> None:
     """Its producer was acknowledged by the leader alone (acks=1); what stands still is the high watermark."""
     site = FenceSite()
@@ -212,6 +215,7 @@ def test_a_record_that_followers_lack_is_no_proof_until_it_is_seen(how: FenceHow
     assert (done.proof, [one.end for one in done.fences[0].partitions]) == (Proof.PROVEN, [3, 0])
 
 
+@pytest.mark.fault(9)
 def test_below_the_least_replicas_nobody_waits() -> None:
     site = FenceSite()
     site.cluster.settings["orders"] = {"min.insync.replicas": "2"}
@@ -655,3 +659,33 @@ def test_a_fence_that_is_not_proved_needs_attention(proof: str, *, is_open: bool
     found = fences_needing_attention(site.ledger.rows("operations"), ["east"])
     assert [one.state for one in found] == [proof] * 2 * is_open
     assert fences_needing_attention(site.ledger.rows("operations"), ["west"]) == []
+
+
+@pytest.mark.parametrize("how", list(FenceHow))
+def test_the_commands_that_are_advised_for_a_fence_without_a_proof_are_complete(how: FenceHow) -> None:
+    """As printed they are typed, but for the reason; `fence` proves what is there in the way that it was made."""
+    site = FenceSite()
+    site.cluster.open_at["orders", 0] = 1
+    site.hooks.results = [HookResult(0, "stopped")]
+    wanted = asked(how, "orders", hook=HOOK, producers_stopped=True, wait_s=10.0)
+    with pytest.raises(UnsafeError):
+        fence(wanted, site.parts())
+    [attention] = fences_needing_attention(site.ledger.rows("operations"), ["east"])
+    proves, lifts = (
+        shlex.split(one.removesuffix(" proves it").removesuffix(" lifts it"))
+        for one in attention.next.split(", ")
+    )
+    assert proves[:2] == ["mirror-ledger", "fence"]
+    given = commands.fence.make_context("fence", proves[2:]).params
+    assert (given["cluster"], given["topics"], given["how"], given["reason"]) == (
+        "east",
+        ("orders",),
+        how,
+        "WHY",
+    )
+    assert given["producers_stopped"] == (how is FenceHow.SHUT)
+    assert (given["hook"] and tuple(shlex.split(given["hook"]))) == (
+        HOOK.command if how is FenceHow.HOOK else None
+    )
+    lifted = commands.unfence.make_context("unfence", lifts[2:]).params
+    assert (lifted["cluster"], lifted["topics"], lifted["reason"]) == ("east", ("orders",), "WHY")

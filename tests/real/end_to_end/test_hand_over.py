@@ -36,7 +36,6 @@ OWN = {
 }
 PAIR = ("--from", "east", "--to", "west")
 REASON = ("--reason", "a fire")
-QUICKLY = ("--quiet-seconds", "0.5", "--most-quiet-seconds", "1", "--wait", "30")
 MIRROR = "mirror"
 Commands = Callable[..., Done]
 
@@ -137,7 +136,7 @@ def test_an_application_works_at_the_promoted_cluster_until_it_is_undone(
         eventually(lambda: len(application.permissions(admin)) == 4, "all of its permissions are there")
         at_east = application.permissions(admin)
         guarded.allow(MIRROR, topic, ACLOperation.READ)
-        done(config, "fence", "east", "--topic", topic, *REASON, *QUICKLY)
+        done(config, "fence", "east", "--topic", topic, *REASON)
         fence = of_topic_acl(denial(topic, f"User:{user}"))
         assert fence in application.permissions(admin)
         record_clusters(config, ["east"], stop=threading.Event(), once=True)

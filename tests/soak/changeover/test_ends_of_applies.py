@@ -36,7 +36,13 @@ class Change:
         return pair
 
 
-SHUT = replace(SWITCHOVER, fence=FenceChoice.SHUT, producers_stopped=True)
+SHUT = replace(
+    SWITCHOVER,
+    fence=FenceChoice.SHUT,
+    producers_stopped=True,
+    quiet_seconds=0.5,
+    most_quiet_seconds=1.0,  # records of these tests are so small that they would pass
+)
 CHANGES = (
     Change("closed", ChangeoverKind.SWITCHOVER, SWITCHOVER),
     Change("closed, with markers", ChangeoverKind.SWITCHOVER, replace(SWITCHOVER, abort_marker=True)),

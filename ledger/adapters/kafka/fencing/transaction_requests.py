@@ -61,8 +61,7 @@ async def transactions_in(
 ) -> list[CoordinatedTransaction]:
     """Each broker is asked for those that it coordinates, all at once, and then where these lie; before 3.0 nothing."""
     nodes = [broker.node_id for broker in (await metadata(manager, [])).brokers]
-    request = ListTransactionsRequest(state_filters=list(_OPEN), producer_id_filters=[], max_version=0)
-    sent = {node: manager.send(request, node_id=node) for node in nodes}
+    sent = {node: manager.send(_list_open(), node_id=node) for node in nodes}
     asked = {}
     for node, answer in sent.items():
         try:
@@ -82,6 +81,11 @@ async def transactions_in(
             if within and one.transaction_state in _OPEN:
                 found.append(CoordinatedTransaction(one.transactional_id, one.transaction_state, within))
     return found
+
+
+def _list_open() -> ListTransactionsRequest:
+    """One for each broker: the library keeps what was sent to one in it."""
+    return ListTransactionsRequest(state_filters=list(_OPEN), producer_id_filters=[], max_version=0)
 
 
 async def fence_producer(manager: KafkaConnectionManager, transactional_id: str) -> None:
