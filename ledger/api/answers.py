@@ -15,6 +15,7 @@ from ledger.catalog import Query
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.domain.pair.first_unread import PlaceStatus
+from ledger.operations.changeover.open_apply import OpenApply
 from ledger.operations.figures.failover_loss import LossStatus
 from ledger.operations.flow_answers import partition_columns
 from ledger.operations.flow_lag import LagStatus
@@ -149,18 +150,29 @@ class FlowRequest:
 class Status:
     """Where flows stand. `maintenance`: a line for each table that nobody seems to maintain; none of the past.
 
-    `objections`: a line for each objective of the configuration that a flow does not keep to.
+    `objections`: a line for each objective of the configuration that a flow does not keep to. `open_apply`: a change of
+    direction that has begun and has not ended. `at_ms`: what ages are counted to.
     """
 
     flows: tuple[FlowReport, ...]
     maintenance: tuple[str, ...]
     objections: tuple[str, ...] = ()
+    open_apply: OpenApply | None = None
+    at_ms: int = 0
 
     @property
     def needs_attention(self) -> list[str]:
         """Flow and reason, for each that does not pass `status --check`; empty when all do."""
-        reasons = [f"{report.flow}: {reason}" for report in self.flows for reason in report.needs_attention]
-        return [*reasons, *self.objections]
+        return [*self.of_flows, *self.objections]
+
+    @property
+    def of_flows(self) -> list[str]:
+        """The same without the objectives."""
+        begun = [] if self.open_apply is None else [self.open_apply.words]
+        return [
+            *begun,
+            *(f"{report.flow}: {reason}" for report in self.flows for reason in report.needs_attention),
+        ]
 
     @property
     def partitions(self) -> pa.Table:

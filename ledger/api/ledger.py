@@ -29,7 +29,13 @@ from ledger.api.answers import (
 from ledger.api.asked import AsOf, as_of_text, chosen, text, time_ms, whole_number
 from ledger.api.sql import declared_in, named_by_values
 from ledger.app import answers, between_clusters, group_offsets
-from ledger.app.flow_status import asked_at_ms, maintenance_behind, report_flow, with_freshness
+from ledger.app.flow_status import (
+    asked_at_ms,
+    maintenance_behind,
+    open_apply,
+    report_flow,
+    with_freshness,
+)
 from ledger.app.objectives import status_objections
 from ledger.catalog import Query, Value
 from ledger.config.file import find_config, load_config
@@ -167,6 +173,8 @@ class Ledger:
             reports,
             tuple(maintenance_behind(self.config)) if is_now else (),
             status_objections(self.config, self.snapshot, reports, at_ms=at_ms),
+            open_apply(self.snapshot, at_ms=at_ms, is_now=is_now, flows=flows),
+            at_ms,
         )
 
     def lag(self, flow: str) -> Answer[PartitionLag]:

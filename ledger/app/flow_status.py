@@ -1,6 +1,6 @@
 """Wiring of what `status` and `query` answer: the ledger at a cut, the configuration, which processes are alive."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ledger import catalog
 from ledger.adapters.delta.snapshots import DeltaSnapshot, parse_time
@@ -10,19 +10,23 @@ from ledger.adapters.process_table import LocalProcesses
 from ledger.catalog import Query, Value
 from ledger.config.flow import FlowConfig
 from ledger.config.mirror import MirrorConfig
+from ledger.domain.changeover.applies import APPLY_KINDS, Applies, recorded_plan
 from ledger.domain.offsets.cut_offsets import CutSide
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.tables.table_upkeep import BEHIND_FILES
-from ledger.domain.writer_roles import ProcessMark, writer_of
+from ledger.domain.writer_roles import SILENT_HEARTBEATS, ProcessMark, writer_of
 from ledger.errors import LedgerUnavailableError
 from ledger.mirror.driver.take_over import driver_verdict
 from ledger.mirror.task.troubles import Side
 from ledger.operations import driver_report, flow_answers
-from ledger.operations.direction_report import OneWay, OppositeFlow
+from ledger.operations.changeover.applying import ALIVE_EVERY_S
+from ledger.operations.changeover.open_apply import OpenApply
+from ledger.operations.direction_report import OneWay, OppositeFlow, Place
 from ledger.operations.driver_report import DriverReport
 from ledger.operations.flow_answers import Expected
 from ledger.operations.flow_lag import fresh_since_ms, interval_ms
 from ledger.operations.flow_report import FlowReport, Row
+from ledger.operations.groups.position_sheet import NOT_RECORDED, UNREAD_ADVICE
 from ledger.recording.recorded_state import last_claim
 from ledger.schema import CUT_OFFSETS, OPERATIONS, WRITERS
 
@@ -61,6 +65,7 @@ def report_flow(
             interval_seconds=interval_ms(flow) / 1000,
             full_sweep_seconds=flow.full_sweep_seconds,
             sides={flow.source: Side.SOURCE, flow.target: Side.TARGET},
+            unread_groups=lambda cluster: _unread_groups(at, cluster),
         ),
     )
 
@@ -75,7 +80,12 @@ def _way(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, *, at_ms: in
             appended = {"last_recorded_at_ms": at.last_recorded_at_ms(writer_of(other.name))}
             return driver_of(at, other, [appended], at_ms=at_ms, is_now=is_now)
 
-        opposite = OppositeFlow(name=other.name, enabled=other.enabled, driver=last_driver)
+        opposite = OppositeFlow(
+            name=other.name,
+            enabled=other.enabled,
+            driver=last_driver,
+            copied_to=lambda: _copied_to(at, other.name),
+        )
     return OneWay(
         flow=flow.name,
         source=flow.source,
@@ -86,6 +96,22 @@ def _way(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, *, at_ms: in
     )
 
 
+def _unread_groups(at: DeltaSnapshot, cluster: str) -> str | None:
+    """Why nobody knows where the groups of a cluster stand; None: they were read, or nobody has recorded them yet."""
+    found = engine.run_query(catalog.query("cluster_groups"), {"cluster": cluster}, at).to_pylist()
+    why = {row["status"] for row in found} & (set(UNREAD_ADVICE) - {NOT_RECORDED})
+    return "; ".join(f"{status.replace('_', ' ')}: {UNREAD_ADVICE[status]}" for status in sorted(why)) or None
+
+
+def _copied_to(at: DeltaSnapshot, flow_name: str) -> Mapping[Place, int]:
+    """By partition of its target up to where a flow has copied, as it has recorded."""
+    rows = engine.run_query(catalog.query("flow_positions"), {"flow": flow_name}, at).to_pylist()
+    return {
+        (row["target_topic"], row["target_topic_id"], row["source_partition"]): row["target_end"]
+        for row in rows
+    }
+
+
 def _can_begin_at(at: DeltaSnapshot, flow_name: str, operation_id: str) -> bool:
     """Whether a cut of the operation says for every partition of the flow where the way back begins."""
     rows = [
@@ -94,6 +120,23 @@ def _can_begin_at(at: DeltaSnapshot, flow_name: str, operation_id: str) -> bool:
         if row["side"] == CutSide.TARGET
     ]
     return bool(rows) and all(row["reverse_start"] is not None for row in rows)
+
+
+def open_apply(at: DeltaSnapshot, *, at_ms: int, is_now: bool, flows: Collection[str]) -> OpenApply | None:
+    """What has begun and not come to its end, of a plan for any of these flows, none: of any; None: nothing has."""
+    rows = at.rows(OPERATIONS.name, [("kind", "in", (*APPLY_KINDS, OperationKind.APPLY_ALIVE))])
+    one = Applies.of_rows(rows).open()
+    if one is None:
+        return None
+    plan, _ = recorded_plan(at.rows(OPERATIONS.name, [("kind", "=", OperationKind.PLAN)]), one.plan_id)
+    if flows and not set(flows) & set(plan.flows):
+        return None
+    last_ms = max(row["recorded_at_ms"] for row in rows if row["operation_id"] == one.operation_id)
+    is_silent = at_ms - last_ms > SILENT_HEARTBEATS * ALIVE_EVERY_S * 1000
+    mark, processes = ProcessMark.parse(one.host), LocalProcesses()
+    is_beside = is_now and mark.is_beside(processes.own())
+    is_at_work = processes.is_alive(mark) if is_beside else False if is_silent else None
+    return OpenApply.of(plan, one, last_recorded_at_ms=last_ms, is_at_work=is_at_work)
 
 
 def maintenance_behind(config: MirrorConfig) -> list[str]:
@@ -137,9 +180,9 @@ def driver_of(
     )
     verdict = driver_verdict(flow, claim, processes, now_ms=at_ms) if is_now else None
     driver = driver_report.driver_report(claim, verdict, at_ms=at_ms)
-    starts = at.rows(
-        OPERATIONS.name, [("flow", "=", flow.name), ("kind", "=", OperationKind.DRIVER_STARTING)]
-    )
+    told = at.rows(OPERATIONS.name, [("flow", "=", flow.name), ("kind", "in", driver_report.END_KINDS)])
+    driver = driver_report.with_its_end(driver, told)
+    starts = [row for row in told if row["kind"] == OperationKind.DRIVER_STARTING]
     start = driver_report.pending_start(starts, rows)
     if start is None:
         return driver

@@ -101,7 +101,13 @@ def run_flow(
     if not take_over:
         last = state.last_claim(writer_of(flow.name))
         require_free(flow, last, LocalProcesses(), now_ms=SystemClock().now_ms())
-    begun = begin(config, flow, state, allow_scope_reduction=allow_scope_reduction)
+    begun = begin(
+        config,
+        flow,
+        state,
+        allow_scope_reduction=allow_scope_reduction,
+        until_caught_up=until_caught_up,
+    )
     with connected(config, flow, state, session) as connections:
         return drive(
             config,
@@ -117,7 +123,12 @@ def run_flow(
 
 
 def begin(
-    config: MirrorConfig, flow: FlowConfig, state: DeltaLedgerState, *, allow_scope_reduction: bool
+    config: MirrorConfig,
+    flow: FlowConfig,
+    state: DeltaLedgerState,
+    *,
+    allow_scope_reduction: bool,
+    until_caught_up: bool = False,
 ) -> Begun:
     """Record that this process is about to run the flow.
 
@@ -127,7 +138,8 @@ def begin(
     host = str(LocalProcesses().own())
     last = state.last_claim(writer_of(flow.name))
     require_same_scope(config, flow, state, allow_scope_reduction=allow_scope_reduction)
-    operator_operations(config).record(DriverStarting(host), flow=flow.name, reason=None)
+    starting = DriverStarting(host, until_caught_up)
+    operator_operations(config).record(starting, flow=flow.name, reason=None)
     began_at = state.driver_began_at(flow.name, host)
     assert began_at is not None, "it was recorded"
     return Begun(host, last, began_at)

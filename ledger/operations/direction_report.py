@@ -18,10 +18,12 @@ from ledger.domain.operations.promotion.standing import (
     StandingPromotion,
     StandingRows,
 )
-from ledger.domain.words.count_words import counted
+from ledger.domain.words.count_words import counted, some_of
 from ledger.operations.driver_report import DriverReport, DriverState
 
 Row = Mapping[str, Any]
+Place = tuple[str, str, int]
+"""Topic, topic id and partition."""
 DIRECTION_REPORT_KINDS = tuple(dict.fromkeys((*STANDING_KINDS, *DIRECTION_ROWS)))
 """Kinds of the rows of `operations` that a report is made from."""
 _AT_WORK = (DriverState.RUNNING, DriverState.STARTING, DriverState.CLAIMED)
@@ -40,11 +42,13 @@ class WayBack(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OppositeFlow:
-    """The flow of the other direction; `driver` finds its last driver, which only a promotion asks for."""
+    """The flow of the other direction; `driver` finds its last driver, `copied_to` where its map ends at the source by
+    partition: only a promotion asks for these."""
 
     name: str
     enabled: bool
     driver: Callable[[], DriverReport]
+    copied_to: Callable[[], Mapping[Place, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,8 @@ class DirectionReport:
     """Topics of the source by what holds them back: the target is `promoted`, or the flow `waits` for the other one.
 
     `way_back`: None, nothing is promoted. `extras_at_most`: records that the source has and the flow has not copied,
-    None: unknown of some partition. `gave_way`: all that the flow copies is promoted: it needs no driver.
+    None: unknown of some partition. `gave_way`: all that the flow copies is promoted: it needs no driver. `stands_by`:
+    the opposite flow has run, and this one never: it is not to before the direction changes.
     `attention`: what is not as the directions say, with what to do; `remarks`: what is, and is worth saying.
     """
 
@@ -76,6 +81,7 @@ class DirectionReport:
     way_back: WayBack | None = None
     extras_at_most: int | None = 0
     gave_way: bool = False
+    stands_by: bool = False
     attention: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -105,7 +111,7 @@ def direction_report(
     }
     of_promoted = [row for row in known if row["source_topic"] in promoted]
     back = _way_back(way, promoted.values()) if promoted else None
-    extras = _extras(of_promoted)
+    extras = _extras(of_promoted, _on_their_way(way, back))
     waits = tuple(sorted(topic for topic, why in held.items() if why is HeldBack.OPPOSITE_HOLDS))
     return DirectionReport(
         promoted=tuple(sorted(promoted)),
@@ -113,6 +119,7 @@ def direction_report(
         way_back=back,
         extras_at_most=extras,
         gave_way=bool(promoted) and promoted.keys() == held.keys(),
+        stands_by=_stands_by(way, driver),
         attention=(
             *_without_fence(way, promoted, of_promoted),
             *([] if is_paused else _not_stopped(way, driver, of_promoted)),
@@ -156,7 +163,7 @@ def _without_fence(
     if not open_to_all:
         return []
     return [
-        f"nobody has fenced {_some(open_to_all)} of {way.source}, where applications wrote before: "
+        f"nobody has fenced {some_of(open_to_all, 'topic')} of {way.source}, where applications wrote before: "
         f"mirror-ledger fence {way.source} --reason WHY"
     ]
 
@@ -219,10 +226,34 @@ def _promoted_words(way: OneWay, back: WayBack | None, partitions: Sequence[Row]
     return [f"{way.target} is promoted over {way.source}: {stopped}{words.get(back, '')}"]
 
 
-def _extras(partitions: Iterable[Row]) -> int | None:
+def _stands_by(way: OneWay, driver: DriverReport) -> bool:
+    if driver.state is not DriverState.NEVER_RAN or way.opposite is None:
+        return False
+    return way.opposite.driver().state is not DriverState.NEVER_RAN
+
+
+def _on_their_way(way: OneWay, back: WayBack | None) -> Callable[[Row], int]:
+    """How many records of a source partition lie where the way back writes and has not recorded yet: copies that are
+    under way. What others write there stops it, and is reported then."""
+    if back is not WayBack.AT_WORK or way.opposite is None:
+        return lambda _row: 0
+    copied_to = way.opposite.copied_to()
+
+    def lying_behind(row: Row) -> int:
+        end = copied_to.get((row["source_topic"], row["source_topic_id"], row["source_partition"]))
+        if end is None or row["last_stable"] is None:
+            return 0
+        return max(int(row["last_stable"]) - max(end, row["mirrored_end"] or 0), 0)
+
+    return lying_behind
+
+
+def _extras(partitions: Iterable[Row], on_their_way: Callable[[Row], int]) -> int | None:
     """Lag that nobody will make up while the target is promoted; what other flows wrote there is not in it."""
-    known = [row["lag_records"] for row in partitions if row["source_end"] is not None]
-    return None if None in known else sum(known)
+    copied = [row for row in partitions if row["source_end"] is not None]
+    if any(row["lag_records"] is None for row in copied):
+        return None
+    return sum(max(int(row["lag_records"]) - on_their_way(row), 0) for row in copied)
 
 
 def _extras_words(way: OneWay, extras: int | None) -> list[str]:
@@ -239,8 +270,3 @@ def _waits_words(way: OneWay, waits: Sequence[str]) -> list[str]:
     if not waits or way.opposite is None:
         return []
     return [f"{counted(len(waits), 'topic')} left to {way.opposite.name}, whose direction holds"]
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {counted(len(names) - 3, 'more topic')}"

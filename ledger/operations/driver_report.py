@@ -5,10 +5,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from ledger.domain.operations.flow_events import PendingStart
+from ledger.domain.operations.flow_events import DriverStarting, PendingStart
+from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.requests import AskedBy
 from ledger.domain.words.time_words import duration
 from ledger.domain.writer_roles import LastClaim, ProcessMark, RoleVerdict
 
+END_KINDS = (OperationKind.DRIVER_STARTING, OperationKind.STOP)
+"""Kinds of rows of `operations` that tell whether somebody wanted the end of a driver."""
 START_SECONDS = 180.0
 """A start takes as long as Spark does. One that takes longer needs attention; on another host it is not counted on."""
 
@@ -30,7 +34,8 @@ class DriverReport:
     """The flow's last driver; what nobody knows is None.
 
     `starting_since_ms`: of one that is starting, whose host and process these are then. `failed_start_at_ms`: the
-    process that began last, then, ended before it claimed the flow.
+    process that began last, then, ended before it claimed the flow. `ends_by_itself`: it was to run until it had caught
+    up. `asked_to_stop`: by whom, in words, after it was started.
     """
 
     state: DriverState
@@ -42,6 +47,13 @@ class DriverReport:
     silent_seconds: float | None = None
     starting_since_ms: int | None = None
     failed_start_at_ms: int | None = None
+    ends_by_itself: bool = False
+    asked_to_stop: str | None = None
+
+    @property
+    def is_meant_to_be_away(self) -> bool:
+        """Whether somebody wanted that it has ended."""
+        return self.ends_by_itself or self.asked_to_stop is not None
 
 
 _STATES = {
@@ -85,6 +97,17 @@ def with_start(
         last_recorded_at_ms=driver.last_recorded_at_ms,
         starting_since_ms=start.at_ms,
     )
+
+
+def with_its_end(driver: DriverReport, rows: Iterable[Mapping[str, Any]]) -> DriverReport:
+    """With how it was started and whether it was asked to stop, from the flow's rows of `END_KINDS` in order."""
+    ends_by_itself, asked_to_stop = False, None
+    for row in rows:
+        if row["kind"] == OperationKind.DRIVER_STARTING:
+            ends_by_itself, asked_to_stop = DriverStarting.of_row(row).until_caught_up, None
+        else:
+            asked_to_stop = AskedBy.of_row(row).described(row["operation_id"], row["recorded_at_ms"])
+    return replace(driver, ends_by_itself=ends_by_itself, asked_to_stop=asked_to_stop)
 
 
 def pending_start(

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ledger.catalog import Named, query
-from ledger.domain.facts import SyncKind
+from ledger.domain.facts import SyncCause, SyncKind
 from ledger.domain.operations.receipts import Receipt
 from ledger.domain.operations.requests import (
     REQUEST_CLASSES,
@@ -70,13 +70,15 @@ _AS_ASKED = ("operator", "reason", "ticket", "requested_at_ms")
 class Expected:
     """What the flow's configuration says: topics that it mirrors, how often clusters are recorded, their sides.
 
-    `way`: where it goes, and what goes the other way.
+    `way`: where it goes, and what goes the other way. `unread_groups`: why the groups of a cluster could not be read,
+    None: they could, as far as anybody knows; it is asked for where no commit was recorded.
     """
 
     way: OneWay
     interval_seconds: float
     full_sweep_seconds: float
     sides: Mapping[str, Side]
+    unread_groups: Callable[[str], str | None] = lambda _cluster: None
 
 
 def flow_report(
@@ -109,13 +111,17 @@ def flow_report(
         rows=_of(DIRECTION_REPORT_KINDS, operation_rows),
     )
     stopped = _stopped(flow, [row for row in current if row["stop_cause"] is not None])
+    to_be_copied = replace(
+        measurable,
+        is_mirrored=lambda topic: measurable.is_mirrored(topic) and topic not in direction.promoted,
+    )
     return FlowReport(
         flow=flow,
         enabled=enabled,
         at_ms=at_ms,
         driver=driver,
         outages=tuple(_outages(driver, answers, expected.sides, at_ms)),
-        lag=lag_of(answers["replication_lag"], measurable, at_ms=at_ms),
+        lag=lag_of(answers["replication_lag"], to_be_copied, at_ms=at_ms),
         stopped=tuple(_as_requests_are_granted(one, direction) for one in stopped),
         gone=tuple(found for row in gone if (found := _gone(row)).is_worth_reporting),
         losses=tuple(_losses(answers["flow_losses"])),
@@ -163,6 +169,7 @@ def _outages(
 def _recording(row: Row, driver: DriverReport, at_ms: int, expected: Expected) -> Recording:
     checkpoints_age_s, ends_age_s = (_age_s(row[name], at_ms) for name in ("checkpoints_at_ms", "ends_at_ms"))
     waited_s = _age_s(driver.claimed_at_ms, at_ms) if ends_age_s is None else ends_age_s
+    is_running = driver.state in (DriverState.RUNNING, DriverState.CLAIMED)
     is_late = (waited_s or 0.0) > FRESH_INTERVALS * expected.interval_seconds or (
         (checkpoints_age_s or 0.0) > LATE_AFTER_SWEEPS * expected.full_sweep_seconds
     )
@@ -173,8 +180,16 @@ def _recording(row: Row, driver: DriverReport, at_ms: int, expected: Expected) -
         ends_at_ms=row["ends_at_ms"],
         checkpoints_age_seconds=checkpoints_age_s,
         ends_age_seconds=ends_age_s,
-        is_late=is_late and driver.state in (DriverState.RUNNING, DriverState.CLAIMED),
+        is_late=is_late and is_running,
+        unread_groups=_unread_groups(row, expected) if is_running else None,
     )
+
+
+def _unread_groups(row: Row, expected: Expected) -> str | None:
+    """Why nobody knows what its groups have committed, where not one commit was ever read."""
+    if row["checkpoints_at_ms"] is not None:
+        return None
+    return expected.unread_groups(row["cluster"])
 
 
 def _age_s(since_ms: int | None, at_ms: int) -> float | None:
@@ -242,12 +257,20 @@ def _gone(row: Row) -> GonePartition:
 
 
 def _losses(rows: Iterable[Row]) -> list[Loss]:
-    """By kind and cause; what was copied again after a loss is none."""
+    """By kind and cause; what was copied again after a loss is none, nor what was paired after all."""
     groups: dict[tuple[str, str | None], list[Row]] = {}
     for row in rows:
-        if row["kind"] != SyncKind.LOST or row["held_offsets"]:
+        if _still_counts(row):
             groups.setdefault((row["kind"], row["cause"]), []).append(row)
     return [_loss(kind, cause, group) for (kind, cause), group in sorted(groups.items(), key=str)]
+
+
+def _still_counts(row: Row) -> bool:
+    if row["kind"] == SyncKind.LOST:
+        return bool(row["held_offsets"])
+    if row["kind"] == SyncKind.UNPAIRED:
+        return bool(row["status"] != "superseded")
+    return bool(row["cause"] != SyncCause.SETTLED)  # takes back what was recorded without the source
 
 
 def _loss(kind: str, cause: str | None, rows: Sequence[Row]) -> Loss:

@@ -8,7 +8,7 @@ from ledger.domain.operations.requests import (
     OperatorRequest,
     Pauses,
 )
-from ledger.domain.words.count_words import counted
+from ledger.domain.words.count_words import counted, some_of
 from ledger.domain.words.time_words import duration, instant
 from ledger.mirror.partitions.stopped_entries import StoppedEntry
 from ledger.operations.direction_report import DirectionReport
@@ -113,7 +113,8 @@ class OpenFinding:
 class Recording:
     """How old the ledger's knowledge of a cluster is, None: never recorded.
 
-    `is_late`: the flow's driver runs, and nobody seems to record the cluster.
+    `is_late`: the flow's driver runs, and nobody seems to record the cluster. `unread_groups`: it runs, and why not one
+    group of the cluster could be read; None: it could, or there may be none.
     """
 
     side: str
@@ -123,6 +124,7 @@ class Recording:
     checkpoints_age_seconds: float | None
     ends_age_seconds: float | None
     is_late: bool
+    unread_groups: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,22 +163,32 @@ class FlowReport:
         """Why `status --check` does not pass, the gravest first; empty when it does.
 
         A disabled flow passes whatever it left behind, unless its driver runs all the same. A partition that stands
-        still because the other direction holds passes; where all of them do for a promotion, no driver is needed.
+        still because the other direction holds passes; where all of them do for a promotion, no driver is needed. A
+        driver that ended passes where nothing waits for it, or somebody wanted its end.
         """
         if not self.enabled:
             runs = self.driver.state is DriverState.RUNNING
             return [f"it is disabled, but its driver runs: mirror-ledger stop {self.flow}"] if runs else []
-        reasons = [f"{found.state} at {found.cluster}: {found.message}" for found in self.fences]
+        reasons = [
+            f"fence of {some_of(found.topics, 'topic')} at {found.cluster}: {found.state}"
+            for found in self.fences
+        ]
         reasons += [outage.words for outage in self.outages]
         reasons += self.direction.attention
         if not self.direction.gave_way:
             reasons += _driver_reasons(self.driver, self.at_ms)
+            reasons += self._of_no_driver
         if alarming := [one for one in self.stopped if not self.direction.explains(one.topic, one.cause)]:
             first = min(stopped.stopped_at_ms for stopped in alarming)
             number = sum(len(stopped.partitions) for stopped in alarming)
             reasons.append(f"{counted(number, 'partition')} stopped since {instant(first)}")
         if late := [recording for recording in self.recordings if recording.is_late]:
             reasons += [_unrecorded(recording) for recording in late]
+        reasons += [
+            f"no group of {recording.cluster} could be read: {recording.unread_groups}"
+            for recording in self.recordings
+            if recording.unread_groups is not None
+        ]
         if self._is_lag_overdue:
             reasons.append(unknown_lag(self.lag))
         if others := [found for found in self.findings if found.finding not in OUTAGE_FINDINGS]:
@@ -189,16 +201,33 @@ class FlowReport:
         """What is as somebody wanted it, or will pass, and yet is not a flow at work that keeps up."""
         remarks = [] if self.enabled else ["disabled by the configuration (enabled = false)"]
         remarks += self.direction.remarks
-        remarks += _driver_remarks(self.driver)
+        if not self._of_no_driver:
+            remarks += _driver_remarks(self.driver)
         if self.direction.gave_way:
             remarks += _driver_reasons(self.driver, self.at_ms)
         if self.paused.whole_flow:
             remarks.append("the whole flow is paused")
         if topics := sorted(self.paused.topics):
             remarks.append(f"paused: {', '.join(topics)}")
-        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not self._is_lag_overdue:
+        is_told = self._is_lag_overdue or bool(self._of_no_driver)
+        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not is_told:
             remarks.append(unknown_lag(self.lag))
         return remarks
+
+    @property
+    def _of_no_driver(self) -> list[str]:
+        """That none is at work though there is something to do, and nobody wanted it so."""
+        if not self.enabled or self.paused.whole_flow:
+            return []
+        run = f"mirror-ledger run {self.flow}"
+        if self.driver.state is DriverState.NEVER_RAN and not self.direction.stands_by:
+            return [f"it has never run: {run}"]
+        is_away = self.driver.state is DriverState.RELEASED and not self.driver.is_meant_to_be_away
+        if not is_away or self.direction.gave_way or self.lag.state is LagState.CAUGHT_UP:
+            return []
+        assert self.driver.last_recorded_at_ms is not None, "it was released"
+        ended = instant(self.driver.last_recorded_at_ms)
+        return [f"its driver ended at {ended}, and {_waiting_words(self.lag)}: {run}"]
 
     @property
     def _is_lag_overdue(self) -> bool:
@@ -228,6 +257,14 @@ def _driver_reasons(driver: DriverReport, at_ms: int) -> list[str]:
             f"its driver has been starting for {duration((at_ms - driver.starting_since_ms) / 1000)}"
         )
     return reasons
+
+
+def _waiting_words(lag: Lag) -> str:
+    """What nobody copies; 0 is said of none that is unknown."""
+    if not lag.records:
+        return "what waits for it is unknown"
+    at_least = "" if lag.state is LagState.BEHIND else "at least "
+    return f"{at_least}{counted(lag.records, 'record')} {'waits' if lag.records == 1 else 'wait'} for it"
 
 
 def _driver_remarks(driver: DriverReport) -> list[str]:

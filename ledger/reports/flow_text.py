@@ -8,9 +8,11 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from ledger.domain.words.count_words import counted
+from ledger.domain.changeover.applies import ApplyState
+from ledger.domain.words.count_words import counted, some_of
 from ledger.domain.words.time_words import duration, instant
 from ledger.domain.words.unicode_text import shown
+from ledger.operations.changeover.open_apply import OpenApply
 from ledger.operations.driver_report import DriverReport, DriverState
 from ledger.operations.flow_lag import Lag, LagState
 from ledger.operations.flow_report import FlowReport
@@ -45,24 +47,54 @@ class _Line:
 
 
 def render_report(report: FlowReport, width: int = WIDTH) -> str:
-    """Lines under the flow's name; what there is none of is left out."""
-    said = report.needs_attention + report.remarks
-    lines = _folded(f"{report.flow}: ", "; ".join(said) or "nothing needs attention", width, indent=2)
+    """A line for each reason to act beside the flow's name, then what else is so; what there is none of is left out."""
+    reasons, remarks = report.needs_attention, report.remarks
+    calm = [] if reasons and not remarks else ["; ".join(remarks) or "nothing needs attention"]
+    lines = [
+        line for said in (*reasons, *calm) for line in _folded(f"{report.flow}: ", said, width, indent=2)
+    ]
     for section in _SECTIONS:
         for line in section(report):
             lines += line.folded(width)
     return "\n".join(lines) + "\n"
 
 
-def render_reports_json(reports: Sequence[FlowReport]) -> str:
-    """An array with an object for each flow."""
-    return json_text([_jsonable(report) for report in reports])
+def render_open_apply(one: OpenApply, *, at_ms: int, width: int = WIDTH) -> str:
+    """What stands before all flows: a change of direction that has begun and has not ended."""
+    state = "is being undone" if one.state == ApplyState.UNDOING else "has begun"
+    lines = _folded("", f"{one.what} {state}, and has not come to its end", width, indent=2)
+    why = f" ({one.reason})" if one.reason else ""
+    begun = (
+        f"{one.operation_id} of plan {one.plan_id}, begun {instant(one.begun_at_ms)} by {one.operator}{why}"
+    )
+    at_work = {
+        True: "its process is at work",
+        False: "nobody is at work on it",
+        None: "perhaps it is at work",
+    }
+    last = f"{instant(one.last_recorded_at_ms)} ({duration((at_ms - one.last_recorded_at_ms) / 1000)} ago)"
+    said = [_Line("operation", f"{begun}; {at_work[one.is_at_work]}, last recorded {last}")]
+    if one.step is not None:
+        said.append(_Line("step", one.step if one.failed is None else f"{one.step} failed: {one.failed}"))
+    if one.so_far:
+        said.append(_Line("so far", ", ".join(one.so_far)))
+    act = "continue it, or take it back:" if one.commands[1:] else "continue it:"
+    said.append(_Line("next", act, None, one.commands))
+    lines += [line for section in said for line in section.folded(width)]
+    return "\n".join(lines) + "\n"
 
 
-def _jsonable(report: FlowReport) -> dict[str, object]:
+def render_reports_json(reports: Sequence[FlowReport], open_apply: OpenApply | None = None) -> str:
+    """An array with an object for each flow; `open_apply` of those that it is about."""
+    return json_text([_jsonable(report, open_apply) for report in reports])
+
+
+def _jsonable(report: FlowReport, open_apply: OpenApply | None) -> dict[str, object]:
+    is_of_it = open_apply is not None and report.flow in open_apply.flows
+    begun = {"open_apply": asdict(open_apply) if open_apply is not None and is_of_it else None}
     paused = {"whole_flow": report.paused.whole_flow, "topics": sorted(report.paused.topics)}
     said = {"needs_attention": report.needs_attention, "remarks": report.remarks}
-    return {**asdict(report), "paused": paused, **said}
+    return {**asdict(report), "paused": paused, **said, **begun}
 
 
 def _folded(label: str, text: str, width: int, *, indent: int = _INDENT) -> list[str]:
@@ -103,6 +135,8 @@ def _lag(report: FlowReport) -> Iterator[_Line]:
 
 
 def _lag_words(lag: Lag, report: FlowReport) -> str:
+    if report.direction.gave_way:
+        return "nothing is to be copied: all that it copies is promoted at the target"
     if not lag.partitions:
         is_over = lag.state is LagState.CAUGHT_UP
         return "no partition is left to copy" if is_over else "unknown, nothing is recorded yet"
@@ -148,6 +182,8 @@ def _age(age_s: float | None) -> str:
 
 def _stopped(report: FlowReport) -> Iterator[_Line]:
     for stopped in report.stopped:
+        if report.direction.explains(stopped.topic, stopped.cause):
+            continue
         since = instant(stopped.stopped_at_ms)
         yield _Line(
             "stopped",
@@ -155,6 +191,22 @@ def _stopped(report: FlowReport) -> Iterator[_Line]:
             stopped.next,
             stopped.commands,
         )
+
+
+def _held(report: FlowReport) -> Iterator[_Line]:
+    """Topics that stand still because the other direction holds, all of one reason in a line."""
+    for label, topics in (("promoted", report.direction.promoted), ("waits", report.direction.waits)):
+        stopped = [
+            one
+            for one in report.stopped
+            if one.topic in topics and report.direction.explains(one.topic, one.cause)
+        ]
+        if topics:
+            number = sum(len(one.partitions) for one in stopped)
+            since = f" since {instant(min(one.stopped_at_ms for one in stopped))}" if stopped else ""
+            still = f": {counted(number, 'partition')} stopped for that{since}" if number else ""
+            advice = next((one.next for one in stopped), None) if report.needs_attention else None
+            yield _Line(label, f"{some_of(topics, 'topic')}{still}", advice)
 
 
 def _gone(report: FlowReport) -> Iterator[_Line]:
@@ -196,7 +248,9 @@ def _findings(report: FlowReport) -> Iterator[_Line]:
     for finding in sorted(report.findings, key=lambda found: found.finding not in OUTAGE_FINDINGS):
         where = _subject(finding.topic, finding.partition)
         since = instant(finding.open_since_ms)
-        yield _Line("finding", f"{finding.finding} of {where} since {since}: {finding.message}", finding.next)
+        is_said_above = finding.message in {outage.message for outage in report.outages}
+        message = "" if is_said_above else f": {finding.message}"
+        yield _Line("finding", f"{finding.finding} of {where} since {since}{message}", finding.next)
 
 
 def _fences(report: FlowReport) -> Iterator[_Line]:
@@ -215,7 +269,20 @@ def _receipts(report: FlowReport) -> Iterator[_Line]:
 
 
 _SECTIONS: tuple[Callable[[FlowReport], Iterator[_Line]], ...] = (
-    *(_fences, _driver, _lag, _recordings, _stopped, _gone, _losses, _paused, _waiting, _findings, _receipts),
+    *(
+        _fences,
+        _driver,
+        _lag,
+        _recordings,
+        _held,
+        _stopped,
+        _gone,
+        _losses,
+        _paused,
+        _waiting,
+        _findings,
+        _receipts,
+    ),
 )
 
 

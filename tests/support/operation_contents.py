@@ -86,7 +86,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
     OperationKind.SKIP_TO: SkipTo(topic="orders", partition=0, offset=1500),
     OperationKind.ACCEPT_FOREIGN: AcceptForeign(topic="orders", partition=0),
     OperationKind.RESYNC: Resync(topic="orders", partition=0, offset=1200),
-    OperationKind.DRIVER_STARTING: DriverStarting("mirror-1:4711:1766303990:3c9e"),
+    OperationKind.DRIVER_STARTING: DriverStarting("mirror-1:4711:1766303990:3c9e", until_caught_up=True),
     OperationKind.SCOPE_REDUCED: ScopeReduced({"audit": 25000, "orders": 1500}),
     OperationKind.SETTLED: Settled(
         topic="orders",

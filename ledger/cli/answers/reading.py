@@ -21,8 +21,9 @@ from ledger.cli.printing import (
     show_cut_option,
     wide_option,
 )
+from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError, UsageError
-from ledger.reports.flow_text import WIDTH, render_report, render_reports_json
+from ledger.reports.flow_text import WIDTH, render_open_apply, render_report, render_reports_json
 
 _NARROWEST = 60
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
@@ -69,10 +70,12 @@ def status(
     ledger = opened(context, as_of)
     found = ledger.status(*([flow] if flow else []))
     if output == "json":
-        put(render_reports_json(found.flows))
+        put(render_reports_json(found.flows, found.open_apply))
     if output == "table":
         width = max(_NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
-        put("\n".join(render_report(report, width) for report in found.flows))
+        begun = [] if found.open_apply is None else [found.open_apply]
+        changing = [render_open_apply(one, at_ms=found.at_ms, width=width) for one in begun]
+        put("\n".join([*changing, *(render_report(report, width) for report in found.flows)]))
     if output == "csv" or (output == "table" and partitions):
         put(rendered(found.partitions, output, wide=wide))
     for line in found.objections:
@@ -81,7 +84,10 @@ def status(
         say(f"ledger: {line}")
     say_cut(ledger.cut, output)
     if check and found.needs_attention:
-        raise UnsafeError("; ".join(found.needs_attention))
+        if output != "table":
+            for line in found.of_flows:
+                say(line)
+        raise UnsafeError(f"{counted(len(found.needs_attention), 'reason')} to act, named above")
 
 
 @click.command()

@@ -16,6 +16,7 @@ from ledger.domain.operations.promotion.changeovers import (
     PlanRecorded,
     StepDone,
     StepFailed,
+    UndoBegun,
 )
 from ledger.errors import PreconditionError, UsageError
 
@@ -84,7 +85,7 @@ class Apply:
                 self.state = ApplyState.DONE if is_done else ApplyState.OPEN
                 self.ended_at = (row["writer_epoch"], row["round"]) if is_done else None
             case OperationKind.UNDO_BEGUN:
-                self.state = ApplyState.UNDOING
+                self.state, self.host = ApplyState.UNDOING, UndoBegun.of_row(row).host
             case OperationKind.UNDONE:
                 self.state = ApplyState.UNDONE
 

@@ -10,10 +10,14 @@ from ledger.domain.operations.kinds import OperationKind
 
 @dataclass(frozen=True, slots=True)
 class DriverStarting(OperationContent):
-    """A process, as writers say it, is about to run the flow; the claim comes after Spark has started."""
+    """A process, as writers say it, is about to run the flow; the claim comes after Spark has started.
+
+    `until_caught_up`: it ends when all that the source had then is copied; earlier versions do not say.
+    """
 
     kind: ClassVar = OperationKind.DRIVER_STARTING
     host: str
+    until_caught_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,14 @@ class DirectionWatch:
     _obeyed: Directions | None = None
     _read: dict[str, Cut] = field(default_factory=dict)
 
+    @property
+    def topic_ids_of_cut(self) -> frozenset[str]:
+        """Of topics of which the cut that the flow was started with says what they hold: nothing there is strange."""
+        pairs = [] if self.given is None else self.given.every_pair
+        return frozenset(
+            side.topic_id for pair in pairs for side in (pair.source, pair.target) if side is not None
+        )
+
     def promotion(self, target_topic: str) -> str | None:
         """Why nothing may be written to a target topic, in words; None: it may."""
         hold = self.hold(target_topic)

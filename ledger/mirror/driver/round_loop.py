@@ -176,7 +176,7 @@ class RoundLoop:
 
     def _follow_topics(self, until_caught_up: bool, *, is_first_refresh: bool) -> None:
         pairs = self.topics.follow(
-            written_topic_ids=self.progress.written_topic_ids,
+            written_topic_ids=self.progress.written_topic_ids | self.directions.topic_ids_of_cut,
             promotion=self.directions.promotion,
             applications=self.directions.applications,
         )

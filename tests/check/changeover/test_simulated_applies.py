@@ -5,6 +5,7 @@ the end that one alone would have come to; and an undo comes back to where it al
 """
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +54,9 @@ def is_of_failover(write: str) -> bool:
     return any(word in write for word in ("flow:", "settled", "promoted", "shut_out", "cut_offsets", "fence"))
 
 
-def test_a_switchover_that_ends_behind_every_write_comes_to_its_end() -> None:
+def test_a_switchover_that_ends_behind_every_write_comes_to_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     pair = ChangingPair()
     before = at_clusters(pair)
     plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
@@ -90,7 +93,10 @@ def test_a_switchover_that_ends_behind_every_write_comes_to_its_end() -> None:
     _nothing_lost_or_processed_twice(pair, records=15)
     at_west = pair.values(pair.west)
     pair.write_at_east_past_all_rules()
+    caplog.clear()
     back = copied_back(pair, operation_id)
+    warned = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert warned == [], "the way back begins as it has to"
     assert [sync[4:] for sync in back["syncs"] if sync[3] == "cut"] == [(4, 4, 4)] * 3
     assert pair.values(pair.west) == at_west, "the forward driver has written behind the promotion"
     pair.end()

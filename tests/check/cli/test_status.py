@@ -1,10 +1,17 @@
 """`status`: where a flow stands, why, what to type; and `--check` for those who watch it."""
 
+import json
 import re
+import shlex
+from dataclasses import replace
 
 import pytest
 
+from ledger.domain.changeover.plans import Plan
+from ledger.domain.operations.promotion.changeovers import PlanRecorded
 from ledger.domain.words.time_words import instant
+from tests.support.changeovers import ORDERS, plan
+from tests.support.command_lines import command_of
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
 from tests.support.told_status import flat, report, text
 
@@ -30,7 +37,13 @@ def test_a_flow_at_work_needs_nothing(flow: Operated) -> None:
     [
         ("claimed", own_mark(), None, "running", None),
         ("alive", "elsewhere:1:1", None, "running", None),
-        ("released", mark_of_a_gone_process(), 1_000, "released", None),
+        (
+            "released",
+            mark_of_a_gone_process(),
+            1_000,
+            "released",
+            "its driver ended at 1970-01-01 00:00:01Z, and what waits for it is unknown: mirror-ledger run east",
+        ),
         ("claimed", mark_of_a_gone_process(), None, "dead", "its driver is dead: nothing recorded since 20"),
         ("alive", mark_of_a_gone_process(), None, "dead", "its driver is dead: nothing recorded since 20"),
         ("claimed", "elsewhere:1:1", 1_000, "silent", "its driver is silent: nothing recorded since 1970"),
@@ -50,14 +63,146 @@ def test_states_of_a_driver(
     )
 
 
+@pytest.mark.parametrize(
+    ("behind_start", "until_caught_up", "is_wanted"),
+    [(None, False, False), (None, True, True), ("stop", False, True), ("stop", True, True)],
+)
+def test_a_driver_that_ended_while_work_waits_is_wanted_away_or_missed(
+    idle: Operated, behind_start: str | None, *, until_caught_up: bool, is_wanted: bool
+) -> None:
+    """Whoever types `stop`, or runs the flow until it has caught up, knows; a signal may come from anybody."""
+    idle.operation("stop")
+    idle.operation("driver_starting", {"host": own_mark(), "until_caught_up": until_caught_up})
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 5})
+    idle.watermark("orders", 0, end=9)
+    if behind_start is not None:
+        idle.operation(behind_start)
+    idle.writer("released", own_mark(), round_number=9)
+    found = report(idle, "--check", code=0 if is_wanted else 4)
+    assert [reason.split("Z, and ")[-1] for reason in found["needs_attention"]] == [
+        "4 records wait for it: mirror-ledger run east-to-west"
+    ] * (not is_wanted)
+    assert any(remark.startswith("ended at ") for remark in found["remarks"]) == is_wanted
+    idle.copied({("orders", 0): 9}, writer_epoch=2)
+    idle.watermark("orders", 0, end=9)
+    assert report(idle, "--check")["needs_attention"] == [], "nothing waits"
+
+
+def test_groups_that_could_never_be_read_are_a_reason_to_act(flow: Operated) -> None:
+    seen = {"cluster": "east", "read_at_ms": 1}
+    flow.append("groups", {**seen, "event": "all_listed"})
+    assert report(flow, "--check")["needs_attention"] == [], "it may have none"
+    flow.append("groups", {**seen, "event": "permitted_listed", "round": 7})
+    told = text(flow, "--check", code=4)
+    assert flat(told).startswith(
+        "east-to-west: no group of east could be read: permitted listed: grant DESCRIBE on the cluster and all "
+    )
+    at = {"cluster": "east", "topic": "orders", "topic_id": "id-of-orders", "partition": 0, "read_at_ms": 1}
+    flow.append("checkpoints", {**at, "group_id": "billing", "committed_offset": 3})
+    assert report(flow, "--check")["needs_attention"] == [], "some are read, and others may be"
+
+
+def test_reasons_are_a_line_each_and_said_once(flow: Operated) -> None:
+    for partition in (0, 1):
+        flow.stopped("orders", partition, "lost")
+    for number in range(30):
+        key = {"finding": f"finding-{number}", "topic": f"topic-{number}", "partition": None}
+        flow.operation("finding_raised", {**key, "message": f"message {number}", "next": "look"})
+    done = flow.command("status", "--check")
+    heads = [line for line in done.out.splitlines() if line.startswith("east-to-west: ")]
+    assert [re.sub(" since .*", "", line) for line in heads] == [
+        "east-to-west: 2 partitions stopped",
+        "east-to-west: 30 findings open",
+    ]
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert done.err == "error: 2 reasons to act, named above\n"
+    lines = [line for line in done.out.splitlines() if "message" in line]
+    assert len(lines) == len(set(lines)) == 30
+    as_json = flow.command("status", "--check", "-o", "json").err.splitlines()
+    assert [line for line in as_json if line.startswith("east-to-west: ")] == heads
+
+
+OPERATION = "9f1d2c3b4a5e46708192a3b4c5d6e7f8"
+
+
+def changing(flow: Operated, *steps: str, failed: str | None = None, host: str = "elsewhere:1:1:") -> Plan:
+    """An apply that has done these steps, and stands at another."""
+    of = replace(plan(), topics=(replace(ORDERS, flow=FLOW),))
+    recorded = PlanRecorded(plan_id=of.plan_id, plan=of.content(), blockers=(), cut="c", forecast={})
+    flow.operation("plan", recorded.content())
+    claimed = {"plan_id": of.plan_id, "host": host, "is_continued": False}
+    rows = [("apply_claimed", claimed)]
+    for step in steps:
+        rows += [
+            ("step_begun", {"step": step}),
+            ("step_done", {"step": step, "words": "so", "read_back": {}}),
+        ]
+    if failed is not None:
+        rows += [("step_begun", {"step": failed}), ("step_failed", {"step": failed, "words": "not in 15 s"})]
+        rows.append(("apply_ended", {"result": "failed", "words": "no", "figures": {}}))
+    for number, (kind, content) in enumerate(rows):
+        of_apply = {"writer": "apply", "writer_epoch": 1, "round": number, "operation_id": OPERATION}
+        said = {"kind": kind, "operator": "anna", "reason": "fire", "content": json.dumps(content)}
+        flow.append("operations", {**of_apply, **said, "flow": None})
+    return of
+
+
+def test_a_change_of_direction_that_has_not_ended_comes_first_until_it_has(flow: Operated) -> None:
+    of = changing(flow, "check", "stop_producers", "fence", "drain", failed="stop_groups")
+    told = text(flow, "--check", code=4)
+    assert told.startswith("switchover from east to west has begun, and has not come to its end\n")
+    head = told.split(f"\n{FLOW}: ")[0]
+    assert "  step      stop_groups failed: not in 15 s\n" in head
+    assert "  so far    producers are stopped, east is fenced\n" in head
+    commands = [
+        f'mirror-ledger apply {of.plan_id} --reason "..."',
+        f'mirror-ledger undo {OPERATION} --reason "..."',
+    ]
+    assert [line.strip() for line in head.splitlines() if "mirror-ledger" in line] == commands
+    for command in commands:
+        name, *arguments = shlex.split(command.removeprefix("mirror-ledger "))
+        command_of(name).make_context(name, arguments)
+    assert f"{FLOW}: nothing needs attention\n" in told, "the flow itself does not"
+    found = report(flow, "--check", code=4)
+    assert (found["open_apply"]["step"], found["open_apply"]["failed"]) == ("stop_groups", "not in 15 s")
+    assert found["open_apply"]["state"] == "open"
+    begun = {"plan_id": of.plan_id, "host": "elsewhere:1:1:", "is_continued": False}
+    of_apply = {"writer": "apply", "writer_epoch": 2, "operation_id": OPERATION, "operator": "anna"}
+    flow.append("operations", {**of_apply, "kind": "undo_begun", "content": json.dumps(begun), "flow": None})
+    told = text(flow, "--check", code=4)
+    assert told.startswith("switchover from east to west is being undone, and has not come to its end\n")
+    assert [line.strip() for line in told.splitlines() if "mirror-ledger" in line] == commands[1:]
+    undone = json.dumps({"steps": {}, "read_back": {}})
+    flow.append("operations", {**of_apply, "kind": "undone", "content": undone, "flow": None})
+    assert text(flow, "--check").startswith(f"{FLOW}: nothing needs attention\n")
+    assert report(flow)["open_apply"] is None
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        (own_mark(), "its process is at work"),
+        (mark_of_a_gone_process(), "nobody is at work on it"),
+        ("elsewhere:1:1:", "perhaps it is at work"),
+    ],
+)
+def test_whether_anybody_is_at_work_on_it_is_said(flow: Operated, host: str, words: str) -> None:
+    changing(flow, "check", host=host)
+    assert f"; {words}, last recorded 20" in flat(text(flow, "--check", code=4))
+
+
 def test_a_flow_that_never_ran(idle: Operated) -> None:
-    assert "driver    has never run" in text(idle, "--check")
+    told = text(idle, "--check", code=4)
+    assert told.startswith("east-to-west: it has never run: mirror-ledger run east-to-west\n")
+    assert "driver    has never run" in told
     assert report(idle)["driver"] == {
         "state": "never_ran",
+        "ends_by_itself": False,
         **dict.fromkeys(
             (
                 *("host", "process", "epoch", "claimed_at_ms", "last_recorded_at_ms", "silent_seconds"),
-                *("starting_since_ms", "failed_start_at_ms"),
+                *("starting_since_ms", "failed_start_at_ms", "asked_to_stop"),
             )
         ),
     }
@@ -189,6 +334,16 @@ def test_losses_are_told_by_cause_and_pass_the_check(flow: Operated) -> None:
         ("superseded", "resync", 1, 0, 1),
         ("unpaired", "accepted", 0, 3, 1),
     ]
+
+
+def test_what_was_paired_after_all_is_no_loss(flow: Operated) -> None:
+    """A settled tail: found at the target without its source, and read again beside it."""
+    settled = {"kind": "unpaired", "cause": "lost_source", "target_end": 53, "records": 3}
+    flow.append("offset_syncs", flow.lost_row("orders", 1, 50, 50, **settled))
+    assert [(loss["kind"], loss["cause"]) for loss in report(flow)["losses"]] == [("unpaired", "lost_source")]
+    paired = {"kind": "superseded", "cause": "settled"}
+    flow.append("offset_syncs", flow.lost_row("orders", 1, 50, 50, round=7, **paired))
+    assert report(flow)["losses"] == []
 
 
 def test_a_loss_that_was_taken_back_whole_is_none(flow: Operated) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ledger.operations.direction_report import (
     DirectionReport,
     OneWay,
     OppositeFlow,
+    Place,
     WayBack,
     direction_report,
 )
@@ -32,8 +34,9 @@ UNFENCED = Unfenced(cluster="east", cluster_id="E", topic="orders", topic_id="T"
 
 def partition(number: int = 0, *, topic: str = "orders", **values: object) -> dict[str, object]:
     """A row of `flow_status` with its lag."""
-    copied = {"source_topic": topic, "source_partition": number, "target_topic": topic, "source_end": 7}
-    return {**copied, "stop_cause": None, "lag_records": 0, **values}
+    copied = {"source_topic": topic, "source_topic_id": topic, "source_partition": number, "source_end": 7}
+    ends = {"mirrored_end": 7, "last_stable": 7, "lag_records": 0}
+    return {**copied, "target_topic": topic, "stop_cause": None, **ends, **values}
 
 
 STOPPED = partition(stop_cause="promoted")
@@ -65,9 +68,17 @@ def report(
     is_enabled: bool = True,
     is_paused: bool = False,
     cuts: Sequence[str] = (),
+    copied_back: Mapping[Place, int] = MappingProxyType({}),
 ) -> DirectionReport:
-    """Of the flow from east to west; `back` None: it has no opposite; `cuts`: at which a way back can begin."""
-    opposite = None if back is None else OppositeFlow(name=BACK, enabled=is_enabled, driver=lambda: back)
+    """Of the flow from east to west; `back` None: it has no opposite; `cuts`: at which a way back can begin.
+
+    `copied_back`: where the map of the opposite flow ends at east.
+    """
+    opposite = (
+        None
+        if back is None
+        else OppositeFlow(name=BACK, enabled=is_enabled, driver=lambda: back, copied_to=lambda: copied_back)
+    )
     way = OneWay(
         flow=THERE,
         source="east",
@@ -201,6 +212,42 @@ def test_what_is_at_the_source_alone_is_said() -> None:
         assert [line.startswith(many or "?") for line in found.remarks[1:]] == [True] * bool(many)
 
 
+@pytest.mark.parametrize(
+    ("end", "copied_to", "back", "extras"),
+    [
+        (362, 7, RUNNING, 0),  # all of it was written by the way back since it recorded last
+        (362, 300, RUNNING, 293),  # 62 of it
+        (362, 362, RUNNING, 355),  # none: it lies in front of what came back
+        (362, None, RUNNING, 355),  # it has begun nothing there
+        (362, 7, DriverReport(DriverState.RELEASED, claimed_at_ms=1), 355),  # nobody copies there
+    ],
+)
+def test_copies_under_way_are_not_at_the_source_alone(
+    end: int, copied_to: int | None, back: DriverReport, extras: int
+) -> None:
+    """Of offsets 7 to 361 none is recorded as copied by either flow, up to where the way back has recorded."""
+    behind = partition(stop_cause="promoted", last_stable=end, lag_records=end - 7)
+    there = {} if copied_to is None else {("orders", "orders", 0): copied_to}
+    found = report(FENCE, PROMOTED, partitions=[behind], back=back, copied_back=there)
+    assert found.extras_at_most == extras
+    assert any("at east alone" in line for line in found.remarks) == bool(extras)
+
+
+@pytest.mark.parametrize(
+    ("there", "stands_by"),
+    [
+        (RUNNING, True),
+        (DriverReport(DriverState.RELEASED), True),
+        (DriverReport(DriverState.NEVER_RAN), False),
+    ],
+)
+def test_a_flow_that_never_ran_beside_its_opposite_stands_by(there: DriverReport, *, stands_by: bool) -> None:
+    never = DriverReport(DriverState.NEVER_RAN)
+    assert report(driver=never, back=there, partitions=()).stands_by is stands_by
+    assert not report(driver=never, back=None, partitions=()).stands_by
+    assert not report(back=there, partitions=()).stands_by, "it has run"
+
+
 def test_a_flow_of_which_a_part_is_promoted_still_needs_its_driver() -> None:
     orders = Promoted(**WEST, topics=("orders",))
     users = partition(topic="users", lag_records=9)
@@ -217,7 +264,7 @@ def test_the_flow_that_waits_for_the_other_direction_is_as_it_should_be() -> Non
         source="west",
         target="east",
         is_mirrored=lambda _topic: True,
-        opposite=OppositeFlow(name=THERE, enabled=True, driver=lambda: RUNNING),
+        opposite=OppositeFlow(name=THERE, enabled=True, driver=lambda: RUNNING, copied_to=dict),
         begins_at=lambda _operation: False,
     )
 

@@ -155,7 +155,9 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
     )
     words = " ".join(said.out.split())
     assert said.code == 4
-    assert words.startswith(f"{FLOW}: unproven at east: "), "what is to be done first is said first"
+    assert words.startswith(f"{FLOW}: fence of {topic} at east: unproven {FLOW}: "), (
+        "what is to be done first is said first"
+    )
     assert f"mirror-ledger fence east --topic {topic} --reason WHY proves it" in words
     assert "2 partitions stopped" in words
     assert "fence the source, then plan a switchover from the target to it" in words

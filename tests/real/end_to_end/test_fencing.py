@@ -320,4 +320,4 @@ def checked(site: OpenSite) -> Done:
 
 
 def flat(done: Done) -> str:
-    return " ".join(done.err.split())
+    return " ".join((done.out + done.err).split())

@@ -47,7 +47,7 @@ def attention(flow: FlowUnderTest, capture: pytest.CaptureFixture[str]) -> str |
     """Why `status --check` does not pass; None when it does."""
     done = command(capture, flow.config, "status", "--check")
     assert done.code in (0, 4), done.err
-    return " ".join(done.err.split()) if done.code == 4 else None
+    return " ".join(done.out.split()) if done.code == 4 else None
 
 
 def assert_an_outage_is_told(
