@@ -1,5 +1,6 @@
 """A plan as text: for people, for programs, and for a ticket."""
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -36,16 +37,17 @@ def plan_table(
 ) -> str:
     """Lines for a terminal: first what it does, what it costs, what stands against it and what to type, then the rest.
 
-    What is said in front of the steps is a line each, of `width` characters at most; None: all of it, however long.
+    What is said in front of the steps is a line each, of `width` characters at most, but for figures, of which nothing
+    is cut; `width` None: all of it, however long.
     """
     summary = _Summary(width)
     for label, text in _facts(plan, forecast, applies).items():
-        summary.say(label, text)
+        summary.say(label, text, is_folded=label in _FIGURES)
     causes = _causes(blockers)
     for cause in causes:
         summary.say("blocked", cause.words)
     for words in next_words(plan, blockers, applies, is_recorded=is_recorded):
-        summary.say("next", words, is_kept=True)
+        summary.say("next", words, is_folded=True)
     if summary.is_cut or any(cause.number > 1 for cause in causes):
         summary.say("", "all of it: --wide, or -o json")
     lines = [_title(plan), *summary.lines]
@@ -68,15 +70,23 @@ class _Summary:
     lines: list[str] = field(default_factory=list)
     is_cut: bool = False
 
-    def say(self, label: str, text: str, *, is_kept: bool = False) -> None:
-        """`is_kept`: a command, which is never cut: it is there to be copied."""
+    def say(self, label: str, text: str, *, is_folded: bool = False) -> None:
+        """A command is neither cut nor folded: it is there to be copied."""
         line = f"  {label:9} {shown(text)}"
-        if self.width is not None and len(line) > self.width and not is_kept:
-            line, self.is_cut = line[: self.width - len(_CUT)] + _CUT, True
-        self.lines.append(line)
+        if self.width is None or len(line) <= self.width or _COMMAND in text:
+            self.lines.append(line)
+        elif is_folded:
+            self.lines += textwrap.wrap(
+                line, self.width, subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False
+            )
+        else:
+            self.lines.append(line[: self.width - len(_CUT)] + _CUT)
+            self.is_cut = True
 
 
 _CUT = " ..."
+_COMMAND = "mirror-ledger "
+_FIGURES = ("lost", "repeated", "downtime")
 
 
 @dataclass(frozen=True, slots=True)

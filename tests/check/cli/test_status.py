@@ -186,6 +186,7 @@ def test_a_change_of_direction_that_has_not_ended_comes_first_until_it_has(flow:
         (mark_of_a_gone_process(), "nobody is at work on it"),
         ("elsewhere:1:1:", "perhaps it is at work"),
     ],
+    ids=["alive", "gone", "elsewhere"],
 )
 def test_whether_anybody_is_at_work_on_it_is_said(flow: Operated, host: str, words: str) -> None:
     changing(flow, "check", host=host)

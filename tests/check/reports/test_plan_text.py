@@ -170,10 +170,12 @@ SCREEN_LINES, SCREEN_COLUMNS = 24, 80
 def first_screen(of: Plan, blockers: Sequence[RecordedBlocker], *applies: Apply) -> list[str]:
     text = plan_table(of, blockers, forecast(12), applies, width=SCREEN_COLUMNS)
     lines = text.splitlines()
-    ends = lines.index("  steps")
-    assert ends <= SCREEN_LINES
+    ends = max(number for number, line in enumerate(lines, start=1) if line.startswith("  next"))
+    assert sum(-(-len(line) // SCREEN_COLUMNS) for line in lines[:ends]) <= SCREEN_LINES, (
+        "as a terminal has them"
+    )
     assert all(len(line) <= SCREEN_COLUMNS for line in lines[:ends] if line.startswith("  blocked"))
-    return lines[:ends]
+    return lines[: lines.index("  steps")]
 
 
 def test_one_reason_of_ten_groups_on_sixty_topics_is_one_line() -> None:
@@ -242,6 +244,13 @@ def test_what_is_typed_next_is_complete(changed: dict[str, Any], words: str) -> 
     for command in re.findall(r"mirror-ledger (.*?)(?= or |$)", told):
         name, *arguments = shlex.split(command)
         command_of(name).make_context(name, arguments)
+
+
+def test_of_figures_nothing_is_cut() -> None:
+    told = plan_table(_PLAN, (), forecast(12), (), width=30)
+    flat = " ".join(told.split("  steps")[0].split())
+    assert "lost 12 records not copied, the oldest for at most 3 s" in flat
+    assert "..." not in flat.split("lost ")[1].split("fence ")[0]
 
 
 def test_a_plan_as_of_the_past_has_no_command() -> None:
