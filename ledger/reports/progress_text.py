@@ -25,7 +25,7 @@ class Rate:
 def progress_line(flow: str, progress: RunProgress, rate: Rate | None) -> str:
     """`rate` None: there is no stretch of time yet to tell it of."""
     summary = progress.summary
-    parts = [f"{summary.records:,} records, {summary.bytes / 1e6:,.1f} MB copied"]
+    parts = [f"{counted(summary.records, 'record')}, {summary.bytes / 1e6:,.1f} MB copied"]
     if rate is not None:
         parts.append(str(rate))
     parts += [_lag(progress), *_still(progress)]
@@ -39,7 +39,7 @@ def _lag(progress: RunProgress) -> str:
     if not lag.partitions:
         return f"lag unknown: the source has not answered yet for {counted(lag.unknown, 'partition')}"
     if not progress.is_lag_known and not lag.unknown:
-        return f"lag unknown; it was {lag.offsets:,} records {lag.age_seconds:,.0f} s ago"
+        return f"lag unknown; it was {counted(lag.offsets, 'record')} {lag.age_seconds:,.0f} s ago"
     unknown = f", and unknown for {counted(lag.unknown, 'partition')}" if lag.unknown else ""
     return f"lag {_measured(lag)}{unknown}"
 
@@ -47,7 +47,7 @@ def _lag(progress: RunProgress) -> str:
 def _measured(lag: Lag) -> str:
     waits = "" if lag.behind_seconds is None else f", for {lag.behind_seconds:,.0f} s or longer"
     age = "" if lag.age_seconds is None else f", as of {lag.age_seconds:,.0f} s ago"
-    return f"{lag.offsets:,} records{waits}{age}"
+    return f"{counted(lag.offsets, 'record')}{waits}{age}"
 
 
 def _still(progress: RunProgress) -> Iterator[str]:

@@ -25,9 +25,10 @@ def end_line(flow: str, summary: RunSummary) -> str:
 def counters(summary: RunSummary) -> str:
     """What a run has done so far."""
     return (
-        f"{summary.records:,} records, {summary.bytes / 1e6:,.1f} MB in {summary.rounds} rounds; batches: "
-        f"{summary.raw_batches:,} raw, {summary.record_path_batches:,} record path; "
-        f"{summary.recovered_records:,} recovered records, {summary.lost_offsets:,} lost offsets"
+        f"{counted(summary.records, 'record')}, {summary.bytes / 1e6:,.1f} MB in "
+        f"{counted(summary.rounds, 'round')}; batches: {summary.raw_batches:,} raw, "
+        f"{summary.record_path_batches:,} record path; "
+        f"{counted(summary.recovered_records, 'recovered record')}, {counted(summary.lost_offsets, 'lost offset')}"
     )
 
 

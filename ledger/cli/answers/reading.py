@@ -123,7 +123,7 @@ def query(
     answer = ledger.query(name, **values)
     show(ledger, answer.table, output, wide=wide)
     if wanted.is_audit and len(answer):
-        raise UnsafeError(f"{name}: {len(answer)} rows break the invariant")
+        raise UnsafeError(f"{name}: {counted(len(answer), 'row')} break the invariant")
 
 
 def values_of(wanted: catalog.Query, params: Sequence[str]) -> dict[str, Value]:

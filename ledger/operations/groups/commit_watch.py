@@ -8,6 +8,7 @@ one that leaves its place while the group has no members is such a consumer at w
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from ledger.domain.words.count_words import counted
 from ledger.operations.groups.beside_outputs import last_commit
 from ledger.operations.groups.offset_setting import TargetGroups
 from ledger.operations.groups.outcomes import Outcome, Place, Setting
@@ -63,7 +64,7 @@ class Stillness:
 
     @property
     def words(self) -> str:
-        watched = f"{self.groups} groups at {self.cluster}, watched for {self.watched_s:.0f} s"
+        watched = f"{counted(self.groups, 'group')} at {self.cluster}, watched for {self.watched_s:.0f} s"
         if not self.busy:
             return f"{watched}: none has members, and no commit moved"
         without = self.moving - self.with_members

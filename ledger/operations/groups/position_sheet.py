@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ledger.domain.groups import SHARE
 from ledger.domain.offsets.translation import UncommittedStatus
+from ledger.domain.words.count_words import counted
 from ledger.operations.groups.offset_setting import (
     Rules,
     TargetGroups,
@@ -88,10 +89,14 @@ class PositionSheet:
 
     @property
     def words(self) -> str:
-        groups = len({one.group_id for one in self.settings})
-        counted = ", ".join(f"{count} {outcome}" for outcome, count in self.counts.items()) or "none"
-        unread = f"; {len(self.unread_groups)} groups that nobody can read" if self.unread_groups else ""
-        return f"{groups} groups from {self.from_cluster} to {self.to_cluster}: partitions: {counted}{unread}"
+        groups = counted(len({one.group_id for one in self.settings}), "group")
+        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in self.counts.items()) or "none"
+        unread = (
+            f"; {counted(len(self.unread_groups), 'group')} that nobody can read"
+            if self.unread_groups
+            else ""
+        )
+        return f"{groups} from {self.from_cluster} to {self.to_cluster}: partitions: {outcomes}{unread}"
 
     @property
     def lines(self) -> list[dict[str, object]]:

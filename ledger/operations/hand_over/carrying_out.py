@@ -13,6 +13,7 @@ from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOve
 from ledger.domain.hand_over.settings import Settings, TopicHandOver, merged
 from ledger.domain.operations.content import OperationContent
 from ledger.domain.permissions import Permission, PermissionEvent, PermissionKind
+from ledger.domain.words.count_words import counted
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.operations.hand_over.planning import HandOver
 from ledger.ports.clock import Clock
@@ -306,4 +307,8 @@ class ClusterChanges:
 
 def _counted(topics: Sequence[TopicHandOver], permissions: Collection[Permission]) -> str:
     settings = sum(len(topic.former) for topic in topics)
-    return f"{settings} settings of {len(topics)} topics and {len(permissions)} permissions are"
+    verb = "is" if settings + len(permissions) == 1 else "are"
+    return (
+        f"{counted(settings, 'setting')} of {counted(len(topics), 'topic')} and "
+        f"{counted(len(permissions), 'permission')} {verb}"
+    )

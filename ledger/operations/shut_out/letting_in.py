@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ledger.domain.operations.promotion.shut_outs import MirrorLetIn
 from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.domain.words.count_words import counted
 from ledger.errors import PreconditionError
 from ledger.operations.directions import Pair
 from ledger.ports.clock import Clock
@@ -26,7 +27,7 @@ class LetInResult:
     def words(self) -> str:
         if self.operation_id is None:
             return "no rule had shut the mirror out"
-        return f"the mirror may write again: {len(self.rules)} rules were removed"
+        return f"the mirror may write again: {counted(len(self.rules), 'rule')} removed"
 
     @property
     def facts(self) -> dict[str, object]:

@@ -6,6 +6,7 @@ Each step does what is lacking and reads back, so a shut-out that broke off is m
 from dataclasses import dataclass
 
 from ledger.domain.operations.promotion.shut_outs import MirrorShutOut, ShutOutProof
+from ledger.domain.words.count_words import counted
 from ledger.operations.shut_out.fences import Fenced, Fences, make_fences, wanted_fences
 from ledger.operations.shut_out.scope import ShutOutPorts, ShutOutScope
 from ledger.operations.shut_out.stopping import StoppedFlows, StopWatch
@@ -27,7 +28,7 @@ class ShutOutResult:
         proof = self.recorded.proof or ()
         unproven = len(self.unproven)
         return (
-            f"the mirror has stopped at {len(proof)} partitions of {self.recorded.cluster}: "
+            f"the mirror has stopped at {counted(len(proof), 'partition')} of {self.recorded.cluster}: "
             f"{len(proof) - unproven} proven, {unproven} unproven; rules {len(self.recorded.rules)}, "
             f"markers {len(self.recorded.markers)}"
         )

@@ -59,8 +59,8 @@ def test_without_a_terminal_lines_go_to_stderr(capsys: pytest.CaptureFixture[str
     with shown_progress("f", StatusLine(is_terminal=False)) as tell:
         tell(progress)
     told = capsys.readouterr()
-    assert (told.out, told.err) == ("", "f: 1 records, 0.0 MB copied; no partition is being copied\n")
+    assert (told.out, told.err) == ("", "f: 1 record, 0.0 MB copied; no partition is being copied\n")
     with shown_progress("f", StatusLine(is_terminal=True)) as tell:
         tell(progress)
         tell(progress)
-    assert "f: 1 records, 0.0 MB copied" in capsys.readouterr().err
+    assert "f: 1 record, 0.0 MB copied" in capsys.readouterr().err

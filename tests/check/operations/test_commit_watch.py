@@ -82,7 +82,7 @@ def watched() -> Watched:
 def test_groups_that_stand_still_are_watched_no_longer_than_needed(watched: Watched) -> None:
     found = watch_stillness(watched.cluster, watched.watch(), {"billing"})
     assert (found.busy, found.watched_s, watched.said) == (frozenset(), 5.0, [])
-    assert found.words == "1 groups at west, watched for 5 s: none has members, and no commit moved"
+    assert found.words == "1 group at west, watched for 5 s: none has members, and no commit moved"
 
 
 def test_who_commits_without_members_is_waited_for(watched: Watched) -> None:

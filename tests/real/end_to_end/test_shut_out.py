@@ -94,7 +94,7 @@ def test_a_rule_keeps_it_out_until_exactly_this_rule_is_removed(
         assert values(guarded.open, topic) == [b"e0", b"e1"]
 
         demoted = ask(capsys, config, "demote", topic)
-        assert (demoted.code, "1 rules were removed" in demoted.err) == (0, True), demoted.err
+        assert (demoted.code, "1 rule removed" in demoted.err) == (0, True), demoted.err
         assert west.topic_acls() == before
     assert run(config, spark).records == 1
     assert values(guarded.open, topic) == [b"e0", b"e1", b"e2"]
