@@ -48,25 +48,6 @@ left join measured_ends as e
     and e.topic_id = m.target_topic_id
     and e.partition = m.target_partition;
 
--- The same, less what lies behind the first offset that was lost, or that a filter left out: up to where the target has
--- all that applications can read at the source.
-create or replace temporary view complete_ends as
-with missing as (
-    select flow, source_topic, source_topic_id, source_partition, min(source_start) as source_start
-    from gaps
-    where kind = 'lost' or cause = 'filtered'
-    group by flow, source_topic, source_topic_id, source_partition
-)
-
-select
-    c.flow,
-    c.source_topic,
-    c.source_topic_id,
-    c.source_partition,
-    least(c.covered_end, coalesce(m.source_start, c.covered_end)) as complete_end
-from covered_ends as c
-left join missing as m using (flow, source_topic, source_topic_id, source_partition);
-
 -- Of the readings of each map's source the last one that saw no more than is covered (level_at_ms, null without one) and
 -- the first one after it.
 create or replace temporary view uncovered_readings as

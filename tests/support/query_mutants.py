@@ -21,7 +21,14 @@ EQUIVALENT: Mapping[str, frozenset[str]] = {
     "failover_loss": frozenset(
         {
             # The difference of equal times is 0.
-            "case when a.at_ms - e.measured_at_ms < 0 then 0 else a.at_ms - e.measured_at_ms end as age_ms,: < -> <=",
+            "case when a.at_ms < e.measured_at_ms then 0 else a.at_ms - e.measured_at_ms end as age_ms,: < -> <=",
+            "when a.at_ms < e.measured_at_ms then 0: < -> <=",
+        }
+    ),
+    "covered_ends": frozenset(
+        {
+            # The difference of equal offsets is 0.
+            "when e.high_watermark < m.target_end + coalesce(s.records, 0) then 0: < -> <=",
         }
     ),
     "asked_stripes": frozenset(

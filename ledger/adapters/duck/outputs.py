@@ -11,7 +11,8 @@ from ledger.domain.tables.places import ROUNDS_PER_EPOCH
 
 _READ = (
     "current_topics",
-    "complete_ends",
+    "covered_ends",
+    "gaps",
     "last_claims",
     "recorder_signs",
     "high_watermarks",

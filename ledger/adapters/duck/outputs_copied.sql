@@ -9,10 +9,21 @@ with outputs as (
         and t.topic = a.topic
 ),
 
+-- Up to where each flow has each partition at the other cluster: the first offset that was lost, or left out by a filter,
+-- is not there, whatever was copied behind it. Markers, aborted records and what cleaners removed applications never see.
 copied as (
-    select c.source_topic_id as topic_id, c.source_partition as partition, max(c.complete_end) as copied_to
-    from complete_ends as c
+    select
+        c.source_topic_id as topic_id,
+        c.source_partition as partition,
+        max(least(c.covered_end, coalesce(m.source_start, c.covered_end))) as copied_to
+    from covered_ends as c
     inner join last_claims as f using (flow)
+    left join (
+        select flow, source_topic, source_topic_id, source_partition, min(source_start) as source_start
+        from gaps
+        where kind = 'lost' or cause = 'filtered'
+        group by flow, source_topic, source_topic_id, source_partition
+    ) as m using (flow, source_topic, source_topic_id, source_partition)
     where f.source_cluster = $from_cluster and f.target_cluster = $to_cluster
     group by c.source_topic_id, c.source_partition
 ),
