@@ -80,8 +80,8 @@ from placed
 group by map_number;
 
 -- The highest rate, in records a millisecond, at which ends of partitions rose between two readings: of the five minutes
--- before the last one, or where they did not rise then of the hour before it. Readings closer than a second count as a
--- second. Partitions that were read once, or not again within the hour, have no row. rate_at_ms: when the first such
+-- before the last one, or where they did not rise then of the hour before it. Readings closer than a tenth of a second
+-- count as that far apart. Partitions that were read once, or not again within the hour, have no row. rate_at_ms: when the first such
 -- stretch of that rate ended; where nothing rose when the ends were known last.
 create or replace temporary view end_rates as
 with reads as (
@@ -116,7 +116,7 @@ rates as (
         partition,
         read_at_ms as rate_at_ms,
         read_at_ms >= measured_at_ms - 300000 and risen > 0 as is_recent,
-        cast(greatest(risen, 0) as double) / greatest(risen_ms, 1000) as rate
+        cast(greatest(risen, 0) as double) / greatest(risen_ms, 100) as rate
     from reads
     where risen is not null
     union all
