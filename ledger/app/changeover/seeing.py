@@ -488,11 +488,14 @@ def _carried_out(at: DeltaSnapshot) -> tuple[Applies, list[dict[str, object]]]:
 def _extras(
     at: DeltaSnapshot, pair: Pair, flows: Sequence[SeenFlow], directions: Directions
 ) -> Mapping[str, int]:
-    """Only where applications left the target for the source before. What lies behind the map is on its way."""
+    """Only where applications left the target for the source before. What lies behind the map is on its way: behind
+    its end at the same cut, for by now it may have come further."""
     if not any(directions.promotions(pair.target, pair.source, None).values()):
         return {}
     reached = {
-        (one.target_topic, one.partition): one.position.target_offset for f in flows for one in f.positions
+        (row["target_topic"], row["source_partition"]): row["target_end"]
+        for flow in flows
+        for row in answers.run_query(at, "flow_positions", {"flow": flow.config.name}).to_pylist()
     }
     found: dict[str, int] = defaultdict(int)
     asked: dict[str, Value] = {"from_cluster": pair.source, "to_cluster": pair.target}

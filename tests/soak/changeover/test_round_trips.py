@@ -97,7 +97,8 @@ def test_applications_of_real_clusters_go_there_and_back_twice(
         flow = "west-to-east" if flow == FLOW else FLOW
         assert f"mirror-ledger run {flow} --from-cut {cut}" in " ".join(applied.err.split())
         figures = operations(config, "apply_ended")[-1]["figures"]
-        print(f"{source} to {target}: {figures['downtime_seconds']} s without a cluster to write to")
+        with capsys.disabled():
+            print(f"{source} to {target}: {figures['downtime_seconds']} s without a cluster to write to")
         assert figures["downtime_seconds"] < 120
         assert figures["records_lost"] == 0
     with running(config, spark, flow, from_cut=cut):
