@@ -217,6 +217,8 @@ def repeated_words(forecast: Forecast) -> str:
     words = f"{repeat_words(forecast)} by {counted(forecast['groups'], 'group')}{commits_age(forecast)}"
     if forecast["groups_without_place"]:
         words += f"; {counted(forecast['groups_without_place'], 'group')} without a place"
+    if pending := forecast.get("groups_in_transactions"):
+        words += f"; commits of {', '.join(map(repr, pending))} in transactions that were open, waited for"
     if ahead := forecast.get("groups_ahead"):  # plans of earlier versions do not say
         words += f"; {counted(ahead, 'group')} had read more than is copied"
     if earlier := forecast.get("groups_at_earlier_commits"):

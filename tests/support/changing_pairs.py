@@ -26,6 +26,7 @@ from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
 from ledger.domain.operations.directions import Demoted
 from ledger.domain.operations.flow_events import DriverStarting
 from ledger.domain.topics.naming import NamingKind
+from ledger.domain.topics.topic_acls import AclPermission
 from ledger.operations import directions
 from ledger.operations.changeover.applying import Told, Waits
 from ledger.operations.changeover.undoing import TakenBack
@@ -328,6 +329,12 @@ class ChangingPair:
         with self.outside.seen_by(self.outside.process()):
             way = directions.Pair("west", "east", None)
             change_direction(self.config, Demoted, way, reason="back", ticket=None)
+
+    def unfence_east(self) -> None:
+        """By Kafka's own tools, as people do who give a change up, and tell nobody."""
+        denied = [one for one in self.east.acls if one.permission is AclPermission.DENY]
+        self.east.change_acls(denied, remove=True)
+        self.schedule.wait(1.0)
 
     def let_mirror_write_at_east(self) -> None:
         """What people do before they start the reverse flow."""

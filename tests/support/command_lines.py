@@ -1,6 +1,7 @@
 """Commands as documents write them, compared with those that there are."""
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterator
 
@@ -53,6 +54,24 @@ def _alternatives(words: list[str]) -> Iterator[list[str]]:
     else:
         for one in words[bar].split("|"):
             yield [*words[:bar], one, *words[bar + 1 :]]
+
+
+def quoted_lines(message: str) -> list[str]:
+    """What is to be typed, of the words of an error or an advice: up to the end of what options take."""
+    found = re.finditer(r'mirror-ledger ((?:[\w./:-]+|"[^"]*")(?: (?:[\w./:-]+|"[^"]*"))*)', message)
+    return [one[1] for one in found]
+
+
+def parsed(line: str) -> tuple[str, dict[str, object]]:
+    """The name of a command and what its options and arguments are; raises where something that it needs is lacking."""
+    command: click.Command = cli
+    words = shlex.split(line)
+    while isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), words.pop(0))
+        assert found is not None, line
+        command = found
+    with command.make_context(command.name, words) as context:
+        return str(command.name), dict(context.params)
 
 
 def command_of(words: str) -> click.Command:

@@ -11,10 +11,9 @@ from ledger.adapters.system import SystemClock
 from ledger.app import answers
 from ledger.app.changeover.claimed_role import beside, claimed_role
 from ledger.app.changeover.planning import read_applies, read_plan
-from ledger.app.changeover.scene import Asked, Scene
+from ledger.app.changeover.scene import Asked, Scene, both_clusters
 from ledger.app.changeover.seeing import scope_of
 from ledger.app.changeover.steps import actions, checked_hook
-from ledger.app.wiring import cluster_admin
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Applies, Apply
 from ledger.domain.changeover.plans import Plan
@@ -40,28 +39,14 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     clock, processes = SystemClock(), LocalProcesses()
     after = require_nobody_at_work(lambda: state.last_claim(APPLY_WRITER), processes, clock, time.sleep)
-    with (
-        cluster_admin(config, plan.from_cluster) as source,
-        cluster_admin(config, plan.to_cluster) as target,
-        claimed_role(config, plan, after=after) as role,
-    ):
+    with both_clusters(config, plan) as clusters, claimed_role(config, plan, after=after) as role:
         # Again: who held the role may have come to the end.
         former = _former(read_applies(answers.snapshot(config, None)), before.recorded)
         operation_id = random_id() if former is None else former.operation_id
         begun_at_ms = clock.now_ms() if former is None else former.begun_at_ms
         scope = scope_of(config, state, plan)
         scene = Scene(
-            config,
-            plan,
-            former,
-            state,
-            source,
-            target,
-            operation_id,
-            asked,
-            begun_at_ms,
-            scope,
-            role.require_own,
+            config, plan, former, state, clusters, operation_id, asked, begun_at_ms, scope, role.require_own
         )
         scene.require_current()
         record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)

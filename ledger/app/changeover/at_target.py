@@ -1,5 +1,6 @@
 """Steps at the target: promoted, closed to the mirror, cut, handed over, with its groups in place."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -31,7 +32,9 @@ from ledger.operations.changeover.written_behind import application_offsets
 from ledger.operations.fencing.lifting import AskedLifting
 from ledger.operations.fencing.parts import UnfenceResult
 from ledger.operations.figures.failover_loss import loss_figures, loss_words, of_applications
+from ledger.operations.groups.position_sheet import PositionSheet
 from ledger.operations.hand_over.carrying_out import Ready
+from ledger.reports.rendering import oddities
 
 
 def promote(scene: Scene, waits: Waits) -> StepResult:
@@ -127,12 +130,23 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
         raise PreconditionError(
             f"not every group continues at {scene.plan.to_cluster}, what could be set is set:\n  "
             + "\n  ".join([*done.left_lines(), *done.blockers])
-            + "\nThen continue: mirror-ledger apply PLAN_ID --reason WHY. What it does not set, people do: "
-            "mirror-ledger offsets set "
-            f"--from {scene.plan.from_cluster} --to {scene.plan.to_cluster} --group GROUP --overwrite-newer"
+            + f"\nThen continue: mirror-ledger apply {scene.plan.plan_id} --reason WHY. What it does not set, people "
+            f"do, for each of these groups: {_by_hand(scene, done)}"
         )
     record_sheets(scene.config, scene.plan.plan_id, done, why_set(at, done, reasons), scene.operation_id)
     return StepResult(done.words, done.facts)
+
+
+def _by_hand(scene: Scene, done: PositionSheet) -> str:
+    """The command that sets the first of the groups that are left, with what it needs."""
+    first = next((one for one in done.left_out), None)
+    group = "GROUP" if first is None else shlex.quote(first.group_id)
+    left = [] if first is None else sorted(set(oddities(first.answer)) - set(scene.plan.choices.accepted))
+    accepted = "".join(f" --accept {status}" for status in left)
+    return (
+        f"mirror-ledger offsets set --from {scene.plan.from_cluster} --to {scene.plan.to_cluster} --group {group}"
+        f"{accepted} --overwrite-newer"
+    )
 
 
 def hand_over_to_applications(scene: Scene, waits: Waits) -> StepResult:

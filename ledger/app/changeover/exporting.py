@@ -35,6 +35,7 @@ from ledger.operations.directions import Pair
 from ledger.operations.groups.outcomes import Setting
 from ledger.operations.groups.position_sheet import unread_words
 from ledger.operations.hand_over.planning import HandOver
+from ledger.ports.fencing import FenceControl
 from ledger.reports.exported_plan import (
     GROUPS,
     LEFT_OUT,
@@ -211,19 +212,23 @@ def _positions(plan: Plan, state: DeltaLedgerState) -> str:
 
 def lacking_rules(config: MirrorConfig, plan: Plan, state: DeltaLedgerState) -> Rules:
     """What is lacking to close the topics of a plan; why that would not, or nobody knows, is said instead."""
-    if plan.choices.fence is not FenceChoice.CLOSED:
-        return (), ()
     try:
         with fence_parts(config, plan.from_cluster, state, lambda _words: None) as parts:
-            authorizations = parts.control.authorizations()
-            if authorizations is None:
-                return (), (f"{plan.from_cluster} has no authorizer: no rule stops anybody there",)
-            acls = parts.control.topic_acls()
-            topics = {one.source_topic for one in plan.topics}
-            confirmed = plan.choices.confirmed_super_users
-            found = closing(topics, acls, authorizations, mirror=parts.mirror, confirmed=confirmed)
+            return rules_that_close(plan, parts.control, parts.mirror)
     except MirrorLedgerError as error:
         return (), (f"what would close {plan.from_cluster} could not be read: {error}",)
+
+
+def rules_that_close(plan: Plan, control: FenceControl, mirror: str | None) -> Rules:
+    """The same by a connection that is open; raises what it raises. `mirror`: its principal."""
+    if plan.choices.fence is not FenceChoice.CLOSED:
+        return (), ()
+    authorizations = control.authorizations()
+    if authorizations is None:
+        return (), (f"{plan.from_cluster} has no authorizer: no rule stops anybody there",)
+    acls = control.topic_acls()
+    topics = {one.source_topic for one in plan.topics}
+    found = closing(topics, acls, authorizations, mirror=mirror, confirmed=plan.choices.confirmed_super_users)
     return sorted({rule for rules in found.rules.values() for rule in rules} - acls), found.refusals
 
 

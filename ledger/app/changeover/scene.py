@@ -1,26 +1,28 @@
 """What the steps of one apply share: the plan, both clusters, the ledger, and what the operator said."""
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
+from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
 from ledger.adapters.system import SystemClock
+from ledger.app.acts.shut_out import administered
 from ledger.app.changeover.auditing import LedgerAudit
 from ledger.app.changeover.planning import make_plan
 from ledger.app.changeover.seeing import Pair
+from ledger.app.wiring import cluster_admin
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.plans import Plan
-from ledger.domain.changeover.steps import ChangeoverKind
 from ledger.domain.operations.directions import Promoted
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.operations import directions
 from ledger.operations.changeover.applying import Waits
 from ledger.operations.changeover.groups_at_rest import GroupsAtRest
-from ledger.operations.changeover.planned_topics import require_no_later, require_planned
+from ledger.operations.changeover.planned_topics import require_no_later
 from ledger.operations.changeover.scope import Scope, promoted_pair
 from ledger.operations.changeover.waiting import Patience
 from ledger.ports.clusters import live_cluster
@@ -48,6 +50,28 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Clusters:
+    """Both clusters, as the mirror reaches them, and as who reads rules does (`at_source`, `at_target`)."""
+
+    source: KafkaAdmin
+    target: KafkaAdmin
+    at_source: KafkaFencing
+    at_target: KafkaFencing
+
+
+@contextmanager
+def both_clusters(config: MirrorConfig, plan: Plan) -> Iterator[Clusters]:
+    """Those of a plan, for the body."""
+    with (
+        cluster_admin(config, plan.from_cluster) as source,
+        cluster_admin(config, plan.to_cluster) as target,
+        administered(config, plan.from_cluster) as at_source,
+        administered(config, plan.to_cluster) as at_target,
+    ):
+        yield Clusters(source, target, at_source, at_target)
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     """`former`: what an earlier process did of this operation, None: it begins now. `scope`: made when it began here,
     and asked by all steps. `require_own`: raises `ShutOutError` once another process carries out plans."""
@@ -56,14 +80,21 @@ class Scene:
     plan: Plan
     former: Apply | None
     state: DeltaLedgerState
-    source: KafkaAdmin
-    target: KafkaAdmin
+    clusters: Clusters
     operation_id: str
     asked: Asked
     begun_at_ms: int
     scope: Scope
     require_own: Callable[[], None]
     kept: Kept = field(default_factory=Kept)
+
+    @property
+    def source(self) -> KafkaAdmin:
+        return self.clusters.source
+
+    @property
+    def target(self) -> KafkaAdmin:
+        return self.clusters.target
 
     @property
     def pair(self) -> Pair:
@@ -122,18 +153,6 @@ class Scene:
             f"({what}); nothing was done. Plan again"
         )
 
-    def require_planned_topics(self) -> None:
-        """Raise `PreconditionError` where a topic of the plan is another one by now, or deleted.
-
-        Of a source that is given up nothing is asked, nor of one that does not answer: the ledger has what it had.
-        """
-        target_ids = {one.topic: one.topic_id for one in self.plan.topics}
-        require_planned(self.target, target_ids, operation_id=self.operation_id)
-        if self.plan.kind is ChangeoverKind.SWITCHOVER:
-            source_ids = {one.source_topic: one.source_topic_id for one in self.plan.topics}
-            with suppress(ClusterUnavailableError):
-                require_planned(self.source, source_ids, operation_id=self.operation_id)
-
     def require_no_later_topics(self) -> None:
         """Raise `PreconditionError` where topics began to be copied that the plan does not have, and would change."""
         if not self.promoted_pair.is_whole:
@@ -147,15 +166,6 @@ class Scene:
             if at.target_topic in there and self.config.topic_selection(flow.name).selects(at.source_topic)
         ]
         require_no_later(self.plan.topics, copied, operation_id=self.operation_id)
-
-    def require_promoted(self) -> None:
-        """Raise `PreconditionError` where the target is promoted no longer: then the mirror may write there again."""
-        if not self.is_promoted:
-            raise PreconditionError(
-                f"{self.plan.to_cluster} is not promoted over {self.plan.from_cluster} any more: the mirror may write "
-                "there. Somebody has demoted it; this step did nothing. Undo what is left: mirror-ledger undo "
-                f"{self.operation_id} --reason WHY; then plan again"
-            )
 
     def _require_cluster(self, admin: KafkaAdmin, cluster_id: str) -> None:
         try:

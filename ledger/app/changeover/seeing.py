@@ -123,6 +123,9 @@ def see(
             places=places,
             hindered={one.place: one.outcome for one in settings if one.outcome in _HINDRANCES},
             untold=unread_groups_at(at, pair.source),
+            pending=frozenset(
+                one.group_id for one in state.last_checkpoints(pair.source) if one.transaction_pending
+            ),
             active=_active(target, {row["group_id"] for row in places} - {None}, there),
             losses=found_losses,
             commits=_commits_read(at, pair.source, found_losses, None if as_of else asked_at_ms),

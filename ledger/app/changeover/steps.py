@@ -1,10 +1,12 @@
 """Which action carries out which step."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ledger.app.changeover import afterwards, at_target, before_cut
+from ledger.app.changeover.conditions import Reading, require_conditions
 from ledger.app.changeover.scene import Scene
 from ledger.domain.changeover.steps import StepName
 from ledger.operations.changeover.applying import Action, Hook, StepResult, Waits
@@ -29,13 +31,7 @@ _ACTIONS: Mapping[StepName, Callable[[Scene, Waits], StepResult]] = {
     StepName.REPORT: afterwards.report,
 }
 
-
 _ORDER = tuple(StepName)
-_STARTED = _ORDER.index(StepName.START_APPLICATIONS)
-_ABOUT_TOPICS = frozenset(_ORDER[:_STARTED])
-"""Steps before which both sides have to hold the topics of the plan: once groups have moved they may change."""
-_PROMOTED = frozenset(_ORDER[_ORDER.index(StepName.PROMOTE) + 1 : _STARTED + 1])
-"""Steps before which the target has to be promoted still, of a plan that promotes it: applications come there."""
 _LOOKED_BEFORE = frozenset(_ORDER[_ORDER.index(StepName.RECORD) : _ORDER.index(StepName.MOVE_GROUPS)])
 """Steps before which it is read where groups stand."""
 
@@ -49,21 +45,33 @@ def checked_hook(scene: Scene, run: Hook) -> Hook:
     """The same hook, which is not run where its step would do nothing: it comes before what the step does itself."""
 
     def checked(step: StepName, command: str, waits: Waits) -> Mapping[str, Any]:
-        _require(scene, step)
+        require_conditions(_reading(scene, step), step)
         return run(step, command, waits)
 
     return checked
 
 
 def _act(scene: Scene, step: StepName, waits: Waits) -> StepResult:
-    _require(scene, step)
+    """Where its hook has started applications it is too late to ask: that was done before the hook."""
+    is_done_by_hook = step is StepName.START_APPLICATIONS and step in scene.plan.hooks
+    unknown = [] if is_done_by_hook else require_conditions(_reading(scene, step), step)
     if step in _LOOKED_BEFORE:
         before_cut.look_at_groups(scene)
-    return _ACTIONS[step](scene, waits)
+    done = _ACTIONS[step](scene, waits)
+    return replace(done, words="; ".join([done.words, *unknown])) if unknown else done
 
 
-def _require(scene: Scene, step: StepName) -> None:
-    if step in _ABOUT_TOPICS:
-        scene.require_planned_topics()
-    if step in _PROMOTED and StepName.PROMOTE in scene.plan.steps:
-        scene.require_promoted()
+def _reading(scene: Scene, step: StepName) -> Reading:
+    """Behind all steps that come before this one."""
+    scene.require_own()
+    former = scene.former
+    return Reading(
+        config=scene.config,
+        plan=scene.plan,
+        of=former,
+        operation_id=scene.operation_id,
+        state=scene.state,
+        clusters=scene.clusters,
+        done=frozenset(_ORDER[: _ORDER.index(step)]),
+        are_started=former is not None and StepName.START_APPLICATIONS in former.begun,
+    )

@@ -78,6 +78,19 @@ class TopicHandOver:
         is_set = all(own.get(name) == value for name, value in self.change.to_set.items())
         return is_set and not any(name in own for name in self.change.to_remove)
 
+    def lacking(self, own: Settings) -> "TopicHandOver | None":
+        """What of it is as it was before, None: nothing; what somebody has changed to something else is not lacking."""
+        to_set = {
+            name: value
+            for name, value in self.change.to_set.items()
+            if own.get(name) == self.former[name] != value
+        }
+        to_remove = tuple(
+            name for name in self.change.to_remove if name in own and own[name] == self.former[name]
+        )
+        change = SettingsChange(to_set, to_remove)
+        return TopicHandOver.of(self.topic, self.topic_id, change, own) if change else None
+
     def way_back(self, own: Settings) -> SettingsChange:
         """What restores the former values; of what somebody has changed since then, nothing."""
         wanted: dict[str, str | None] = {

@@ -5,7 +5,7 @@ from its beginning. One process at a time: it claims the writer `apply`, and eve
 claim, so who was taken for dead begins no further step.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,6 +40,15 @@ _UNTIL_THE_CUT = (
 
 PLAN_ID, OPERATION = "PLAN_ID", "OPERATION"
 """How messages of steps name what is carried out, in commands: a step does not know it."""
+
+
+def _is_repeated(step: StepName, done: Collection[StepName]) -> bool:
+    """What may be so no longer when an apply is continued; groups are set again until applications have started: what
+    they have read meanwhile where they leave, and what was set to something else, is set right."""
+    if step in _UNTIL_THE_CUT:
+        return StepName.CUT not in done
+    return step is StepName.MOVE_GROUPS and StepName.START_APPLICATIONS not in done
+
 
 Waits = Callable[[str], None]
 """Called by a step while it waits, with how far it is."""
@@ -136,7 +145,7 @@ class Applying:
         figures: Mapping[str, Any] = {}
         for step in plan.steps:
             receipt = done.get(step)
-            if receipt is not None and not (step in _UNTIL_THE_CUT and StepName.CUT not in done):
+            if receipt is not None and not _is_repeated(step, done):
                 self.told.ends(step, f"done before: {receipt.words}", True)
                 figures = receipt.read_back
                 continue

@@ -150,7 +150,7 @@ class GroupsAtRest:
         """
         patience.until(self._untold, waits, advice=f"{_TELL}; {_CONTINUE}")
         patience.until(
-            lambda: self._members(self._read()),
+            lambda: self._busy(self._read()),
             waits,
             advice=f"Stop their consumers there; {_CONTINUE}",
         )
@@ -228,7 +228,7 @@ class GroupsAtRest:
 
     def _left(self) -> str | None:
         there = self._read()
-        if (busy := self._members(there)) is not None:
+        if (busy := self._busy(there)) is not None:
             return busy
         recorded = {_place(one): _offset(one) for one in self.recorded()}
         unrecorded = [
@@ -239,6 +239,24 @@ class GroupsAtRest:
         if unrecorded:
             return f"{counted(len(unrecorded), 'commit')} of {self.source.alias} not recorded yet"
         return None
+
+    def _busy(self, there: GroupsRead) -> str | None:
+        """Groups with members, or whose commit a transaction that is open is about to replace."""
+        if (members := self._members(there)) is not None:
+            return members
+        pending = sorted(
+            {
+                one.group_id
+                for one in there.checkpoints
+                if one.transaction_pending and one.topic in self.topics
+            }
+        )
+        if not pending:
+            return None
+        return (
+            f"{counted(len(pending), 'group')} of {self.source.alias} with a commit in a transaction that is open: "
+            f"{', '.join(pending)} (it ends with its producer, or at its timeout)"
+        )
 
     def _members(self, there: GroupsRead) -> str | None:
         of_scope = _groups(_offsets(there, self.topics))

@@ -1,22 +1,10 @@
 """The topics of a plan, compared with those that its clusters have while it is carried out."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from ledger.domain.changeover.plans import PlannedTopic
 from ledger.errors import PreconditionError
 from ledger.ports.clusters import ClusterAdmin
-
-
-def require_planned(cluster: ClusterAdmin, topic_ids: Mapping[str, str], *, operation_id: str) -> None:
-    """Raise `PreconditionError` unless the topics, by name, still have the ids that a plan is about.
-
-    Offsets, commits and rules of another incarnation are not what the plan was made from: it cannot be continued.
-    """
-    if changed := list(_changed(cluster, topic_ids)):
-        raise PreconditionError(
-            f"{'; '.join(changed)}: nothing of this step was done, and this plan cannot be carried out any more. "
-            f"Undo what was done before: mirror-ledger undo {operation_id} --reason WHY; then plan again"
-        )
 
 
 def require_no_later(
@@ -36,14 +24,20 @@ def require_no_later(
         )
 
 
-def _changed(cluster: ClusterAdmin, topic_ids: Mapping[str, str]) -> Iterator[str]:
+def changed_topics(cluster: ClusterAdmin, topic_ids: Mapping[str, str]) -> dict[str, str]:
+    """By name what became of topics that do not have the id any more that a plan is about.
+
+    Offsets, commits and rules of another incarnation are not what the plan was made from: it cannot be continued.
+    """
     there = cluster.topics()
+    found = {}
     for name, planned_id in sorted(topic_ids.items()):
         live = there.get(name)
         if live is None:
-            yield f"{cluster.alias} has no topic {name} any more, or does not show it"
+            found[name] = f"{cluster.alias} has no topic {name} any more, or does not show it"
         elif live.topic_id != planned_id:
-            yield (
+            found[name] = (
                 f"topic {name} of {cluster.alias} was created again: its topic id is {live.topic_id}, the plan is "
                 f"about {planned_id}"
             )
+    return found

@@ -40,6 +40,7 @@ class Planned:
     `losses`: a row per partition; `places`: a row per group and partition. `commits`: how old these are; None: they are
     read again when the groups are stopped. `without_place`: by topic that is left out how many groups move and read it.
     `step_seconds`: what each step took last.
+    `pending`: groups whose commit a transaction was about to replace.
     """
 
     plan: Plan
@@ -50,6 +51,7 @@ class Planned:
     cut: str
     without_place: Mapping[str, int]
     step_seconds: Mapping[str, float]
+    pending: tuple[str, ...] = ()
 
     @property
     def recorded_blockers(self) -> tuple[RecordedBlocker, ...]:
@@ -92,6 +94,7 @@ class Planned:
             "groups_at_earlier_commits": len(
                 {row["group_id"] for row in self.places if row.get("outputs") == OutputsStatus.EARLIER_COMMIT}
             ),
+            **({"groups_in_transactions": list(self.pending)} if self.pending else {}),
             **({"without_place": dict(self.without_place)} if self.without_place else {}),
         }
 
@@ -131,7 +134,10 @@ def planned(
     left_out = {name: len(groups) for name, groups in scope.without_place(seen.places).items()}
     commits = seen.commits if kind is ChangeoverKind.FAILOVER else None
     step_seconds = seen.step_seconds.get(kind, {})
-    return Planned(plan, blockers, tuple(losses), tuple(places), commits, seen.cut, left_out, step_seconds)
+    pending = tuple(sorted(seen.pending & {row["group_id"] for row in moving}))
+    return Planned(
+        plan, blockers, tuple(losses), tuple(places), commits, seen.cut, left_out, step_seconds, pending
+    )
 
 
 def _require_hooks_that_run(

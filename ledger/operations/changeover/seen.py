@@ -88,6 +88,7 @@ class Seen:
     of the source keep a group of this name recorded.
     `active`: groups that have members at the target. `hindered`: by group and partition there what else would keep it
     from being set. `untold`: by group why its commits are not known.
+    `pending`: groups whose commit at the source a transaction was about to replace that was open.
     `target_fences`: fences that stand at the target. `fence_refusal`: why the source could not be fenced as chosen,
     None: it could, or no fence is chosen.
     `shut_out_problem`: why no rule can keep the mirror out of the target, None: one can, as far as is known.
@@ -114,6 +115,7 @@ class Seen:
     reverse_flows: Mapping[str, str]
     extras: Mapping[str, int]
     objectives: Objectives
+    pending: frozenset[str] = frozenset()
     target_fences: Sequence[Fence]
     fence_refusal: str | None
     shut_out_problem: str | None

@@ -17,11 +17,12 @@ from ledger.domain.operations.promotion.shut_outs import EpochMarker, MirrorLetI
 from ledger.domain.topics.topic_acls import TopicAcl
 from ledger.domain.words.count_words import counted
 from ledger.errors import MirrorLedgerError
-from ledger.operations.changeover.written_behind import Behind, IsMirror, written_behind
+from ledger.operations.changeover.planned_topics import changed_topics
+from ledger.operations.changeover.written_behind import Behind, IsMirror, found_behind
 from ledger.operations.fencing.measures import LEAST_MESSAGE_BYTES, SETTING
 from ledger.operations.groups.offset_setting import TargetGroups
 from ledger.operations.hand_over.planning import HandOver
-from ledger.ports.clusters import ClusterAdmin
+from ledger.ports.clusters import ClusterAdmin, PartitionEnds
 from ledger.ports.fencing import FenceControl
 
 _DENY = "deny"
@@ -106,6 +107,13 @@ def direction_checks(directions: Directions, plan: Plan) -> list[Check]:
     return checks
 
 
+def topic_checks(cluster: ClusterAdmin, topic_ids: Mapping[str, str]) -> list[Check]:
+    """None of a cluster's topics was deleted, or created again."""
+    changed = changed_topics(cluster, topic_ids)
+    bad = [said("topics", name, False, words) for name, words in changed.items()]
+    return bad or [said("topics", cluster.alias, True, f"{counted(len(topic_ids), 'topic')} as planned")]
+
+
 @dataclass(frozen=True, slots=True)
 class ThereNow:
     """What of a shut-out the cluster has: rules, and whether a marker's leader remembers it."""
@@ -182,11 +190,18 @@ def audit_checks(audits: Collection[str], broken: Mapping[str, int]) -> list[Che
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """How a group stands on a partition, compared with its sheet; `now` None: it has no commit there."""
+    """How a group stands on a partition, compared with its sheet; `now` None: it has no commit there.
+
+    `ends`: of the partition there, None: it has no leader. `has_members`: of the group there. `cut_at`: where the
+    partition ended when applications came, None: nobody knows.
+    """
 
     commit: IntendedCommit
     now: int | None
     is_same_topic: bool
+    ends: PartitionEnds | None
+    has_members: bool
+    cut_at: int | None
 
     @property
     def is_exact(self) -> bool:
@@ -199,13 +214,44 @@ class GroupPlace:
             return f"{at} is another topic"
         if self.now is None:
             return f"{at}: no commit, {self.commit.to} was to be there"
+        if self.ends is not None and self.now < self.ends.log_start:
+            return (
+                f"{at}: {self.now}, and what lies below {self.ends.log_start} was deleted: expired_on_target"
+            )
         return f"{at}: {self.now}, below {self.commit.to}" if self.now < self.commit.to else None
 
+    def doubt(self, *, are_started: bool) -> str | None:
+        """Why nobody knows whether the group has read what lies between its sheet and where it stands.
 
-def group_places(target: ClusterAdmin, sheets: Sequence[Sheet]) -> dict[str, list[GroupPlace] | None]:
-    """By group how it stands; None: it is not shown to the principal that asks."""
+        A commit that was set there, or a consumer that fell to the end, is the same to see; who has members is at work.
+        """
+        if self.now is None or self.now <= self.commit.to:
+            return None
+        at = f"{self.commit.topic} partition {self.commit.partition}: {self.now}, set to {self.commit.to}"
+        if self.ends is None or self.now > self.ends.high_watermark:
+            return f"{at}, and the end is {'unknown' if self.ends is None else self.ends.high_watermark}"
+        if self.has_members:
+            return None
+        if not are_started:
+            return f"{at}, before applications were started"
+        written = None if self.cut_at is None else self.ends.high_watermark - self.cut_at
+        if written is not None and self.now - self.commit.to > written:
+            return f"{at}, and {written} were written since"
+        return None
+
+
+def group_places(
+    target: ClusterAdmin, sheets: Sequence[Sheet], cut: Cut | None = None
+) -> dict[str, list[GroupPlace] | None]:
+    """By group how it stands; None: it is not shown to the principal that asks. `cut`: of the operation."""
+    cut_at = {
+        (one.topic, one.partition): one.high_watermark
+        for one in (() if cut is None else cut.offsets)
+        if one.side is CutSide.TARGET
+    }
     shared = {one.group for one in sheets if one.group_type == SHARE}
     there = TargetGroups.read(target, {one.group for one in sheets} - shared, shared)
+    ends = target.ends(sorted({(one.topic, one.partition) for sheet in sheets for one in sheet.commits}))
     return {
         sheet.group: None
         if sheet.group in there.denied
@@ -214,6 +260,9 @@ def group_places(target: ClusterAdmin, sheets: Sequence[Sheet]) -> dict[str, lis
                 one,
                 there.committed.get((sheet.group, one.topic, one.partition)),
                 there.topic_ids.get(one.topic) == one.topic_id,
+                ends.get((one.topic, one.partition)),
+                there.has_members(sheet.group),
+                cut_at.get((one.topic, one.partition)),
             )
             for one in sheet.commits
         ]
@@ -221,20 +270,44 @@ def group_places(target: ClusterAdmin, sheets: Sequence[Sheet]) -> dict[str, lis
     }
 
 
-def group_checks(places: Mapping[str, list[GroupPlace] | None]) -> list[Check]:
-    """A line for each group: at its sheet or beyond it, or not."""
-    return [_group_check(group, found) for group, found in sorted(places.items())]
+def group_checks(places: Mapping[str, list[GroupPlace] | None], *, are_started: bool) -> list[Check]:
+    """A line for each group: at its sheet, or beyond it once applications are started, or not."""
+    return [_group_check(group, found, are_started=are_started) for group, found in sorted(places.items())]
 
 
-def _group_check(group: str, places: list[GroupPlace] | None) -> Check:
+def _group_check(group: str, places: list[GroupPlace] | None, *, are_started: bool) -> Check:
     if places is None:
         return said("group", group, None, "it is not shown to the principal that asks")
     troubles = [one.trouble for one in places if one.trouble is not None]
     if troubles:
         return said("group", group, False, "; ".join(troubles))
+    doubts = [words for one in places if (words := one.doubt(are_started=are_started)) is not None]
+    if doubts:
+        return said("group", group, None, f"somebody has set it, or it has read: {'; '.join(doubts)}")
     moved = sum(not one.is_exact for one in places)
     words = f"{counted(len(places), 'partition')} where it was set"
     return said("group", group, True, words if not moved else f"{words}, {moved} of them read on")
+
+
+def left_checks(source: ClusterAdmin, sheets: Sequence[Sheet]) -> list[Check]:
+    """Groups that are at work where they leave, or have read on there since their places were answered."""
+    shared = {one.group for one in sheets if one.group_type == SHARE}
+    there = TargetGroups.read(source, {one.group for one in sheets} - shared, shared)
+    checks = []
+    for sheet in sheets:
+        if there.has_members(sheet.group):
+            words = f"it has members at {source.alias}"
+            checks.append(said("left", sheet.group, False, words))
+        elif moved := [one for one in sheet.commits if _has_read_on(sheet.group, one, there)]:
+            at = ", ".join(f"{one.source_topic} partition {one.source_partition}" for one in moved)
+            words = f"it has committed at {source.alias} since it was set: {at}"
+            checks.append(said("left", sheet.group, False, words))
+    return checks or [said("left", source.alias, True, f"{counted(len(sheets), 'group')} at rest")]
+
+
+def _has_read_on(group: str, one: IntendedCommit, there: TargetGroups) -> bool:
+    now = there.committed.get((group, one.source_topic, one.source_partition))
+    return now is not None and now != one.source_offset
 
 
 def left_out_checks(cluster: str, left_out: Sequence[str]) -> list[Check]:
@@ -309,12 +382,29 @@ def shut_checks(limits: Mapping[str, str | None]) -> list[Check]:
 
 
 def late_write_checks(source: ClusterAdmin, ends: Sequence[Behind], is_mirror: IsMirror) -> list[Check]:
-    """Nobody but a mirror that copies back has written at the former source behind these ends."""
-    written = {
-        topic: written_behind(source, [one for one in ends if one.topic == topic], is_mirror)
-        for topic in sorted({one.topic for one in ends})
-    }
+    """Nobody but a mirror that copies back has written at the former source behind these ends.
+
+    Partitions that a topic got since begin at 0.
+    """
+    ends = [*ends, *_added(source, ends)]
+    lines = found_behind(source, ends, is_mirror)
+    written: dict[str, list[str]] = {topic: [] for topic in sorted({one.topic for one in ends})}
+    for one, words in lines:
+        written[one.topic].append(words)
     return [
-        said("late_write", topic, not lines, "; ".join(lines) or "nothing was written since")
-        for topic, lines in written.items()
+        said("late_write", topic, not found, "; ".join(found) or "nothing was written since")
+        for topic, found in written.items()
+    ]
+
+
+def _added(source: ClusterAdmin, ends: Sequence[Behind]) -> list[Behind]:
+    there = source.topics()
+    known = {(one.topic, one.partition) for one in ends}
+    ids = {one.topic: one.topic_id for one in ends}
+    return [
+        Behind(topic, topic_id, partition, 0)
+        for topic, topic_id in sorted(ids.items())
+        if topic in there and there[topic].topic_id == topic_id
+        for partition in range(there[topic].partitions)
+        if (topic, partition) not in known
     ]

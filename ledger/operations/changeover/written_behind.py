@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ledger.domain.facts import TopicPartition
-from ledger.ports.clusters import ClusterAdmin, headers_between
+from ledger.ports.clusters import ClusterAdmin, PartitionEnds, headers_between
 
 IsMirror = Callable[[int], bool]
 """Whether a flow has recorded this producer id at the cluster. Asked only behind the fetch of a batch with it."""
@@ -25,17 +25,25 @@ def written_behind(target: ClusterAdmin, partitions: Sequence[Behind], is_mirror
 
     Raises `ClusterUnavailableError` where a partition cannot be read: unknown is not nothing.
     """
+    return sorted({words for _, words in found_behind(target, partitions, is_mirror)})
+
+
+def found_behind(
+    target: ClusterAdmin, partitions: Sequence[Behind], is_mirror: IsMirror
+) -> list[tuple[Behind, str]]:
+    """The same beside the partition; all ends are asked for at once, and only what lies behind one is read."""
     topics = target.topics()
-    lines = []
+    ends = target.ends(sorted({(one.topic, one.partition) for one in partitions if one.topic in topics}))
+    found = []
     for one in partitions:
         live = topics.get(one.topic)
         if live is None or live.topic_id != one.topic_id:
-            lines.append(f"{one.topic} of {target.alias} is another topic by now, or not shown")
+            found.append((one, f"{one.topic} of {target.alias} is another topic by now, or not shown"))
             continue
-        why = _why(target, one, is_mirror)
+        why = _why(target, one, ends.get((one.topic, one.partition)), is_mirror)
         if why is not None:
-            lines.append(f"{one.topic} partition {one.partition}: {why}")
-    return sorted(set(lines))
+            found.append((one, f"{one.topic} partition {one.partition}: {why}"))
+    return found
 
 
 def application_offsets(
@@ -49,8 +57,7 @@ def application_offsets(
     )
 
 
-def _why(target: ClusterAdmin, at: Behind, is_mirror: IsMirror) -> str | None:
-    ends = target.ends([(at.topic, at.partition)]).get((at.topic, at.partition))
+def _why(target: ClusterAdmin, at: Behind, ends: PartitionEnds | None, is_mirror: IsMirror) -> str | None:
     if ends is None:
         return "it has no leader, so nobody knows what was written"
     if ends.log_start > at.offset:

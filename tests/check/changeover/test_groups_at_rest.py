@@ -278,3 +278,18 @@ def test_a_group_that_came_back_to_work_is_not_moved_behind_its_back() -> None:
         PreconditionError, match=r"1 commit of east not recorded yet: .*\(mirror-ledger record east\)"
     ):
         rest.require_still_at_rest(room.patience(), room.said.append)
+
+
+def test_a_group_whose_commit_a_transaction_is_about_to_replace_is_not_at_rest() -> None:
+    room = room_of()
+    room.cluster.pending.add(_AT)
+    rest = at_rest(room, lambda: known(room))
+    with pytest.raises(PreconditionError, match=r"1 group of east with a commit in a transaction.*: billing"):
+        rest.wait(room.patience(), room.said.append)
+    ends_at = room.clock.now_s + 3
+
+    def ends(_said: str) -> None:
+        if room.clock.now_s >= ends_at:
+            room.cluster.pending.clear()
+
+    assert rest.wait(room.patience(), ends).read_back["groups"] == ["billing"]

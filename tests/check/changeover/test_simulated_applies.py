@@ -6,17 +6,27 @@ the end that one alone would have come to; and an undo comes back to where it al
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ledger.app.acts.fencing import fence_topics
+from ledger.app.acts.shut_out import shut_out
 from ledger.app.changeover.exporting import export_plan
+from ledger.app.changeover.verifying import verify_changeover
 from ledger.domain.changeover.applies import ApplyState
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.fences.proof import QuietBounds
+from ledger.domain.fences.receipts import FenceHow
+from ledger.domain.group_commits import NewCommit
 from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
 from ledger.errors import MirrorLedgerError, PreconditionError, UsageError
+from ledger.operations import directions
+from ledger.operations.changeover.verifying import CheckStatus
+from ledger.operations.fencing.parts import AskedFence
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
 from tests.simulation.kafka.partition_log import Replication
 from tests.support.changed_pairs import at_clusters, copied_back, in_ledger
@@ -30,6 +40,7 @@ from tests.support.changing_pairs import (
     TOPICS,
     ChangingPair,
 )
+from tests.support.command_lines import parsed, quoted_lines
 from tests.support.operator_processes import OnceAtEach, OperatorProcess, ProcessEnded
 
 _PLACES = [(topic, partition) for topic, count in TOPICS.items() for partition in range(count)]
@@ -274,11 +285,130 @@ def test_an_apply_whose_target_was_demoted_meanwhile_moves_nobody_there(step: St
         pair.apply(plan)
     applied = pair.applied(plan)
     assert applied is not None
-    assert (applied.state, list(applied.failed)) == (ApplyState.OPEN, [step])
+    failed = step if step is not StepName.START_APPLICATIONS else StepName.MOVE_GROUPS  # which is repeated
+    assert (applied.state, list(applied.failed)) == (ApplyState.OPEN, [failed])
     assert (at_clusters(pair)["west commits"], pair.processed) == (commits, processed)
     assert len(pair.values(pair.west)["orders", 0]) == 4, "applications have started at west"
     pair.undo(applied.operation_id)
     assert at_clusters(pair) == before
+    pair.end()
+
+
+def refused(pair: ChangingPair, plan: str, words: str) -> str:
+    """What an apply that is continued says where it does nothing more, and is to say it of."""
+    before = at_clusters(pair)
+    with pytest.raises(PreconditionError, match=words) as told:
+        pair.apply(plan)
+    assert at_clusters(pair) == before
+    return str(told.value)
+
+
+def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_says() -> None:
+    pair = ChangingPair()
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(behind=_begins(StepName.MOVE_GROUPS)))
+
+    pair.unfence_east()
+    typed = typed_in(
+        refused(pair, plan, "orders: rules were removed that denied User:shop.*Step move_groups did nothing")
+    )
+    with pair.outside.seen_by(pair.outside.process()):
+        asked = typed["fence"]
+        assert (asked["cluster"], asked["topics"], asked["how"]) == ("east", tuple(TOPICS), "closed")
+        fence = AskedFence(cluster="east", topics=asked["topics"], how=FenceHow.CLOSED, reason="again")
+        fence_topics(pair.config, replace(fence, quiet=QuietBounds(0.5, 1.0)), lambda _words: None)
+
+    pair.west.change_acls([denied(MIRROR, "users")], remove=True)
+    pair.schedule.wait(1.0)
+    typed = typed_in(refused(pair, plan, "users: rules were removed that denied User:mirror"))
+    with pair.outside.seen_by(pair.outside.process()):
+        asked = typed["promote"]
+        assert (asked["cluster"], asked["former"], asked["is_shut_out"]) == ("west", "east", True)
+        way = directions.Pair("west", "east", None)
+        shut_out(
+            pair.config,
+            way,
+            with_markers=False,
+            limit_s=5.0,
+            reason="again",
+            ticket=None,
+            operation_id=None,
+            say=lambda _words: None,
+        )
+
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(before=_begins(StepName.START_APPLICATIONS)))
+    pair.west.set_commits("audit", [NewCommit("orders", 0, 4, None)])  # --reset-offsets --to-latest
+    told = refused(pair, plan, "audit: .*orders partition 0: 4, set to 2, before applications were started")
+    assert typed_in(told)["set"]["overwrite_newer"]
+    pair.west.set_commits("audit", [NewCommit("orders", 0, 2, None)])
+
+    pair.east.commit_as_member("audit", pair.east.join("audit"), {("users", 0): 3})
+    refused(pair, plan, "1 group with members at east: audit")
+    pair.east.leave("audit")
+    pair.recorders.record_all()
+    operation_id = pair.apply(plan)
+    told_last = in_ledger(pair, operation_id)
+    assert {place for place in told_last["sheets"]["audit"] if place[0] == "users"} == {("users", 0, 3)}
+    assert not_ok(pair, operation_id) == []
+    pair.end()
+
+
+def not_ok(pair: ChangingPair, operation_id: str) -> list[str]:
+    """What `verify` finds that is not so, or that nobody knows."""
+    with pair.outside.seen_by(pair.outside.process()):
+        found = verify_changeover(pair.config, operation_id)
+    return [f"{one.check} {one.subject}: {one.words}" for one in found if one.status is not CheckStatus.OK]
+
+
+def test_a_continued_apply_whose_source_was_written_to_moves_nobody_and_can_be_undone() -> None:
+    pair = ChangingPair()
+    before = at_clusters(pair)
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(behind=_begins(StepName.MOVE_GROUPS)))
+    pair.unfence_east()
+    for _ in range(5):
+        assert pair.produce("orders", 0), "the shop writes at east again"
+    told = refused(pair, plan, "orders partition 0: an application has written at offset 4")
+    applied = pair.applied(plan)
+    assert applied is not None
+    assert typed_in(told)["undo"]["operation"] == applied.operation_id
+    pair.undo(applied.operation_id)
+    assert at_clusters(pair) == before
+    pair.until(lambda: pair.is_copied, "the forward driver continues")
+    assert pair.values(pair.west) == pair.values(pair.east)
+    pair.end()
+
+
+def typed_in(words: str) -> dict[str, Mapping[str, Any]]:
+    """By name the commands that a message has, with their options as they are parsed: nothing mandatory is lacking."""
+    return {name: options for line in quoted_lines(words) for name, options in [parsed(line)]}
+
+
+def test_a_group_that_another_process_has_moved_is_not_set_by_who_was_suspended() -> None:
+    pair = ChangingPair()
+    pair.lose_east(with_driver=False)
+    plan = pair.plan(ChangeoverKind.FAILOVER, FAILOVER)
+    ends: list[int] = []
+    slept: list[bool] = []
+
+    def sleeps(write: str) -> bool:
+        """Behind the first group; another host follows it meanwhile, and a job of the second one reads on at west."""
+        if write == "west: commits of billing" and not slept:
+            slept.append(True)
+            pair.apply(plan)
+            generation = pair.west.join("billing")
+            at = {place: pair.west.log(*place).high_watermark for place in _PLACES}
+            ends.extend(at.values())
+            assert pair.west.commit_as_member("billing", generation, at)
+            pair.west.leave("billing")
+        return False
+
+    with pytest.raises(MirrorLedgerError, match="was shut out of operations"):
+        pair.apply(plan, pair.outside.process(before=sleeps))
+    assert [pair.west.committed["billing", *place] for place in _PLACES] == ends
     pair.end()
 
 

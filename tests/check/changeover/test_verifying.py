@@ -41,6 +41,7 @@ from ledger.operations.changeover.verifying import (
     group_places,
     hand_over_checks,
     late_write_checks,
+    left_checks,
     left_out_checks,
     operation_checks,
     shut_out_checks,
@@ -162,6 +163,12 @@ def sheet(cluster: MemoryCluster, group: str, to: Mapping[int, int], **changed: 
     )
 
 
+def written(cluster: MemoryCluster, records: int) -> None:
+    for log in cluster.topic_by_name["orders"].logs:
+        for _ in range(records):
+            log.append(application_batch([content(b"k", b"v")], [1]), now_ms=1)
+
+
 def test_groups_are_where_they_were_set_or_beyond() -> None:
     cluster = west()
     cluster.committed.update(
@@ -177,6 +184,7 @@ def test_groups_are_where_they_were_set_or_beyond() -> None:
     )
     cluster.started[("shared", "orders", 0)] = 7
     cluster.denied_groups.add("hidden")
+    written(cluster, 9)
     sheets = [
         sheet(cluster, "at", {0: 7}),
         sheet(cluster, "beyond", {0: 7, 1: 7}),
@@ -188,7 +196,7 @@ def test_groups_are_where_they_were_set_or_beyond() -> None:
         sheet(cluster, "shared", {0: 7}, group_type="share"),
     ]
     places = group_places(cluster, sheets)
-    found = {one.subject: one for one in group_checks(places)}
+    found = {one.subject: one for one in group_checks(places, are_started=True)}
     assert {group: one.status for group, one in found.items()} == {
         "at": OK,
         "beyond": OK,
@@ -207,6 +215,56 @@ def test_groups_are_where_they_were_set_or_beyond() -> None:
     assert at is not None
     assert beyond is not None
     assert [one.is_exact for one in (*at, *beyond)] == [True, False, True]
+
+
+def test_a_commit_beyond_its_place_is_read_on_only_where_that_can_be() -> None:
+    cluster = west()
+    written(cluster, 9)
+    cluster.committed["job", "orders", 0] = 6
+    topic_id = cluster.topic_by_name["orders"].topic_id
+
+    def status(*, cut_at: int = 4, are_started: bool = True) -> CheckStatus:
+        at = CutOffset(
+            operation_id="op",
+            flow="flow",
+            side=CutSide.TARGET,
+            cluster="west",
+            cluster_id="W",
+            source_topic="orders",
+            topic="orders",
+            topic_id=topic_id,
+            partition=0,
+            high_watermark=cut_at,
+        )
+        cut = Cut("op", (at,))
+        places = group_places(cluster, [sheet(cluster, "job", {0: 4})], cut)
+        [found] = group_checks(places, are_started=are_started)
+        return found.status
+
+    assert status() is OK
+    assert status(are_started=False) is UNKNOWN, "somebody has set it, or read"
+    assert status(cut_at=8) is UNKNOWN, "2 were read, and 1 was written since"
+    cluster.members.add("job")
+    assert status(cut_at=8) is status(are_started=False) is OK, "it is at work there"
+    cluster.committed["job", "orders", 0] = 10
+    assert status() is UNKNOWN, "beyond the end"
+    cluster.log("orders", 0).delete_before(5)
+    cluster.committed["job", "orders", 0] = 4
+    assert status() is NOT_OK, "its records were deleted"
+
+
+def test_a_group_that_reads_on_where_it_left_is_not_at_rest_there() -> None:
+    east = MemoryCluster("east", FakeClock())
+    east.create_topic("orders", partitions=1, replication_factor=1, configuration={})
+    moved = sheet(east, "billing", {0: 7})
+    assert statuses(left_checks(east, [moved])) == [OK]
+    east.committed["billing", "orders", 0] = 7
+    assert statuses(left_checks(east, [moved])) == [OK]
+    east.committed["billing", "orders", 0] = 8
+    assert statuses(left_checks(east, [moved])) == [NOT_OK]
+    east.committed["billing", "orders", 0] = 7
+    east.members.add("billing")
+    assert statuses(left_checks(east, [moved])) == [NOT_OK]
 
 
 def test_a_sheet_has_what_stands_at_its_place_with_the_commit_that_it_comes_from() -> None:
@@ -283,6 +341,20 @@ def test_a_record_behind_the_end_is_a_late_write() -> None:
     assert statuses(late_write_checks(cluster, [at], bool)) == [OK]
     cluster.log("orders", 0).append(application_batch([content(b"k", b"v")], [1]), now_ms=1)
     assert statuses(late_write_checks(cluster, [at, replace(at, partition=1)], lambda _id: False)) == [NOT_OK]
+
+
+def test_a_partition_that_was_added_behind_a_fence_begins_at_0() -> None:
+    cluster = west()
+    topic_id = cluster.topic_by_name["orders"].topic_id
+    ends = [Behind("orders", topic_id, partition, 0) for partition in (0, 1)]
+    cluster.add_partitions("orders", total=3)
+    assert statuses(late_write_checks(cluster, ends, bool)) == [OK]
+    cluster.log("orders", 2).append(application_batch([content(b"k", b"v")], [1]), now_ms=1)
+    [found] = late_write_checks(cluster, ends, lambda _id: False)
+    assert (found.status, found.words) == (
+        NOT_OK,
+        "orders partition 2: an application has written at offset 0",
+    )
 
 
 def test_the_mirror_is_shut_out_as_it_was_proved() -> None:

@@ -217,3 +217,19 @@ def test_several_runs_are_one_change_from_what_there_was_first() -> None:
     rest = TopicHandOver.of("orders", "T", SettingsChange({"a": "2", "c": "2"}, ("b",)), {**BEFORE, "a": "2"})
     recreated = TopicHandOver.of("orders", "U", SettingsChange({"a": "2"}), {})
     assert merged([half, rest, recreated]) == [MADE, recreated]
+
+
+def test_what_was_handed_over_is_lacking_where_it_is_as_before_and_not_where_somebody_has_changed_it() -> (
+    None
+):
+    made = TopicHandOver.of(
+        "orders",
+        "W1",
+        SettingsChange({"retention.ms": "900"}, ("compression.type",)),
+        {"compression.type": "producer"},
+    )
+    assert made.lacking({"retention.ms": "900"}) is None
+    assert made.lacking({"retention.ms": "700"}) is None, "people have changed it"
+    lacking = made.lacking({"compression.type": "producer"})
+    assert lacking is not None
+    assert lacking.change == SettingsChange({"retention.ms": "900"}, ("compression.type",))

@@ -73,6 +73,7 @@ class MemoryCluster:
     topic and partition, with what some commits name in `committed_epochs` and `committed_metadata`. `members`:
     groups with consumers at work; `protocol_types`: of those that ever had some. `allowed`: permissions beside `acls`.
     `denied_groups`: those that the mirror's principal may not even describe.
+    `pending`: where a transaction that is open has committed another offset.
     """
 
     alias: str
@@ -87,6 +88,7 @@ class MemoryCluster:
     members: set[str] = field(default_factory=set)
     protocol_types: dict[str, str] = field(default_factory=dict)
     denied_groups: set[str] = field(default_factory=set)
+    pending: set[tuple[str, str, int]] = field(default_factory=set)
     denied: set[tuple[str, Access]] = field(default_factory=set)
     hung: set[int] = field(default_factory=set)
     deleted: list[MemoryTopic] = field(default_factory=list)
@@ -293,7 +295,7 @@ class MemoryCluster:
                 committed_offset=offset,
                 leader_epoch=self.committed_epochs.get((group_id, topic, partition)),
                 metadata=self.committed_metadata.get((group_id, topic, partition), ""),
-                transaction_pending=False,
+                transaction_pending=(group_id, topic, partition) in self.pending,
                 read_at_ms=self.clock.now_ms(),
             )
             for (group_id, topic, partition), offset in sorted(self.committed.items())
