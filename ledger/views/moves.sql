@@ -11,9 +11,12 @@ select
     try_cast(text_of(seen_text, 'epoch') as bigint) * 4294967296 + try_cast(text_of(seen_text, 'round') as bigint)
         as seen_order
 from (
-    select operation_id, round, explode(elements_of(content, 'seen')) as seen_text
-    from operations
-    where kind = 'offsets_set' and is_json(content)
+    select operation_id, round, explode(seen_texts) as seen_text
+    from (
+        select operation_id, round, elements_of(content, 'seen') as seen_texts
+        from operations
+        where kind = 'offsets_set' and is_json(content)
+    ) as o
 ) as s;
 
 -- What was moved by operations and read back. One operation may have intended the same more than once: what was intended
@@ -220,5 +223,5 @@ select
     b.move_order,
     cast(null as bigint) as seen_order
 from synced as s
-left join synced_behind as b using (writer, writer_epoch, round, group_id, target_topic, target_partition)
+left join synced_behind as b using (writer, round, group_id, target_topic, target_partition)
 where age = 1;

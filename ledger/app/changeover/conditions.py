@@ -148,11 +148,11 @@ def require_conditions(reading: Reading, step: StepName) -> list[str]:
 
 
 def _continue(reading: Reading) -> str:
-    return f"mirror-ledger apply {reading.plan.plan_id} --reason WHY"
+    return f'mirror-ledger apply {reading.plan.plan_id} --reason "..."'
 
 
 def _undo(reading: Reading) -> str:
-    return f"mirror-ledger undo {reading.operation_id} --reason WHY"
+    return f'mirror-ledger undo {reading.operation_id} --reason "..."'
 
 
 def _undo_and_plan(reading: Reading) -> str:
@@ -186,7 +186,7 @@ def _shut_out_again(reading: Reading) -> str:
     topics = "" if plan.choices.topics is None else "".join(f" --topic {one}" for one in plan.choices.topics)
     return (
         f"Shut it out again: mirror-ledger promote {plan.to_cluster} --over {plan.from_cluster}{topics} --shut-out "
-        f"--reason WHY; then continue: {_continue(reading)}"
+        f'--reason "..."; then continue: {_continue(reading)}'
     )
 
 
@@ -196,7 +196,7 @@ def _fence_again(reading: Reading) -> str:
     how = "--how shut --producers-stopped" if plan.choices.fence is FenceChoice.SHUT else "--how closed"
     return (
         f"If nobody is to write there, fence it again: mirror-ledger fence {plan.from_cluster} {topics} {how} "
-        f"--reason WHY; then continue: {_continue(reading)}. If applications work there, undo: {_undo(reading)}"
+        f'--reason "..."; then continue: {_continue(reading)}. If applications work there, undo: {_undo(reading)}'
     )
 
 
