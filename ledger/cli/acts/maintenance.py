@@ -67,7 +67,7 @@ def _repair(config: MirrorConfig, reason: str | None, ticket: str | None, *, dry
         say(
             f"dry run: {words} would be given up"
             if dry_run
-            else f"{words} given up; audits tell what is missing"
+            else f"{words} given up; ledger_repaired lists them"
         )
 
 
