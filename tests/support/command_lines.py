@@ -57,9 +57,9 @@ def _alternatives(words: list[str]) -> Iterator[list[str]]:
 
 
 def quoted_lines(message: str) -> list[str]:
-    """What is to be typed, of the words of an error or an advice: up to the end of what options take."""
-    found = re.finditer(r'mirror-ledger ((?:[\w./:-]+|"[^"]*")(?: (?:[\w./:-]+|"[^"]*"))*)', message)
-    return [one[1] for one in found]
+    """What is to be typed, of the words of an error or an advice: each up to the first sign of a sentence."""
+    word = r'(?:"[^"]*"|[\w./:-]*[\w/-])'
+    return [one[1] for one in re.finditer(rf"mirror-ledger ({word}(?: {word})*)", message)]
 
 
 def parsed(line: str) -> tuple[str, dict[str, object]]:

@@ -182,21 +182,22 @@ def _demoted(reading: Reading) -> str:
 
 
 def _shut_out_again(reading: Reading) -> str:
+    """The topics of the plan by name: it may have left others out."""
     plan = reading.plan
-    topics = "" if plan.choices.topics is None else "".join(f" --topic {one}" for one in plan.choices.topics)
+    topics = "".join(f" --topic {one}" for one in reading.topics)
     return (
-        f"Shut it out again: mirror-ledger promote {plan.to_cluster} --over {plan.from_cluster}{topics} --shut-out "
-        f'--reason "..."; then continue: {_continue(reading)}'
+        f"Shut it out again: mirror-ledger promote {plan.to_cluster} --over {plan.from_cluster} --shut-out "
+        f'--reason "..."{topics}; then continue: {_continue(reading)}'
     )
 
 
 def _fence_again(reading: Reading) -> str:
     plan = reading.plan
-    topics = " ".join(f"--topic {one}" for one in sorted({one.source_topic for one in plan.topics}))
-    how = "--how shut --producers-stopped" if plan.choices.fence is FenceChoice.SHUT else "--how closed"
+    topics = "".join(f" --topic {one}" for one in sorted({one.source_topic for one in plan.topics}))
+    how = "shut --producers-stopped" if plan.choices.fence is FenceChoice.SHUT else "closed"
     return (
-        f"If nobody is to write there, fence it again: mirror-ledger fence {plan.from_cluster} {topics} {how} "
-        f'--reason "..."; then continue: {_continue(reading)}. If applications work there, undo: {_undo(reading)}'
+        f'If nobody is to write there, fence it again: mirror-ledger fence {plan.from_cluster} --reason "..." '
+        f"--how {how}{topics}; then continue: {_continue(reading)}. If applications work there, undo: {_undo(reading)}"
     )
 
 
@@ -292,7 +293,8 @@ def _allowed_since(reading: Reading) -> list[Check]:
 def lacking_rules(reading: Reading) -> Rules:
     """What is lacking to close the topics of the plan; why that would not, or nobody knows, is said instead."""
     principal = reading.config.cluster(reading.plan.from_cluster).mirror_principal
-    return rules_that_close(reading.plan, reading.clusters.at_source, principal)
+    is_opened = reading.has(StepName.REVERSE)
+    return rules_that_close(reading.plan, reading.clusters.at_source, principal, mirror_may_write=is_opened)
 
 
 def _late_writes(reading: Reading) -> list[Check]:

@@ -219,14 +219,21 @@ def lacking_rules(config: MirrorConfig, plan: Plan, state: DeltaLedgerState) -> 
         return (), (f"what would close {plan.from_cluster} could not be read: {error}",)
 
 
-def rules_that_close(plan: Plan, control: FenceControl, mirror: str | None) -> Rules:
-    """The same by a connection that is open; raises what it raises. `mirror`: its principal."""
+def rules_that_close(
+    plan: Plan, control: FenceControl, mirror: str | None, *, mirror_may_write: bool = False
+) -> Rules:
+    """The same by a connection that is open; raises what it raises.
+
+    `mirror`: its principal; `mirror_may_write`: as it has to once it copies back.
+    """
     if plan.choices.fence is not FenceChoice.CLOSED:
         return (), ()
     authorizations = control.authorizations()
     if authorizations is None:
         return (), (f"{plan.from_cluster} has no authorizer: no rule stops anybody there",)
     acls = control.topic_acls()
+    if mirror_may_write:
+        acls = frozenset(one for one in acls if one.principal != mirror)
     topics = {one.source_topic for one in plan.topics}
     found = closing(topics, acls, authorizations, mirror=mirror, confirmed=plan.choices.confirmed_super_users)
     return sorted({rule for rules in found.rules.values() for rule in rules} - acls), found.refusals

@@ -325,7 +325,7 @@ def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_s
     with pair.outside.seen_by(pair.outside.process()):
         asked = typed["promote"]
         assert (asked["cluster"], asked["former"], asked["is_shut_out"]) == ("west", "east", True)
-        way = directions.Pair("west", "east", None)
+        way = directions.Pair("west", "east", asked["topics"])
         shut_out(
             pair.config,
             way,
@@ -352,6 +352,11 @@ def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_s
     told_last = in_ledger(pair, operation_id)
     assert {place for place in told_last["sheets"]["audit"] if place[0] == "users"} == {("users", 0, 3)}
     assert not_ok(pair, operation_id) == []
+
+    copied_back(pair, operation_id)
+    pair.recorders.record_all()
+    assert pair.east.topic_by_name["orders"].configuration["compression.type"] == "producer"
+    assert not_ok(pair, operation_id) == [], "the flow back has set what copying needs at east"
     pair.end()
 
 
