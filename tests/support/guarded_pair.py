@@ -75,6 +75,13 @@ class GuardedCluster:
             for rule in rules:
                 client.delete_acls([_acl(user, rule)])
 
+    def open_again(self, topic: str) -> None:
+        """Take away what denies somebody to write to it, as Kafka's own tools do."""
+        with self.administered() as client:
+            named = ResourcePatternFilter(ResourceType.TOPIC, topic, ACLResourcePatternType.LITERAL)
+            denied = ACLFilter(None, "*", ACLOperation.WRITE, ACLPermissionType.DENY, named)
+            client.delete_acls([denied])
+
     def create(self, topic: str, own: Mapping[str, str]) -> None:
         """A topic of two partitions with settings of its own."""
         with self.read() as admin:

@@ -77,6 +77,38 @@ def test_permissions_that_lack_are_named_and_then_it_goes_on_to_the_end(
     assert broken_invariants(of.config) == {}
 
 
+def test_an_apply_that_sticks_while_east_is_opened_again_moves_nobody(
+    guarded_pair: GuardedPair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of = journey(guarded_pair, tmp_path, capsys)
+    east, west = guarded_pair["east"], guarded_pair["west"]
+    read = on_group(of.desk.group, ACLOperation.READ)
+    with running(of.config, spark, recorded=frozenset(Subject)):
+        with of.selling():
+            of.is_under_way()
+            plan_id, before = of.planned(), of.standing()
+            west.forbid(MIRROR, *read)
+            stuck = of.apply(plan_id)
+            assert "move_groups: FAILED" in stuck.err, stuck.err
+            west.allow(MIRROR, *read)
+            east.open_again(of.topic)
+            refused = of.apply(plan_id)
+            assert (refused.code, "fence it again: mirror-ledger fence east" in refused.err) == (5, True)
+            sold = len(of.shop.written)
+            eventually(lambda: len(of.shop.written) > sold + 20, "the shop sells at east again")
+        assert of.standing()["commits at west"] == before["commits at west"]
+        refused = of.apply(plan_id)
+        assert (refused.code, "an application has written at offset" in refused.err) == (5, True), refused.err
+        assert of.standing()["commits at west"] == before["commits at west"]
+        [operation] = {
+            row["operation_id"] for row in rows(of.config, "operations") if row["kind"] == "step_begun"
+        }
+        undone = of.undo(operation)
+        assert undone.code == 0, undone.err
+        assert of.standing() == before
+        eventually(lambda: of.holds_all("west"), "the mirror copies what came")
+
+
 def test_an_exported_plan_is_carried_out_by_kafkas_own_tools(
     guarded_pair: GuardedPair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,34 @@ def commits(config: MirrorConfig, group: str) -> dict[tuple[str, int], int | Non
 def commit(config: MirrorConfig, group: str, topic: str, offset: int) -> None:
     with admin_of(config, "west") as admin:
         assert admin.set_commits(group, [NewCommit(topic, 0, offset, "")]) == {}
+
+
+def test_what_a_job_commits_between_the_reading_and_the_setting_stays(
+    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    east = broker_pair["east"].bootstrap_servers
+    topic, group = name_of("orders"), name_of("billing")
+    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, OFTEN)})
+    init_ledger(config)
+    create_topics(east, [topic], partitions=1)
+    produce(east, topic, *"abc")
+    assert consumed(east, topic, group) == [b"a", b"b", b"c"]
+    produce(east, topic, "d")
+    copied = f"east.{topic}"
+    words = ("offsets", "set", "--from", "east", "--to", "west", "--group", group)
+
+    def would_be_set() -> bool:
+        return '"target_offset": 3' in command(capsys, config, *words, "--dry-run", "-o", "json").out
+
+    with running(config, spark, recorded=frozenset(Subject)):
+        eventually(would_be_set, "the group is recorded, and what it has read is copied")
+        job = threading.Timer(2.0, commit, [config, group, copied, 4])
+        job.start()
+        found = command(capsys, config, *words, "--watch", "6", "-o", "json")
+        job.join()
+    [line] = json.loads(found.out)
+    assert (found.code, line["former_offset"], line["result"]) == (5, 4, "newer"), found.err
+    assert commits(config, group) == {(copied, 0): 4}
 
 
 def test_a_moved_group_is_verified_and_taken_back(
