@@ -13,7 +13,7 @@ from ledger.adapters.spark.session import SessionFactory
 from ledger.adapters.system import SystemClock
 from ledger.app.wiring import operator_operations
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.operations.repairs import LedgerRepaired
+from ledger.domain.operations.repairs import GivenUp, LedgerRepaired
 from ledger.errors import LedgerUnavailableError
 
 
@@ -58,12 +58,12 @@ def repair_ledger(config: MirrorConfig, *, reason: str, ticket: str | None) -> l
                 repaired[upkeep.table] = found
     finally:
         for table, found in repaired.items():
-            content = LedgerRepaired(table=table, given_up=[_given_up(one) for one in found])
+            content = LedgerRepaired(table, [_given_up(one) for one in found])
             operator_operations(config).record(content, flow=None, reason=reason, ticket=ticket)
     return [one for found in repaired.values() for one in found]
 
 
-def _given_up(damage: Damage) -> dict[str, object]:
+def _given_up(damage: Damage) -> GivenUp:
     file = str(damage.file.relative_to(damage.file.parents[0 if damage.rows is not None else 1]))
     statistics = None if damage.rows is None else damage.rows.get("stats")
-    return {"file": file, "words": damage.words, "rows": json.loads(statistics) if statistics else None}
+    return GivenUp(file, damage.words, json.loads(statistics) if statistics else None)

@@ -153,15 +153,14 @@ synced as (
 
 synced_behind as (
     select
-        s.writer,
-        s.writer_epoch,
-        s.round,
-        s.group_id,
-        s.target_topic,
-        s.target_partition,
-        max(m.move_order) as move_order
+        s.*,
+        case
+            when m.knows and s.writer_epoch * 4294967296 + s.round <= n.seen_order then null
+            when not m.knows and not coalesce(s.source_offset <= m.left_offset, s.source_offset is null) then null
+            else m.move_order
+        end as move_order
     from synced as s
-    inner join moves_by_operators as m
+    left join moves_by_operators as m
         on m.group_id = s.group_id
         and m.from_cluster = s.source_cluster
         and m.from_topic = s.source_topic
@@ -175,11 +174,16 @@ synced_behind as (
         and n.seen_table = 'group_syncs'
         and n.seen_writer = s.writer
     where s.age = 1
-        and case
-            when m.knows then coalesce(s.writer_epoch * 4294967296 + s.round > n.seen_order, true)
-            else coalesce(s.source_offset <= m.left_offset, s.source_offset is null)
-        end
-    group by s.writer, s.writer_epoch, s.round, s.group_id, s.target_topic, s.target_partition
+),
+
+synced_last as (
+    select
+        *,
+        row_number() over (
+            partition by flow, group_id, source_topic, source_partition, target_topic, target_partition
+            order by move_order desc nulls last
+        ) as place
+    from synced_behind
 )
 
 select
@@ -220,8 +224,7 @@ select
     recorded_at_ms as moved_at_ms,
     cast(null as string) as operation_id,
     'group_synced' as kind,
-    b.move_order,
+    move_order,
     cast(null as bigint) as seen_order
-from synced as s
-left join synced_behind as b using (writer, round, group_id, target_topic, target_partition)
-where age = 1;
+from synced_last
+where place = 1;

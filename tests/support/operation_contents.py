@@ -54,7 +54,7 @@ from ledger.domain.operations.promotion.shut_outs import (
     ShutOutProof,
 )
 from ledger.domain.operations.receipts import Acceptance, Receipt, RequestResult
-from ledger.domain.operations.repairs import LedgerRepaired
+from ledger.domain.operations.repairs import GivenUp, LedgerRepaired
 from ledger.domain.operations.requests import (
     AcceptForeign,
     Pause,
@@ -328,17 +328,17 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
     ),
     OperationKind.PARTITION_RESUMED: PartitionResumed(topic="orders", topic_id=SOURCE_ID, partition=0),
     OperationKind.LEDGER_REPAIRED: LedgerRepaired(
-        table="checkpoints",
-        given_up=[
-            {
-                "file": "part-7d0e.zstd.parquet",
-                "words": "is empty",
-                "rows": {
+        "checkpoints",
+        [
+            GivenUp(
+                "part-7d0e.zstd.parquet",
+                "is empty",
+                {
                     "numRecords": 2,
                     "minValues": {"writer": "recorder:east", "round": 7},
                     "maxValues": {"writer": "recorder:east", "round": 7},
                 },
-            }
+            )
         ],
     ),
     OperationKind.TAIL_COPIED_AGAIN: TailCopiedAgain(

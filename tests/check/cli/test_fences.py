@@ -36,39 +36,38 @@ def append(flow: Operated, writer: str, kind: str, content: dict[str, object]) -
 
 def check(flow: Operated) -> tuple[int, str]:
     done = flow.command("status", "--check")
-    return done.code, " ".join(done.err.split())
+    return done.code, " ".join(done.out.split())
 
 
-def test_it_passes_once_it_is_proved_or_lifted(idle: Operated) -> None:
-    recorded(idle, Proof.BEGUN, cluster="north")
-    recorded(idle, Proof.PROVEN, topic="users")
-    assert check(idle)[0] == 0
-    recorded(idle, Proof.UNPROVEN)
-    code, said = check(idle)
+def test_it_passes_once_it_is_proved_or_lifted(at_work: Operated) -> None:
+    recorded(at_work, Proof.BEGUN, cluster="north")
+    recorded(at_work, Proof.PROVEN, topic="users")
+    assert check(at_work)[0] == 0
+    recorded(at_work, Proof.UNPROVEN)
+    code, said = check(at_work)
     assert (code, "the fence is unproven (no network)" in said) == (4, True)
-    recorded(idle, Proof.PROVEN)
-    assert check(idle)[0] == 0
-    recorded(idle, Proof.BEGUN)
-    lifted(idle, cluster="west")
-    assert check(idle)[0] == 4
-    lifted(idle)
-    assert check(idle)[0] == 0
+    recorded(at_work, Proof.PROVEN)
+    assert check(at_work)[0] == 0
+    recorded(at_work, Proof.BEGUN)
+    lifted(at_work, cluster="west")
+    assert check(at_work)[0] == 4
+    lifted(at_work)
+    assert check(at_work)[0] == 0
 
 
-def test_records_behind_a_fence_do_not_pass_until_they_are_cleared(idle: Operated) -> None:
+def test_records_behind_a_fence_do_not_pass_until_they_are_cleared(at_work: Operated) -> None:
     key = {"finding": "late_write", "topic": "orders", "partition": 1}
     said = {**key, "message": "orders partition 1 of east: a record was written", "next": "stop it"}
-    append(idle, "recorder:east", "finding_raised", {**said, "cluster": "east"})
-    append(idle, "recorder:north", "finding_raised", {**said, "cluster": "north"})
-    append(idle, "recorder:west", "finding_cleared", key)
-    code, told = check(idle)
-    assert (code, told.count("late_write at east: orders partition 1 of east: a record was written")) == (
-        4,
-        1,
-    )
+    append(at_work, "recorder:east", "finding_raised", {**said, "cluster": "east"})
+    append(at_work, "recorder:north", "finding_raised", {**said, "cluster": "north"})
+    append(at_work, "recorder:west", "finding_cleared", key)
+    code, told = check(at_work)
+    assert code == 4
+    assert told.startswith("east-to-west: fence of orders at east: late_write")
+    assert told.count("orders partition 1 of east: a record was written") == 1
     assert "north" not in told
-    append(idle, "recorder:east", "finding_cleared", key)
-    assert check(idle)[0] == 0
+    append(at_work, "recorder:east", "finding_cleared", key)
+    assert check(at_work)[0] == 0
 
 
 def test_a_fence_stays_while_applications_work_elsewhere(idle: Operated) -> None:
