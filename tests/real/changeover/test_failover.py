@@ -160,5 +160,5 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
     )
     assert f"mirror-ledger fence east --topic {topic} --reason WHY proves it" in words
     assert "2 partitions stopped" in words
-    assert "fence the source, then plan a switchover from the target to it" in words
+    assert "take a cut and run west-to-east from it" in words
     assert broken_invariants(config) == {}

@@ -137,6 +137,7 @@ def test_an_apply_that_is_killed_while_it_waits_and_while_it_acts_is_continued(
         with desk.open(west, [topic]):
             shop.sell(west, 50)
             eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
+            _, found = verified(capsys, config, ended.out.strip())
     assert sorted(desk.processed) == sorted(shop.written)
     assert len(desk.processed) == 290
     kinds = Counter(row["kind"] for row in rows(config, "operations"))
@@ -146,6 +147,5 @@ def test_an_apply_that_is_killed_while_it_waits_and_while_it_acts_is_continued(
     )
     assert receipts(config).keys() == set(operations(config, "plan")[0]["plan"]["steps"])
     assert len(rows(config, "cut_offsets")) == 4, "each side of each partition once"
-    _, found = verified(capsys, config, ended.out.strip())
     assert {check for check, status in found.items() if status != "ok"} == {"shut_out"}, found
     assert broken_invariants(config) == {}

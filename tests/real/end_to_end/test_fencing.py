@@ -205,18 +205,15 @@ def test_a_topic_is_shut_and_opened_as_it_was(open_site: OpenSite) -> None:
     assert error is not None
     assert error.code() == KafkaError.MSG_SIZE_TOO_LARGE
 
-    assert checked(open_site).code == 0
+    assert fences_to_act_on(open_site) == ""
     assert delivered(producer, open_site.topic, "tiny") is None
     record(open_site.config)
-    late = checked(open_site)
-    assert (late.code, f"{open_site.topic} partition 0 of east: a record was written" in flat(late)) == (
-        4,
-        True,
-    )
+    late = fences_to_act_on(open_site)
+    assert f"{open_site.topic} partition 0 of east: a record was written" in late
     again = open_site.fence(*shut)
     assert (again.code, "proved already" in again.err) == (0, False), again.err
     record(open_site.config)
-    assert checked(open_site).code == 0
+    assert fences_to_act_on(open_site) == ""
 
     assert open_site.unfence().code == 0
     assert delivered(producer, open_site.topic, "more than ten bytes") is None
@@ -264,7 +261,7 @@ def test_an_open_transaction_is_waited_for_or_aborted(open_site: OpenSite) -> No
     shut = ("--how", "shut", "--producers-stopped", *BRIEFLY)
     waiting = open_site.fence(*shut, "--wait", "1.5")
     assert (waiting.code, "a transaction is open from offset 0" in waiting.err) == (4, True), waiting.err
-    assert checked(open_site).code == 4
+    assert f"fence of {open_site.topic} at east: begun" in fences_to_act_on(open_site)
     done = open_site.fence(*shut, "--abort-open-transactions-after", "0")
     assert (done.code, "transaction of producer" in done.err) == (0, True), done.err
     [end] = operations(open_site.config, "fence")[-1]["partitions"]
@@ -301,23 +298,22 @@ def test_a_cluster_that_is_away_is_continued_without_by_word_alone(open_site: Op
     assert operations(open_site.config, "fence") == []
     done = open_site.fence("--unproven", "no network")
     assert (done.code, "continued without a proof" in done.err) == (0, True), done.err
-    unproven = checked(open_site)
-    assert (unproven.code, "the fence is unproven (no network)" in flat(unproven)) == (4, True)
+    assert "the fence is unproven (no network)" in fences_to_act_on(open_site)
     Path(open_site.config.file).write_text(text)
     hook = f"{sys.executable} -c \"import os; print(os.environ['MIRROR_LEDGER_TOPICS'])\""
     done = open_site.fence("--how", "hook", "--hook", hook, *BRIEFLY)
     assert done.code == 0, done.err
     assert operations(open_site.config, "fence")[-1]["hook"]["output"] == f"{open_site.topic}\n"
-    assert checked(open_site).code == 0
+    assert fences_to_act_on(open_site) == ""
 
 
 def record(config: MirrorConfig) -> None:
     record_clusters(config, ["east"], stop=threading.Event(), once=True)
 
 
-def checked(site: OpenSite) -> Done:
-    return command(site.capture, site.config, "status", "--check")
-
-
-def flat(done: Done) -> str:
-    return " ".join((done.out + done.err).split())
+def fences_to_act_on(site: OpenSite) -> str:
+    """What `status --check` says where it speaks of fences; as the flow has never run, it always finds a reason."""
+    done = command(site.capture, site.config, "status", "--check")
+    assert done.code == 4, done.err
+    words = " ".join(done.out.split())
+    return words if "fence" in words else ""
