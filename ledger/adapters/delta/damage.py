@@ -111,7 +111,7 @@ def damaged(damages: list[Damage], otherwise: str) -> DamagedLedgerError:
     more = f" and {len(damages) - 1} more" if len(damages) > 1 else ""
     return DamagedLedgerError(
         f"a file of the ledger is damaged: {damages[0]}{more}; {otherwise}. Put it back from a copy of the ledger's "
-        'folder; where there is none: mirror-ledger maintain --repair --reason "..." continues without what it held, '
+        "folder; where there is none: mirror-ledger maintain --repair --reason WHY continues without what it held, "
         "and records what that was"
     )
 

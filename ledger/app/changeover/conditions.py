@@ -148,11 +148,11 @@ def require_conditions(reading: Reading, step: StepName) -> list[str]:
 
 
 def _continue(reading: Reading) -> str:
-    return f'mirror-ledger apply {reading.plan.plan_id} --reason "..."'
+    return f"mirror-ledger apply {reading.plan.plan_id} --reason WHY"
 
 
 def _undo(reading: Reading) -> str:
-    return f'mirror-ledger undo {reading.operation_id} --reason "..."'
+    return f"mirror-ledger undo {reading.operation_id} --reason WHY"
 
 
 def _undo_and_plan(reading: Reading) -> str:
@@ -187,7 +187,7 @@ def _shut_out_again(reading: Reading) -> str:
     topics = "".join(f" --topic {one}" for one in reading.topics)
     return (
         f"Shut it out again: mirror-ledger promote {plan.to_cluster} --over {plan.from_cluster} --shut-out "
-        f'--reason "..."{topics}; then continue: {_continue(reading)}'
+        f"--reason WHY{topics}; then continue: {_continue(reading)}"
     )
 
 
@@ -196,7 +196,7 @@ def _fence_again(reading: Reading) -> str:
     topics = "".join(f" --topic {one}" for one in sorted({one.source_topic for one in plan.topics}))
     how = "shut --producers-stopped" if plan.choices.fence is FenceChoice.SHUT else "closed"
     return (
-        f'If nobody is to write there, fence it again: mirror-ledger fence {plan.from_cluster} --reason "..." '
+        f"If nobody is to write there, fence it again: mirror-ledger fence {plan.from_cluster} --reason WHY "
         f"--how {how}{topics}; then continue: {_continue(reading)}. If applications work there, undo: {_undo(reading)}"
     )
 

@@ -55,7 +55,7 @@ def _repair(config: MirrorConfig, reason: str | None, ticket: str | None, *, dry
     if dry_run:
         found = damages(config)
     elif reason is None:
-        raise UsageError('--repair gives up facts: say why with --reason "..."; nothing was done')
+        raise UsageError("--repair gives up facts: say why with --reason WHY; nothing was done")
     else:
         found = repair_ledger(config, reason=reason, ticket=ticket)
     for one in found:

@@ -1,8 +1,8 @@
 """For how long applications have no cluster to write to: forecast step by step, and compared with what it was.
 
-A step that an earlier apply between the same clusters has carried out takes as long as it took then. Else it takes what
-it took on clusters on loopback, on two cores, by the number of partitions and groups. What hooks and people take is in
-neither.
+A step that an earlier apply between the same clusters has carried out takes as long as it took then. Else it is
+estimated by the number of partitions and groups, for brokers that answer within a few milliseconds. What hooks and
+people take is in neither.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,7 +90,7 @@ def downtime_words(forecast: Mapping[str, Any]) -> str:
     longest = sorted(forecast["steps"].items(), key=lambda found: -found[1])[:4]
     steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in longest)
     measured = len(forecast["measured"])
-    basis = "by what it took last" if measured else "by what it takes on two cores, on loopback"
+    basis = "by what it took last" if measured else "an estimate: nothing was measured between these clusters"
     if 0 < measured < len(forecast["steps"]) - 1:
         basis += f" ({measured} of {len(forecast['steps'])} steps)"
     seconds = f"about {forecast['seconds']:.0f} s"

@@ -72,10 +72,10 @@ class OpenApply:
     @property
     def commands(self) -> tuple[str, ...]:
         """What continues it, and what undoes it."""
-        undo = f'mirror-ledger undo {self.operation_id} --reason "..."'
+        undo = f"mirror-ledger undo {self.operation_id} --reason WHY"
         if self.state == ApplyState.UNDOING:
             return (undo,)
-        return (f'mirror-ledger apply {self.plan_id} --reason "..."', undo)
+        return (f"mirror-ledger apply {self.plan_id} --reason WHY", undo)
 
 
 def _so_far(plan: Plan, one: Apply) -> Sequence[str]:

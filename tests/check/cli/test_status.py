@@ -156,8 +156,8 @@ def test_a_change_of_direction_that_has_not_ended_comes_first_until_it_has(flow:
     assert "  step      stop_groups failed: not in 15 s\n" in head
     assert "  so far    producers are stopped, east is fenced\n" in head
     commands = [
-        f'mirror-ledger apply {of.plan_id} --reason "..."',
-        f'mirror-ledger undo {OPERATION} --reason "..."',
+        f"mirror-ledger apply {of.plan_id} --reason WHY",
+        f"mirror-ledger undo {OPERATION} --reason WHY",
     ]
     assert [line.strip() for line in head.splitlines() if "mirror-ledger" in line] == commands
     for command in commands:

@@ -224,13 +224,13 @@ def test_a_plan_of_every_blocker_says_all_on_the_first_screen() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({}, 'mirror-ledger apply {plan} --reason "..."'),
+        ({}, "mirror-ledger apply {plan} --reason WHY"),
         ({"state": ApplyState.DONE}, "mirror-ledger verify {operation}"),
-        ({"state": ApplyState.UNDOING}, 'mirror-ledger undo {operation} --reason "..."'),
-        ({"state": ApplyState.UNDONE}, 'mirror-ledger apply {plan} --reason "..."'),
+        ({"state": ApplyState.UNDOING}, "mirror-ledger undo {operation} --reason WHY"),
+        ({"state": ApplyState.UNDONE}, "mirror-ledger apply {plan} --reason WHY"),
         (
             {"state": ApplyState.OPEN},
-            'mirror-ledger apply {plan} --reason "..." or take it back: mirror-ledger undo {operation} --reason "..."',
+            "mirror-ledger apply {plan} --reason WHY or take it back: mirror-ledger undo {operation} --reason WHY",
         ),
     ],
     ids=["planned", "done", "undoing", "undone", "open"],
