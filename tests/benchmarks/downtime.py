@@ -15,11 +15,12 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -36,10 +37,12 @@ from ledger.app.changeover.planning import read_applies
 from ledger.app.tables import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.steps import StepName
+from ledger.domain.tables.places import place_of
+from ledger.domain.writer_roles import writer_of
 from ledger.ports.ledger import FlowPosition, Row, WriterClaim
 from ledger.sandbox import Sandbox
 from ledger.sandbox.workload import create_topics
-from ledger.schema import HIGH_WATERMARKS, OFFSET_SYNCS
+from ledger.schema import HIGH_WATERMARKS, OFFSET_SYNCS, WRITERS
 from tests.benchmarks.long_ledgers import CommitLog
 from tests.support.config_files import write_config
 from tests.support.guarded_pair import (
@@ -59,8 +62,8 @@ from tests.support.runs import FLOW
 from tests.support.waiting import eventually
 
 _BACK = "west-to-east"
-_FIRST_ROUND = 1_000
-"""Behind those that the first driver made."""
+_BEHIND_OTHERS = 1_000
+"""Recorders of the first driver have made fewer rounds."""
 _FLOW = "topics = ['shop-.*']\ntopic_naming = 'identity'\n"
 _ROUND_MS = 5_000
 _READ_BY_A_GROUP = 2
@@ -145,6 +148,7 @@ sasl.password = {{ file = "password" }}
         """What a driver and recorders would have recorded of it, had they been at work all that time."""
         clock = EarlierClock(self.rounds)
         split_by_rounds(config, clock)
+        without_rows(config, HIGH_WATERMARKS.name, clock)
         log, state = (
             DeltaFactLog(config.ledger.path, clock),
             DeltaLedgerState(open_ledger(config.ledger.path)),
@@ -155,7 +159,7 @@ sasl.password = {{ file = "password" }}
             for alias in self.pair:
                 rows = [read(alias, at, number, clock.now_ms()) for at in positions]
                 claim = WriterClaim(f"recorder:{alias}", 1)
-                log.append(claim, HIGH_WATERMARKS.name, _FIRST_ROUND + number, rows)
+                log.append(claim, HIGH_WATERMARKS.name, _BEHIND_OTHERS + number, rows)
 
     def fill(self) -> None:
         producer = Producer({"bootstrap.servers": self.pair["east"].open, "linger.ms": 20})
@@ -223,21 +227,21 @@ sasl.password = {{ file = "password" }}
         plan_id = str(json.loads(plan)[0]["plan_id"])
         with ThreadPoolExecutor(max_workers=1) as beside:
             applied = beside.submit(mirror_ledger, config, "apply", plan_id, "--reason", "a bench", "--yes")
-            self.sell_until(stop)
+            self.sell_until(lambda: stop.is_asked() or applied.done())
+            stop.done()
             eventually(lambda: start.is_asked() or applied.done(), "all is done", within_s=_LIMIT_S)
             start.done()
             return applied.result().split()[-1]
 
-    def sell_until(self, stop: HookedStep) -> None:
+    def sell_until(self, is_ended: Callable[[], bool]) -> None:
         cluster = self.pair["east"]
         producer = Producer({"bootstrap.servers": cluster.servers, **cluster.login(SHOP)})
         number = 0
-        while not stop.is_asked():
+        while not is_ended():
             producer.produce(self.names[number % self.topics], b"sold", partition=number % self.partitions)
             producer.poll(0.01)
             number += 1
         assert producer.flush(30) == 0
-        stop.done()
 
 
 class EarlierClock:
@@ -255,35 +259,60 @@ class EarlierClock:
 
 
 def split_by_rounds(config: MirrorConfig, clock: EarlierClock) -> None:
-    """A row for each record, each of a round of its own, instead of the few rows of a copy in one go."""
-    uri = table_uri(config.ledger.path, OFFSET_SYNCS.name)
-    found = DeltaTable(uri).to_pyarrow_table().to_pylist()
-    begun = [one for one in found if one["kind"] != "copied"]
+    """A row for each record, each of a round of its own, instead of the few rows of a copy in one go.
+
+    The rounds of the copy come first, the others behind all that the driver has appended: none is missing.
+    """
+    found = rows_of(config, OFFSET_SYNCS.name)
+    copied = [one for one in found if one["kind"] == "copied"]
+    taken = sorted({one["round"] for one in copied})
+    last = max(one["round"] for one in rows_of(config, WRITERS.name) if one["flow"] == FLOW)
+    offsets = max(one["source_end"] for one in copied)
+    rounds = [*taken, *range(last + 1, last + 1 + offsets - len(taken))]
     split = []
-    for one in found:
-        for offset in range(one["source_start"], one["source_end"]) if one["kind"] == "copied" else ():
+    for one in copied:
+        for offset in range(one["source_start"], one["source_end"]):
             clock.passed = offset + 1
             split.append(
                 {
                     **one,
-                    "round": _FIRST_ROUND + offset,
+                    "round": rounds[offset],
                     "recorded_at_ms": clock.now_ms(),
                     **dict.fromkeys(("source_start", "target_start", "first_sequence"), offset),
                     **dict.fromkeys(("source_end", "target_end"), offset + 1),
                     **dict.fromkeys(("records", "raw_batches"), 1),
                 }
             )
-    log = CommitLog(config.ledger.path, OFFSET_SYNCS.name)
-    merged = [
-        {"remove": {"path": name, "dataChange": False, "deletionTimestamp": clock.now_ms()}}
-        for name in DeltaTable(uri).get_add_actions(flatten=True)["path"].to_pylist()
-    ]
-    rows = pa.Table.from_pylist([*begun, *split], schema=arrow_schema(OFFSET_SYNCS))
+    log, removed = without_files(config, OFFSET_SYNCS.name, clock)
+    rows = pa.Table.from_pylist(
+        [*(one for one in found if one["kind"] != "copied"), *split], schema=arrow_schema(OFFSET_SYNCS)
+    )
     log.commit(
-        {"commitInfo": {"timestamp": clock.now_ms(), "operation": "OPTIMIZE", "operationParameters": {}}},
-        *merged,
+        *removed,
+        {"txn": {"appId": writer_of(FLOW), "version": place_of(1, rounds[-1])}},
         log.write_sorted(rows),
     )
+
+
+def without_rows(config: MirrorConfig, table: str, clock: EarlierClock) -> None:
+    """Of a copy in one go, ends were read in the middle of the hour that is made of it."""
+    log, removed = without_files(config, table, clock)
+    log.commit(*removed)
+
+
+def without_files(config: MirrorConfig, table: str, clock: EarlierClock) -> tuple[CommitLog, list[Any]]:
+    """The log of a table, and the entries that remove all that is in it."""
+    files = DeltaTable(table_uri(config.ledger.path, table)).get_add_actions(flatten=True)["path"].to_pylist()
+    info = {"timestamp": clock.now_ms(), "operation": "OPTIMIZE", "operationParameters": {}}
+    removed = {"dataChange": False, "deletionTimestamp": clock.now_ms()}
+    return CommitLog(config.ledger.path, table), [
+        {"commitInfo": info},
+        *({"remove": {"path": name, **removed}} for name in files),
+    ]
+
+
+def rows_of(config: MirrorConfig, table: str) -> list[dict[str, Any]]:
+    return list(DeltaTable(table_uri(config.ledger.path, table)).to_pyarrow_table().to_pylist())
 
 
 def read(alias: str, at: FlowPosition, end: int, now_ms: int) -> Row:
