@@ -1,10 +1,14 @@
-"""What checks share: an empty ledger, created once and copied for each test, for that takes a fraction of the time."""
+"""What checks share to be quick: an empty ledger that is copied for each test, and a DuckDB without threads.
+
+There are as many processes of tests as cores, and their tables are small.
+"""
 
 from pathlib import Path
 
 import pytest
 
 from ledger.adapters.delta.tables import create_tables
+from ledger.adapters.duck.in_process import connected
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +17,9 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("empty") / "ledger"
     create_tables(str(path), now_ms=1)
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _duckdb_without_threads() -> None:
+    with connected() as connection:
+        connection.execute("set threads = 1")

@@ -17,7 +17,7 @@ from tests.support.lived_pairs import QUERY, SEEDS, SIDES, lived_case
 from tests.support.query_mutants import as_table, laid_out, uncaught
 from tests.support.view_queries import VIEW_QUERIES
 
-ONE_IN = 40
+ONE_IN = 60
 """How few of a view's mutants the quick tests try; the long ones try all."""
 WITHOUT_ALL_CASES = frozenset(
     {

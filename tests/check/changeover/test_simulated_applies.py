@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -55,9 +56,9 @@ def denied(principal: str, topic: str) -> TopicAcl:
 
 
 def is_telling(write: str) -> bool:
-    """`make soak` tries all ends. Here are none between steps (test_applying.py), and few that ask for translations."""
+    """A third of the ends; `make soak` tries all. Here are none between steps (test_applying.py) or of groups."""
     is_of_groups = any(word in write for word in ("offsets_set", "sheet", "commits of billing"))
-    return not (write.startswith("ledger: apply ") or is_of_groups)
+    return not (write.startswith("ledger: apply ") or is_of_groups) and crc32(write.encode()) % 3 == 0
 
 
 def is_of_failover(write: str) -> bool:
@@ -74,7 +75,7 @@ def test_a_switchover_that_ends_behind_every_write_comes_to_its_end(
     pair.produce_at_east_later()
     ends = OnceAtEach(is_telling)
     operation_id = pair.apply_by_many(plan, behind=ends)
-    assert len(ends.ended_at) > 25, ends.ended_at
+    assert len(ends.ended_at) > 8, ends.ended_at
 
     now = at_clusters(pair)
     assert now["east rules"] == before["east rules"] | {denied(SHOP, topic) for topic in TOPICS}
@@ -230,7 +231,7 @@ def test_what_an_administrator_may_not_do_fails_by_name_and_all_of_it_can_be_und
     assert applied is not None
     ends = OnceAtEach()
     pair.undo_by_many(applied.operation_id, behind=ends)
-    assert len(ends.ended_at) > 25, ends.ended_at
+    assert len(ends.ended_at) > 8, ends.ended_at
     assert at_clusters(pair) == before
     told = in_ledger(pair, applied.operation_id)
     assert (told["rows"]["demoted"], told["rows"]["undone"]) == (1, 1)

@@ -9,7 +9,7 @@ from tests.support.cases import has_cases
 from tests.support.query_mutants import mutants, uncaught
 from tests.support.view_queries import VIEW_QUERIES
 
-ONE_IN = 10
+ONE_IN = 15
 """How few of a query's mutants are tried; the long tests try all."""
 QUERIES = [query for query in catalog.queries().values() if has_cases(query.name)]
 
