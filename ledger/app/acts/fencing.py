@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
@@ -24,7 +24,6 @@ from ledger.operations.fencing.fencing import fence, leave_open, refusal
 from ledger.operations.fencing.lifting import AskedLifting, unfence
 from ledger.operations.fencing.measures import SETTING
 from ledger.operations.fencing.parts import AskedFence, FenceParts, FenceResult, UnfenceResult
-from ledger.operations.fencing.standing import doubts
 from ledger.schema import TOPICS
 
 _HOUR_MS = 3_600_000
@@ -70,14 +69,6 @@ def fence_refusal(config: MirrorConfig, asked: AskedFence) -> str | None:
 
 def _silent(_line: str) -> None:
     """For who follows nothing."""
-
-
-def fence_doubts(config: MirrorConfig, cluster: str, topics: Collection[str]) -> tuple[str, ...]:
-    """Why the fences that stand of these topics of a cluster do not hold now, in words; none: see `doubts`."""
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    standing = [one.fence for one in state.fences().at(cluster) if one.fence.topic in topics]
-    with fence_parts(config, cluster, state, _silent) as parts:
-        return doubts(standing, parts)
 
 
 def unfence_topics(

@@ -28,7 +28,7 @@ async def partition_ends(
         [manager.send(_list_offsets(led, *question), node_id=leader) for leader, led in by_leader.items()]
         for question in questions
     ]
-    starting, stable, latest = [_offsets([await answer for answer in answers]) for answers in sent]
+    starting, stable, latest = [offsets_of([await answer for answer in answers]) for answers in sent]
     return {
         partition: _ends_of(starting[partition], stable[partition], latest[partition])
         for partition in starting.keys() & stable.keys() & latest.keys()
@@ -44,7 +44,7 @@ async def offsets_at(
         manager.send(_list_offsets(led, timestamp_ms, _READ_COMMITTED), node_id=leader)
         for leader, led in by_leader.items()
     ]
-    found = _offsets([await answer for answer in sent])
+    found = offsets_of([await answer for answer in sent])
     return {partition: entry.offset for partition, entry in found.items() if entry.offset >= 0}
 
 
@@ -76,7 +76,8 @@ def _list_offsets(partitions: Sequence[Partition], timestamp: int, isolation: in
     )
 
 
-def _offsets(answers: Sequence[Any]) -> dict[Partition, Any]:
+def offsets_of(answers: Sequence[Any]) -> dict[Partition, Any]:
+    """By partition what leaders answered about an offset; those without a leader, and deleted ones, are left out."""
     return {
         (topic.name, entry.partition_index): entry
         for answer in answers

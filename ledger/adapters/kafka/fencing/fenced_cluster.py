@@ -1,6 +1,9 @@
 """A real cluster as fences need it: `ports.FenceReader`, `ports.FenceControl` and `ports.ShutOutCluster`."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TypeVar
+
+from kafka.net.manager import KafkaConnectionManager
 
 from ledger.adapters.kafka.admin import setting_requests
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
@@ -19,6 +22,7 @@ from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction, Place,
 
 _PARTITIONS_AT_ONCE = 1000
 _SETTINGS_AT_ONCE = 500
+Answer = TypeVar("Answer")
 
 
 class KafkaFencing(KafkaAdmin):
@@ -28,24 +32,24 @@ class KafkaFencing(KafkaAdmin):
         return self.connection.run("ask brokers who decides what is allowed", leader_requests.authorizations)
 
     def readings(self, partitions: Sequence[Place]) -> dict[Place, LeaderReading]:
-        found: dict[Place, LeaderReading] = {}
-        for some in parts(partitions, _PARTITIONS_AT_ONCE):
-            operation = f"read the ends of {_listed(some)}"
-            found |= self.connection.run(operation, log_requests.readings, some)
-        return found
+        return self._answered(partitions, "read the ends", log_requests.readings)
 
     def smallest_batches(self, partitions: Sequence[Place]) -> dict[Place, int]:
-        found: dict[Place, int] = {}
-        for some in parts(partitions, _PARTITIONS_AT_ONCE):
-            operation = f"read the last batches of {_listed(some)}"
-            found |= self.connection.run(operation, log_requests.smallest_batches, some)
-        return found
+        return self._answered(partitions, "read the last batches", log_requests.smallest_batches)
 
     def refusals(self, partitions: Sequence[Place]) -> dict[Place, tuple[int, Refusal]]:
-        found: dict[Place, tuple[int, Refusal]] = {}
+        return self._answered(partitions, "ask leaders to refuse a batch", log_requests.refusals)
+
+    def _answered(
+        self,
+        partitions: Sequence[Place],
+        what: str,
+        ask: Callable[[KafkaConnectionManager, Sequence[Place]], Awaitable[dict[Place, Answer]]],
+    ) -> dict[Place, Answer]:
+        """What leaders answer, asked about so many partitions at once."""
+        found: dict[Place, Answer] = {}
         for some in parts(partitions, _PARTITIONS_AT_ONCE):
-            operation = f"ask leaders to refuse a batch of {_listed(some)}"
-            found |= self.connection.run(operation, log_requests.refusals, some)
+            found |= self.connection.run(f"{what} of {_listed(some)}", ask, some)
         return found
 
     def keeps_metadata(self) -> bool:

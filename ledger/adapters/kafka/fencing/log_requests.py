@@ -16,7 +16,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForL
 from kafka.protocol.producer import ProduceRequest
 
 from ledger.adapters.kafka.admin.answers import ABSENT_LEADER, ABSENT_TOPIC, is_present, require
-from ledger.adapters.kafka.admin.end_requests import known_epoch
+from ledger.adapters.kafka.admin.end_requests import known_epoch, offsets_of
 from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.fences.proof import LeaderReading
 from ledger.ports.fencing import Place, Refusal
@@ -57,7 +57,7 @@ async def _led(manager: KafkaConnectionManager, places: Sequence[Place]) -> dict
     return found
 
 
-def _by_leader(led: Mapping[Place, _Led]) -> dict[int, dict[str, list[int]]]:
+def _by_leader(led: Mapping[Place, _Led | LeaderReading]) -> dict[int, dict[str, list[int]]]:
     """Partitions by topic, by the broker that leads them."""
     found: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for (topic, partition), one in led.items():
@@ -82,7 +82,7 @@ async def readings(manager: KafkaConnectionManager, places: Sequence[Place]) -> 
         [manager.send(request(topics, led), node_id=leader) for leader, topics in by_leader.items()]
         for request in questions
     ]
-    starts, stable, latest = [_offsets([await one for one in answers]) for answers in sent[:3]]
+    starts, stable, latest = [offsets_of([await one for one in answers]) for answers in sent[:3]]
     log_ends = _log_ends([await one for one in sent[3]])
     return {
         place: _reading(one, starts[place], stable[place], latest[place], log_ends[place])
@@ -155,16 +155,6 @@ def _log_end_request(
     )
 
 
-def _offsets(answers: Sequence[Any]) -> dict[Place, Any]:
-    return {
-        (topic.name, entry.partition_index): entry
-        for answer in answers
-        for topic in answer.topics
-        for entry in topic.partitions
-        if is_present(entry.error_code, topic.name, _GONE)
-    }
-
-
 def _log_ends(answers: Sequence[Any]) -> dict[Place, Any]:
     return {
         (topic.topic, entry.partition): entry
@@ -180,8 +170,7 @@ def _log_ends(answers: Sequence[Any]) -> dict[Place, Any]:
 
 async def smallest_batches(manager: KafkaConnectionManager, places: Sequence[Place]) -> dict[Place, int]:
     seen = await readings(manager, places)
-    led = {place: one for place, one in (await _led(manager, places)).items() if place in seen}
-    sent = [manager.send(_fetch(topics, seen), node_id=leader) for leader, topics in _by_leader(led).items()]
+    sent = [manager.send(_fetch(topics, seen), node_id=leader) for leader, topics in _by_leader(seen).items()]
     found: dict[Place, int] = {}
     for answer in [await one for one in sent]:
         require(answer.error_code, None)
