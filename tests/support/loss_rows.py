@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
+
 LAGGING: dict[str, Any] = {
     "flow": "flow",
     "source_topic": "orders",
@@ -50,3 +52,24 @@ UNKNOWN = {
     "loss_at_most": None,
     "status": "unknown",
 }
+
+
+def cut(high_watermark: int, **changed: Any) -> Cut:
+    """One partition as it was read at its source."""
+    at = CutOffset(
+        **{
+            "operation_id": "o",
+            "flow": "flow",
+            "side": CutSide.SOURCE,
+            "cluster": "east",
+            "cluster_id": "E",
+            "source_topic": "orders",
+            "topic": "orders",
+            "topic_id": "E1",
+            "partition": 0,
+            "high_watermark": high_watermark,
+            "is_live": True,
+            **changed,
+        }
+    )
+    return Cut("o", (at,))

@@ -6,12 +6,12 @@ import pytest
 
 from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
-from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
+from ledger.domain.offsets.cut_offsets import Cut, CutSide
 from ledger.domain.operations.promotion.changeovers import StepDone
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.losses import TAKEN_FOR_DONE, Took, require_all_copied
 from ledger.operations.figures.failover_loss import loss_figures, losses
-from tests.support.loss_rows import COMPLETE, LAGGING, UNKNOWN
+from tests.support.loss_rows import COMPLETE, LAGGING, UNKNOWN, cut
 
 
 def apply_with(read_back: dict[str, Any]) -> Apply:
@@ -73,27 +73,6 @@ def test_a_switchover_leaves_nothing_behind_and_nothing_unknown() -> None:
     ):
         with pytest.raises(PreconditionError, match=words):
             require_all_copied(loss_figures(losses([COMPLETE, row])), source="east", operation_id="op")
-
-
-def cut(high_watermark: int, **changed: Any) -> Cut:
-    """One partition as it was read at its source."""
-    at = CutOffset(
-        **{
-            "operation_id": "o",
-            "flow": "flow",
-            "side": CutSide.SOURCE,
-            "cluster": "east",
-            "cluster_id": "E",
-            "source_topic": "orders",
-            "topic": "orders",
-            "topic_id": "E1",
-            "partition": 0,
-            "high_watermark": high_watermark,
-            "is_live": True,
-            **changed,
-        }
-    )
-    return Cut("o", (at,))
 
 
 @pytest.mark.parametrize(

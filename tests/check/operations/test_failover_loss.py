@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ledger.domain.objectives import Objective
-from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
+from ledger.domain.offsets.cut_offsets import Cut
 from ledger.operations.figures.failover_loss import (
     loss_figures,
     loss_objectives,
@@ -13,29 +13,9 @@ from ledger.operations.figures.failover_loss import (
     losses,
     of_applications,
 )
-from tests.support.loss_rows import COMPLETE, LAGGING, UNKNOWN
+from tests.support.loss_rows import COMPLETE, LAGGING, UNKNOWN, cut
 
 NO_RATE = {**COMPLETE, "extra_estimate": None, "loss_at_most": None, "rate_per_second": None}
-
-
-def cut(high_watermark: int, **changed: Any) -> Cut:
-    at = CutOffset(
-        **{
-            "operation_id": "o",
-            "flow": "flow",
-            "side": CutSide.SOURCE,
-            "cluster": "east",
-            "cluster_id": "E",
-            "source_topic": "orders",
-            "topic": "orders",
-            "topic_id": "E1",
-            "partition": 0,
-            "high_watermark": high_watermark,
-            "is_live": True,
-            **changed,
-        }
-    )
-    return Cut("o", (at,))
 
 
 def test_a_partition_loses_what_lies_between_its_copies_and_its_end() -> None:
