@@ -97,7 +97,7 @@ def undo_script(of: ExportedPlan) -> str:
 
 
 def _unfence(of: ExportedPlan) -> Iterator[str]:
-    plan, topics = of.plan, [word for topic in _source_topics(of.plan) for word in ("--topic", topic)]
+    plan, topics = of.plan, [word for topic in of.plan.source_names for word in ("--topic", topic)]
     if plan.choices.fence is FenceChoice.NONE:
         return
     if plan.choices.fence is FenceChoice.HOOK:
@@ -208,12 +208,12 @@ def _check(of: ExportedPlan) -> Iterator[str]:
         yield from _comments(
             f"{alias} has to be the cluster with the id {cluster_id} (kafka-cluster.sh cluster-id)"
         )
-        for topic in sorted({one.source_topic if side == "from" else one.topic for one in of.plan.topics}):
+        for topic in of.plan.source_names if side == "from" else of.plan.target_names:
             yield _line(f"{side}_offsets", "--topic", topic)
 
 
 def _stop_producers(of: ExportedPlan) -> Iterator[str]:
-    names = ", ".join(_source_topics(of.plan))
+    names = ", ".join(of.plan.source_names)
     yield _people(
         of.plan, StepName.STOP_PRODUCERS, f"producers of {names} at {of.plan.from_cluster} are stopped"
     )
@@ -228,13 +228,13 @@ def _fence(of: ExportedPlan) -> Iterator[str]:
         case FenceChoice.SHUT | FenceChoice.CLOSED:
             yield from _closed(of)
     yield from _comments("Twice, with a pause longer than producers ever pause: the ends have to be the same")
-    for topic in _source_topics(of.plan):
+    for topic in of.plan.source_names:
         yield _line("from_offsets", "--topic", topic)
 
 
 def _closed(of: ExportedPlan) -> Iterator[str]:
     """The program makes it, proves it and records it; else Kafka's tools make it, and it has to be recorded."""
-    plan, topics = of.plan, _source_topics(of.plan)
+    plan, topics = of.plan, of.plan.source_names
     named = [word for topic in topics for word in ("--topic", topic)]
     how = (
         ("--how", "shut", "--producers-stopped")
@@ -288,7 +288,7 @@ def _drain(of: ExportedPlan) -> Iterator[str]:
 
 
 def _stop_groups(of: ExportedPlan) -> Iterator[str]:
-    names = ", ".join(_source_topics(of.plan))
+    names = ", ".join(of.plan.source_names)
     yield _people(
         of.plan, StepName.STOP_GROUPS, f"consumers of {names} at {of.plan.from_cluster} are stopped"
     )
@@ -313,7 +313,7 @@ def _promotion(plan: Plan, *more: str) -> str:
 
 def _chosen(plan: Plan) -> list[str]:
     """By name where anything stays as it is: what `promote` is to leave out cannot be said to it."""
-    topics = sorted({one.topic for one in plan.topics}) if plan.choices.left_out else plan.choices.topics
+    topics = plan.target_names if plan.choices.left_out else plan.choices.topics
     return [word for topic in topics or () for word in ("--topic", topic)]
 
 
@@ -449,10 +449,6 @@ _STEPS = {
     StepName.START_APPLICATIONS: _start_applications,
     StepName.REVERSE: _reverse,
 }
-
-
-def _source_topics(plan: Plan) -> list[str]:
-    return sorted({one.source_topic for one in plan.topics})
 
 
 # Words ------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ledger.domain.changeover.applies import Apply, ApplyState
+from ledger.domain.changeover.applies import Apply, ApplyState, apply_command, undo_command
 from ledger.domain.changeover.downtimes import downtime_words
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
@@ -130,16 +130,16 @@ def next_words(
     if not is_recorded:
         yield "a plan as of the past is not recorded: it cannot be carried out"
     elif last is not None and last.state is ApplyState.OPEN:
-        yield f"mirror-ledger apply {plan.plan_id} --reason WHY"
-        yield f"or take it back: mirror-ledger undo {last.operation_id} --reason WHY"
+        yield apply_command(plan.plan_id)
+        yield f"or take it back: {undo_command(last.operation_id)}"
     elif last is not None and last.state is ApplyState.UNDOING:
-        yield f"mirror-ledger undo {last.operation_id} --reason WHY"
+        yield undo_command(last.operation_id)
     elif last is not None and last.state is ApplyState.DONE:
         yield f"mirror-ledger verify {last.operation_id}"
     elif causes:
         yield f'nothing is carried out: {counted(len(causes), "cause")} against it; see "to do", then plan again'
     else:
-        yield f"mirror-ledger apply {plan.plan_id} --reason WHY"
+        yield apply_command(plan.plan_id)
 
 
 def plan_markdown(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequence[Apply]) -> str:

@@ -56,7 +56,7 @@ def reverse(scene: Scene, waits: Waits) -> StepResult:
         return StepResult("nothing is to be mirrored back", {})
     if plan.choices.fence is FenceChoice.SHUT:
         # A topic that takes no batch takes none of the mirror's; what keeps producers out is that they were moved.
-        lift_fences(scene, plan.from_cluster, scene.source_topics, waits)
+        lift_fences(scene, plan.from_cluster, scene.plan.source_names, waits)
     ready = handed_over(scene, Purpose.MIRROR, waits)
     given_up = _give_up(scene)
     flows = [scene.config.flow(name) for name in plan.flows]
@@ -92,7 +92,7 @@ def _not_writable(scene: Scene, waits: Waits, *, is_opened: bool) -> list[str]:
     """Topics of the source that the mirror may not write to; brokers learn a little later that a rule was removed."""
 
     def lacking() -> list[str]:
-        return sorted(set(scene.source_topics) - scene.source.writable_topics(scene.source_topics))
+        return sorted(set(scene.plan.source_names) - scene.source.writable_topics(scene.plan.source_names))
 
     if is_opened:
         with suppress(PreconditionError):

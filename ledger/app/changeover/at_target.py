@@ -18,6 +18,7 @@ from ledger.app.changeover.seeing import losses_of
 from ledger.app.changeover.sheets import places_of, record_sheets
 from ledger.app.changeover.written import mirrors_at
 from ledger.app.position_sheets import Reasons, set_positions, why_set
+from ledger.domain.changeover.applies import apply_command
 from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.facts import TopicPartition
@@ -63,7 +64,7 @@ def cut(scene: Scene, _waits: Waits) -> StepResult:
     """
     if StepName.PROMOTE in scene.plan.steps:
         scene.require_no_later_topics()  # again: now no driver begins with any
-    pair = directions.Pair(scene.plan.to_cluster, scene.plan.from_cluster, scene.topics)
+    pair = directions.Pair(scene.plan.to_cluster, scene.plan.from_cluster, scene.plan.target_names)
     taken = cut_of_pair(scene.config, pair, operation_id=scene.operation_id)
     figures = _losses(scene, taken)
     if scene.plan.kind is ChangeoverKind.SWITCHOVER and StepName.PROMOTE in scene.plan.steps:
@@ -130,7 +131,7 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
         raise PreconditionError(
             f"not every group continues at {scene.plan.to_cluster}, what could be set is set:\n  "
             + "\n  ".join([*done.left_lines(), *done.blockers])
-            + f"\nThen continue: mirror-ledger apply {scene.plan.plan_id} --reason WHY. What it does not set, people "
+            + f"\nThen continue: {apply_command(scene.plan.plan_id)}. What it does not set, people "
             f"do, for each of these groups: {_by_hand(scene, done)}"
         )
     record_sheets(scene.config, scene.plan.plan_id, done, why_set(at, done, reasons), scene.operation_id)
@@ -161,7 +162,7 @@ def hand_over_to_applications(scene: Scene, waits: Waits) -> StepResult:
 def _open_to_applications(scene: Scene, waits: Waits) -> UnfenceResult | None:
     """None: nothing of the target was fenced."""
     cluster = scene.plan.to_cluster
-    fenced = {one.fence.topic for one in scene.state.fences().at(cluster)} & set(scene.topics)
+    fenced = {one.fence.topic for one in scene.state.fences().at(cluster)} & set(scene.plan.target_names)
     if not fenced:
         return None
     return lift_fences(scene, cluster, sorted(fenced), waits)
@@ -180,7 +181,7 @@ def handed_over(scene: Scene, purpose: Purpose, waits: Waits) -> Ready:
     plan = scene.plan
     return hand_over(
         scene.config,
-        AskedHandOver(directions.Pair(plan.to_cluster, plan.from_cluster, scene.topics), purpose),
+        AskedHandOver(directions.Pair(plan.to_cluster, plan.from_cluster, scene.plan.target_names), purpose),
         reason=scene.asked.reason,
         ticket=scene.asked.ticket,
         operation_id=scene.operation_id,

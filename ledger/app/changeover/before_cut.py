@@ -76,7 +76,7 @@ def _drifted_settings(scene: Scene) -> list[str]:
         f"{row['setting']} of {row['target_topic']} {row['status']}"
         for flow in scene.plan.flows
         for row in answers.run_query(at, "topic_drift", {"flow": flow}).to_pylist()
-        if row["status"] in _DRIFT and row["target_topic"] in scene.topics
+        if row["status"] in _DRIFT and row["target_topic"] in scene.plan.target_names
     )
 
 
@@ -103,7 +103,7 @@ def stop_producers(scene: Scene, waits: Waits) -> StepResult:
     if StepName.STOP_PRODUCERS in scene.plan.hooks:
         return StepResult("stopped by the hook", {"by": "hook"})
     said = scene.asked.confirm(
-        f"producers of {', '.join(scene.source_topics)} at {scene.plan.from_cluster} are stopped", waits
+        f"producers of {', '.join(scene.plan.source_names)} at {scene.plan.from_cluster} are stopped", waits
     )
     return StepResult(said, {"by": said})
 
@@ -112,7 +112,7 @@ def fence_source(scene: Scene, waits: Waits) -> StepResult:
     """Nobody writes to the former source any more; or it is recorded why that could not be proven."""
     choices = scene.plan.choices
     asked = asked_fence(
-        scene.plan.from_cluster, scene.source_topics, choices, scene.plan.hooks.get(StepName.FENCE)
+        scene.plan.from_cluster, scene.plan.source_names, choices, scene.plan.hooks.get(StepName.FENCE)
     )
     if asked is None:
         return _not_fenced(scene)
@@ -130,7 +130,7 @@ def _not_fenced(scene: Scene) -> StepResult:
         return StepResult(f"{cluster} is not fenced: {choices.unproven}", facts)
     asked = AskedFence(
         cluster=cluster,
-        topics=scene.source_topics,
+        topics=scene.plan.source_names,
         how=FenceHow.CLOSED,
         reason=scene.asked.reason,
         ticket=scene.asked.ticket,
@@ -157,7 +157,8 @@ def stop_groups(scene: Scene, waits: Waits) -> StepResult:
     """No group of the former source has members or commits, and the ledger has where they stand."""
     if StepName.STOP_GROUPS not in scene.plan.hooks:
         scene.asked.confirm(
-            f"consumers of {', '.join(scene.source_topics)} at {scene.plan.from_cluster} are stopped", waits
+            f"consumers of {', '.join(scene.plan.source_names)} at {scene.plan.from_cluster} are stopped",
+            waits,
         )
     return groups_at_rest(scene).wait(scene.patience(scene.plan.choices.groups_seconds), waits)
 

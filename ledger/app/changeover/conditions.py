@@ -15,7 +15,7 @@ from ledger.app.changeover.scene import Clusters
 from ledger.app.changeover.sheets import sheets_of_operation
 from ledger.app.changeover.written import mirrors_at
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.changeover.applies import Apply
+from ledger.domain.changeover.applies import Apply, apply_command, undo_command
 from ledger.domain.changeover.plans import FenceChoice, Plan
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.facts import TopicPartition
@@ -67,11 +67,6 @@ class Reading:
     @property
     def target(self) -> KafkaAdmin:
         return self.clusters.target
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """Names at the target."""
-        return tuple(sorted({one.topic for one in self.plan.topics}))
 
     @property
     def cut(self) -> Cut | None:
@@ -148,11 +143,12 @@ def require_conditions(reading: Reading, step: StepName) -> list[str]:
 
 
 def _continue(reading: Reading) -> str:
-    return f"mirror-ledger apply {reading.plan.plan_id} --reason WHY"
+    return apply_command(reading.plan.plan_id)
 
 
 def _undo(reading: Reading) -> str:
-    return f"mirror-ledger undo {reading.operation_id} --reason WHY"
+    assert reading.operation_id is not None, "an apply has one"
+    return undo_command(reading.operation_id)
 
 
 def _undo_and_plan(reading: Reading) -> str:
@@ -184,7 +180,7 @@ def _demoted(reading: Reading) -> str:
 def _shut_out_again(reading: Reading) -> str:
     """The topics of the plan by name: it may have left others out."""
     plan = reading.plan
-    topics = "".join(f" --topic {one}" for one in reading.topics)
+    topics = "".join(f" --topic {one}" for one in reading.plan.target_names)
     return (
         f"Shut it out again: mirror-ledger promote {plan.to_cluster} --over {plan.from_cluster} --shut-out "
         f"--reason WHY{topics}; then continue: {_continue(reading)}"
@@ -193,7 +189,7 @@ def _shut_out_again(reading: Reading) -> str:
 
 def _fence_again(reading: Reading) -> str:
     plan = reading.plan
-    topics = "".join(f" --topic {one}" for one in sorted({one.source_topic for one in plan.topics}))
+    topics = "".join(f" --topic {one}" for one in plan.source_names)
     how = "shut --producers-stopped" if plan.choices.fence is FenceChoice.SHUT else "closed"
     return (
         f"If nobody is to write there, fence it again: mirror-ledger fence {plan.from_cluster} --reason WHY "
@@ -256,7 +252,7 @@ def _directions(reading: Reading) -> list[Check]:
 def _shut_out(reading: Reading) -> list[Check]:
     shut_outs = reading.state.shut_outs()
     cluster_id, admin = reading.target.cluster_id(), reading.clusters.at_target
-    topics, former = reading.topics, reading.plan.from_cluster
+    topics, former = reading.plan.target_names, reading.plan.from_cluster
 
     def remembers(marker: EpochMarker) -> bool:
         at = TopicPartition(marker.topic, marker.topic_id, marker.partition)
@@ -301,7 +297,7 @@ def _late_writes(reading: Reading) -> list[Check]:
     """Behind the ends of the cut; before there is one behind those that the fence was proved at, or were drained."""
     plan = reading.plan
     ends = _cut_ends(reading) or _fenced_ends(reading) or _drained_ends(reading)
-    unknown = sorted({one.source_topic for one in plan.topics} - {one.topic for one in ends})
+    unknown = sorted({*plan.source_names} - {one.topic for one in ends})
     checks = [said("late_write", topic, None, "nobody knows where it ended") for topic in unknown]
     if not ends:
         return checks
@@ -312,7 +308,7 @@ def _cut_ends(reading: Reading) -> list[Behind]:
     cut = reading.cut
     if reading.plan.kind is not ChangeoverKind.SWITCHOVER or cut is None:
         return []
-    topics = {one.source_topic for one in reading.plan.topics}
+    topics = reading.plan.source_names
     return [
         Behind(one.topic, one.topic_id, one.partition, one.high_watermark)
         for one in cut.offsets

@@ -164,7 +164,7 @@ def _own_limits(config: MirrorConfig, plan: Plan) -> dict[str, str | None]:
     if plan.choices.fence is not FenceChoice.SHUT:
         return {}
     recorded = recorded_limits(config, plan.from_cluster)
-    return {topic: recorded.get(topic) for topic in sorted({one.source_topic for one in plan.topics})}
+    return {topic: recorded.get(topic) for topic in plan.source_names}
 
 
 def _reset(placed: Sequence[Setting], plan: Plan) -> tuple[str, list[Setting]]:
@@ -234,7 +234,7 @@ def rules_that_close(
     acls = control.topic_acls()
     if mirror_may_write:
         acls = frozenset(one for one in acls if one.principal != mirror)
-    topics = {one.source_topic for one in plan.topics}
+    topics = plan.source_names
     found = closing(topics, acls, authorizations, mirror=mirror, confirmed=plan.choices.confirmed_super_users)
     return sorted({rule for rules in found.rules.values() for rule in rules} - acls), found.refusals
 
@@ -250,7 +250,7 @@ def _hand_over(config: MirrorConfig, plan: Plan) -> tuple[HandOver | None, Seque
     """What the target lacks, and what of that is left to people."""
     if StepName.HAND_OVER not in plan.steps:
         return None, ()
-    topics = tuple(sorted({one.topic for one in plan.topics}))
+    topics = plan.target_names
     pair = Pair(plan.to_cluster, plan.from_cluster, topics)
     try:
         found = show_hand_over(config, AskedHandOver(pair, Purpose.APPLICATIONS))

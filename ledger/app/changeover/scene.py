@@ -101,15 +101,6 @@ class Scene:
         return Pair(self.plan.from_cluster, self.plan.to_cluster)
 
     @property
-    def topics(self) -> tuple[str, ...]:
-        """Names at the target."""
-        return tuple(sorted({one.topic for one in self.plan.topics}))
-
-    @property
-    def source_topics(self) -> tuple[str, ...]:
-        return tuple(sorted({one.source_topic for one in self.plan.topics}))
-
-    @property
     def promoted_pair(self) -> directions.Pair:
         """What `promote` is about."""
         return promoted_pair(self.plan)

@@ -177,7 +177,7 @@ def _behind(back: _Back) -> list[Behind]:
 
 def _copying_back(back: _Back) -> list[str]:
     """Drivers at work that may write to the former source: none may where that is promoted still."""
-    topics = {one.source_topic for one in back.plan.topics}
+    topics = back.plan.source_names
     held = back.state.directions().promotions(back.plan.to_cluster, back.plan.from_cluster, topics)
     if all(made_by is not None for made_by in held.values()):
         return []

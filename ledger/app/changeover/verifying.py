@@ -101,7 +101,7 @@ def _fences_by_hand(reading: Reading) -> list[Check]:
         return [said("fence", alias, None, f"the plan has none: {plan.choices.unproven}")]
     if plan.choices.fence is FenceChoice.HOOK:
         return [said("fence", alias, None, "no cluster tells what a hook has stopped")]
-    topics = sorted({one.source_topic for one in plan.topics})
+    topics = plan.source_names
     if plan.choices.fence is FenceChoice.SHUT:
         own = reading.source.configurations(topics)
         return shut_checks({topic: own.get(topic, {}).get(SETTING) for topic in topics})
@@ -114,7 +114,7 @@ def _fences_by_hand(reading: Reading) -> list[Check]:
 
 def _hand_over(reading: Reading) -> list[Check]:
     plan = reading.plan
-    pair = Pair(plan.to_cluster, plan.from_cluster, reading.topics)
+    pair = Pair(plan.to_cluster, plan.from_cluster, reading.plan.target_names)
     lacking = show_hand_over(reading.config, AskedHandOver(pair, Purpose.APPLICATIONS))
     if reading.of is not None and reading.has(StepName.REVERSE):
         # The flow back follows settings at the former source: they are those of applications no longer.

@@ -31,6 +31,16 @@ APPLY_KINDS = (
 )
 
 
+def apply_command(plan_id: str) -> str:
+    """What is typed to carry out a plan, and to continue that."""
+    return f"mirror-ledger apply {plan_id} --reason WHY"
+
+
+def undo_command(operation_id: str) -> str:
+    """What is typed to undo what an operation has done, and to continue that."""
+    return f"mirror-ledger undo {operation_id} --reason WHY"
+
+
 class ApplyState(StrEnum):
     """Of an operation that carries out a plan."""
 

@@ -100,6 +100,16 @@ class Plan:
         return tuple(sorted({topic.flow for topic in self.topics}))
 
     @property
+    def target_names(self) -> tuple[str, ...]:
+        """Names of the topics where applications arrive, sorted."""
+        return tuple(sorted({topic.topic for topic in self.topics}))
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """Names of the topics that applications leave, sorted."""
+        return tuple(sorted({topic.source_topic for topic in self.topics}))
+
+    @property
     def plan_id(self) -> str:
         """Equal for plans that would do the same."""
         return id_of(self.content())

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.domain.changeover.applies import Apply
+from ledger.domain.changeover.applies import Apply, undo_command
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.words.count_words import counted
 from ledger.domain.words.partition_names import by_topic
@@ -32,7 +32,7 @@ def require_all_copied(figures: Row, *, source: str, operation_id: str) -> None:
     where = by_topic([(row["source_topic"], row["partition"]) for row in figures["losses"]])
     raise PreconditionError(
         f"{loss_words(figures)}: of {source}, {where}. A switchover leaves nothing behind, and nothing copies it now; "
-        f"groups were not moved. {advice}: mirror-ledger undo {operation_id} --reason WHY"
+        f"groups were not moved. {advice}: {undo_command(operation_id)}"
     )
 
 

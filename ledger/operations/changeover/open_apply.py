@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ledger.domain.changeover.applies import Apply, ApplyState
+from ledger.domain.changeover.applies import Apply, ApplyState, apply_command, undo_command
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.words.time_words import instant
@@ -72,10 +72,10 @@ class OpenApply:
     @property
     def commands(self) -> tuple[str, ...]:
         """What continues it, and what undoes it."""
-        undo = f"mirror-ledger undo {self.operation_id} --reason WHY"
+        undo = undo_command(self.operation_id)
         if self.state == ApplyState.UNDOING:
             return (undo,)
-        return (f"mirror-ledger apply {self.plan_id} --reason WHY", undo)
+        return (apply_command(self.plan_id), undo)
 
 
 def _so_far(plan: Plan, one: Apply) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from ledger.domain.changeover.applies import undo_command
 from ledger.domain.changeover.plans import PlannedTopic
 from ledger.errors import PreconditionError
 from ledger.ports.clusters import ClusterAdmin
@@ -19,8 +20,8 @@ def require_no_later(
     if later := sorted({topic for flow, topic in copied if (flow, topic) not in known}):
         raise PreconditionError(
             f"{', '.join(later)} began to be copied since the plan was made, so the plan is not about all that would "
-            f"change direction: nothing of this step was done. Undo what was done before: mirror-ledger undo "
-            f"{operation_id} --reason WHY; then plan again"
+            f"change direction: nothing of this step was done. Undo what was done before: "
+            f"{undo_command(operation_id)}; then plan again"
         )
 
 

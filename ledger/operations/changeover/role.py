@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ledger.domain.changeover.applies import Applies, Apply, ApplyState
+from ledger.domain.changeover.applies import Applies, Apply, ApplyState, apply_command, undo_command
 from ledger.domain.operations.promotion.changeovers import PlanRecorded
 from ledger.domain.tables.cuts import Cut
 from ledger.domain.words.time_words import instant
@@ -24,7 +24,7 @@ def continued(applies: Applies, plan_id: str) -> Apply | None:
     if open_one is not None and open_one.state is ApplyState.UNDOING:
         raise PreconditionError(
             f"plan {open_one.plan_id} (operation {open_one.operation_id}) is being undone, and that has not come "
-            f"to its end; nothing was done. Continue it: mirror-ledger undo {open_one.operation_id} --reason WHY; "
+            f"to its end; nothing was done. Continue it: {undo_command(open_one.operation_id)}; "
             "--leave ends it where a step cannot be undone"
         )
     if open_one is None or open_one.plan_id == plan_id:
@@ -32,8 +32,8 @@ def continued(applies: Applies, plan_id: str) -> Apply | None:
     raise PreconditionError(
         f"plan {open_one.plan_id} is being carried out (operation {open_one.operation_id}, begun "
         f"{instant(open_one.begun_at_ms)} by {open_one.operator}) and has not come to its end; nothing was done. "
-        f"Continue it: mirror-ledger apply {open_one.plan_id} --reason WHY; or take it back: mirror-ledger undo "
-        f"{open_one.operation_id} --reason WHY (--leave, where a cluster that is needed for that is dead)"
+        f"Continue it: {apply_command(open_one.plan_id)}; or take it back: "
+        f"{undo_command(open_one.operation_id)} (--leave, where a cluster that is needed for that is dead)"
     )
 
 

@@ -23,7 +23,7 @@ def promoted_pair(plan: Plan) -> Pair:
     """What carrying a plan out promotes: its topics; where it is about all of the pair those too that come later, less
     what it leaves out by name."""
     choices = plan.choices
-    topics = tuple(sorted({one.topic for one in plan.topics}))
+    topics = plan.target_names
     return Pair(
         plan.to_cluster,
         plan.from_cluster,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from ledger.domain.changeover.applies import Applies, Apply, ApplyState
+from ledger.domain.changeover.applies import Applies, Apply, ApplyState, undo_command
 from ledger.domain.changeover.plans import Plan
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.operations.promotion.changeovers import ApplyAlive, UndoBegun, Undone
@@ -47,7 +47,7 @@ def to_take_back(
     if open_one is not None and open_one.operation_id != operation_id:
         raise PreconditionError(
             f"operation {open_one.operation_id} (plan {open_one.plan_id}) has not come to its end; nothing was done. "
-            f"Continue it, or take it back first: mirror-ledger undo {open_one.operation_id} --reason WHY"
+            f"Continue it, or take it back first: {undo_command(open_one.operation_id)}"
         )
     plan = plan_of(found.plan_id)
     ids = _topic_ids(plan)
@@ -57,7 +57,7 @@ def to_take_back(
         if one.state is not ApplyState.UNDONE and ids & _topic_ids(plan_of(one.plan_id)):
             raise PreconditionError(
                 f"operation {later} came after it and is about the same topics; nothing was done. Take that back "
-                f"first: mirror-ledger undo {later} --reason WHY"
+                f"first: {undo_command(later)}"
             )
     return found, plan
 

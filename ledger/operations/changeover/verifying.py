@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ledger.domain.changeover.applies import Apply, ApplyState
+from ledger.domain.changeover.applies import Apply, ApplyState, apply_command, undo_command
 from ledger.domain.changeover.plans import Plan, PlannedTopic
 from ledger.domain.changeover.steps import StepName
 from ledger.domain.fences.receipts import Fence, FenceHow
@@ -77,7 +77,7 @@ def operation_checks(found: Apply, plan: Plan) -> list[Check]:
         case ApplyState.UNDONE:
             return [said("steps", found.operation_id, False, "it was undone")]
         case ApplyState.UNDOING:
-            words = f"it is being undone; continue: mirror-ledger undo {found.operation_id} --reason WHY"
+            words = f"it is being undone; continue: {undo_command(found.operation_id)}"
             return [said("steps", found.operation_id, False, words)]
     left = [step for step in plan.steps if step not in found.done]
     if not left:
@@ -87,9 +87,7 @@ def operation_checks(found: Apply, plan: Plan) -> list[Check]:
             "steps",
             str(step),
             False,
-            found.failed[step].words
-            if step in found.failed
-            else f"not done; mirror-ledger apply {plan.plan_id} --reason WHY",
+            found.failed[step].words if step in found.failed else f"not done; {apply_command(plan.plan_id)}",
         )
         for step in left
     ]
@@ -100,7 +98,7 @@ def direction_checks(directions: Directions, plan: Plan) -> list[Check]:
     if StepName.PROMOTE not in plan.steps:
         return []
     checks = []
-    for topic in sorted({one.topic for one in plan.topics}):
+    for topic in plan.target_names:
         made_by = directions.promotion(plan.from_cluster, plan.to_cluster, topic)
         words = made_by or f"not promoted: the mirror may write to it at {plan.to_cluster}"
         checks.append(said("promoted", topic, made_by is not None, words))
@@ -172,7 +170,7 @@ def cut_checks(cut: Cut, plan: Plan) -> list[Check]:
         return [said("cut", cut.operation_id, False, "no cut is recorded")]
     target = [one for one in cut.offsets if one.side is CutSide.TARGET]
     unread = [one.name for one in target if not one.is_live]
-    topics = {one.topic for one in plan.topics} - {one.topic for one in target}
+    topics = {*plan.target_names} - {one.topic for one in target}
     if unread or topics:
         names = ", ".join(sorted({*unread, *topics}))
         return [said("cut", cut.operation_id, False, f"the target was not read at {names}")]
