@@ -20,21 +20,25 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """That something has not answered since; `looks`: how often that was found in a row."""
+    """That something does not answer; `probes`: how often in a row that was found.
 
-    since: Instant
+    `began`: when the first probe did that failed, which may have been answered in part; `since_ms`: when it had failed.
+    """
+
+    began: Instant
+    since_ms: int
     reason: str
     probes: int = 1
 
     def lasted_s(self, now: float) -> float:
-        return now - self.since.monotonic
+        return now - self.began.monotonic
 
     def is_sure(self, now: float) -> bool:
         return self.probes >= SURE_AFTER_PROBES or self.lasted_s(now) >= _SURE_AFTER_S
 
 
-def failed_again(before: Failing | None, reason: str, *, began: Instant) -> Failing:
-    """After one more probe that failed; `before` None: it had answered the last one."""
-    return (
-        Failing(began, reason) if before is None else replace(before, reason=reason, probes=before.probes + 1)
-    )
+def failed_again(before: Failing | None, reason: str, *, began: Instant, at_ms: int) -> Failing:
+    """After one more probe that began then and has failed at `at_ms`; `before` None: it had answered the last one."""
+    if before is None:
+        return Failing(began, at_ms, reason)
+    return replace(before, reason=reason, probes=before.probes + 1)

@@ -280,17 +280,20 @@ class ClusterRecorder:
 
     def _observed(self, memory: _Memory, subjects: frozenset[Subject]) -> Observation:
         """What the cluster says; that it says nothing, or says something again, is recorded before."""
-        began = Instant(self._clock.now_ms(), self._clock.monotonic())
+        began = self._now()
         try:
             seen = self._observer.observe(subjects)
             self._require_same_cluster(memory)
         except ClusterUnavailableError as error:
             with self._giving_up_when_shut_out():
-                memory.outage.failed(str(error), began=began, now=self._clock.monotonic())
+                memory.outage.failed(str(error), began=began, now=self._now())
             raise
         with self._giving_up_when_shut_out():
             memory.outage.answered()
         return seen
+
+    def _now(self) -> Instant:
+        return Instant(self._clock.now_ms(), self._clock.monotonic())
 
     @contextmanager
     def _giving_up_when_shut_out(self) -> Iterator[None]:

@@ -84,12 +84,13 @@ class ReachWatch:
     def failed(self, side: Side, reason: str, *, began: Instant) -> None:
         """No broker answered a probe that began then."""
         account = self._accounts[side]
-        account.failing, account.is_known = failed_again(account.failing, reason, began=began), True
+        account.failing = failed_again(account.failing, reason, began=began, at_ms=self._clock.now_ms())
+        account.is_known = True
 
     def unled(self, side: Side, partitions: Mapping[Partition, str], *, began: Instant) -> None:
         """All partitions without a leader that answers, and why, as of a probe that began then."""
         account = self._accounts[side]
-        account.unled = _all_failed_again(account.unled, partitions, began)
+        account.unled = self._all_failed_again(account.unled, partitions, began)
         account.leaders_known = True
 
     def copied(self, results: Iterable[PartitionResult], *, began: Instant) -> None:
@@ -107,9 +108,17 @@ class ReachWatch:
                 throttled[side] = max(throttled[side], throttle_ms)
         for side, account in self._accounts.items():
             found = {} if account.failing is not None else troubles[side]
-            account.troubled = _all_failed_again(account.troubled, found, began)
+            account.troubled = self._all_failed_again(account.troubled, found, began)
             account.throttled = self._held_back(account.throttled, throttled[side], began)
             account.has_copied = True
+
+    def _all_failed_again(
+        self, before: Mapping[Partition, Failing], found: Mapping[Partition, str], began: Instant
+    ) -> dict[Partition, Failing]:
+        at_ms = self._clock.now_ms()
+        return {
+            at: failed_again(before.get(at), reason, began=began, at_ms=at_ms) for at, reason in found.items()
+        }
 
     def _held_back(self, before: _Throttled | None, longest_ms: int, began: Instant) -> _Throttled | None:
         now = self._clock.monotonic()
@@ -188,13 +197,7 @@ class ReachWatch:
 
 def _of_cluster(name: FindingName, cluster: str, failing: Failing) -> Finding:
     message = f"{cluster} does not answer: {failing.reason}"
-    return Finding(name=name, message=message, cluster=cluster, since_ms=failing.since.at_ms)
-
-
-def _all_failed_again(
-    before: Mapping[Partition, Failing], found: Mapping[Partition, str], began: Instant
-) -> dict[Partition, Failing]:
-    return {at: failed_again(before.get(at), reason, began=began) for at, reason in found.items()}
+    return Finding(name=name, message=message, cluster=cluster, since_ms=failing.since_ms)
 
 
 def _of_quota(name: FindingName, cluster: str, throttled: _Throttled) -> Finding:
@@ -205,9 +208,9 @@ def _of_quota(name: FindingName, cluster: str, throttled: _Throttled) -> Finding
 
 
 def _of_topic(name: FindingName, cluster: str, topic: str, partitions: Mapping[int, Failing]) -> Finding:
-    since = min((failing.since for failing in partitions.values()), key=lambda instant: instant.at_ms)
+    since_ms = min(failing.since_ms for failing in partitions.values())
     listed = ", ".join(map(str, list(partitions)[:_LISTED]))
     more = f" and {len(partitions) - _LISTED} more" if len(partitions) > _LISTED else ""
     reasons = "; ".join(dict.fromkeys(failing.reason for failing in partitions.values()))
     message = f"{cluster} cannot be used for {topic} partition {listed}{more}: {reasons}"
-    return Finding(name=name, topic=topic, message=message, cluster=cluster, since_ms=since.at_ms)
+    return Finding(name=name, topic=topic, message=message, cluster=cluster, since_ms=since_ms)

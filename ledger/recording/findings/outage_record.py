@@ -18,15 +18,15 @@ class OutageRecord:
         self._is_open = is_open
         self._failing: Failing | None = None
 
-    def failed(self, reason: str, *, began: Instant, now: float) -> None:
-        """A read that began then failed; records it once that is sure."""
-        self._failing = failed_again(self._failing, reason, began=began)
-        if not self._is_open and self._failing.is_sure(now):
+    def failed(self, reason: str, *, began: Instant, now: Instant) -> None:
+        """A read that began then has failed by now; records it once that is sure."""
+        self._failing = failed_again(self._failing, reason, began=began, at_ms=now.at_ms)
+        if not self._is_open and self._failing.is_sure(now.monotonic):
             finding = Finding(
                 name=_NAME,
                 message=f"{self._cluster} does not answer: {reason}",
                 cluster=self._cluster,
-                since_ms=self._failing.since.at_ms,
+                since_ms=self._failing.since_ms,
             )
             self._record(raised(finding))
             self._is_open = True
