@@ -57,7 +57,7 @@ def audit_rest(config: MirrorConfig, begun: LedgerAudit | None) -> tuple[DeltaSn
         begun.require_kept()
         since = answers.audit_rows(at, begun.cut)
         if not any(since.values()):
-            return at, list(since)
+            return at, list(begun.found.result())
     found = answers.audit_rows(at)
     require_none(found)
     return at, list(found)

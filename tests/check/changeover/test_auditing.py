@@ -44,7 +44,7 @@ def test_what_came_since_is_audited_with_what_it_continues(start: int, broken: l
     found = answers.audit_rows(snapshot(ledger), before)
     assert [name for name, rows in found.items() if rows and name == "audit_l1_tiling"] == broken
     assert bool(sum(found.values())) == bool(broken)
-    assert found.keys() == answers.audit_rows(snapshot(ledger)).keys()
+    assert answers.audit_rows(snapshot(ledger)).keys() - found.keys() == {"audit_l8_nothing_missing"}
 
 
 def test_what_was_audited_before_is_not_read_again() -> None:
