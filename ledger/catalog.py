@@ -32,6 +32,7 @@ Value = str | int | bool | None
 
 VIEW_SUBJECTS = (
     "flows",
+    "appends",
     "supersession",
     "maps",
     "lineage",
