@@ -1,24 +1,22 @@
 -- name:    audit_l8_nothing_missing
 -- answers: which appends that the ledger has had are no longer in it?
--- grain:   status, writer, writer_epoch, first_round, fact_table, source_topic_id, source_partition,
---          target_topic_id, target_partition
+-- grain:   status, writer, writer_epoch, first_round, fact_table, source_topic_id, source_partition
 -- reads:   missing_appends, offset_syncs, repaired_tables
 -- params:  none
 -- columns: fact_table string, writer string, writer_epoch bigint, first_round bigint, last_round bigint,
---          source_topic string, source_topic_id string, source_partition int, target_topic_id string,
---          target_partition int, status string
+--          source_topic string, source_topic_id string, source_partition int, status string
 -- status:  no_claim, hole, no_last_append, no_start
 --
 -- no_claim: an epoch has appended (from first_round on), and has not claimed. hole: an epoch of a flow has offset syncs
 -- behind rounds that no table has (first_round to last_round); appends that fail end a driver, so it has none of its
--- own. no_last_append: a later claim has found the append in the table. no_start: the first row of a map says neither
--- that the flow started there nor that the map was adopted. Of a table that maintain --repair has continued without
+-- own. no_last_append: a later claim has found the append in the table. no_start: the first row of a flow for
+-- a source partition says neither that the flow started there nor that what it found was adopted. Of a table that maintain --repair has continued without
 -- damaged files, its operation says what is missing: of that nothing is said here but no_claim.
 with firsts as (
     select
         o.*,
         rank() over (
-            partition by o.flow, o.source_topic_id, o.source_partition, o.target_topic_id, o.target_partition
+            partition by o.flow, o.source_topic_id, o.source_partition
             order by o.writer_epoch, o.round
         ) as place
     from offset_syncs as o
@@ -34,8 +32,6 @@ findings as (
         cast(null as string) as source_topic,
         cast(null as string) as source_topic_id,
         cast(null as int) as source_partition,
-        cast(null as string) as target_topic_id,
-        cast(null as int) as target_partition,
         m.status
     from missing_appends as m
     union all
@@ -48,8 +44,6 @@ findings as (
         f.source_topic,
         f.source_topic_id,
         f.source_partition,
-        f.target_topic_id,
-        f.target_partition,
         'no_start' as status
     from firsts as f
     where f.place = 1
@@ -60,9 +54,7 @@ findings as (
         f.round,
         f.source_topic,
         f.source_topic_id,
-        f.source_partition,
-        f.target_topic_id,
-        f.target_partition
+        f.source_partition
     having max(case when f.kind in ('started', 'adopted') then 1 else 0 end) = 0
 )
 
@@ -75,8 +67,6 @@ select
     f.source_topic,
     f.source_topic_id,
     f.source_partition,
-    f.target_topic_id,
-    f.target_partition,
     f.status
 from findings as f
 order by
@@ -86,6 +76,4 @@ order by
     f.first_round nulls last,
     f.fact_table nulls last,
     f.source_topic_id nulls last,
-    f.source_partition nulls last,
-    f.target_topic_id nulls last,
-    f.target_partition nulls last
+    f.source_partition nulls last
