@@ -4,7 +4,8 @@
 
 Both clusters know who their clients are, and the source is fenced `closed`. The ledger is that of an hour: so many
 rounds of five seconds, in each of which every partition had progress. A tenth of the groups assign partitions to
-themselves (`assign()`), so that their commits are all that tells of them. A shop writes until the plan stops it.
+themselves (`assign()`), so that their commits are all that tells of them. A shop writes until the plan stops it; these
+read all that it has written, the others left before.
 """
 
 import argparse
@@ -15,7 +16,8 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,6 +69,8 @@ _BEHIND_OTHERS = 1_000
 _FLOW = "topics = ['shop-.*']\ntopic_naming = 'identity'\n"
 _ROUND_MS = 5_000
 _READ_BY_A_GROUP = 2
+_ALONE = 10
+"""Of so many groups one assigns partitions to itself."""
 _OF_APPLICATIONS = ("stop_producers", "start_applications")
 _LIMIT_S = 300.0
 
@@ -114,7 +118,7 @@ class Bench:
         self.commit(groups)
         with self.driver(config):
             self.wait_until_recorded(config, groups)
-            operation_id = self.switched_over(config)
+            operation_id = self.switched_over(config, groups)
         report(config, operation_id)
 
     def configured(self) -> MirrorConfig:
@@ -174,7 +178,7 @@ sasl.password = {{ file = "password" }}
         with ThreadPoolExecutor(max_workers=8) as many:
             list(many.map(self._commit, range(groups)))
 
-    def _commit(self, number: int) -> None:
+    def _commit(self, number: int, sold: Mapping[tuple[str, int], int] | None = None) -> None:
         """Members come and go with their commits; others commit without ever being members."""
         consumer = Consumer(
             {
@@ -184,8 +188,12 @@ sasl.password = {{ file = "password" }}
             }
         )
         read = [self.names[(number + more) % self.topics] for more in range(_READ_BY_A_GROUP)]
-        places = [TopicPartition(name, at, self.rounds) for name in read for at in range(self.partitions)]
-        if number % 10:
+        places = [
+            TopicPartition(name, at, self.rounds + (sold or {}).get((name, at), 0))
+            for name in read
+            for at in range(self.partitions)
+        ]
+        if number % _ALONE:
             consumer.subscribe(read)
             eventually(
                 lambda: consumer.poll(0.1) is not None or bool(consumer.assignment()), "it is a member"
@@ -217,7 +225,7 @@ sasl.password = {{ file = "password" }}
             lambda: len(list(state.last_checkpoints("east"))) >= wanted, "groups are recorded", within_s=120
         )
 
-    def switched_over(self, config: MirrorConfig) -> str:
+    def switched_over(self, config: MirrorConfig, groups: int) -> str:
         stop, start = (HookedStep(self.folder, step) for step in _OF_APPLICATIONS)
         plan = mirror_ledger(
             config,
@@ -227,21 +235,27 @@ sasl.password = {{ file = "password" }}
         plan_id = str(json.loads(plan)[0]["plan_id"])
         with ThreadPoolExecutor(max_workers=1) as beside:
             applied = beside.submit(mirror_ledger, config, "apply", plan_id, "--reason", "a bench", "--yes")
-            self.sell_until(lambda: stop.is_asked() or applied.done())
+            sold = self.sell_until(lambda: stop.is_asked() or applied.done())
+            for number in range(0, groups, _ALONE):
+                self._commit(number, sold)
             stop.done()
             eventually(lambda: start.is_asked() or applied.done(), "all is done", within_s=_LIMIT_S)
             start.done()
             return applied.result().split()[-1]
 
-    def sell_until(self, is_ended: Callable[[], bool]) -> None:
+    def sell_until(self, is_ended: Callable[[], bool]) -> Mapping[tuple[str, int], int]:
+        """Returns how many records each partition got."""
         cluster = self.pair["east"]
         producer = Producer({"bootstrap.servers": cluster.servers, **cluster.login(SHOP)})
-        number = 0
+        sold: Counter[tuple[str, int]] = Counter()
         while not is_ended():
-            producer.produce(self.names[number % self.topics], b"sold", partition=number % self.partitions)
+            number = sold.total()
+            at = self.names[number % self.topics], number % self.partitions
+            producer.produce(at[0], b"sold", partition=at[1])
             producer.poll(0.01)
-            number += 1
+            sold[at] += 1
         assert producer.flush(30) == 0
+        return sold
 
 
 class EarlierClock:

@@ -23,6 +23,7 @@ from ledger.doctor.causes import one_row_for_each_cause
 from ledger.doctor.check_results import is_safe
 from ledger.doctor.verdicts.retention import DEFAULT_SHARE
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.domain.fences.proof import Proof
 from ledger.domain.fences.receipts import FenceHow
 from ledger.domain.writer_roles import RoleVerdict, recorder_of, verdict_here, writer_of
 from ledger.errors import PreconditionError
@@ -192,13 +193,27 @@ def _groups_at_rest(scene: Scene) -> GroupsAtRest:
         if period_s
         else None
     )
-    return GroupsAtRest(scene.source, topics, which, lambda: _recorded(scene), seen)
+    return GroupsAtRest(
+        scene.source, topics, which, lambda: _recorded(scene), seen, lambda: _fenced_ends(scene)
+    )
 
 
 def _recorded(scene: Scene) -> Iterator[Standing]:
     """What the ledger has of the former source's groups by now."""
     yield from scene.state.last_checkpoints(scene.plan.from_cluster)
     yield from scene.state.last_share_offsets(scene.plan.from_cluster)
+
+
+def _fenced_ends(scene: Scene) -> dict[tuple[str, int], int]:
+    """Of the partitions of the plan's topics where it is proven that nothing comes any more."""
+    topic_ids = {(one.source_topic, one.source_topic_id) for one in scene.plan.topics}
+    standing = [one.fence for one in scene.state.fences().at(scene.plan.from_cluster)]
+    return {
+        (fence.topic, one.partition): one.end
+        for fence in standing
+        if fence.proof == Proof.PROVEN and (fence.topic, fence.topic_id) in topic_ids
+        for one in fence.partitions
+    }
 
 
 def settle_flows(scene: Scene, waits: Waits) -> StepResult:

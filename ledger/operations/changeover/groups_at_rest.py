@@ -4,7 +4,8 @@ The answer that sets them elsewhere comes from the ledger alone. Consumers that 
 (`assign()`) are no members, so brokers always call their group empty: that a commit moves while it has no members is
 all that tells of them. So commits are read from when an apply begins, between its steps. A group whose protocol type is
 set had members, and what members commit is over once they have left: it is not waited for. One without a protocol type
-never had any, and has to stand still for two of its intervals, as has one that was seen to commit without members.
+never had any, and has to stand still for two of its intervals, as has one that was seen to commit without members;
+unless it stands where a proven fence has ended the logs of its topics: there is nothing left that it could commit.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -54,12 +55,14 @@ class SeenCommits:
     """What was seen of groups since the first reading: since when each has stood still, and who commits alone.
 
     `period_s`: for so long a group has to stand still of which that is asked, where its own interval is not known
-    (`intervals_s`, by group); two of a known one, if that is longer, and three times as long at most.
+    (`intervals_s`, by group); two of a known one, if that is longer, and three times as long at most. `ends`:
+    of the partitions of fences that are proven.
     """
 
     clock: Clock
     period_s: float
     intervals_s: Mapping[str, float] = field(default_factory=dict)
+    ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
     _last: Mapping[str, "_Seen"] | None = None
 
     def see(self, there: GroupsRead, topics: Collection[str]) -> None:
@@ -93,9 +96,15 @@ class SeenCommits:
     def left_s(self, group: str) -> float:
         """For how many seconds more it has to stand still; 0 of who is not waited for."""
         seen = (self._last or {}).get(group)
-        if seen is None or not seen.is_alone:
+        if seen is None or not seen.is_alone or self._is_at_end(group, seen.commits):
             return 0.0
         return max(seen.still_since_s + self._period_of(group) - self.clock.monotonic(), 0.0)
+
+    def _is_at_end(self, group: str, commits: Mapping[Place, int]) -> bool:
+        """Of all partitions of the topics that it has commits of."""
+        topics = {topic for _, topic, _ in commits}
+        ends = {(group, *at): end for at, end in self.ends.items() if at[0] in topics}
+        return commits.keys() <= ends.keys() and all(commits.get(at, 0) >= end for at, end in ends.items())
 
     def _period_of(self, group: str) -> float:
         known_s = 2 * self.intervals_s.get(group, 0.0)
@@ -128,13 +137,17 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class GroupsAtRest:
-    """`recorded`: what the ledger knows by now. `seen`: what was seen of commits so far, None: nobody watches."""
+    """`recorded`: what the ledger knows by now. `seen`: what was seen of commits so far, None: nobody watches.
+
+    `fenced_ends`: of each partition behind a fence that is proven by now.
+    """
 
     source: ClusterAdmin
     topics: frozenset[str]
     which: WhichGroups
     recorded: Callable[[], Iterable[Standing]]
     seen: SeenCommits | None
+    fenced_ends: Callable[[], Mapping[tuple[str, int], int]] = dict
 
     def look(self) -> None:
         """Read once more where groups stand; that the cluster does not answer is for the steps to say."""
@@ -154,6 +167,7 @@ class GroupsAtRest:
             waits,
             advice=f"Stop their consumers there; {_CONTINUE}",
         )
+        self._know_ends()
         self._wait_for_who_commits(patience, waits)
         patience.until(
             self._left,
@@ -177,6 +191,7 @@ class GroupsAtRest:
         Raises `PreconditionError` where one has, or has committed what nobody recorded. What could be read when the
         groups were stopped, and cannot be now, is no reason: then they stood still.
         """
+        self._know_ends()
         while self.seen is not None and (more := self.seen.waited_for):
             waits(f"commits of {counted(len(more), 'group')} without members are watched")
             patience.sleep(min(max(more.values()), 1.0))
@@ -187,6 +202,10 @@ class GroupsAtRest:
                 f"{why}: the groups of {self.source.alias} were at rest before, and are not any more. Stop their "
                 f"consumers there, and let a recorder read them (mirror-ledger record {self.source.alias}); {_CONTINUE}"
             )
+
+    def _know_ends(self) -> None:
+        if self.seen is not None:
+            self.seen.ends = self.fenced_ends()
 
     def _untold(self) -> str | None:
         """Of which groups the cluster does not say where they stand, and whether they are at work."""

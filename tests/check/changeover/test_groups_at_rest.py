@@ -1,6 +1,6 @@
 """Groups leave the former source when none has members or commits, and the ledger has where they stand."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -26,7 +26,11 @@ def known(room: Room) -> list[Checkpoint]:
 
 
 def at_rest(
-    room: Room, recorded: Callable[[], Iterable[Standing]], quiet_s: float = 0.0, *groups: str
+    room: Room,
+    recorded: Callable[[], Iterable[Standing]],
+    quiet_s: float = 0.0,
+    *groups: str,
+    ends: Mapping[tuple[str, int], int] | None = None,
 ) -> GroupsAtRest:
     which = WhichGroups(
         are_recorded=lambda group: not group.startswith("excluded"),
@@ -34,7 +38,7 @@ def at_rest(
         accepted=frozenset(),
     )
     seen = SeenCommits(room.clock, quiet_s) if quiet_s else None
-    return GroupsAtRest(room.cluster, frozenset({"orders"}), which, recorded, seen)
+    return GroupsAtRest(room.cluster, frozenset({"orders"}), which, recorded, seen, lambda: dict(ends or {}))
 
 
 def test_a_group_that_moves_is_waited_for_though_nobody_records_it_any_more() -> None:
@@ -128,6 +132,41 @@ def test_who_has_stood_still_since_the_beginning_is_not_waited_for() -> None:
     assert rest.wait(room.patience(), room.said.append).read_back == {"groups": ["billing"]}
     rest.require_still_at_rest(room.patience(), room.said.append)
     assert (room.clock.now_s, room.said) == (1_000 + _QUIET_S, [])
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_waited_for"),
+    [
+        ({("orders", 0): 2, ("orders", 1): 0}, False),
+        ({("orders", 0): 1, ("orders", 1): 0}, False),  # the last it read was a marker behind the records
+        ({("orders", 0): 3, ("orders", 1): 0}, True),
+        ({("orders", 0): 2, ("orders", 1): 1}, True),  # it may be about to commit there for the first time
+        ({("orders", 1): 0}, True),
+        ({("elsewhere", 0): 0}, True),
+        ({}, True),
+    ],
+)
+def test_who_stands_where_a_fence_has_ended_the_logs_is_not_waited_for(
+    ends: Mapping[tuple[str, int], int], is_waited_for: bool
+) -> None:
+    room = room_of()
+    rest = at_rest(room, lambda: known(room), _QUIET_S, ends=ends)
+    rest.look()
+    receipt = rest.wait(room.patience(), room.said.append)
+    assert ("watched_on" in receipt.read_back) is is_waited_for
+    rest.require_still_at_rest(room.patience(), room.said.append)
+    assert room.clock.now_s == 1_000 + _QUIET_S * is_waited_for
+
+
+def test_who_commits_the_last_records_without_members_is_at_rest_at_the_end() -> None:
+    room = room_of()
+    rest = at_rest(room, lambda: known(room), _QUIET_S, ends={("orders", 0): 4, ("orders", 1): 0})
+    commits_at(room, {1, 2})
+    rest.look()
+    room.sleep(1)
+    rest.wait(room.patience(), room.said.append)
+    rest.require_still_at_rest(room.patience(), room.said.append)
+    assert room.clock.now_s == 1_002
 
 
 def test_who_had_members_is_not_watched_once_they_have_left() -> None:
