@@ -219,6 +219,12 @@ class ClusterAdmin(LogReader, Protocol):
         """
         ...
 
+    def set_commits_of_groups(
+        self, commits: Mapping[str, Sequence[NewCommit]]
+    ) -> dict[str, dict[tuple[str, int], CommitRefusal]]:
+        """The same for many groups at once, by group: as quick as one for all that a coordinator has."""
+        ...
+
     def delete_commits(
         self, group: str, places: Sequence[tuple[str, int]]
     ) -> dict[tuple[str, int], CommitRefusal]:

@@ -203,6 +203,11 @@ class Seat:
         )
         return refused
 
+    def set_commits_of_groups(
+        self, commits: Mapping[str, Sequence[NewCommit]]
+    ) -> dict[str, dict[Place, CommitRefusal]]:
+        return {group: self.set_commits(group, of_group) for group, of_group in commits.items()}
+
     def delete_commits(self, group: str, places: Sequence[Place]) -> dict[Place, CommitRefusal]:
         if not self._cluster.allows(self._principal, "delete", "group", group):
             return dict.fromkeys(places, CommitRefusal.GROUP_DENIED)

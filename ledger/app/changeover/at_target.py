@@ -12,6 +12,7 @@ from ledger.app.acts.fencing import unfence_topics
 from ledger.app.acts.hand_over import Asked as AskedHandOver
 from ledger.app.acts.hand_over import hand_over
 from ledger.app.acts.shut_out import shut_out
+from ledger.app.changeover.auditing import audit_rest_beside
 from ledger.app.changeover.before_cut import drain_source, groups_at_rest
 from ledger.app.changeover.scene import Scene
 from ledger.app.changeover.seeing import losses_of
@@ -64,6 +65,7 @@ def cut(scene: Scene, _waits: Waits) -> StepResult:
     """
     if StepName.PROMOTE in scene.plan.steps:
         scene.require_no_later_topics()  # again: now no driver begins with any
+        scene.kept.audited_rest = audit_rest_beside(scene.config, scene.kept.audit)
     pair = directions.Pair(scene.plan.to_cluster, scene.plan.from_cluster, scene.plan.target_names)
     taken = cut_of_pair(scene.config, pair, operation_id=scene.operation_id)
     figures = _losses(scene, taken)

@@ -1,7 +1,8 @@
 """The audits of an apply: of the ledger as it is when it begins, and of what came since when it is about to end.
 
 Those of a long ledger take a while. So they run beside the steps that come before producers are stopped, and what is
-left for the time in which applications have no cluster to write to is about a few rounds.
+left for the time in which applications have no cluster to write to is about a few rounds: that runs beside the steps
+that come once the mirror has stopped.
 """
 
 from collections.abc import Mapping
@@ -45,6 +46,16 @@ class LedgerAudit:
     def require_kept(self) -> None:
         """Wait for it; raises `UnsafeError` where an invariant is broken."""
         require_none(self.found.result())
+
+
+def audit_rest_beside(
+    config: MirrorConfig, begun: LedgerAudit | None
+) -> Future[tuple[DeltaSnapshot, list[str]]]:
+    """The same of the ledger of now, in a thread of its own."""
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit")
+    found = thread.submit(audit_rest, config, begun)
+    thread.shutdown(wait=False)
+    return found
 
 
 def audit_rest(config: MirrorConfig, begun: LedgerAudit | None) -> tuple[DeltaSnapshot, list[str]]:

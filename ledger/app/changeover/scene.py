@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ledger.adapters.delta.ledger_state import DeltaLedgerState
+from ledger.adapters.delta.snapshots import DeltaSnapshot
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
 from ledger.adapters.system import SystemClock
@@ -47,6 +49,7 @@ class Kept:
 
     at_rest: GroupsAtRest | None = None
     audit: LedgerAudit | None = None
+    audited_rest: Future[tuple[DeltaSnapshot, list[str]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,13 +56,14 @@ class SeenCommits:
 
     `period_s`: for so long a group has to stand still of which that is asked, where its own interval is not known
     (`intervals_s`, by group); two of a known one, if that is longer, and three times as long at most. `ends`:
-    of the partitions of fences that are proven.
+    of the partitions of fences that are proven. `were_at_rest`: once all were, as their step has found.
     """
 
     clock: Clock
     period_s: float
     intervals_s: Mapping[str, float] = field(default_factory=dict)
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    were_at_rest: bool = False
     _last: Mapping[str, "_Seen"] | None = None
 
     def see(self, there: GroupsRead, topics: Collection[str]) -> None:
@@ -111,6 +112,11 @@ class SeenCommits:
         return min(max(self.period_s, known_s), _MOST_PERIODS * self.period_s)
 
     @property
+    def are_all_still(self) -> bool:
+        """Whether they were at rest, and nobody has to stand still for longer."""
+        return self.were_at_rest and not self.waited_for
+
+    @property
     def waited_for(self) -> dict[str, float]:
         """Groups that have not stood still for long enough, with the seconds that are left."""
         return {group: left for group in sorted(self._last or ()) if (left := self.left_s(group)) > 0}
@@ -150,8 +156,9 @@ class GroupsAtRest:
     fenced_ends: Callable[[], Mapping[tuple[str, int], int]] = dict
 
     def look(self) -> None:
-        """Read once more where groups stand; that the cluster does not answer is for the steps to say."""
-        if self.seen is not None:
+        """Read once more where groups stand, while that may tell of somebody at work; that the cluster does not answer
+        is for the steps to say."""
+        if self.seen is not None and not self.seen.are_all_still:
             with suppress(ClusterUnavailableError, PreconditionError):
                 self._read()
 
@@ -161,21 +168,28 @@ class GroupsAtRest:
         Who has not been seen to commit stands still beside the steps that follow, until `require_still_at_rest`. Raises
         `PreconditionError`, with the groups' names, where one is at work still, or the cluster does not tell.
         """
-        patience.until(self._untold, waits, advice=f"{_TELL}; {_CONTINUE}")
-        patience.until(
-            lambda: self._busy(self._read()),
-            waits,
-            advice=f"Stop their consumers there; {_CONTINUE}",
-        )
+        there = self._read()
+
+        def until(why: Callable[[GroupsRead], str | None], advice: str) -> None:
+            nonlocal there
+
+            def left() -> str | None:
+                nonlocal there
+                there = self._read()
+                return why(there)
+
+            if why(there) is not None:
+                patience.until(left, waits, advice=f"{advice}; {_CONTINUE}")
+
+        until(self._untold, _TELL)
+        until(self._busy, "Stop their consumers there")
         self._know_ends()
-        self._wait_for_who_commits(patience, waits)
-        patience.until(
-            self._left,
-            waits,
-            advice=f"A recorder has to be at work (mirror-ledger record {self.source.alias}); {_CONTINUE}",
-        )
+        there = self._wait_for_who_commits(there, patience, waits)
+        until(self._left, f"A recorder has to be at work (mirror-ledger record {self.source.alias})")
         self._require_still()
-        commits = _offsets(self._read(), self.topics)
+        if self.seen is not None:
+            self.seen.were_at_rest = True
+        commits = _offsets(there, self.topics)
         groups = sorted(_groups(commits))
         words = f"{counted(len(groups), 'group')} at rest, {counted(len(commits), 'commit')} recorded"
         if self.seen is None or not (more := self.seen.waited_for):
@@ -192,12 +206,13 @@ class GroupsAtRest:
         groups were stopped, and cannot be now, is no reason: then they stood still.
         """
         self._know_ends()
+        there = self._read()
         while self.seen is not None and (more := self.seen.waited_for):
             waits(f"commits of {counted(len(more), 'group')} without members are watched")
             patience.sleep(min(max(more.values()), 1.0))
-            self._read()
+            there = self._read()
             self._require_still()
-        if (why := self._left()) is not None:
+        if (why := self._left(there)) is not None:
             raise PreconditionError(
                 f"{why}: the groups of {self.source.alias} were at rest before, and are not any more. Stop their "
                 f"consumers there, and let a recorder read them (mirror-ledger record {self.source.alias}); {_CONTINUE}"
@@ -207,9 +222,8 @@ class GroupsAtRest:
         if self.seen is not None:
             self.seen.ends = self.fenced_ends()
 
-    def _untold(self) -> str | None:
+    def _untold(self, there: GroupsRead) -> str | None:
         """Of which groups the cluster does not say where they stand, and whether they are at work."""
-        there = self._read()
         unread = dict(there.unread)
         if self.which.named is not None:
             lacking = sorted(self.which.named - there.listed.keys())
@@ -225,8 +239,8 @@ class GroupsAtRest:
             return None
         return f"{counted(len(open_ones), 'group')} of {self.source.alias} cannot be read: {', '.join(open_ones)}"
 
-    def _wait_for_who_commits(self, patience: Patience, waits: Waits) -> None:
-        """Whoever was seen to commit without members may have ended since."""
+    def _wait_for_who_commits(self, there: GroupsRead, patience: Patience, waits: Waits) -> GroupsRead:
+        """Whoever was seen to commit without members may have ended since. Returns the last reading."""
         deadline_s = patience.clock.monotonic() + patience.seconds
         while self.seen is not None and (busy := self.seen.at_work):
             remaining_s = deadline_s - patience.clock.monotonic()
@@ -234,7 +248,8 @@ class GroupsAtRest:
                 self._require_still()
             waits(f"commits of {', '.join(map(repr, sorted(busy)))} are watched")
             patience.sleep(min(remaining_s, 1.0))
-            self._read()
+            there = self._read()
+        return there
 
     def _require_still(self) -> None:
         busy = frozenset() if self.seen is None else self.seen.at_work
@@ -245,8 +260,7 @@ class GroupsAtRest:
                 f"assign themselves partitions (assign()) too; {_CONTINUE}"
             )
 
-    def _left(self) -> str | None:
-        there = self._read()
+    def _left(self, there: GroupsRead) -> str | None:
         if (busy := self._busy(there)) is not None:
             return busy
         recorded = {_place(one): _offset(one) for one in self.recorded()}

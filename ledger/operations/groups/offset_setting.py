@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ledger.domain.group_commits import CommitRefusal
+from ledger.domain.group_commits import CommitRefusal, NewCommit
 from ledger.domain.groups import SHARE, has_members
 from ledger.domain.offsets.offset_map import TranslationStatus
 from ledger.domain.operations.content import OperationContent
@@ -32,6 +32,8 @@ from ledger.ports.ledger import OperationLog
 from ledger.recording.operation_log import random_id
 
 _GROUPS_AT_ONCE = 100
+_SET_AT_ONCE = 25
+"""Groups; who is followed by another process meanwhile sets no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +234,7 @@ def set_and_record(
     Of every hundred groups it is recorded what is about to be set, and behind it what became of it, under one operation
     id: a new one unless given. So where there is an intention without a result, the target may have either commit. With
     what was begun under the given id and has no result (`attempts`), it gets its result now where it was set.
-    `require_own`: asked before each group, raises where another process has taken over.
+    `require_own`: asked before each request, raises where another process has taken over.
     """
     settings = [_finished(one, attempts.begun) for one in settings]
     if not any(one.outcome in (Outcome.TO_BE_SET, Outcome.SET) for one in settings):
@@ -283,16 +285,17 @@ class _Groups:
     require_own: Callable[[], None]
 
     def carry_out(self, settings: Sequence[Setting]) -> list[Setting]:
-        """Set what is to be set, group by group, and read all of it back; all others stay as they are."""
+        """Set what is to be set, and read all of it back; all others stay as they are. What somebody has committed
+        since it was judged is judged by that, once."""
         settings = self._above_log_starts(settings)
         self.record.intend(settings)
-        attempted: list[Setting] = []
-        refused: dict[Place, CommitRefusal] = {}
-        for group, of_group in sorted(by_group(settings).items()):
-            found, why_not = self._set_group(group, of_group)
-            attempted += found
-            refused |= why_not
-        done = self._read_back(attempted, refused)
+        refused = self._commit(settings)
+        if moved := {place for place, why in refused.items() if why is CommitRefusal.MOVED}:
+            settings = self._judged_again(settings, moved)
+            again = [one for one in settings if one.place in moved]
+            self.record.intend(again)
+            refused = {**_without(refused, moved), **self._commit(again)}
+        done = self._read_back(settings, refused)
         self.record.add_results(done)
         return done
 
@@ -303,28 +306,26 @@ class _Groups:
         expired = {one.place for one, now in zip(to_set, answers, strict=True) if now is not one.answer}
         return self._judged_again(settings, expired) if expired else list(settings)
 
-    def _set_group(
-        self, group: str, settings: Sequence[Setting]
-    ) -> tuple[list[Setting], dict[Place, CommitRefusal]]:
-        """The settings as they were judged last, and what of them was refused. What somebody has committed since is
-        judged by that, once."""
-        refused = self._commit(group, settings)
-        moved = {place for place, why in refused.items() if why is CommitRefusal.MOVED}
-        if not moved:
-            return list(settings), refused
-        settings = self._judged_again(settings, moved)
-        again = [one for one in settings if one.place in moved]
-        self.record.intend(again)
-        return settings, {**_without(refused, moved), **self._commit(group, again)}
-
-    def _commit(self, group: str, settings: Sequence[Setting]) -> dict[Place, CommitRefusal]:
-        to_set = [one for one in settings if one.outcome is Outcome.TO_BE_SET]
-        if not to_set:
-            return {}
-        self.require_own()
-        set_all = self.target.set_share_offsets if to_set[0].is_of_share_group else self.target.set_commits
-        answers = set_all(group, [one.commit for one in to_set])
-        return {(group, *at): refusal for at, refusal in answers.items()}
+    def _commit(self, settings: Sequence[Setting]) -> dict[Place, CommitRefusal]:
+        """What was refused. Many groups that commit are set at once, share groups one after the other."""
+        to_set = by_group([one for one in settings if one.outcome is Outcome.TO_BE_SET])
+        shared: dict[str, list[NewCommit]] = {}
+        committing: dict[str, list[NewCommit]] = {}
+        for group, of_group in sorted(to_set.items()):
+            of_kind = shared if of_group[0].is_of_share_group else committing
+            of_kind[group] = [one.commit for one in of_group]
+        answers: dict[str, dict[tuple[str, int], CommitRefusal]] = {}
+        names = list(committing)
+        for start in range(0, len(names), _SET_AT_ONCE):
+            self.require_own()
+            some = {group: committing[group] for group in names[start : start + _SET_AT_ONCE]}
+            answers |= self.target.set_commits_of_groups(some)
+        for group, offsets in shared.items():
+            self.require_own()
+            answers[group] = self.target.set_share_offsets(group, offsets)
+        return {
+            (group, *at): refusal for group, refused in answers.items() for at, refusal in refused.items()
+        }
 
     def _judged_again(self, settings: Sequence[Setting], places: Collection[Place]) -> list[Setting]:
         """Of these places, by what the target has now."""

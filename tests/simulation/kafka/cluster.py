@@ -342,6 +342,11 @@ class MemoryCluster:
             self.committed_epochs[key] = None
         return refused
 
+    def set_commits_of_groups(
+        self, commits: Mapping[str, Sequence[NewCommit]]
+    ) -> dict[str, dict[Place, CommitRefusal]]:
+        return {group: self.set_commits(group, of_group) for group, of_group in commits.items()}
+
     def delete_commits(self, group: str, places: Sequence[Place]) -> dict[Place, CommitRefusal]:
         self._reach()
         refused = {place: why for place in places if (why := self._refusal_of(group, *place))}

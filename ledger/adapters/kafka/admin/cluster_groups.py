@@ -4,6 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kafka.errors import KafkaError
+
 from ledger.adapters.kafka.admin import group_readings, group_requests
 from ledger.adapters.kafka.admin.end_requests import Partition, known_epoch
 from ledger.adapters.kafka.admin.portions import listed, parts
@@ -94,7 +96,17 @@ class KafkaGroups:
 
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Partition, CommitRefusal]:
         operation = f"set the committed offsets of group {group}"
-        return self.connection.run(operation, group_requests.set_commits, group, commits)
+        return self.connection.run(operation, group_requests.set_commits_of_group, group, commits)
+
+    def set_commits_of_groups(
+        self, commits: Mapping[str, Sequence[NewCommit]]
+    ) -> dict[str, dict[Partition, CommitRefusal]]:
+        operation = f"set the committed offsets of {listed(list(commits), 'group')}"
+        done = self.connection.run(operation, group_requests.set_commits, commits)
+        return {
+            group: self.set_commits(group, commits[group]) if isinstance(refused, KafkaError) else refused
+            for group, refused in done.items()
+        }
 
     def delete_commits(self, group: str, places: Sequence[Partition]) -> dict[Partition, CommitRefusal]:
         operation = f"delete committed offsets of group {group}"

@@ -29,6 +29,8 @@ UNSTABLE = errors.UnstableOffsetCommitError.errno
 """A transaction that is open has committed another offset."""
 _NO_SUCH_GROUP = errors.GroupIdNotFoundError.errno
 _SUBSCRIBED = errors.GroupSubscribedToTopicError.errno
+Refused = dict[tuple[str, int], CommitRefusal]
+"""By topic and partition why an offset was not taken."""
 _ShareOffsetsRequest = message("DescribeShareGroupOffsetsRequest")
 _ShareOffsetsResponse = message("DescribeShareGroupOffsetsResponse")
 _AlterShareOffsetsRequest = message("AlterShareGroupOffsetsRequest")
@@ -162,28 +164,72 @@ def entries(group: Any, error_code: int) -> Iterable[tuple[Any, Any]]:
 
 
 async def set_commits(
-    manager: KafkaConnectionManager, group: str, commits: Sequence[NewCommit]
-) -> dict[tuple[str, int], CommitRefusal]:
-    """What was refused of a commit by nobody of the group, which only one without members takes.
+    manager: KafkaConnectionManager, commits: Mapping[str, Sequence[NewCommit]]
+) -> dict[str, Refused | errors.KafkaError]:
+    """By group what was refused of a commit by nobody of it, which only one without members takes; or why it failed.
 
-    Its coordinator is asked right before for what may not be replaced: brokers do not compare.
+    Coordinators are asked right before for what may not be replaced: brokers do not compare. All groups at once.
     """
     # Not by `alter_group_offsets`, which keeps asking a coordinator that the group has moved away from.
-    by_coordinator = await _permitted_coordinators(manager, [group])
-    if not by_coordinator:
-        return {(commit.topic, commit.partition): CommitRefusal.GROUP_DENIED for commit in commits}
-    [node] = by_coordinator
-    moved: dict[tuple[str, int], CommitRefusal] = {}
-    if any(commit.replaces is not None for commit in commits):
-        [found] = await offset_fetches(manager, by_coordinator, require_stable=True)
-        _require_shown(found)
-        there = {(topic.name, one.partition_index): one.committed_offset for topic, one in entries(found, 0)}
-        pending = {(topic.name, one.partition_index) for topic, one in entries(found, UNSTABLE)}
-        moved = _moved(commits, there, pending)
-    if not (unmoved := _others(commits, moved)):
-        return moved
-    answer = await manager.send(_offset_commit(group, unmoved), node_id=node)
-    return moved | _refused(group, _codes((topic.name, topic) for topic in answer.topics))
+    by_coordinator, undisclosed = await coordinators(manager, list(commits))
+    done: dict[str, Refused | errors.KafkaError] = {
+        group: dict.fromkeys(_places(commits[group]), CommitRefusal.GROUP_DENIED)
+        if code == _NOT_PERMITTED
+        else _error_of(code, group)
+        for group, code in undisclosed.items()
+    }
+    compared = {
+        node: [group for group in groups if any(one.replaces is not None for one in commits[group])]
+        for node, groups in by_coordinator.items()
+    }
+    fetched = await offset_fetches(manager, compared, require_stable=True)
+    found = {answer.group_id: answer for answer in fetched}
+    sent: dict[str, tuple[Refused, Any]] = {}
+    for node, groups in by_coordinator.items():
+        for group in groups:
+            try:
+                moved = _moved_since(commits[group], found[group]) if group in found else {}
+            except errors.KafkaError as error:
+                done[group] = error
+                continue
+            done[group] = moved
+            if unmoved := _others(commits[group], moved):
+                sent[group] = moved, manager.send(_offset_commit(group, unmoved), node_id=node)
+    for group, (moved, pending) in sent.items():
+        try:
+            codes = _codes((topic.name, topic) for topic in (await pending).topics)
+            done[group] = moved | _refused(group, codes)
+        except errors.KafkaError as error:
+            done[group] = error
+    return done
+
+
+async def set_commits_of_group(
+    manager: KafkaConnectionManager, group: str, commits: Sequence[NewCommit]
+) -> Refused:
+    """The same of one group; raises what it failed with."""
+    done = (await set_commits(manager, {group: commits}))[group]
+    if isinstance(done, errors.KafkaError):
+        raise done
+    return done
+
+
+def _error_of(code: int, group: str) -> errors.KafkaError:
+    kind: Any = errors.for_code(code)
+    error: errors.KafkaError = kind(group)
+    return error
+
+
+def _places(commits: Sequence[NewCommit]) -> list[tuple[str, int]]:
+    return [(commit.topic, commit.partition) for commit in commits]
+
+
+def _moved_since(commits: Sequence[NewCommit], found: Any) -> Refused:
+    """Of a group's commits those that may not replace what its coordinator has."""
+    _require_shown(found)
+    there = {(topic.name, one.partition_index): one.committed_offset for topic, one in entries(found, 0)}
+    pending = {(topic.name, one.partition_index) for topic, one in entries(found, UNSTABLE)}
+    return _moved(commits, there, pending)
 
 
 def _require_shown(found: Any) -> None:
@@ -194,9 +240,9 @@ def _require_shown(found: Any) -> None:
 
 def _moved(
     commits: Sequence[NewCommit], there: Mapping[tuple[str, int], int], pending: Collection[tuple[str, int]]
-) -> dict[tuple[str, int], CommitRefusal]:
+) -> Refused:
     """Places that have another commit than may be replaced, or are about to; a negative offset is none."""
-    found: dict[tuple[str, int], CommitRefusal] = {}
+    found: Refused = {}
     for commit in commits:
         at = commit.topic, commit.partition
         offset = there.get(at, -1)
@@ -213,7 +259,7 @@ def _others(commits: Sequence[NewCommit], but: Collection[tuple[str, int]]) -> l
 
 async def delete_commits(
     manager: KafkaConnectionManager, group: str, places: Sequence[tuple[str, int]]
-) -> dict[tuple[str, int], CommitRefusal]:
+) -> Refused:
     """What was refused of deleting commits, which only a group without members lets go."""
     by_coordinator = await _permitted_coordinators(manager, [group])
     if not by_coordinator:
@@ -232,13 +278,13 @@ async def delete_commits(
 
 async def set_share_offsets(
     manager: KafkaConnectionManager, group: str, offsets: Sequence[NewCommit]
-) -> dict[tuple[str, int], CommitRefusal]:
+) -> Refused:
     """What was refused of new share-partition start offsets, which only a share group without members takes."""
     by_coordinator = await _permitted_coordinators(manager, [group])
     if not by_coordinator:
-        return {(one.topic, one.partition): CommitRefusal.GROUP_DENIED for one in offsets}
+        return dict.fromkeys(_places(offsets), CommitRefusal.GROUP_DENIED)
     [node] = by_coordinator
-    moved: dict[tuple[str, int], CommitRefusal] = {}
+    moved: Refused = {}
     if any(one.replaces is not None for one in offsets):
         [found] = await share_fetches(manager, by_coordinator)
         _require_shown(found)
@@ -262,7 +308,7 @@ def _codes(topics: Iterable[tuple[str, Any]]) -> dict[tuple[str, int], int]:
     }
 
 
-def _refused(group: str, codes: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], CommitRefusal]:
+def _refused(group: str, codes: Mapping[tuple[str, int], int]) -> Refused:
     """By topic and partition why not; raises where the coordinator asks to wait."""
     for code in codes.values():
         if errors.for_code(code) in _NOT_NOW:
