@@ -152,7 +152,7 @@ def _head(of: ExportedPlan, what: str = "") -> Iterator[str]:
     )
     yield (
         'ledger() { if command -v mirror-ledger > /dev/null; then mirror-ledger "$@"; '
-        'else people "without the program; to be recorded before any mirror runs again: mirror-ledger $*"; fi; }'
+        'else people "without the program; to be recorded before any mirror runs again: mirror-ledger ${*@Q}"; fi; }'
     )
     yield from _comments(
         "FENCE_BY=tools where the program may not change the cluster that applications leave"
@@ -173,7 +173,7 @@ def _head(of: ExportedPlan, what: str = "") -> Iterator[str]:
     yield "  local group count"
     yield '  while IFS= read -r -d "" group <&3; do'
     yield '    until count=$(members "$1" "$group"); [ "$count" = 0 ]; do'
-    yield '      people "members of group $group: $count; stop them first"'
+    yield '      people "members of group ${group@Q}: $count; stop them first"'
     yield "    done"
     yield f'  done 3< "$here/{GROUPS}"'
     yield "}"
@@ -187,7 +187,7 @@ def _unless_away(plan: Plan) -> Iterator[str]:
     yield from _comments(f"FROM_ANSWERS=yes where {plan.from_cluster} answers nevertheless")
     yield (
         'unless_away() { if [ "${FROM_ANSWERS:-no}" = yes ]; then "$@"; '
-        "else printf 'not asked, it is away: %s\\n' \"$*\"; fi; }"
+        "else printf 'not asked, it is away: %s\\n' \"${*@Q}\"; fi; }"
     )
 
 
@@ -468,7 +468,7 @@ def _line(*words: str) -> str:
 
 def _people(plan: Plan, step: StepName, words: str) -> str:
     command = plan.hooks.get(step)
-    return _line("people", words if command is None else f"{words}; the plan's hook: {command}")
+    return _line("people", words if command is None else f"{words}; the plan's hook: {shown(command)}")
 
 
 def _comments(*texts: str) -> Iterable[str]:

@@ -20,7 +20,13 @@ from ledger.reports.exported_plan import ExportedPlan, groups_file, steps_script
 from tests.support.changeovers import plan, with_hooks
 from tests.support.kafka_tools import run_steps
 
-_HOSTILE = ("a'; touch pwned; '", "b\n$(touch pwned)", "-c `touch pwned`", 'naïve \\ "ü"')
+_HOSTILE = (
+    "a'; touch pwned; '",
+    "b\n$(touch pwned)",
+    "-c `touch pwned`",
+    'naïve \\ "ü"',
+    "\x1b]0;t\x07\x9b2J",
+)
 _TOOLS = ("acls", "configs", "consumer-groups", "get-offsets")
 _STUB = """#!/usr/bin/env python3
 import json, os, sys
@@ -108,6 +114,7 @@ def carried_out(
     )
     assert not (folder / "pwned").exists()
     assert done.returncode == code, done.stderr
+    assert done.stdout.replace("\n", "").isprintable(), "a terminal obeys no name"
     return [json.loads(line) for line in calls.read_text(encoding="utf-8").splitlines()]
 
 
@@ -186,7 +193,8 @@ def test_without_the_program_people_do_what_it_would_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answers", [False, True])
 def test_a_source_that_is_lost_is_not_asked(tmp_path: Path, answers: bool) -> None:
     lost = replace(ACCEPTED, plan=plan(ChangeoverKind.FAILOVER, choices=ACCEPTED.plan.choices))
-    calls = carried_out(tmp_path, lost, source_answers="yes" if answers else "no")
+    who = "program" if answers else "tools"
+    calls = carried_out(tmp_path, lost, source_answers="yes" if answers else "no", fence_by=who)
     assert any("east-1:9092" in call for call in calls) is answers
     assert [call for call in calls if "--execute" in call]
     assert ["settle", "flow"] in [call[1:3] for call in calls if call[0] == "mirror-ledger"]
@@ -250,7 +258,7 @@ def test_what_was_made_is_taken_back(tmp_path: Path) -> None:
 
 def test_groups_with_members_are_waited_for(tmp_path: Path) -> None:
     (tmp_path / "members").write_text("2")
-    calls = carried_out(tmp_path, ACCEPTED)
+    calls = carried_out(tmp_path, replace(ACCEPTED, plan=with_hooks(ACCEPTED.plan, stop_groups=_HOSTILE[-1])))
     asked = [call[-1] for call in calls if "--state" in call]
     one, *others = sorted(_HOSTILE)
     assert asked == [one, one, *others, one, *others], (
