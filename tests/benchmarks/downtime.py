@@ -397,8 +397,7 @@ def report(config: MirrorConfig, operation_id: str) -> None:
     first, last = order.index(StepName.STOP_PRODUCERS), order.index(StepName.START_APPLICATIONS)
     for step in order[first + 1 : last]:
         if step in done.done:
-            took = (done.done_at_ms[step] - done.begun[step]) / 1000
-            print(f"{step:20} {took:6.2f} s  {done.done[step].words[:110]}")
+            print(f"{step:20} {done.took_ms[step] / 1000:6.2f} s  {done.done[step].words[:110]}")
     between = done.begun[StepName.START_APPLICATIONS] - done.done_at_ms[StepName.STOP_PRODUCERS]
     print(f"{'without a cluster':20} {between / 1000:6.2f} s")
 

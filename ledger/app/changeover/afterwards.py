@@ -111,11 +111,7 @@ def report(scene: Scene, _waits: Waits) -> StepResult:
     figures = {
         **took.figures,
         **loss,
-        "step_seconds": {
-            str(step): round((now.done_at_ms[step] - now.begun[step]) / 1000, 3)
-            for step in now.done
-            if step in now.begun
-        },
+        "step_seconds": {str(step): round(took_ms / 1000, 3) for step, took_ms in now.took_ms.items()},
     }
     foreseen = compared(forecast["downtime"], figures["step_seconds"]) if "downtime" in forecast else {}
     taken = Figure(

@@ -54,6 +54,7 @@ class ApplyState(StrEnum):
 class Apply:
     """One carrying out of a plan; `done`: receipts by step, the last of each. Times of its rows by step.
 
+    `begun`: when a step was begun first, `took_ms`: what it took, all the times that it was carried out to its end.
     `ended_at`: epoch and round of the row that says that it was done, None: it was not.
     """
 
@@ -68,6 +69,8 @@ class Apply:
     begun: dict[StepName, int] = field(default_factory=dict)
     done: dict[StepName, StepDone] = field(default_factory=dict)
     done_at_ms: dict[StepName, int] = field(default_factory=dict)
+    took_ms: dict[StepName, int] = field(default_factory=dict)
+    _under_way: dict[StepName, int] = field(default_factory=dict)
     failed: dict[StepName, StepFailed] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     ended_at: tuple[int, int] | None = None
@@ -79,11 +82,15 @@ class Apply:
             case OperationKind.APPLY_CLAIMED:
                 self.host = ApplyClaimed.of_row(row).host
             case OperationKind.STEP_BEGUN:
-                self.begun.setdefault(StepName(json.loads(row["content"])["step"]), at_ms)
+                step = StepName(json.loads(row["content"])["step"])
+                self.begun.setdefault(step, at_ms)
+                self._under_way[step] = at_ms
             case OperationKind.STEP_DONE:
                 receipt = StepDone.of_row(row)
                 step = StepName(receipt.step)
                 self.done[step], self.done_at_ms[step] = receipt, at_ms
+                if (since_ms := self._under_way.pop(step, None)) is not None:
+                    self.took_ms[step] = self.took_ms.get(step, 0) + at_ms - since_ms
                 self.failed.pop(step, None)
             case OperationKind.STEP_FAILED:
                 failure = StepFailed.of_row(row)

@@ -104,6 +104,26 @@ def test_a_step_that_fails_is_recorded_and_can_be_continued() -> None:
     assert (stage.last.state, stage.last.failed) == (ApplyState.DONE, {})
 
 
+def test_a_step_takes_what_it_was_at_work_not_what_lay_between_two_processes() -> None:
+    stage = Stage(plan())
+
+    def takes_two_seconds(step: StepName, moment: str) -> None:
+        if (step, moment) == (StepName.FENCE, "after"):
+            stage.clock.now_s += 2.0
+
+    stage.crash = takes_two_seconds
+    stage.failing[StepName.DRAIN] = PreconditionError("3 offsets to copy")
+    with pytest.raises(PreconditionError):
+        stage.apply()
+    stage.failing.clear()
+    stage.clock.now_s += 3_600.0
+    stage.apply()
+    took_ms = stage.last.took_ms
+    assert (took_ms[StepName.FENCE], took_ms[StepName.DRAIN]) == (4_000, 0), "proven twice, and nobody waited"
+    assert stage.last.done_at_ms[StepName.FENCE] - stage.last.begun[StepName.FENCE] == 3_604_000
+    assert set(took_ms) == set(stage.plan.steps)
+
+
 def test_who_is_shut_out_begins_no_further_step_and_records_nothing() -> None:
     stage = Stage(plan())
     other: list[bool] = []
