@@ -34,6 +34,7 @@ from ledger.operations.changeover.written_behind import application_offsets
 from ledger.operations.fencing.lifting import AskedLifting
 from ledger.operations.fencing.parts import UnfenceResult
 from ledger.operations.figures.failover_loss import loss_figures, loss_words, of_applications
+from ledger.operations.groups.outcomes import Outcome
 from ledger.operations.groups.position_sheet import PositionSheet
 from ledger.operations.hand_over.carrying_out import Ready
 from ledger.reports.rendering import oddities
@@ -141,15 +142,17 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
 
 
 def _by_hand(scene: Scene, done: PositionSheet) -> str:
-    """The command that sets the first of the groups that are left, with what it needs."""
-    first = next((one for one in done.left_out), None)
-    group = "GROUP" if first is None else shlex.quote(first.group_id)
-    left = [] if first is None else sorted(set(oddities(first.answer)) - set(scene.plan.choices.accepted))
-    accepted = "".join(f" --accept {status}" for status in left)
-    return (
-        f"mirror-ledger offsets set --from {scene.plan.from_cluster} --to {scene.plan.to_cluster} --group {group}"
-        f"{accepted} --overwrite-newer"
-    )
+    """The command that sets the first of the groups that are left, with what it needs: what that group commits at the
+    target until somebody types it is not overwritten."""
+    first = next((one.group_id for one in done.left_out), None)
+    of_first = [one for one in done.left_out if one.group_id == first]
+    lacking = {status for one in of_first for status in oddities(one.answer)}
+    options = [f"--accept {status}" for status in sorted(lacking - set(scene.plan.choices.accepted))]
+    if any(one.outcome is Outcome.NEWER for one in of_first):
+        options.append("--overwrite-newer")
+    way = f"--from {scene.plan.from_cluster} --to {scene.plan.to_cluster}"
+    group = "GROUP" if first is None else shlex.quote(first)
+    return " ".join([f"mirror-ledger offsets set {way} --group {group}", *options])
 
 
 def hand_over_to_applications(scene: Scene, waits: Waits) -> StepResult:

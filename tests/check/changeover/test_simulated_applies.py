@@ -16,8 +16,12 @@ import pytest
 
 from ledger.app.acts.fencing import fence_topics
 from ledger.app.acts.shut_out import shut_out
+from ledger.app.answers import snapshot
+from ledger.app.between_clusters import Way
 from ledger.app.changeover.exporting import export_plan
 from ledger.app.changeover.verifying import verify_changeover
+from ledger.app.group_offsets import Chosen
+from ledger.app.position_sheets import Asked, Reasons, set_positions
 from ledger.domain.changeover.applies import ApplyState
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.fences.proof import QuietBounds
@@ -28,6 +32,7 @@ from ledger.errors import MirrorLedgerError, PreconditionError, UsageError
 from ledger.operations import directions
 from ledger.operations.changeover.verifying import CheckStatus
 from ledger.operations.fencing.parts import AskedFence
+from ledger.operations.groups.outcomes import Choice
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
 from tests.simulation.kafka.partition_log import Replication
 from tests.support.changed_pairs import at_clusters, copied_back, in_ledger
@@ -391,6 +396,64 @@ def test_a_continued_apply_whose_source_was_written_to_moves_nobody_and_can_be_u
 def typed_in(words: str) -> dict[str, Mapping[str, Any]]:
     """By name the commands that a message has, with their options as they are parsed: nothing mandatory is lacking."""
     return {name: options for line in quoted_lines(words) for name, options in [parsed(line)]}
+
+
+@pytest.mark.parametrize("reads_on", [False, True])
+def test_what_an_apply_leaves_to_people_takes_no_commit_back_that_it_did_not_name(reads_on: bool) -> None:
+    pair = ChangingPair()
+    for _ in range(6):
+        assert pair.produce("users", 0)
+    pair.until(lambda: pair.is_copied, "all is copied")
+    pair.recorders.record_all()
+    pair.lose_east(with_driver=False)
+    plan = pair.plan(ChangeoverKind.FAILOVER, FAILOVER)
+
+    def changes(write: str) -> bool:
+        """Retention passes the places of groups at west, whose ends nobody records; a job of one group reads there."""
+        if _begins(StepName.MOVE_GROUPS)(write):
+            pair.recorders.is_over = True
+            pair.west.log("users", 0).delete_before(5)
+            if reads_on:
+                commit_as_job(pair.west, "audit", "orders")
+        return False
+
+    with pytest.raises(PreconditionError, match="not every group continues") as told:
+        pair.apply(plan, pair.outside.process(before=changes))
+    typed = typed_in(str(told.value))["set"]
+    assert (typed["groups"], typed["accepted"]) == (("audit",), ("expired_on_target",))
+    assert typed["overwrite_newer"] is reads_on, "what it takes back has been named"
+
+    if not reads_on:
+        end = commit_as_job(pair.west, "audit", "users")
+        assert set_as_typed(pair, typed) == ["'audit' at users partition 0: newer"]
+        assert pair.west.committed["audit", "users", 0] == end
+        return
+    assert set_as_typed(pair, typed) == []
+    with pytest.raises(PreconditionError, match="not every group continues") as told:
+        pair.apply(plan)
+    assert set_as_typed(pair, typed_in(str(told.value))["set"]) == []
+    pair.outside.hooks["start-applications"] = lambda: None
+    assert not [words for words in not_ok(pair, pair.apply(plan)) if words.startswith("group ")]
+    places = {group: [pair.west.committed[group, *place] for place in _PLACES] for group in GROUPS}
+    assert places == {"billing": [4, 4, 5], "audit": [2, 2, 5]}
+    pair.end()
+
+
+def commit_as_job(cluster: AdministeredCluster, group: str, topic: str) -> int:
+    """A job of the group reads all of partition 0, commits and ends; returns what it has committed."""
+    generation, end = cluster.join(group), cluster.log(topic, 0).high_watermark
+    assert cluster.commit_as_member(group, generation, {(topic, 0): end})
+    cluster.leave(group)
+    return end
+
+
+def set_as_typed(pair: ChangingPair, typed: Mapping[str, Any]) -> list[str]:
+    """Set offsets with these options; returns what is left."""
+    choice = Choice(typed["accepted"], typed["overwrite_newer"])
+    asked = Asked(Way(typed["from_cluster"], typed["to_cluster"]), choice, Chosen(typed["groups"]))
+    with pair.outside.seen_by(pair.outside.process()):
+        _, done = set_positions(pair.config, snapshot(pair.config, None), asked, Reasons("by hand"))
+    return done.left_lines()
 
 
 def test_a_group_that_another_process_has_moved_is_not_set_by_who_was_suspended() -> None:
