@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from ledger.domain.fences.closing import denial
 from ledger.domain.fences.proof import Proof
-from ledger.domain.operations.content import OperationContent, Row
+from ledger.domain.operations.content import OperationContent, Row, objects_of
 from ledger.domain.operations.kinds import OperationKind
 from ledger.domain.operations.requests import AskedBy
 from ledger.domain.topics.topic_acls import TopicAcl
@@ -93,7 +93,7 @@ class Fence(OperationContent):
         return {
             **OperationContent.content(self),
             "hook": None if self.hook is None else {**asdict(self.hook), "command": list(self.hook.command)},
-            "partitions": [asdict(one) for one in self.partitions],
+            "partitions": objects_of(self.partitions),
         }
 
     @classmethod

@@ -6,7 +6,7 @@ value that is one of several (a cause, a result, an action) is kept as the text 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Self
 
@@ -46,8 +46,14 @@ class OperationContent:
             ) from error
 
 
-def _names(kind: type[OperationContent]) -> list[str]:
-    return [field.name for field in fields(kind)]  # type: ignore[arg-type]  # all that inherit are dataclasses
+def objects_of(parts: Sequence[object]) -> list[dict[str, object]]:
+    """The JSON objects of dataclasses of one kind, whose values are plain: of thousands `asdict` would copy each."""
+    names = _names(type(parts[0])) if parts else []
+    return [{name: getattr(one, name) for name in names} for one in parts]
+
+
+def _names(kind: type[object]) -> list[str]:
+    return [field.name for field in fields(kind)]  # type: ignore[arg-type]  # all of these are dataclasses
 
 
 def _plain(value: object) -> object:

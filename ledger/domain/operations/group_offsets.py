@@ -1,10 +1,10 @@
 """Offsets of groups that were set at a target, as it is recorded: what was about to be set, and what became of it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, TypeVar
 
-from ledger.domain.operations.content import OperationContent
+from ledger.domain.operations.content import OperationContent, objects_of
 from ledger.domain.operations.kinds import OperationKind
 
 
@@ -74,9 +74,9 @@ class OffsetsSet(OperationContent):
     seen: tuple[SeenAppend, ...] | None = None
 
     def content(self) -> dict[str, object]:
-        found = {**OperationContent.content(self), "commits": [asdict(one) for one in self.commits]}
+        found = {**OperationContent.content(self), "commits": objects_of(self.commits)}
         seen = found.pop("seen")
-        return found if seen is None else {**found, "seen": [asdict(one) for one in self.seen or ()]}
+        return found if seen is None else {**found, "seen": objects_of(self.seen or ())}
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Self:
@@ -102,7 +102,7 @@ class OffsetsSetResult(OperationContent):
     results: tuple[CommitResult, ...]
 
     def content(self) -> dict[str, object]:
-        return {"group": self.group, "results": [asdict(one) for one in self.results]}
+        return {"group": self.group, "results": objects_of(self.results)}
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Self:
