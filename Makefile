@@ -41,12 +41,13 @@ soak: bootstrap ## Run the long tests, then simulate faults with random seeds (S
 seeds: bootstrap ## Choose anew the seeds that check simulates
 	@$(BIN)/python -m tests.simulation.selection
 
-bench: bootstrap ## Measure copying beside MirrorMaker 2, memory, idle topics, a ledger of days, a downtime
+bench: bootstrap ## Measure copying beside MirrorMaker 2, memory, idle topics, a ledger of days, a downtime, losses
 	$(BIN)/python -m tests.benchmarks.mirror_speed
 	$(BIN)/python -m tests.benchmarks.task_memory
 	$(BIN)/python -m tests.benchmarks.idle_topics
 	$(BIN)/python -m tests.benchmarks.growth
 	$(BIN)/python -m tests.benchmarks.downtime
+	$(BIN)/python -m tests.benchmarks.failover_loss
 
 clean: ## Remove what was built or fetched
 	@if [ -x $(BIN)/mirror-ledger ]; then $(BIN)/mirror-ledger sandbox down; fi

@@ -139,6 +139,11 @@ class ClusterAdmin(LogReader, Protocol):
         """Change some of a topic's own settings; what is removed falls back to the cluster's default."""
         ...
 
+    def change_settings_of(self, changes: Mapping[str, Mapping[str, str | None]]) -> None:
+        """The same of many topics, by topic and setting; None: it is removed. Raises where one is refused, behind the
+        others."""
+        ...
+
     def create_topic(
         self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
     ) -> None:

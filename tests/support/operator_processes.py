@@ -42,6 +42,7 @@ from tests.simulation.ledger.opened import OpenedLedger
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeProcesses
 from tests.support.memory_permissions import MemoryPermissionAdmin
+from tests.support.one_by_one import OneByOne
 
 HOST = "operators"
 PRINCIPAL = "client.id"
@@ -106,7 +107,7 @@ class OperatorProcess:
         raise ProcessEnded
 
 
-class Seat:
+class Seat(OneByOne):
     """In place of `KafkaAdmin` and `KafkaFencing`: a cluster as one principal reaches it from one process."""
 
     def __init__(self, cluster: AdministeredCluster, principal: str, process: OperatorProcess) -> None:
@@ -202,11 +203,6 @@ class Seat:
             f"commits of {group}", lambda: self._cluster.set_commits(group, commits)
         )
         return refused
-
-    def set_commits_of_groups(
-        self, commits: Mapping[str, Sequence[NewCommit]]
-    ) -> dict[str, dict[Place, CommitRefusal]]:
-        return {group: self.set_commits(group, of_group) for group, of_group in commits.items()}
 
     def delete_commits(self, group: str, places: Sequence[Place]) -> dict[Place, CommitRefusal]:
         if not self._cluster.allows(self._principal, "delete", "group", group):

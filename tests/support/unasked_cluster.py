@@ -18,9 +18,10 @@ from ledger.ports.clusters import (
     TopicDescription,
 )
 from ledger.wire.record_batch import BatchHeader
+from tests.support.one_by_one import OneByOne
 
 
-class UnaskedCluster:
+class UnaskedCluster(OneByOne):
     """Implements `ports.ClusterAdmin`."""
 
     alias: str
@@ -103,12 +104,6 @@ class UnaskedCluster:
 
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
         self._unasked("set_commits", group, commits)
-
-    def set_commits_of_groups(
-        self, commits: Mapping[str, Sequence[NewCommit]]
-    ) -> dict[str, dict[tuple[str, int], CommitRefusal]]:
-        """One after the other, so that who changes one of them changes all."""
-        return {group: self.set_commits(group, of_group) for group, of_group in commits.items()}
 
     def delete_commits(
         self, group: str, places: Sequence[tuple[str, int]]

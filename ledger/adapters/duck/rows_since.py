@@ -32,6 +32,6 @@ def _rows(snapshot: Snapshot, table: str, file: str, before: Cut | None) -> pa.T
     with connect(snapshot, {}, (table,)) as connection:
         if before is not None:
             connection.register("counted", bounds(before.of_table(table)))
-        connection.table(table).create_view("recorded")
+        connection.execute(f"create temporary view recorded as select * from {table}")
         found = connection.sql(sql_file(file)).to_arrow_table()
     return found.select(schema.names).cast(schema)

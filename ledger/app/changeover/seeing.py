@@ -34,12 +34,13 @@ from ledger.domain.groups import has_members
 from ledger.domain.offsets.cut_offsets import Cut
 from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.kinds import OperationKind
+from ledger.domain.operations.requests import FlowRequests, Pauses, pausing
 from ledger.domain.writer_roles import RoleVerdict, recorder_of, writer_of
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.mirror.driver.heartbeat import heartbeat_ms
 from ledger.operations.changeover.scope import KnownMap, Scope, from_elsewhere
 from ledger.operations.changeover.seen import NotCopied, Seen, SeenCluster, SeenFlow
-from ledger.operations.figures.failover_loss import NOTHING_READ, UnrecordedCopies, losses
+from ledger.operations.figures.failover_loss import ALL_OF_IT, NOTHING_READ, UnrecordedCopies, losses
 from ledger.operations.figures.repeats import CommitsRead
 from ledger.operations.groups.beside_outputs import NOT_COPIED
 from ledger.operations.groups.outcomes import Choice, Outcome, Setting
@@ -355,7 +356,13 @@ def _flow(
         unrecorded=_unrecorded(flow, positions, target_admin, state, target, claim.last_recorded_at_ms)
         if is_behind and claim is not None
         else (),
+        paused=_paused(state.requests(flow.name)),
     )
+
+
+def _paused(requests: FlowRequests) -> Pauses:
+    """What the driver has stopped at, not what it was asked for alone."""
+    return Pauses.by(one for one in pausing(requests.asked) if one.operation_id in requests.answered)
 
 
 def _is_gone(at: FlowPosition, at_source: Collection[str], target: SeenCluster) -> bool:
@@ -446,18 +453,21 @@ def losses_of(
 
 
 def _held_behind_maps(flows: Sequence[SeenFlow], target: KafkaAdmin, seen: SeenCluster) -> UnrecordedCopies:
-    """What a driver may have copied and not recorded any more: what the target holds behind each map, read now."""
+    """What a driver may have copied and not recorded any more: what the target holds behind each map, read now; all of
+    it where one may yet write what it has fetched."""
     if seen.live_id is None:
         return NOTHING_READ
     here = [
-        (flow.config.name, one)
+        (flow, one)
         for flow in flows
         for one in flow.positions
         if seen.topic_ids.get(one.target_topic) == one.target_topic_id
     ]
     ends = target.ends(sorted({(one.target_topic, one.partition) for _, one in here}))
     return {
-        (flow, one.source_topic, one.partition): max(end.high_watermark - one.position.target_offset, 0)
+        (flow.config.name, one.source_topic, one.partition): ALL_OF_IT
+        if flow.may_write(one.source_topic)
+        else max(end.high_watermark - one.position.target_offset, 0)
         for flow, one in here
         if (end := ends.get((one.target_topic, one.partition))) is not None
     }

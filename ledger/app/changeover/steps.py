@@ -32,8 +32,11 @@ _ACTIONS: Mapping[StepName, Callable[[Scene, Waits], StepResult]] = {
 }
 
 _ORDER = tuple(StepName)
-_LOOKED_BEFORE = frozenset(_ORDER[_ORDER.index(StepName.RECORD) : _ORDER.index(StepName.MOVE_GROUPS)])
-"""Steps before which it is read where groups stand."""
+_LOOKED_BEFORE = frozenset(_ORDER[_ORDER.index(StepName.RECORD) : _ORDER.index(StepName.MOVE_GROUPS)]) - {
+    StepName.DRAIN,
+    StepName.STOP_GROUPS,
+}
+"""Steps before which it is read where groups stand: `stop_groups` reads that itself, and drains are short."""
 
 
 def actions(scene: Scene) -> dict[StepName, Action]:

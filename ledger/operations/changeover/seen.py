@@ -10,6 +10,7 @@ from ledger.domain.fences.receipts import Fence
 from ledger.domain.objectives import Objectives
 from ledger.domain.operations.directions import Directions
 from ledger.domain.operations.partition_events import RecordedStop
+from ledger.domain.operations.requests import Pauses
 from ledger.domain.topics.naming import NamingKind
 from ledger.domain.writer_roles import RoleVerdict
 from ledger.operations.figures.repeats import CommitsRead
@@ -41,7 +42,8 @@ class SeenFlow:
 
     `positions`: of topics that it selects, less what was deleted at both sides. `incarnations`: by source topic the id
     of the one that it copied last. `unmirrored`: selected source topics that it has no position of. `unrecorded`:
-    target partitions of which the leader remembers more of the flow's records than the ledger has.
+    target partitions of which the leader remembers more of the flow's records than the ledger has. `paused`: what its
+    driver knows to be.
     """
 
     config: FlowConfig
@@ -51,6 +53,11 @@ class SeenFlow:
     stopped: Mapping[tuple[str, int], RecordedStop]
     unmirrored: Sequence[str]
     unrecorded: Sequence[tuple[str, int]]
+    paused: Pauses = field(default_factory=Pauses)
+
+    def may_write(self, topic: str) -> bool:
+        """Whether its driver may yet write what it has fetched of a source topic."""
+        return self.driver is RoleVerdict.IN_USE and not self.paused.covers(topic)
 
     @property
     def is_promotable(self) -> bool:

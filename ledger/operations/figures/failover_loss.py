@@ -19,7 +19,8 @@ from ledger.domain.words.time_words import duration, instant
 
 Row = Mapping[str, Any]
 UnrecordedCopies = Mapping[tuple[str, str, int], int]
-"""By flow, source topic and partition: how much the target holds now behind what was recorded as copied."""
+"""By flow, source topic and partition: how much the target holds now behind what was recorded as copied, or may yet."""
+ALL_OF_IT = 2**63 - 1
 NOTHING_READ: UnrecordedCopies = MappingProxyType({})
 
 

@@ -24,7 +24,7 @@ READ_BACK_S = 15.0
 """How long brokers may take to show what was changed."""
 _POLL_S = 0.2
 _PERMISSIONS_AT_ONCE = 500
-_TOPICS_A_LINE = 100
+_TOPICS_AT_ONCE = 100
 
 
 def _silent(_words: str) -> None:
@@ -228,24 +228,25 @@ class ClusterChanges:
     ) -> list[str]:
         """Change all; returns what was refused, and what is not read back in time, in words."""
         refused: dict[str, str] = {}
-        for number, topic in enumerate(topics, start=1):
-            if (words := self._set(topic)) is not None:
-                refused[topic.topic] = words
-            if number % _TOPICS_A_LINE == 0 or number == len(topics):
-                self.progress(f"{self.admin.alias}: settings of {number} of {len(topics)} topics")
+        for start in range(0, len(topics), _TOPICS_AT_ONCE):
+            some = topics[start : start + _TOPICS_AT_ONCE]
+            refused |= self._set(some)
+            self.progress(f"{self.admin.alias}: settings of {start + len(some)} of {len(topics)} topics")
         not_allowed = self._allowed(permissions, create=create)
         done_topics = [topic for topic in topics if topic.topic not in refused]
         not_kept = self._not_read_back(done_topics, () if not_allowed else permissions, create=create)
         return [*refused.values(), *not_allowed, *not_kept]
 
-    def _set(self, topic: TopicHandOver) -> str | None:
-        """Why it was refused; None: it was not."""
-        change = topic.change
+    def _set(self, topics: Sequence[TopicHandOver]) -> dict[str, str]:
+        """By topic why it was refused. All at once; where one of many is refused, each by itself, to know which."""
+        changes = {one.topic: {**one.change.to_set, **dict.fromkeys(one.change.to_remove)} for one in topics}
         try:
-            self.admin.change_settings(topic.topic, to_set=change.to_set, to_remove=change.to_remove)
+            self.admin.change_settings_of(changes)
         except PreconditionError as error:
-            return f"settings of {topic.topic}: {error}"
-        return None
+            if len(topics) == 1:
+                return {topics[0].topic: f"settings of {topics[0].topic}: {error}"}
+            return {topic: words for one in topics for topic, words in self._set([one]).items()}
+        return {}
 
     def _allowed(self, permissions: Sequence[Permission], *, create: bool) -> list[str]:
         """Why some were refused."""

@@ -35,6 +35,7 @@ from ledger.wire.requests import Fetched, Produced
 from tests.simulation.kafka.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
 from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.producer_ids import ProducerIdBlocks
+from tests.support.one_by_one import OneByOne
 
 NOT_LEADER_OR_FOLLOWER = 6
 _ID_BYTES = 16
@@ -64,7 +65,7 @@ class MemoryTopic:
 
 
 @dataclass(slots=True)
-class MemoryCluster:
+class MemoryCluster(OneByOne):
     """Implements `ports.ClusterAdmin`; `available` False: no broker answers.
 
     `undescribable`: names of topics that a copy may not even describe.
@@ -341,11 +342,6 @@ class MemoryCluster:
             self.committed_metadata[key] = commit.metadata or ""
             self.committed_epochs[key] = None
         return refused
-
-    def set_commits_of_groups(
-        self, commits: Mapping[str, Sequence[NewCommit]]
-    ) -> dict[str, dict[Place, CommitRefusal]]:
-        return {group: self.set_commits(group, of_group) for group, of_group in commits.items()}
 
     def delete_commits(self, group: str, places: Sequence[Place]) -> dict[Place, CommitRefusal]:
         self._reach()

@@ -126,8 +126,12 @@ class KafkaAdmin(KafkaGroups):
 
     def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
         operation = f"change {', '.join([*to_set, *to_remove])} of topic {name}"
-        change = setting_requests.change_settings
-        self.connection.run(operation, change, name, to_set=to_set, to_remove=to_remove)
+        changes = {name: {**to_set, **dict.fromkeys(to_remove)}}
+        self.connection.run(operation, setting_requests.change_settings_of, changes)
+
+    def change_settings_of(self, changes: Mapping[str, Mapping[str, str | None]]) -> None:
+        operation = f"change settings of {listed(list(changes))}"
+        self.connection.run(operation, setting_requests.change_settings_of, changes)
 
     def create_topic(
         self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]

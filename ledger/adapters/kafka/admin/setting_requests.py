@@ -75,13 +75,6 @@ def _settings(configs: Sequence[Any]) -> TopicSettings:
     return TopicSettings({name: value for name, value in effective.items() if name in own}, effective)
 
 
-async def change_settings(
-    manager: KafkaConnectionManager, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]
-) -> None:
-    """Change some of a topic's own settings. Raises kafka-python's error when it is refused."""
-    await change_settings_of(manager, {name: {**to_set, **dict.fromkeys(to_remove)}})
-
-
 async def change_settings_of(
     manager: KafkaConnectionManager, changes: Mapping[str, Mapping[str, str | None]]
 ) -> None:
