@@ -1,18 +1,21 @@
 """What clusters of tests are asked for many at once: each is done by itself, so who changes that changes all of it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from ledger.domain.group_commits import CommitRefusal, NewCommit
 
 
-class OneByOne:
+class OneByOne(ABC):
     """Base of stand-ins for `ports.ClusterAdmin`."""
 
+    @abstractmethod
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
-        raise NotImplementedError
+        """Of one group."""
 
+    @abstractmethod
     def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
-        raise NotImplementedError
+        """Of one topic."""
 
     def set_commits_of_groups(
         self, commits: Mapping[str, Sequence[NewCommit]]

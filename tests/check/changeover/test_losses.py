@@ -8,10 +8,13 @@ from ledger.domain.changeover.applies import Apply
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
 from ledger.domain.offsets.cut_offsets import Cut, CutSide
 from ledger.domain.operations.promotion.changeovers import StepDone
+from ledger.domain.operations.requests import Pauses
+from ledger.domain.writer_roles import RoleVerdict
 from ledger.errors import PreconditionError
 from ledger.operations.changeover.losses import TAKEN_FOR_DONE, Took, require_all_copied
-from ledger.operations.figures.failover_loss import loss_figures, losses
+from ledger.operations.figures.failover_loss import ALL_OF_IT, loss_figures, losses
 from tests.support.loss_rows import COMPLETE, LAGGING, UNKNOWN, cut
+from tests.support.seen_pairs import flow
 
 
 def apply_with(read_back: dict[str, Any]) -> Apply:
@@ -63,6 +66,15 @@ def test_what_was_not_measured_is_said_so() -> None:
     assert took.figures["seconds_to_first_commit"] is None
     assert took.figures["groups_without_commit"] is None
     assert "was not measured" in took.words
+
+
+@pytest.mark.parametrize(("is_at_work", "is_paused"), [(True, False), (True, True), (False, False)])
+def test_what_a_driver_at_work_may_yet_write_is_not_lost_for_sure(is_at_work: bool, is_paused: bool) -> None:
+    driver = RoleVerdict.IN_USE if is_at_work else RoleVerdict.HOLDER_DEAD
+    may_write = flow(driver=driver, paused=Pauses(whole_flow=is_paused)).may_write("orders")
+    assert may_write is (is_at_work and not is_paused)
+    [row] = losses([LAGGING], None, {("flow", "orders", 0): ALL_OF_IT if may_write else 6})
+    assert (row["at_least"], row["at_most"]) == (0 if may_write else 14, 21)
 
 
 def test_a_switchover_leaves_nothing_behind_and_nothing_unknown() -> None:
