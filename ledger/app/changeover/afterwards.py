@@ -27,7 +27,7 @@ _RULES_ARE_KNOWN_WITHIN_S = 5.0
 
 
 def audit(scene: Scene, _waits: Waits) -> StepResult:
-    """Every invariant of the ledger holds, as it was when the mirror had stopped or is now."""
+    """Every invariant of the ledger holds, as of when the mirror had stopped, else of now; that runs since `cut`."""
     beside = scene.kept.audited_rest
     at, passed = audit_rest(scene.config, scene.kept.audit) if beside is None else beside.result()
     return StepResult(f"{counted(len(passed), 'audit')} passed", {"audits": passed, "cut": at.cut.token})

@@ -45,7 +45,8 @@ class Asked:
 
 @dataclass(slots=True)
 class Kept:
-    """What one process keeps from step to step, for it is begun while applications are at work; None: not begun."""
+    """What one process keeps from step to step; None: not begun. `audit` is begun while applications are at work,
+    `audited_rest` once the mirror has stopped."""
 
     at_rest: GroupsAtRest | None = None
     audit: LedgerAudit | None = None

@@ -105,7 +105,8 @@ class SeenCommits:
         """Of all partitions of the topics that it has commits of."""
         topics = {topic for _, topic, _ in commits}
         ends = {(group, *at): end for at, end in self.ends.items() if at[0] in topics}
-        return commits.keys() <= ends.keys() and all(commits.get(at, 0) >= end for at, end in ends.items())
+        is_fenced = bool(commits) and commits.keys() <= ends.keys()
+        return is_fenced and all(commits.get(at, 0) >= end for at, end in ends.items())
 
     def _period_of(self, group: str) -> float:
         known_s = 2 * self.intervals_s.get(group, 0.0)

@@ -158,6 +158,17 @@ def test_who_stands_where_a_fence_has_ended_the_logs_is_not_waited_for(
     assert room.clock.now_s == 1_000 + _QUIET_S * is_waited_for
 
 
+def test_who_has_no_commit_any_more_is_not_at_an_end() -> None:
+    room = room_of()
+    rest = at_rest(room, lambda: known(room), _QUIET_S)
+    rest.look()
+    del room.cluster.committed[_AT]
+    room.sleep(1)
+    rest.look()
+    assert rest.seen is not None
+    assert rest.seen.waited_for == {"billing": _QUIET_S}
+
+
 def test_who_commits_the_last_records_without_members_is_at_rest_at_the_end() -> None:
     room = room_of()
     rest = at_rest(room, lambda: known(room), _QUIET_S, ends={("orders", 0): 4, ("orders", 1): 0})
