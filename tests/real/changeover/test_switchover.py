@@ -185,9 +185,10 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
     figures = operations(config, "apply_ended")[-1]["figures"]
     downtime_s, between = figures["downtime_seconds"], figures["forecast"]
     took_s = sum(one["took"] for one in between.values())
-    print(
-        f"{_PARTITIONS} partitions, shut: {took_s:.1f} s of {downtime_s:.1f} s without a cluster: {between}"
-    )
+    with capsys.disabled():
+        print(
+            f"\n{_PARTITIONS} partitions, shut: {took_s:.1f} s of {downtime_s:.1f} s without a cluster: {between}"
+        )
     assert {"fence", "drain", "shut_out", "cut", "move_groups", "audit"} <= between.keys()
     assert took_s < _STEPS_MAY_TAKE_S
     assert people.nowhere_to_write_s <= downtime_s < people.nowhere_to_write_s + _HOOKS_MAY_TAKE_S
