@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from ledger.domain.reach import Instant
+
 
 class Clock(Protocol):
     """Wall time for rows, monotonic time for deadlines."""
@@ -13,3 +15,8 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds on a clock that never goes back."""
         ...
+
+
+def now_by(clock: Clock) -> Instant:
+    """Now, by both."""
+    return Instant(clock.now_ms(), clock.monotonic())

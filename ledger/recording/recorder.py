@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field, replace
 
 from ledger.domain.cluster_identity import LiveCluster
 from ledger.domain.facts import HighWatermark, TopicState, WriterEvent
-from ledger.domain.reach import Instant
 from ledger.domain.writer_roles import (
     APPLY_WRITER,
     LastClaim,
@@ -26,7 +25,7 @@ from ledger.domain.writer_roles import (
 )
 from ledger.errors import ClusterUnavailableError, OtherClusterError, PreconditionError, ShutOutError
 from ledger.mirror.findings.finding_log import FindingName
-from ledger.ports.clock import Clock
+from ledger.ports.clock import Clock, now_by
 from ledger.ports.clusters import ClusterAdmin, live_cluster
 from ledger.ports.ledger import FactLog, Row
 from ledger.recording.changes.group_offsets import offsets_by_key
@@ -280,20 +279,17 @@ class ClusterRecorder:
 
     def _observed(self, memory: _Memory, subjects: frozenset[Subject]) -> Observation:
         """What the cluster says; that it says nothing, or says something again, is recorded before."""
-        began = self._now()
+        began = now_by(self._clock)
         try:
             seen = self._observer.observe(subjects)
             self._require_same_cluster(memory)
         except ClusterUnavailableError as error:
             with self._giving_up_when_shut_out():
-                memory.outage.failed(str(error), began=began, now=self._now())
+                memory.outage.failed(str(error), began=began, now=now_by(self._clock))
             raise
         with self._giving_up_when_shut_out():
             memory.outage.answered()
         return seen
-
-    def _now(self) -> Instant:
-        return Instant(self._clock.now_ms(), self._clock.monotonic())
 
     @contextmanager
     def _giving_up_when_shut_out(self) -> Iterator[None]:

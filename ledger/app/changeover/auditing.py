@@ -5,8 +5,9 @@ left for the time in which applications have no cluster to write to is about a f
 that come once the mirror has stopped.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -34,9 +35,8 @@ class LedgerAudit:
     def begun(cls, config: MirrorConfig) -> "LedgerAudit":
         """Of the ledger of now, in a thread of its own."""
         at = answers.snapshot(config, None)
-        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit")
-        found, merged = thread.submit(answers.audit_rows, at), thread.submit(merged_syncs, at)
-        thread.shutdown(wait=False)
+        with _thread() as thread:
+            found, merged = thread.submit(answers.audit_rows, at), thread.submit(merged_syncs, at)
         return cls(at.cut, found, merged)
 
     def told(self, at: DeltaSnapshot) -> DeltaSnapshot:
@@ -51,11 +51,19 @@ class LedgerAudit:
 def audit_rest_beside(
     config: MirrorConfig, begun: LedgerAudit | None
 ) -> Future[tuple[DeltaSnapshot, list[str]]]:
-    """The same of the ledger of now, in a thread of its own."""
+    """What `audit_rest` returns, in a thread of its own."""
+    with _thread() as thread:
+        return thread.submit(audit_rest, config, begun)
+
+
+@contextmanager
+def _thread() -> Iterator[ThreadPoolExecutor]:
+    """One that does what it is given in the body, and is not waited for."""
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit")
-    found = thread.submit(audit_rest, config, begun)
-    thread.shutdown(wait=False)
-    return found
+    try:
+        yield thread
+    finally:
+        thread.shutdown(wait=False)
 
 
 def audit_rest(config: MirrorConfig, begun: LedgerAudit | None) -> tuple[DeltaSnapshot, list[str]]:

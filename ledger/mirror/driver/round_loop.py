@@ -14,7 +14,6 @@ from ledger.config.flow import FlowConfig, TargetMode
 from ledger.domain.cluster_identity import FlowProducer
 from ledger.domain.facts import OffsetSync, PartitionPair, SyncKind
 from ledger.domain.operations.requests import FlowRequests, Pauses, pausing
-from ledger.domain.reach import Instant
 from ledger.domain.tail_policy import TailPolicy
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.mirror.driver.direction_watch import DirectionWatch
@@ -37,7 +36,7 @@ from ledger.mirror.partitions.stopped_entries import StoppedPartition
 from ledger.mirror.requests.request_handler import RequestHandler
 from ledger.mirror.task.assignments import Assignment, PartitionResult, Stop, StopCause
 from ledger.mirror.topics.flow_topics import FlowTopics
-from ledger.ports.clock import Clock
+from ledger.ports.clock import Clock, now_by
 from ledger.ports.clusters import ClusterAdmin
 from ledger.ports.ledger import LedgerState
 from ledger.recording.plan_watch import PlanWatch
@@ -128,7 +127,7 @@ class RoundLoop:
             elif until_caught_up:
                 return self._end(RunEnd.CAUGHT_UP)
             else:
-                self.reach.copied((), began=self._now())
+                self.reach.copied((), began=now_by(self.clock))
                 self._report_progress()
                 stop.wait(_IDLE_PAUSE_S)
         return self._end(RunEnd.SIGNALLED)
@@ -267,7 +266,7 @@ class RoundLoop:
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
         shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
-        began = self._now()
+        began = now_by(self.clock)
         results = self.runner.run(shares, seconds=self.plans.at_most(self.flow.round_seconds))
         self.reach.copied(results, began=began)
         self._source_ends.note(results, asked_at=began.monotonic, now=self.clock.monotonic())
@@ -284,9 +283,6 @@ class RoundLoop:
         self._watch(results, begun)
         self.summary.rounds += 1
         self._report_progress()
-
-    def _now(self) -> Instant:
-        return Instant(self.clock.now_ms(), self.clock.monotonic())
 
     def _watch(self, results: Sequence[PartitionResult], begun: frozenset[tuple[str, int]]) -> None:
         try:

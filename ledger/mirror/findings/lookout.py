@@ -15,7 +15,7 @@ from ledger.domain.reach import Instant
 from ledger.errors import MirrorLedgerError, ShutOutError
 from ledger.mirror.findings.reach_watch import Partition, ReachWatch
 from ledger.mirror.task.troubles import Side
-from ledger.ports.clock import Clock
+from ledger.ports.clock import Clock, now_by
 from ledger.ports.clusters import ReachProbe
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Lookout:
         leaders_at = float("-inf")
         try:
             while not self._ended.is_set():
-                began = Instant(self._clock.now_ms(), self._clock.monotonic())
+                began = now_by(self._clock)
                 partitions = watched.partitions() if began.monotonic >= leaders_at else ()
                 if self._probe(side, watched, partitions, began) and partitions:
                     took_s = self._clock.monotonic() - began.monotonic

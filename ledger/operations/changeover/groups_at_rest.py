@@ -169,24 +169,12 @@ class GroupsAtRest:
         Who has not been seen to commit stands still beside the steps that follow, until `require_still_at_rest`. Raises
         `PreconditionError`, with the groups' names, where one is at work still, or the cluster does not tell.
         """
-        there = self._read()
-
-        def until(why: Callable[[GroupsRead], str | None], advice: str) -> None:
-            nonlocal there
-
-            def left() -> str | None:
-                nonlocal there
-                there = self._read()
-                return why(there)
-
-            if why(there) is not None:
-                patience.until(left, waits, advice=f"{advice}; {_CONTINUE}")
-
-        until(self._untold, _TELL)
-        until(self._busy, "Stop their consumers there")
+        record = f"A recorder has to be at work (mirror-ledger record {self.source.alias})"
+        there = self._until(self._untold, self._read(), patience, waits, advice=_TELL)
+        there = self._until(self._busy, there, patience, waits, advice="Stop their consumers there")
         self._know_ends()
         there = self._wait_for_who_commits(there, patience, waits)
-        until(self._left, f"A recorder has to be at work (mirror-ledger record {self.source.alias})")
+        there = self._until(self._left, there, patience, waits, advice=record)
         self._require_still()
         if self.seen is not None:
             self.seen.were_at_rest = True
@@ -218,6 +206,26 @@ class GroupsAtRest:
                 f"{why}: the groups of {self.source.alias} were at rest before, and are not any more. Stop their "
                 f"consumers there, and let a recorder read them (mirror-ledger record {self.source.alias}); {_CONTINUE}"
             )
+
+    def _until(
+        self,
+        why: Callable[[GroupsRead], str | None],
+        there: GroupsRead,
+        patience: Patience,
+        waits: Waits,
+        *,
+        advice: str,
+    ) -> GroupsRead:
+        """Until there is no reason to wait; returns the last reading, `there` itself where there was none."""
+        readings = [there]
+
+        def left() -> str | None:
+            readings.append(self._read())
+            return why(readings[-1])
+
+        if why(there) is not None:
+            patience.until(left, waits, advice=f"{advice}; {_CONTINUE}")
+        return readings[-1]
 
     def _know_ends(self) -> None:
         if self.seen is not None:

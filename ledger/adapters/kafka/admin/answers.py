@@ -16,11 +16,17 @@ ABSENT_LEADER = (
 )
 
 
+def error_of(error_code: int, detail: str | None) -> errors.KafkaError:
+    """kafka-python's error for a code; of 0 it is `NoError`."""
+    kind: Any = errors.for_code(error_code)
+    error: errors.KafkaError = kind(detail or kind.description)
+    return error
+
+
 def require(error_code: int, detail: str | None) -> None:
     """Raise kafka-python's error for a code that is not zero."""
-    kind: Any = errors.for_code(error_code)
-    if kind is not errors.NoError:
-        raise kind(detail or kind.description)
+    if error_code != 0:
+        raise error_of(error_code, detail)
 
 
 def is_present(error_code: int, detail: str, absent: tuple[type[errors.KafkaError], ...]) -> bool:

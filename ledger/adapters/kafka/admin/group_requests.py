@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from ledger.adapters.kafka.admin.answers import require
+from ledger.adapters.kafka.admin.answers import error_of, require
 from ledger.adapters.kafka.admin.messages import message
 from ledger.adapters.kafka.admin.topic_requests import metadata
 from ledger.domain.group_commits import CommitRefusal, NewCommit
@@ -175,7 +175,7 @@ async def set_commits(
     done: dict[str, Refused | errors.KafkaError] = {
         group: dict.fromkeys(_places(commits[group]), CommitRefusal.GROUP_DENIED)
         if code == _NOT_PERMITTED
-        else _error_of(code, group)
+        else error_of(code, group)
         for group, code in undisclosed.items()
     }
     compared = {
@@ -212,12 +212,6 @@ async def set_commits_of_group(
     if isinstance(done, errors.KafkaError):
         raise done
     return done
-
-
-def _error_of(code: int, group: str) -> errors.KafkaError:
-    kind: Any = errors.for_code(code)
-    error: errors.KafkaError = kind(group)
-    return error
 
 
 def _places(commits: Sequence[NewCommit]) -> list[tuple[str, int]]:
