@@ -146,13 +146,15 @@ def _head(of: ExportedPlan, what: str = "") -> Iterator[str]:
             asks = "unless_away " if side == "from" else ""
             yield f'{side}_{name}() {{ {asks}{tool} {reached} "$@"; }}'
     yield from _unless_away(plan)
+    yield "quoted() { printf ' %q' \"$@\"; }"
     yield "people() { printf '%s\\n' \"$1\"; read -r -p 'Enter when it is so '; }"
     yield from _comments(
         "What the ledger has to know; without the program people see to it, and record it later"
     )
     yield (
         'ledger() { if command -v mirror-ledger > /dev/null; then mirror-ledger "$@"; '
-        'else people "without the program; to be recorded before any mirror runs again: mirror-ledger ${*@Q}"; fi; }'
+        'else people "without the program; to be recorded before any mirror runs again: '
+        'mirror-ledger$(quoted "$@")"; fi; }'
     )
     yield from _comments(
         "FENCE_BY=tools where the program may not change the cluster that applications leave"
@@ -173,7 +175,7 @@ def _head(of: ExportedPlan, what: str = "") -> Iterator[str]:
     yield "  local group count"
     yield '  while IFS= read -r -d "" group <&3; do'
     yield '    until count=$(members "$1" "$group"); [ "$count" = 0 ]; do'
-    yield '      people "members of group ${group@Q}: $count; stop them first"'
+    yield '      people "members of group$(quoted "$group"): $count; stop them first"'
     yield "    done"
     yield f'  done 3< "$here/{GROUPS}"'
     yield "}"
@@ -187,7 +189,7 @@ def _unless_away(plan: Plan) -> Iterator[str]:
     yield from _comments(f"FROM_ANSWERS=yes where {plan.from_cluster} answers nevertheless")
     yield (
         'unless_away() { if [ "${FROM_ANSWERS:-no}" = yes ]; then "$@"; '
-        "else printf 'not asked, it is away: %s\\n' \"${*@Q}\"; fi; }"
+        'else printf \'not asked, it is away:%s\\n\' "$(quoted "$@")"; fi; }'
     )
 
 

@@ -8,6 +8,7 @@ what is not proved.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ledger.domain.changeover.applies import undo_command
 from ledger.domain.fences.proof import PartitionWatch, Proof, least
 from ledger.domain.fences.receipts import Fence, FencedPartition, FenceHow
 from ledger.domain.words.count_words import counted
@@ -30,14 +31,16 @@ def fence(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = No
     instead, when `asked.unproven` says why.
     """
     _require_one_way(asked, parts)
-    attempt = _Attempt(asked, parts, measure_of(asked, parts), operation_id)
+    attempt = _Attempt(
+        asked, parts, measure_of(asked, parts), operation_id, _Again.of(asked.cluster, operation_id)
+    )
     try:
         return attempt.carried_out()
     except ClusterUnavailableError as error:
         if asked.unproven is None:
             raise ClusterUnavailableError(
-                f"{error}. The fence is not proved: run fence again when the cluster answers; to continue without a "
-                "proof: --unproven REASON",
+                f"{error}. The fence is not proved: when the cluster answers, {attempt.again.command}; to continue "
+                f"without a proof, {attempt.again.unproven}",
                 trouble=error.trouble,
             ) from error
         return attempt.given_up()
@@ -80,7 +83,7 @@ def refusal(asked: AskedFence, parts: FenceParts) -> str | None:
     """Why such a fence would be refused now, with all reasons; None: it would not. Changes and records nothing."""
     try:
         _require_one_way(asked, parts)
-        attempt = _Attempt(asked, parts, measure_of(asked, parts), None)
+        attempt = _Attempt(asked, parts, measure_of(asked, parts), None, _Again.of(asked.cluster, None))
         attempt.measure.begun(attempt.topics())
     except ClusterUnavailableError as error:
         return None if asked.unproven is not None else str(error)
@@ -103,12 +106,34 @@ def _require_one_way(asked: AskedFence, parts: FenceParts) -> None:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """What people type behind an attempt that failed: to continue, without a proof, of other topics, to lift it."""
+
+    command: str
+    unproven: str
+    anew: str
+    lift: str
+
+    @classmethod
+    def of(cls, cluster: str, operation_id: str | None) -> "_Again":
+        """`operation_id`: of the apply that the fence is a step of; None: it is a command of its own."""
+        if operation_id is None:
+            command, lift = "run fence again", f"lift it: mirror-ledger unfence {cluster} --reason WHY"
+            return cls(command, "--unproven REASON", command, lift)
+        undo = f"undo it ({undo_command(operation_id)})"
+        return cls(
+            "apply the plan again", f"{undo} and plan with --unproven REASON", f"{undo} and plan again", undo
+        )
+
+
 @dataclass(slots=True)
 class _Attempt:
     asked: AskedFence
     parts: FenceParts
     measure: Measure
     operation_id: str | None
+    again: _Again
     _recorded: dict[str, Fence] = field(default_factory=dict)
     """By topic what this attempt has recorded last."""
 
@@ -163,7 +188,7 @@ class _Attempt:
             if (now[name].topic_id, now[name].partitions) != (before.topic_id, before.partitions):
                 raise UnsafeError(
                     f"{name} of {self.asked.cluster} was created again, or given partitions, while it was watched: the "
-                    "fence is not proved; run fence again"
+                    f"fence is not proved; {self.again.anew}"
                 )
 
     def _proved_before(self, begun: Sequence[Fence]) -> FenceResult | None:
@@ -210,7 +235,7 @@ class _Attempt:
             if has_failed or clock.monotonic() >= deadline_s:
                 raise PreconditionError(
                     f"the fence of {_named(made)} of {self.asked.cluster} is not complete: {lacking}. It is recorded "
-                    f"as begun; run fence again, or lift it: mirror-ledger unfence {self.asked.cluster} --reason WHY"
+                    f"as begun; {self.again.command}, or {self.again.lift}"
                 )
             self.parts.sleep(_POLL_S)
         return shown
@@ -236,8 +261,8 @@ class _Attempt:
         waited = "" if watching.short else f" after {self.asked.wait_s:g} s"
         raise UnsafeError(
             f"{counted(len(left), 'partition')} of {self.asked.cluster} not proved{waited}:"
-            f"{reasons}\nWhat was made stays; run fence again to continue, or --unproven REASON to continue without a "
-            "proof"
+            f"{reasons}\nWhat was made stays. To continue, {self.again.command}; to continue without a proof, "
+            f"{self.again.unproven}"
         )
 
     def _proved(self, made: Fence, watches: Sequence[PartitionWatch]) -> Fence:

@@ -416,8 +416,12 @@ def test_a_marker_is_for_transactions_that_no_coordinator_waits_for(
 def test_a_cluster_that_does_not_answer_is_unproven_by_word_alone() -> None:
     site = FenceSite()
     site.cluster.is_away = True
-    with pytest.raises(ClusterUnavailableError, match="to continue without a proof: --unproven REASON"):
+    with pytest.raises(ClusterUnavailableError, match="to continue without a proof, --unproven REASON"):
         fence(asked(), site.parts())
+    with pytest.raises(
+        ClusterUnavailableError, match=r"apply the plan again; .* undo it .*mirror-ledger undo a1 "
+    ):
+        fence(asked(), site.parts(), operation_id="a1")
     assert rows(site) == []
     done = fence(asked(unproven="no network", known_ids={"orders": "O"}), site.parts())
     assert [(one.topic, one.topic_id, one.cluster_id) for one in done.fences] == [
