@@ -1,6 +1,6 @@
 """Answers from the ledger at a cut: what every command reads that asks nothing else. No JVM, no broker."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 
@@ -12,9 +12,12 @@ from ledger.adapters.system import SystemClock
 from ledger.catalog import Value
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.tables.cuts import Cut
-from ledger.errors import PreconditionError
+from ledger.domain.words.count_words import counted
+from ledger.errors import PreconditionError, UnsafeError
 
 _NOTHING_MISSING = "audit_l8_nothing_missing"
+MISSING_ROWS = "missing_rows"
+"""Accepted by who sets offsets from a ledger that has lost rows."""
 
 
 def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
@@ -40,6 +43,20 @@ def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> Non
 def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.Table:
     """The answer of a query of the catalog."""
     return engine.run_query(catalog.query(name), params, at)
+
+
+def require_complete(at: DeltaSnapshot, accepted: Collection[str], *, undone: str) -> None:
+    """Raise `UnsafeError` where the ledger has lost rows, and nobody accepts that (`MISSING_ROWS`).
+
+    A map that has lost its beginning, or a part, sends groups past records that they have not read.
+    """
+    missing = 0 if MISSING_ROWS in accepted else run_query(at, _NOTHING_MISSING, {}).num_rows
+    if missing:
+        raise UnsafeError(
+            f"the ledger has lost rows ({_NOTHING_MISSING}: {counted(missing, 'row')}): groups may pass records that "
+            f"they have not read; {undone}. mirror-ledger query {_NOTHING_MISSING} says which; --accept "
+            f"{MISSING_ROWS} continues with what is left"
+        )
 
 
 def audit_rows(at: DeltaSnapshot, since: Cut | None = None) -> dict[str, int]:

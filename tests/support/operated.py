@@ -79,9 +79,10 @@ class WrittenLedger:
     def copied(
         self, ends: Mapping[tuple[str, int], int], *, at_ms: int | None = None, **values: object
     ) -> None:
-        """All source offsets of some partitions up to their ends."""
+        """All source offsets of some partitions up to their ends, of a flow that has started there."""
         rows = [{**self._copied(topic, partition, end), **values} for (topic, partition), end in ends.items()]
-        self.append("offset_syncs", *rows, at_ms=at_ms)
+        started = {"kind": "started", "cause": "earliest", "source_end": 0, "target_end": 0, "records": 0}
+        self.append("offset_syncs", *({**one, **started} for one in rows), *rows, at_ms=at_ms)
 
     def _copied(self, topic: str, partition: int, end: int) -> Row:
         return {

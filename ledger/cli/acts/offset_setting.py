@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ledger.api.ledger import Ledger
 from ledger.app import group_offsets
+from ledger.app.answers import MISSING_ROWS, require_complete
 from ledger.app.between_clusters import Way
 from ledger.app.group_offsets import Chosen
 from ledger.app.position_sheets import (
@@ -55,7 +56,9 @@ from ledger.reports.rendering import ACCEPTABLE
     "--accept",
     "accepted",
     type=click.Choice(
-        list(dict.fromkeys(map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED))))
+        list(
+            dict.fromkeys(map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, MISSING_ROWS)))
+        )
     ),
     multiple=True,
     help="A status with which an offset is set, or a partition left, all the same. Can be repeated.",
@@ -111,9 +114,10 @@ def set_offsets(
     config = configuration(context)
     choice = Choice(accepted, overwrite_newer=overwrite_newer)
     require = partial(require_settable, config, despite_objectives=despite_objectives)
+    ledger = Ledger.open(config, as_of=as_of)
+    require_complete(ledger.snapshot, accepted, undone="no offset was set")
     if isinstance(asked, str):
         config.flow(asked)
-        ledger = Ledger.open(config, as_of=as_of)
         answer = ledger.translate_groups(asked, groups=groups, topic=topic, partition=partition).table
         way, answers = Way(config.flow(asked).source, config.flow(asked).target), answer.to_pylist()
         if not dry_run:
@@ -124,10 +128,9 @@ def set_offsets(
         _show(ledger.cut, list(map(result_row, settings)), _SCHEMA, output, wide=wide)
         left_out = _left_out(asked, settings)
     else:
-        ledger = Ledger.open(config, as_of=as_of)
         watch = None if watch_s is None else watch_for(watch_s, say)
         of_all = Asked(Way(*asked), choice, Chosen(groups, topic, partition), config.outputs_of_groups)
-        operation_id, sheet = (
+        operation_id, sheet, *_ = (
             (None, position_sheet(config, ledger.snapshot, of_all))
             if dry_run
             else set_positions(

@@ -6,6 +6,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ledger.app.answers import MISSING_ROWS, require_complete
 from ledger.app.untranslated import untranslated_groups, untranslated_groups_at
 from ledger.cli.answers.reading import as_of_option, opened, show
 from ledger.cli.commands import Commands
@@ -54,7 +55,7 @@ def offsets() -> None:
 @click.option(
     "--accept",
     "accepted",
-    type=click.Choice([str(status) for status in (*ACCEPTABLE, NOT_COPIED)]),
+    type=click.Choice([str(status) for status in (*ACCEPTABLE, NOT_COPIED, MISSING_ROWS)]),
     multiple=True,
     help="With kafka-reset: a status that the file may hold all the same. Can be repeated.",
 )
@@ -88,6 +89,8 @@ def translate(
     if at_time is not None and isinstance(asked, str):
         raise UsageError("--at goes with --from and --to; nothing was translated")
     ledger = opened(context, as_of)
+    if output == _RESET:
+        require_complete(ledger.snapshot, accepted, undone="no file was made")
     found: pa.Table
     if not isinstance(asked, str):
         if offset is None:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from deltalake import DeltaTable
 
 from ledger.domain.operations.directions import Promoted
 from tests.support.operated import Operated, own_mark
@@ -74,3 +75,23 @@ def test_where_applications_have_left_no_offset_is_set(idle: Operated) -> None:
     of_another = idle.command(*asked, "--topic", "users")
     assert (of_another.code, "could not be reached" in of_another.err) == (1, True)
     assert [row["kind"] for row in idle.operations()] == ["promoted"]
+
+
+def test_from_a_ledger_that_has_lost_rows_nothing_is_set_unless_that_is_accepted(idle: Operated) -> None:
+    """A map without its beginning sends a group behind what it has not read."""
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 10})
+    at = {"cluster": "east", "topic": "orders", "topic_id": "id-of-orders", "partition": 0}
+    idle.append("checkpoints", {**at, "group_id": "billing", "committed_offset": 4})
+    syncs = DeltaTable(f"{idle.path}/offset_syncs")
+    syncs.alter.set_table_properties({"delta.appendOnly": "false"})
+    DeltaTable(syncs.table_uri).delete("kind = 'started'")
+    reset = ("offsets", "translate", "--flow", "east-to-west", "-o", "kafka-reset")
+    of_flow = ("offsets", "set", "--flow", "east-to-west", "--all-groups")
+    between = ("offsets", "set", "--from", "east", "--to", "west", "--all-groups")
+    for asked, goes_on in ((reset, 0), (of_flow, 1), (between, 1)):
+        refused = idle.command(*asked)
+        assert (refused.code, refused.out) == (4, "")
+        assert "the ledger has lost rows (audit_l8_nothing_missing: 1 row)" in refused.err
+        assert idle.command(*asked, "--accept", "missing_rows").code == goes_on
+    assert idle.command("query", "audit_l8_nothing_missing").code == 4

@@ -52,6 +52,7 @@ def flow(lossy: WrittenLedger, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def partial(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> WrittenLedger:
     """More partitions: 1 holds records at the target, 2 holds none, and a topic `bills` that one group reads."""
     made = written(tmp_path_factory.mktemp("partial"), empty_ledger)
+    made.append("writers", {"writer_epoch": 1, "round": 0, "event": "claimed", "host": own_mark()})
     made.copied({("orders", 1): 10, ("orders", 2): 10, ("bills", 0): 10})
     for topic, partition, log_start, end in (
         ("orders", 1, 4, 10),

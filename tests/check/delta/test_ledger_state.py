@@ -69,7 +69,7 @@ def test_the_last_acceptance_of_a_partition_counts(flow: WrittenLedger) -> None:
 
 def test_all_rows_of_a_partition_come_back_whatever_topic_id_it_had(flow: WrittenLedger) -> None:
     flow.copied({("orders", 0): 10, ("orders", 1): 20, ("others", 0): 30})
-    [found] = state(flow).recorded_syncs(FLOW, "orders", 0)
+    _started, found = state(flow).recorded_syncs(FLOW, "orders", 0)
     assert found.sync.source_end == 10
     assert state(flow).recorded_syncs("another", "orders", 0) == []
 

@@ -65,7 +65,9 @@ def groups(
     config = write_config(tmp_path, servers, {FLOW: 'topics = [".*"]'})
     flow = Operated(copied_to(tmp_path, tmp_path / "empty"), LaterClock(), config, capfd)
     flow.writer("claimed", own_mark(), epoch=1)
-    flow.append("offset_syncs", copied(topic, topic_id_of(config, f"east.{topic}"), len(offsets)))
+    whole = copied(topic, topic_id_of(config, f"east.{topic}"), len(offsets))
+    started = {"kind": "started", "cause": "earliest", "source_end": 0, "target_end": 0, "records": 0}
+    flow.append("offset_syncs", {**whole, **started}, whole)
     at = {"cluster": "east", "topic": topic, "topic_id": f"id-of-{topic}", "partition": 0, "read_at_ms": 1}
     flow.append(
         "checkpoints",
