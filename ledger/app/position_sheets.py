@@ -101,8 +101,9 @@ def set_positions(
     after_where_used: bool = False,
     require: Callable[[PositionSheet], None] = lambda _sheet: None,
     require_own: Callable[[], None] = nothing_taken_over,
-) -> tuple[str | None, PositionSheet]:
-    """The same, set and read back; returns the operation id, None: nothing was lacking. `require` raises before that.
+) -> tuple[str | None, PositionSheet, Why]:
+    """The same, set and read back; returns the operation id, None: nothing was lacking, and what was recorded with it.
+    `require` raises before that.
 
     With an operation id that an earlier attempt had, what that one had begun gets its result. `before`: how commits
     are watched where groups leave, `after`: where they were set; None: they are not. `after_where_used`: they are read
@@ -130,7 +131,7 @@ def set_positions(
             if after_where_used and not is_used(sheet, _synced(at, asked.way.to_cluster)):
                 after = replace(after, quiet_s=0.0)
             sheet = _kept(target, sheet, after, operations, operation_id, why)
-        return operation_id, sheet
+        return operation_id, sheet, why
 
 
 def require_settable(

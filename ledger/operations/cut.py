@@ -125,7 +125,6 @@ class _Side:
     alias: str
     cluster_id: str | None
     topics: Mapping[str, _Topic]
-    recorded: Mapping[tuple[str, int], HighWatermark]
     admin: ClusterAdmin | None
 
 
@@ -173,14 +172,12 @@ class _Reading:
 
     def _side(self, admin: ClusterAdmin, copied: Sequence[tuple[str, str, int]]) -> _Side:
         identities = self.ports.state.identities()
-        recorded = self._recorded(admin.alias)
         try:
             identities.require(admin.alias, live_cluster(admin))
-            topics = _described(admin)
-            return _Side(admin.alias, admin.cluster_id(), topics, recorded, admin)
+            return _Side(admin.alias, admin.cluster_id(), _described(admin), admin)
         except ClusterUnavailableError:
-            known = {**_known_topics(copied), **_recorded_topics(recorded)}
-            return _Side(admin.alias, identities.recorded_id(admin.alias), known, recorded, None)
+            known = {**_known_topics(copied), **_recorded_topics(self._recorded(admin.alias))}
+            return _Side(admin.alias, identities.recorded_id(admin.alias), known, None)
 
     def _recorded(self, alias: str) -> dict[tuple[str, int], HighWatermark]:
         return {(at.topic_id, at.partition): at for at in self.ports.state.last_high_watermarks(alias)}
@@ -210,20 +207,20 @@ class _Reading:
     ) -> dict[tuple[str, int], HighWatermark | CutOffset]:
         """By topic and partition as read now (a `CutOffset`), else as recorded."""
         wanted = {(at.topic, at.partition): at for at in begun if at.cluster == side.alias}
-        found: dict[tuple[str, int], HighWatermark | CutOffset] = {
-            key: recorded
-            for key, at in wanted.items()
-            if (recorded := side.recorded.get((at.topic_id, at.partition))) is not None
-        }
-        if side.admin is None:
-            return found
-        read_at_ms = self.ports.clock.now_ms()
-        live = side.admin.ends(sorted(wanted))
-        if _described(side.admin) != side.topics:
-            raise PreconditionError(
-                f"topics of {side.alias} changed while their ends were read; nothing was recorded. Try again"
-            )
-        return {**found, **{key: _live(wanted[key], ends, read_at_ms) for key, ends in live.items()}}
+        found: dict[tuple[str, int], HighWatermark | CutOffset] = {}
+        if side.admin is not None:
+            read_at_ms = self.ports.clock.now_ms()
+            live = side.admin.ends(sorted(wanted))
+            if _described(side.admin) != side.topics:
+                raise PreconditionError(
+                    f"topics of {side.alias} changed while their ends were read; nothing was recorded. Try again"
+                )
+            found |= {key: _live(wanted[key], ends, read_at_ms) for key, ends in live.items()}
+        if found.keys() < wanted.keys():
+            recorded = self._recorded(side.alias)
+            known = {key: recorded.get((at.topic_id, at.partition)) for key, at in wanted.items()}
+            found = {**{key: ends for key, ends in known.items() if ends is not None}, **found}
+        return found
 
     # -- where the way back begins ---------------------------------------------------------------
 

@@ -43,7 +43,7 @@ _CLOCKS_APART_MS = 10_000
 _IDENTIFIED_BY = "writers"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpenedTables:
     """Tables of a ledger, each at its newest version when it was opened: once, all of them together.
 
@@ -70,6 +70,12 @@ class OpenedTables:
             with reported(f"{uri} cannot be read", uri):
                 self._relations[table] = relation_of(self.table(table), table)
         return self._relations[table]
+
+    @cached_property
+    def cut(self) -> Cut:
+        """All that the tables had when they were opened: of every table and writer the last append."""
+        found = (last_appends(table.name, self.relation(table.name)) for table in TABLES)
+        return Cut.of(self.ledger_id, (append for appends in found for append in appends))
 
     @property
     def ledger_id(self) -> str:
@@ -105,13 +111,10 @@ class DeltaSnapshot:
     def path(self) -> str:
         return self._opened.path
 
-    @cached_property
+    @property
     def cut(self) -> Cut:
         """What the rows come to: of every table and writer the last append."""
-        if self._counted is not None:
-            return self._counted.cut
-        found = (last_appends(table.name, self._opened.relation(table.name)) for table in TABLES)
-        return Cut.of(self._opened.ledger_id, (append for appends in found for append in appends))
+        return self._opened.cut if self._counted is None else self._counted.cut
 
     def told_by(self, table: str, rows: pa.Table) -> "DeltaSnapshot":
         """The same cut, with rows of a table that say the same of it in another way."""

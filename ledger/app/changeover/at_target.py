@@ -18,7 +18,7 @@ from ledger.app.changeover.scene import Scene
 from ledger.app.changeover.seeing import losses_of
 from ledger.app.changeover.sheets import places_of, record_sheets
 from ledger.app.changeover.written import mirrors_at
-from ledger.app.position_sheets import Reasons, set_positions, why_set
+from ledger.app.position_sheets import Reasons, set_positions
 from ledger.domain.changeover.applies import apply_command
 from ledger.domain.changeover.blockers import BlockerCode
 from ledger.domain.changeover.steps import ChangeoverKind, StepName
@@ -121,7 +121,7 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
     quiet_s = choices.watch_seconds
     after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
     asked = places_of(scene.config, scene.plan, scene.scope)
-    _, done = set_positions(
+    _, done, why = set_positions(
         scene.config,
         at,
         asked,
@@ -137,7 +137,7 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
             + f"\nThen continue: {apply_command(scene.plan.plan_id)}. What it does not set, people "
             f"do, for each of these groups: {_by_hand(scene, done)}"
         )
-    record_sheets(scene.config, scene.plan.plan_id, done, why_set(at, done, reasons), scene.operation_id)
+    record_sheets(scene.config, scene.plan.plan_id, done, why, scene.operation_id)
     return StepResult(done.words, done.facts)
 
 

@@ -12,7 +12,7 @@ from ledger.adapters.delta.ledger_state import DeltaLedgerState
 from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
 from ledger.app.changeover.exporting import Rules, rules_that_close
 from ledger.app.changeover.scene import Clusters
-from ledger.app.changeover.sheets import sheets_of_operation
+from ledger.app.changeover.sheets import last_sheets
 from ledger.app.changeover.written import mirrors_at
 from ledger.config.mirror import MirrorConfig
 from ledger.domain.changeover.applies import Apply, apply_command, undo_command
@@ -343,14 +343,14 @@ def _drained_ends(reading: Reading) -> list[Behind]:
 def _left(reading: Reading) -> list[Check]:
     """No group that has moved is at work at the former source, or has read on there since."""
     assert reading.operation_id is not None, "an apply has one"
-    sheets = sheets_of_operation(reading.config, reading.operation_id).by_group
+    sheets = last_sheets(reading.config, reading.operation_id)
     return left_checks(reading.source, list(sheets.values()))
 
 
 def _groups(reading: Reading) -> list[Check]:
     """Every group stands where it was set, and what it reads is there."""
     assert reading.operation_id is not None, "an apply has one"
-    sheets = sheets_of_operation(reading.config, reading.operation_id).by_group
+    sheets = last_sheets(reading.config, reading.operation_id)
     places = group_places(reading.target, list(sheets.values()), reading.cut)
     checks = group_checks(places, are_started=reading.are_started)
     if reading.are_started:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
 from ledger.app.between_clusters import Way
@@ -73,15 +74,20 @@ def record_sheets(
 
 def sheets_of_operation(config: MirrorConfig, operation_id: str) -> RecordedSheets:
     """What an operation recorded; of a group that it recorded more than once the last."""
+    results = _rows(config, operation_id, OperationKind.OFFSETS_SET_RESULT)
+    moved = frozenset(OffsetsSetResult.of_row(row).group for row in results)
+    return RecordedSheets(operation_id, last_sheets(config, operation_id), moved)
+
+
+def last_sheets(config: MirrorConfig, operation_id: str) -> dict[str, Sheet]:
+    """By group the last sheet that an operation recorded."""
+    sheets = [Sheet.of_row(row) for row in _rows(config, operation_id, OperationKind.SHEET)]
+    return {one.group: one for one in sheets}
+
+
+def _rows(config: MirrorConfig, operation_id: str, kind: OperationKind) -> list[dict[str, Any]]:
     newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
-    rows = newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)])
-    sheets = [Sheet.of_row(row) for row in rows if row["kind"] == OperationKind.SHEET]
-    results = [row for row in rows if row["kind"] == OperationKind.OFFSETS_SET_RESULT]
-    return RecordedSheets(
-        operation_id,
-        {one.group: one for one in sheets},
-        frozenset(OffsetsSetResult.of_row(row).group for row in results),
-    )
+    return newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id), ("kind", "=", kind)])
 
 
 def moved_by(config: MirrorConfig, operation_id: str) -> list[MovedCommit]:

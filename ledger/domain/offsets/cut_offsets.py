@@ -5,7 +5,7 @@ as its target, with nothing read or copied twice.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
@@ -46,16 +46,18 @@ class CutOffset:
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
         """From a row of `cut_offsets`, with or without its stamp."""
-        found = {field.name: row[field.name] for field in fields(cls)}
-        return cls(**{**found, "side": CutSide(found["side"])})
+        return cls(**{**{name: row[name] for name in _COLUMNS}, "side": CutSide(row["side"])})
 
     def row(self) -> dict[str, object]:
         """Its row without the stamp."""
-        return {**asdict(self), "side": str(self.side)}
+        return {**{name: getattr(self, name) for name in _COLUMNS}, "side": str(self.side)}
 
     @property
     def name(self) -> str:
         return f"{self.topic} partition {self.partition}"
+
+
+_COLUMNS = tuple(field.name for field in fields(CutOffset))
 
 
 @dataclass(frozen=True, slots=True)

@@ -452,7 +452,7 @@ def set_as_typed(pair: ChangingPair, typed: Mapping[str, Any]) -> list[str]:
     choice = Choice(typed["accepted"], typed["overwrite_newer"])
     asked = Asked(Way(typed["from_cluster"], typed["to_cluster"]), choice, Chosen(typed["groups"]))
     with pair.outside.seen_by(pair.outside.process()):
-        _, done = set_positions(pair.config, snapshot(pair.config, None), asked, Reasons("by hand"))
+        _, done, _ = set_positions(pair.config, snapshot(pair.config, None), asked, Reasons("by hand"))
     return done.left_lines()
 
 
