@@ -34,8 +34,8 @@ test: check ## All of check, then the tests on real brokers, Delta and Spark: wh
 
 soak: bootstrap ## Run the long tests, then simulate faults with random seeds (SECONDS=... says how long)
 	$(BIN)/pytest tests/soak -n $(WORKERS) --dist loadgroup
-	$(BIN)/pytest tests/check/domain tests/check/queries tests/check/wire -n 2 --hypothesis-profile random
-	for seed in 2 4; do MIRROR_LEDGER_SEED=$$seed $(BIN)/pytest tests/real/delta/test_maintenance_model.py || exit 1; done
+	$(BIN)/pytest tests/check/facts tests/check/offsets tests/check/topics tests/check/queries tests/check/kafka -n 2 --hypothesis-profile random
+	for seed in 2 4; do MIRROR_LEDGER_SEED=$$seed $(BIN)/pytest tests/real/store/test_maintenance_model.py || exit 1; done
 	@$(BIN)/python -m tests.simulation.seeds --seconds $(or $(SECONDS),600)
 
 seeds: bootstrap ## Choose anew the seeds that check simulates

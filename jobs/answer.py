@@ -18,15 +18,15 @@ import os
 import sys
 from pathlib import Path
 
-from ledger import catalog
-from ledger.adapters.spark.answers import run_query
-from ledger.adapters.spark.session import SessionFactory, submitted_session
+from ledger.answers.spark import run_query
 from ledger.api import Ledger
 from ledger.cli.answers.reading import values_of
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.printing import put, rendered, require_tables, say
 from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError, UnsafeError, UsageError
+from ledger.mirror.spark import SessionFactory, submitted_session
+from ledger.store import catalog
 
 
 def main(arguments: list[str] | None = None) -> int:

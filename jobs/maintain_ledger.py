@@ -18,12 +18,12 @@ import sys
 from dataclasses import asdict
 from json import dumps
 
-from ledger.adapters.spark.session import submitted_session
-from ledger.app.tables import maintain_ledger
+from ledger.answers.maintenance import maintain_ledger
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.printing import say
 from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError
+from ledger.mirror.spark import submitted_session
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -19,16 +19,16 @@ import threading
 from dataclasses import asdict
 from json import dumps
 
-from ledger.adapters.spark.session import submitted_session
-from ledger.app.mirroring import run_flow
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.printing import say
 from ledger.cli.processes.progress import lines_on_stderr
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import MirrorLedgerError, UnsafeError
-from ledger.mirror.driver.run_summary import RunSummary
-from ledger.reports.run_text import end_line, unfinished
+from ledger.mirror.progress import RunSummary
+from ledger.mirror.run import run_flow
+from ledger.mirror.spark import submitted_session
+from ledger.mirror.text import end_line, unfinished
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

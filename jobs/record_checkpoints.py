@@ -16,7 +16,7 @@ Exit     0 recorded; 1 failed; 2 configuration; 5 another cluster answers; with 
 import sys
 
 from ledger.cli.processes.recording import record_job
-from ledger.recording.observation import Subject
+from ledger.recorders.observation import Subject
 
 
 def main(arguments: list[str] | None = None) -> int:

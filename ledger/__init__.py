@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ledger.api.ledger import Ledger
+    from ledger.answers.ledger import Ledger
 
 __all__ = ["Ledger"]
 
@@ -16,6 +16,6 @@ if not TYPE_CHECKING:
         """`Ledger` when it is asked for: whoever imports a part of the package does not wait for DuckDB and Arrow."""
         if name != "Ledger":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from ledger.api.ledger import Ledger
+        from ledger.answers.ledger import Ledger
 
         return Ledger

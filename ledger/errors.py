@@ -149,3 +149,7 @@ class EndedBySigtermError(MirrorLedgerError):
     """SIGTERM came before there was anything to end properly."""
 
     exit_code = 143
+
+
+class RefusedPartitionError(MirrorLedgerError):
+    """The partition cannot be taken over; the message says why and where. Nothing of it is recorded."""

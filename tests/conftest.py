@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from ledger.adapters import jvm
+from ledger import jvm
 from tests.support.checkout import CHECKOUT
 from tests.support.homes import home_with_jars
 

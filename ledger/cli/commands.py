@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 
+from ledger.errors import UsageError
+
 
 class Commands(click.Group):
     """Imports a command when it is called: Spark, the Kafka client and others take longer than most answers.
 
-    `places`: by command the module of this package and the name in it, as `module:name`.
+    `places`: by command the module, below `ledger.cli` unless it says `ledger.`, and the name in it: `module:name`.
     """
 
     def __init__(self, *args: Any, places: Mapping[str, str], **kwargs: Any) -> None:
@@ -26,5 +28,13 @@ class Commands(click.Group):
         if cmd_name not in self._places:
             return super().get_command(ctx, cmd_name)
         module, _, name = self._places[cmd_name].partition(":")
-        found: click.Command = getattr(import_module(f"ledger.cli.{module}"), name)
+        try:
+            imported = import_module(module if module.startswith("ledger.") else f"ledger.cli.{module}")
+        except ModuleNotFoundError as error:
+            if error.name != "confluent_kafka":
+                raise
+            raise UsageError(
+                f"{cmd_name} needs what `pip install 'mirror-ledger[sandbox]'` brings; nothing was done"
+            ) from error
+        found: click.Command = getattr(imported, name)
         return found

@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from ledger.domain.words.unicode_text import shown_lines
+from ledger.words import shown_lines
 
 _LEVELS = {
     # Connection failures of kafka-python come back as errors of ours, with the cluster's name.

@@ -16,8 +16,8 @@ from ledger.cli.commands import Commands
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.printing import say
 from ledger.config.file import CONFIG_VARIABLE
-from ledger.domain.words.unicode_text import is_unicode
 from ledger.errors import MirrorLedgerError, UsageError
+from ledger.words import is_unicode
 
 _PLACES = {
     "init": "processes.running:init",
@@ -50,9 +50,9 @@ _PLACES = {
     "sql": "answers.sql:sql",
     "views": "answers.sql:views",
     "offsets": "answers.offsets:offsets",
-    "sandbox": "processes.sandbox:sandbox",
+    "sandbox": "ledger.sandbox.command:sandbox",
     "spark-jars": "processes.running:spark_jars",
-    "demo": "processes.demo.command:demo",
+    "demo": "ledger.sandbox.demo:demo",
 }
 
 
@@ -108,7 +108,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
 
 def _why_of_a_library(error: BaseException) -> str | None:
     """What nobody foresaw of the libraries below the ledger, in one line; None: it is none of these."""
-    from ledger.adapters.delta import damage  # every command would wait for it
+    from ledger.store import damage  # every command would wait for it
 
     return (
         damage.words_of(error) if damage.is_of_a_library(error) and not isinstance(error, OSError) else None

@@ -6,9 +6,9 @@ import sys
 import click
 import pyarrow as pa
 
-from ledger.domain.words.unicode_text import shown_lines
 from ledger.errors import UsageError
-from ledger.reports.rendering import RENDERERS, render_table
+from ledger.offsets.rendering import RENDERERS, render_table
+from ledger.words import shown_lines
 
 _NO_TERMINAL = 160
 """Characters of a line where the terminal's width is not known: nobody reads along, and few answers are wider."""

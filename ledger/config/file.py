@@ -1,15 +1,295 @@
-"""Reads a configuration file: where it is, and its tables in the shape that the values take."""
+"""The configuration file, and everything that is wrong with it in sentences that name the key."""
 
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from ledger.config.mirror import MirrorConfig
-from ledger.config.problems import ADMIN_TABLE, OWN_KEYS, Table, client_properties, flattened, problems_of
-from ledger.config.secrets import PropertyValue, SecretReference
+from pydantic import BaseModel, ValidationError
+
+from ledger.config.mirror import LedgerConfig, MirrorConfig, ObjectivesConfig
+from ledger.config.values import (
+    ADDRESS_PROPERTIES,
+    NAME_PATTERN,
+    OWN_PROPERTIES,
+    PRINCIPAL_PATTERN,
+    SECRET_PROPERTIES,
+    SECURITY_PROPERTIES,
+    TUNING_PROPERTIES,
+    AppConfig,
+    FlowConfig,
+    PropertyValue,
+    SecretReference,
+    TargetMode,
+)
 from ledger.errors import ConfigurationError, UsageError
+from ledger.topics.flows import FlowCopies, FlowEdge, opposite_problems, overlap_problems, ring_problems
+from ledger.topics.naming import NamingKind, TopicSelection
+
+# Problems -----------------------------------------------------------------------------------------
+# Everything that is wrong with a configuration file, in sentences that name the key.
+
+
+Table = dict[str, Any]
+
+OWN_KEYS = ("bootstrap_servers", "mirror_principal")
+"""Keys of a cluster's table that are no client properties."""
+_CLIENT_PROPERTIES = SECURITY_PROPERTIES | TUNING_PROPERTIES
+ADMIN_TABLE = "admin"
+"""The table of client properties of those credentials that change access control lists."""
+
+
+def flattened(table: Table, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Nested tables as dotted names; a table of `env` or `file` is a value."""
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and not _is_meant_as_reference(value):
+            yield from flattened(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _is_meant_as_reference(value: Table) -> bool:
+    return bool(value) and value.keys() <= {"env", "file"}
+
+
+def problems_of(raw: Table) -> Iterator[str]:
+    for key in raw.keys() - {"ledger", "clusters", "flows", "objectives", "apps"}:
+        yield f"{key}: unknown key"
+    for section in ("ledger", "clusters", "flows"):
+        if not isinstance(raw.get(section), dict) or not raw[section]:
+            yield f"{section}: a table [{section}{'' if section == 'ledger' else '.NAME'}] is needed"
+    yield from _model_problems(LedgerConfig, _table(raw, "ledger"), "ledger", skip=not raw.get("ledger"))
+    yield from _objectives_problems(raw.get("objectives", {}))
+    yield from _apps_problems(raw.get("apps", {}))
+    clusters, flows = _table(raw, "clusters"), _table(raw, "flows")
+    for name, table in clusters.items():
+        yield from _cluster_problems(name, table)
+    for name, table in flows.items():
+        yield from _flow_problems(name, table, clusters)
+    enabled = {
+        name: table for name, table in flows.items() if _table(flows, name).get("enabled") is not False
+    }
+    yield from ring_problems(
+        [edge for name, table in enabled.items() if (edge := _edge(name, table)) is not None]
+    )
+    yield from opposite_problems(
+        [edge for name, table in flows.items() if (edge := _edge(name, table)) is not None]
+    )
+    yield from overlap_problems(
+        [copies for name, table in enabled.items() if (copies := _copies(name, table)) is not None]
+    )
+
+
+def _objectives_problems(table: object) -> Iterator[str]:
+    if not isinstance(table, dict):
+        yield f"objectives: is a table, got {type(table).__name__}"
+        return
+    yield from _model_problems(ObjectivesConfig, table, "objectives")
+
+
+def _apps_problems(tables: object) -> Iterator[str]:
+    if not isinstance(tables, dict):
+        yield f"apps: is a table [apps.NAME], got {type(tables).__name__}"
+        return
+    apps_of: dict[str, list[str]] = defaultdict(list)
+    for name, table in tables.items():
+        where = f"apps.{name}"
+        yield from _name_problems(name, where)
+        if not isinstance(table, dict):
+            yield f"{where}: is a table, got {type(table).__name__}"
+            continue
+        found = list(_model_problems(AppConfig, table, where))
+        yield from found
+        if not found:
+            for group in dict.fromkeys(table["groups"]):
+                apps_of[group].append(name)
+    for group, names in apps_of.items():
+        if len(names) > 1:
+            yield f"apps: group {group!r} is one of {' and of '.join(names)}: say all that it writes in one place"
+
+
+def _table(raw: Table, key: str) -> Table:
+    value = raw.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _model_problems(
+    model: type[BaseModel], values: Table, where: str, *, skip: bool = False
+) -> Iterator[str]:
+    if skip:
+        return
+    try:
+        model.model_validate(values)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False, include_input=False, include_context=False):
+            yield f"{_key_path(where, detail['loc'])}: {_sentence(detail['type'], detail['msg'])}"
+
+
+def _key_path(where: str, location: tuple[int | str, ...]) -> str:
+    """`flows.east-to-west.topics[0]`; the name of a table is reported as the table."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location if part != "name"]
+    return where + "".join(parts)
+
+
+def _sentence(kind: str, message: str) -> str:
+    plain = {"missing": "is missing", "extra_forbidden": "unknown key"}
+    return plain.get(kind, message.removeprefix("Value error, "))
+
+
+def _name_problems(name: str, where: str) -> Iterator[str]:
+    if not re.fullmatch(NAME_PATTERN, name):
+        yield f"{where}: a name has letters, digits, dot, underscore and hyphen only, got {name!r}"
+
+
+def _cluster_problems(name: str, table: object) -> Iterator[str]:
+    where = f"clusters.{name}"
+    yield from _name_problems(name, where)
+    if not isinstance(table, dict):
+        yield f"{where}: is a table, got {type(table).__name__}"
+        return
+    yield from _address_problems(table, where)
+    yield from _principal_problems(table, where)
+    yield from _properties_problems(client_properties(table), where)
+    admin = table.get(ADMIN_TABLE, {})
+    if isinstance(admin, dict):
+        yield from _properties_problems(admin, f"{where}.{ADMIN_TABLE}")
+    else:
+        yield f"{where}.{ADMIN_TABLE}: is a table of client properties, got {type(admin).__name__}"
+
+
+def client_properties(table: Table) -> Table:
+    """What of a cluster's table is handed to clients."""
+    return {key: value for key, value in table.items() if key not in (*OWN_KEYS, ADMIN_TABLE)}
+
+
+def _principal_problems(table: Table, where: str) -> Iterator[str]:
+    principal = table.get("mirror_principal", "User:mirror")
+    if not isinstance(principal, str) or not re.fullmatch(PRINCIPAL_PATTERN, principal):
+        yield f"{where}.mirror_principal: is a principal as Kafka writes it, User:NAME, got {principal!r}"
+
+
+def _properties_problems(table: Table, where: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for key, value in flattened(table):
+        if key in seen:
+            yield f"{where}.{key}: is given twice, quoted and as a nested table"
+        seen.add(key)
+        yield from _property_problems(f"{where}.{key}", key, value)
+
+
+def _address_problems(table: Table, where: str) -> Iterator[str]:
+    servers = table.get("bootstrap_servers")
+    if servers is None:
+        yield f"{where}.bootstrap_servers: is missing"
+    elif not isinstance(servers, str):
+        yield f"{where}.bootstrap_servers: is text host:port[,host:port...], got {type(servers).__name__}"
+    else:
+        for address in servers.split(","):
+            if not re.fullmatch(r"\s*[^\s:]+:\d{1,5}\s*|\s*\[[0-9a-fA-F:]+\]:\d{1,5}\s*", address):
+                yield f"{where}.bootstrap_servers: is host:port[,host:port...], got {address.strip()!r}"
+
+
+def _property_problems(where: str, key: str, value: object) -> Iterator[str]:
+    if key in OWN_KEYS:
+        yield f"{where}: is written in the table of the cluster"
+    elif key in OWN_PROPERTIES:
+        yield f"{where}: is set by the mirror itself and cannot be configured"
+    elif key in ADDRESS_PROPERTIES:
+        yield f"{where}: is written bootstrap_servers"
+    elif key not in _CLIENT_PROPERTIES:
+        yield f"{where}: librdkafka has no such client property{_meant(key)}"
+    elif isinstance(value, dict):
+        yield from _model_problems(SecretReference, value, where)
+    elif key in SECRET_PROPERTIES:
+        yield f'{where}: a secret is written as a reference, {{ env = "VARIABLE" }} or {{ file = "PATH" }}'
+    elif not isinstance(value, str | bool | int | float):
+        yield f"{where}: a client property is text, a number or true/false, got {type(value).__name__}"
+
+
+def _meant(key: str) -> str:
+    """The property that was probably meant, or nothing."""
+    found = get_close_matches(key, sorted({*_CLIENT_PROPERTIES, *OWN_KEYS}), n=1, cutoff=0.75)
+    return f"; is {found[0]} meant?" if found else ""
+
+
+def _flow_problems(name: str, table: object, clusters: Table) -> Iterator[str]:
+    where = f"flows.{name}"
+    yield from _name_problems(name, where)
+    if not isinstance(table, dict):
+        yield f"{where}: is a table, got {type(table).__name__}"
+        return
+    if "name" in table:
+        yield f"{where}.name: unknown key"
+    yield from _model_problems(FlowConfig, {**table, "name": "checked-above"}, where)
+    for end in ("source", "target"):
+        cluster = table.get(end)
+        if isinstance(cluster, str) and cluster not in clusters:
+            known = ", ".join(sorted(clusters)) or "none"
+            yield f"{where}.{end}: there is no cluster {cluster!r}; clusters are {known}"
+    yield from _naming_problems(table, where)
+    yield from _deletion_problems(table, where)
+
+
+def _naming_problems(table: Table, where: str) -> Iterator[str]:
+    naming = table.get("topic_naming", NamingKind.PREFIX)
+    if naming != NamingKind.PREFIX and "prefix" in table:
+        yield f'{where}.prefix: has no meaning with topic_naming = "{naming}"'
+    if naming == NamingKind.RENAME and not table.get("rename"):
+        yield f'{where}.rename: topic_naming = "rename" needs at least one rule'
+    if naming != NamingKind.RENAME and "rename" in table:
+        yield f'{where}.rename: has a meaning with topic_naming = "rename" only'
+    is_one_cluster = table.get("source") == table.get("target") is not None
+    if naming == NamingKind.IDENTITY and is_one_cluster:
+        yield f"{where}.topic_naming: identity on one cluster would copy each topic onto itself"
+
+
+def _deletion_problems(table: Table, where: str) -> Iterator[str]:
+    if table.get("delete_topics") is True and table.get("target_mode") == TargetMode.SHARED:
+        yield f"{where}.delete_topics: a shared target topic holds what others wrote and is never deleted"
+
+
+def _copies(name: str, table: object) -> FlowCopies | None:
+    """None for a flow whose own problems are reported already."""
+    flow = _valid_flow(name, table)
+    if flow is None or (flow.topic_naming is NamingKind.RENAME and not flow.rename):
+        return None
+    selection = TopicSelection(flow.topics, flow.exclude, naming=flow.naming)
+    return FlowCopies(flow.name, flow.source, flow.target, selection)
+
+
+def _valid_flow(name: str, table: object) -> FlowConfig | None:
+    """None for a flow whose own problems are reported already."""
+    try:
+        return FlowConfig.model_validate({**table, "name": name} if isinstance(table, dict) else table)
+    except ValidationError:
+        return None
+
+
+def _edge(name: str, table: object) -> FlowEdge | None:
+    """None for a flow whose own problems are reported already."""
+    flow = _valid_flow("checked-above", table)
+    if flow is None:
+        return None
+    return FlowEdge(
+        name,
+        flow.source,
+        flow.target,
+        flow.topics,
+        keeps_names=flow.topic_naming is NamingKind.IDENTITY,
+        shares_target=flow.target_mode is TargetMode.SHARED,
+        relays=flow.relay,
+        opposite=flow.opposite,
+    )
+
+
+# File ---------------------------------------------------------------------------------------------
+# Reads a configuration file: where it is, and its tables in the shape that the values take.
+
 
 CONFIG_VARIABLE = "MIRROR_LEDGER_CONFIG"
 

@@ -5,15 +5,11 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field
 
-from ledger.config.app import AppConfig
-from ledger.config.cluster import ClusterConfig
-from ledger.config.flow import FlowConfig
-from ledger.config.values import Frozen
-from ledger.domain.objectives import Objective, Objectives
-from ledger.domain.tables.table_upkeep import KEEP_SUPERSEDED_HOURS
-from ledger.domain.topics.flow_overlaps import FlowCopies, also_copied_by
-from ledger.domain.topics.naming import NamingKind, TopicSelection
+from ledger.config.values import AppConfig, ClusterConfig, FlowConfig, Frozen, Objective, Objectives
 from ledger.errors import UsageError
+from ledger.facts.tables import KEEP_SUPERSEDED_HOURS
+from ledger.topics.flows import FlowCopies, also_copied_by
+from ledger.topics.naming import NamingKind, TopicSelection
 
 
 class LedgerConfig(Frozen):

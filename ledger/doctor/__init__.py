@@ -1,5 +1,5 @@
 """The examination of everything that a mirror needs: what is measured, and what is said of it.
 
 Verdicts are pure: a function takes measured values (and the time) and returns results. Measuring is the
-adapters' work, behind the Protocols of `measurements`; `examination` puts the two together.
+probes' work, behind the Protocols of `measurements`; `examination` puts the two together.
 """

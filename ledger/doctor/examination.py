@@ -1,28 +1,20 @@
 """The whole examination: this machine, the ledger, every cluster of the flows, every flow."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-from ledger.config.flow import FlowConfig
+from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.doctor.check_results import CheckResult, Unmeasured, measure
-from ledger.doctor.cluster_examination import (
-    ClusterLook,
-    cluster_findings,
-    look_at,
-    probe_findings,
-)
-from ledger.doctor.flow_examination import FlowLook, flow_findings, left_out, target_topics
-from ledger.doctor.measurements import (
-    ClusterProbe,
-    LedgerProbe,
-    MachineProbe,
-    TableState,
-    TargetProbe,
-)
-from ledger.doctor.verdicts import places
-from ledger.ports.clock import Clock
-from ledger.schema import TABLES
+from ledger.config.values import FlowConfig
+from ledger.doctor import places, results
+from ledger.doctor.cluster import ClusterLook, cluster_findings, look_at, probe_findings
+from ledger.doctor.flow import FlowLook, flow_findings, left_out, target_topics
+from ledger.doctor.measurements import ClusterProbe, LedgerProbe, MachineProbe, TableState, TargetProbe
+from ledger.doctor.places import LocalMachine
+from ledger.doctor.probes import DeltaLedgerProbe, KafkaClusterProbe, KafkaTargetProbe
+from ledger.doctor.results import CheckResult, Unmeasured, measure
+from ledger.facts.tables import TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +40,16 @@ class Examination:
         yield places.python(self.machine.python())
         yield from self._ledger()
         looks = {alias: look_at(probe) for alias, probe in sorted(self.clusters.items())}
-        recorded = measure(self.ledger.cluster_ids, places.LEDGER)
+        recorded = measure(self.ledger.cluster_ids, results.LEDGER)
         for look in looks.values():
             yield from self._cluster(look, recorded)
         yield from self._flows(looks)
 
     def _ledger(self) -> Iterator[CheckResult]:
         ledger, folder = self.ledger, self.ledger.folder
-        tables = measure(self._tables, places.LEDGER)
+        tables = measure(self._tables, results.LEDGER)
         yield from places.ledger(tables, now_ms=self.clock.now_ms())
-        yield places.clocks(measure(ledger.clock_steps, places.LEDGER), now_ms=self.clock.now_ms())
+        yield places.clocks(measure(ledger.clock_steps, results.LEDGER), now_ms=self.clock.now_ms())
         refused = measure(ledger.exclusive_create) if folder else Unmeasured("not a local folder")
         yield places.exclusive_create(folder, refused)
         yield places.place()
@@ -86,3 +78,36 @@ class Examination:
     def _flow_look(self, flow: FlowConfig, clusters: Mapping[str, ClusterLook]) -> FlowLook:
         selection = self.config.topic_selection(flow.name)
         return FlowLook(flow, selection, clusters[flow.source], clusters[flow.target], self.ledger)
+
+
+# Put together -------------------------------------------------------------------------------------
+# The examination of what flows need: `doctor`.
+
+
+def examine(
+    config: MirrorConfig, flow_names: Sequence[str], *, probe: bool, retention_share: float
+) -> list[CheckResult]:
+    """Check all that the flows need, or else all that are enabled; with `probe`, in topics of its own at targets."""
+    flows = [config.flow(name) for name in flow_names] or list(config.enabled_flows)
+    clusters = {alias: config.cluster(alias) for flow in flows for alias in (flow.source, flow.target)}
+    clock = SystemClock()
+    with ExitStack() as opened:
+        examination = Examination(
+            config=config,
+            flows=flows,
+            left_out=[] if flow_names else [flow for flow in config.flows.values() if not flow.enabled],
+            clusters={
+                alias: opened.enter_context(closing(KafkaClusterProbe(cluster, clock)))
+                for alias, cluster in clusters.items()
+            },
+            targets={
+                flow.target: opened.enter_context(closing(KafkaTargetProbe(clusters[flow.target], clock)))
+                for flow in flows
+                if probe
+            },
+            ledger=DeltaLedgerProbe(config.ledger.path),
+            machine=LocalMachine(),
+            clock=clock,
+            retention_share=retention_share,
+        )
+        return list(examination.results())

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from ledger.domain.operations.directions import Directions
-from ledger.domain.tables.cuts import ClockStep
-from ledger.domain.tables.table_upkeep import DataFile
-from ledger.domain.topics.topic_acls import TopicAcl
-from ledger.ports.clusters import GroupListing, PartitionEnds, TopicDescription
-from ledger.ports.ledger import FlowPosition
+from ledger.facts.cuts import ClockStep
+from ledger.facts.direction import Directions
+from ledger.facts.syncs import FlowPosition
+from ledger.kafka.cluster import GroupListing, PartitionEnds, TopicDescription
+from ledger.store.merging import DataFile
+from ledger.topics.acls import TopicAcl
 
 Partition = tuple[str, int]
 Settings = Mapping[str, str]

@@ -1,1 +1,1 @@
-"""The driver of a flow and its copy tasks: a room for each part, imports go down only."""
+"""The mirror: the driver of a flow, its rounds and copy tasks, and what it does on requests of operators."""

@@ -14,7 +14,8 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ledger.adapters import class_archive, jvm
+from ledger import jvm
+from ledger import jvm as class_archive
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError
 from ledger.sandbox.processes import Process, is_running, spawn
 from ledger.sandbox.properties import NodePorts, render, server_properties

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger.adapters import jvm
+from ledger import jvm
 from ledger.errors import MirrorLedgerError, PreconditionError, UsageError
 from ledger.sandbox import ports, processes, state
 from ledger.sandbox.brokers import BrokerFolder, launch, wait_until_ready

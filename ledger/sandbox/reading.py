@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from ledger.errors import ClusterUnavailableError
-from ledger.wire.error_codes import TRANSIENT
+from ledger.kafka.requests import TRANSIENT
 
 READ_TIMEOUT_S = 60.0
 POLL_S = 0.05  # a call waits this long for more messages than there are

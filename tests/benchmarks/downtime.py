@@ -29,22 +29,21 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from deltalake import DeltaTable
 from kafka.admin import ACLOperation, ResourceType
 
-from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.ledger_state import DeltaLedgerState
-from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.delta.tables import table_uri
-from ledger.app import answers
-from ledger.app.changeover.planning import read_applies
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.changeover.plans import StepName
+from ledger.changeover.seeing import read_applies
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.changeover.steps import StepName
-from ledger.domain.tables.places import place_of
-from ledger.domain.writer_roles import writer_of
-from ledger.ports.ledger import FlowPosition, Row, WriterClaim
+from ledger.facts.roles import writer_of
+from ledger.facts.state import WriterClaim
+from ledger.facts.syncs import FlowPosition
+from ledger.facts.tables import HIGH_WATERMARKS, OFFSET_SYNCS, WRITERS, Row, place_of
 from ledger.sandbox import Sandbox
 from ledger.sandbox.workload import create_topics
-from ledger.schema import HIGH_WATERMARKS, OFFSET_SYNCS, WRITERS
+from ledger.store import answers
+from ledger.store.delta_tables import arrow_schema, table_uri
+from ledger.store.log import DeltaFactLog
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
 from tests.benchmarks.long_ledgers import CommitLog
 from tests.support.config_files import write_config
 from tests.support.guarded_pair import (

@@ -28,18 +28,16 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from ledger.app.answers import run_query, snapshot
-from ledger.app.changeover.planning import make_plan
-from ledger.app.changeover.seeing import Pair
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.changeover.losses import loss_words
+from ledger.changeover.plans import ChangeoverKind, Choices, FenceChoice
+from ledger.changeover.seeing import Pair, make_plan
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.changeover.plans import Choices, FenceChoice
-from ledger.domain.changeover.steps import ChangeoverKind
-from ledger.operations.figures.failover_loss import loss_words
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
+from ledger.store.answers import run_query, snapshot
 from tests.support.processes import descendants
 
 TOPIC, PARTITIONS, FLOW = "orders", 3, "east-to-west"

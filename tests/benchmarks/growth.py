@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.ledger_state import DeltaLedgerState
-from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.system import SystemClock
-from ledger.ports.ledger import WriterClaim
+from ledger.clock import SystemClock
+from ledger.facts.state import WriterClaim
+from ledger.store.log import DeltaFactLog
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
 from tests.benchmarks.long_ledgers import FLOW, Length, rows_to_append, write_ledger
 
 LENGTHS = "720x21,17280x21,120960x21,17280x100,17280x21x2"

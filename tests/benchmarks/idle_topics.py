@@ -24,11 +24,11 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from ledger.adapters.spark.session import local_session
-from ledger.app.mirroring import run_flow
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.mirror.run import run_flow
+from ledger.mirror.spark import local_session
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
 

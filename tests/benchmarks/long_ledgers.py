@@ -25,11 +25,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.tables import RECORDED_AT, create_tables, table_uri
-from ledger.domain.tables.places import place_of
-from ledger.domain.tables.table_upkeep import SORTED_BY
-from ledger.schema import STAMP, TABLE_BY_NAME
+from ledger.facts.tables import STAMP, TABLE_BY_NAME, place_of
+from ledger.store.delta_tables import RECORDED_AT, arrow_schema, create_tables, table_uri
+from ledger.store.merging import SORTED_BY
 from tests.support.ledger_rows import empty, row
 
 FLOW, FLOW_BACK, EAST, WEST = "east-to-west", "west-to-east", "east", "west"

@@ -24,12 +24,12 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from ledger.adapters.jvm import check_java, kafka_jars
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.clock import SystemClock
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.jvm import check_java, kafka_jars
+from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox import Sandbox, SandboxCluster
 
 PARTITIONS = 4

@@ -18,16 +18,16 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
-from ledger.domain.facts import TopicPartition
-from ledger.mirror.task.assignments import Assignment, CopyLimits
-from ledger.mirror.task.copy_task import CopyTask
-from ledger.mirror.task.mirror_producers import no_mirror_producers
-from ledger.ports.clusters import PartitionEnds
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import PartitionEnds
+from ledger.kafka.network import KafkaNetwork
+from ledger.mirror.assignment import Assignment, CopyLimits
+from ledger.mirror.task import CopyTask
 from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.store.producers import no_mirror_producers
 from tests.benchmarks.mirror_speed import DEADLINE_S, fill
 from tests.support.sources import BOTH_SEEN, copied_up_to
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.delta.tables import create_tables
-from ledger.adapters.duck.in_process import connected
+from ledger.store.delta_tables import create_tables
+from ledger.store.sql import connected
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ledger.domain.facts import SEQUENCE_MODULUS, GapCause, SyncCause, SyncKind
+from ledger.facts.syncs import SEQUENCE_MODULUS, GapCause, SyncCause, SyncKind
 
 Row = Mapping[str, Any]
 Place = tuple[str, int]

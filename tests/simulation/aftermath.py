@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ledger.config.flow import TargetMode
-from ledger.domain.facts import SyncCause, SyncKind
-from ledger.domain.operations.partition_events import TailCopiedAgain
-from ledger.domain.operations.receipts import Receipt
-from ledger.domain.operations.requests import RequestKind
-from ledger.mirror.task.assignments import StopCause
+from ledger.config.values import TargetMode
+from ledger.facts.operations import TailCopiedAgain
+from ledger.facts.requests import Receipt, RequestKind
+from ledger.facts.syncs import SyncCause, SyncKind
+from ledger.mirror.assignment import StopCause
 from tests.simulation.accounts import Account, Place, Row, accounts, walk
 from tests.simulation.checks import Copied, check, check_l3_once
 from tests.simulation.chronicles import Chronicles

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 
-from ledger.domain.facts import Checkpoint
-from ledger.domain.offsets.offset_map import OffsetMap
-from ledger.domain.offsets.translation import Commit, KnownMap, SeenEnd, translate_commit, truncations_of
-from ledger.recording.sync_rows import recorded_sync
+from ledger.facts.rows import recorded_sync
+from ledger.facts.syncs import Checkpoint
+from ledger.offsets.maps import OffsetMap
+from ledger.offsets.translation import Commit, KnownMap, SeenEnd, translate_commit, truncations_of
 from tests.simulation.accounts import Row
 from tests.simulation.ledger.tables import MemoryLedger
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, pairwise
 
-from ledger.domain.facts import GapCause, SyncCause
-from ledger.domain.offsets.offset_map import OffsetMap
-from ledger.mirror.task.assignments import StopCause
-from ledger.recording.sync_rows import recorded_sync
-from ledger.wire.record_batch import next_sequence
+from ledger.facts.rows import recorded_sync
+from ledger.facts.syncs import GapCause, SyncCause
+from ledger.kafka.batches import next_sequence
+from ledger.mirror.assignment import StopCause
+from ledger.offsets.maps import OffsetMap
 from tests.simulation.accounts import Account, At
 from tests.simulation.chronicles import Chronicle, Chronicles, Told
 from tests.simulation.faults import Promise

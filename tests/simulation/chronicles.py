@@ -7,7 +7,7 @@ never there.
 from dataclasses import dataclass
 from functools import cached_property
 
-from ledger.wire.records import decode
+from ledger.kafka.batches import decode
 from tests.simulation.accounts import Place
 from tests.simulation.kafka.cluster import MemoryCluster, MemoryTopic
 from tests.simulation.kafka.partition_log import PartitionLog

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ledger.wire.record_batch import batches
+from ledger.kafka.batches import batches
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.partition_log import PartitionLog, Read
 from tests.simulation.kafka.schedule import Schedule

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from ledger.config.flow import TargetMode
-from ledger.domain.operations.requests import RequestKind
-from ledger.mirror.task.assignments import StopCause
+from ledger.config.values import TargetMode
+from ledger.facts.requests import RequestKind
+from ledger.mirror.assignment import StopCause
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.faults import Fault, Promise
 from tests.simulation.topologies import Shape

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import cast
 
-from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
+from ledger.changeover.pairs import Pair
+from ledger.changeover.shut_out import ShutOutPorts, ShutOutScope, shut_mirror_out
 from ledger.errors import ClusterUnavailableError, InvalidValueError, PreconditionError
-from ledger.operations.directions import Pair
-from ledger.operations.shut_out.scope import ShutOutPorts, ShutOutScope
-from ledger.operations.shut_out.shutting_out import shut_mirror_out
-from ledger.ports.ledger import FactLog, OperationLog
+from ledger.facts.direction import Demoted, DirectionChange, Promoted
+from ledger.facts.state import FactLog, OperationLog
 from tests.simulation.drivers import FlowDrivers
 from tests.simulation.faults import Fault
 from tests.simulation.kafka.fenced_cluster import FencedCluster

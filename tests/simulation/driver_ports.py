@@ -4,10 +4,11 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ledger.domain.facts import WriterEvent
-from ledger.ports.clock import Clock
-from ledger.ports.clusters import NewTopic
-from ledger.ports.ledger import Row, WriterClaim
+from ledger.clock import Clock
+from ledger.facts.state import WriterClaim
+from ledger.facts.syncs import WriterEvent
+from ledger.facts.tables import Row
+from ledger.kafka.cluster import NewTopic
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule
@@ -56,7 +57,7 @@ class DriverFactLog(MemoryFactLog):
 
 
 class DriverAdmin:
-    """Implements `ports.ClusterAdmin`: what a driver asks of a cluster, until it dies."""
+    """Implements `ClusterAdmin`: what a driver asks of a cluster, until it dies."""
 
     def __init__(self, cluster: MemoryCluster, process: Process) -> None:
         self._cluster = cluster

@@ -5,22 +5,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ledger.config.flow import FlowConfig
-from ledger.domain.offsets.cut_offsets import Cut
-from ledger.domain.topics.naming import TopicSelection
-from ledger.domain.topics.topic_acls import AclFollow
-from ledger.domain.topics.topic_following import TopicFollowing
+from ledger.clock import Clock
+from ledger.config.values import FlowConfig
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
-from ledger.mirror.driver import flow_driver
-from ledger.mirror.driver.flow_driver import FlowPorts
-from ledger.mirror.driver.run_progress import RunProgress
-from ledger.mirror.task.mirror_producers import no_mirror_producers
-from ledger.mirror.topics.acl_following import AclFollowing
-from ledger.mirror.topics.flow_topics import FlowTopics
-from ledger.mirror.topics.following_record import FollowingRecord
-from ledger.mirror.topics.source_deletions import SourceDeletions
-from ledger.ports.clock import Clock
-from ledger.recording.operation_log import ClaimedOperations
+from ledger.facts.cut_offsets import Cut
+from ledger.mirror import driver as flow_driver
+from ledger.mirror.driver import FlowPorts
+from ledger.mirror.progress import RunProgress
+from ledger.mirror.targets import AclFollowing, FollowingRecord, SourceDeletions
+from ledger.mirror.topics import FlowTopics
+from ledger.store.producers import no_mirror_producers
+from ledger.store.session import ClaimedOperations
+from ledger.topics.acls import AclFollow
+from ledger.topics.following import TopicFollowing
+from ledger.topics.naming import TopicSelection
 from tests.simulation.crash_points import CrashPlan
 from tests.simulation.driver_ports import DriverAdmin, DriverFactLog
 from tests.simulation.kafka.cluster import MemoryCluster

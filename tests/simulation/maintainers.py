@@ -3,13 +3,13 @@
 What a merge changes for those who read is the order in which rows lie: nothing may rest on it. Merges are drawn from a
 stream of their own, so a life is what it is without them; where something rests on the order of files it is not.
 What happens to files on disk is not shown here: a ledger in memory has neither old versions nor a log to remove
-(`tests/real/delta/test_maintenance_model.py`).
+(`tests/real/store/test_maintenance_model.py`).
 """
 
 import random
 from collections import Counter
 
-from ledger.schema import TABLES
+from ledger.facts.tables import TABLES
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.starts import NotedLastRows

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
-from ledger.adapters.duck.engine import run_query
-from ledger.catalog import query
-from ledger.config.flow import FlowConfig
-from ledger.domain.facts import Checkpoint, SyncKind
-from ledger.recording.sync_rows import recorded_sync
+from ledger.config.values import FlowConfig
+from ledger.facts.rows import recorded_sync
+from ledger.facts.syncs import Checkpoint, SyncKind
+from ledger.store.catalog import query
+from ledger.store.sql import run_query
 from tests.simulation.accounts import Row
 from tests.simulation.answering import Answering
 from tests.simulation.consumers import Consumers, Group, Reader, lost_from

@@ -3,9 +3,9 @@
 import random
 from dataclasses import dataclass
 
-from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
-from ledger.mirror.task.assignments import StopCause
-from ledger.ports.ledger import OperationLog
+from ledger.facts.requests import REQUEST_CLASSES, RequestKind
+from ledger.facts.state import OperationLog
+from ledger.mirror.assignment import StopCause
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.stops import REQUESTS

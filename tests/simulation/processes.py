@@ -8,10 +8,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult
-from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports.ledger import MirrorProducers
-from ledger.ports.network import Completion
+from ledger.facts.state import MirrorProducers
+from ledger.kafka.copying import Completion
+from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
+from ledger.mirror.task import CopyTask
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.network import MemoryNetwork, Weather

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from ledger.wire.record_batch import BatchHeader
-from ledger.wire.records import Record, decode
+from ledger.kafka.batches import BatchHeader, Record, decode
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.workload import TopicKind
 

@@ -3,10 +3,10 @@
 import random
 from collections.abc import Iterable, Sequence
 
-from ledger.domain.topics.naming import NamePatterns
 from ledger.errors import ClusterUnavailableError
-from ledger.recording.observation import RecorderSettings
-from ledger.recording.recorder import ClusterRecorder
+from ledger.recorders.observation import RecorderSettings
+from ledger.recorders.recorder import ClusterRecorder
+from ledger.topics.naming import NamePatterns
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState

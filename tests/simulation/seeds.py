@@ -30,6 +30,13 @@ _LONGEST_SEED_S = 120
 _RANDOM_SEEDS = 1 << 40
 
 
+WARNINGS = (
+    *("-W", "error", "-W", "ignore::DeprecationWarning:kafka.protocol.schemas.load_json"),
+    *("-W", "ignore::DeprecationWarning:importlib.resources._legacy"),
+)
+"""kafka-python reads its schemas by a deprecated call."""
+
+
 @dataclass(frozen=True, slots=True)
 class Life:
     """What the life of one seed came to; `failure` tells what went wrong in it, empty when nothing did."""
@@ -101,7 +108,7 @@ def _side_by_side(shares: Sequence[Sequence[str]], timeout_s: float) -> list[Lif
 
 def _lived_elsewhere(share: Sequence[str], timeout_s: float) -> list[Life]:
     """What a process of its own tells of its share; it starts anew, with another order of sets."""
-    arguments = [sys.executable, "-W", "error", "-m", "tests.simulation.seeds", "--json", *share]
+    arguments = [sys.executable, *WARNINGS, "-m", "tests.simulation.seeds", "--json", *share]
     child = subprocess.Popen(
         arguments, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ledger.config.flow import FlowConfig
+from ledger.changeover.settling import SettledFlow, SettlePorts, settle
+from ledger.config.values import FlowConfig
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, PreconditionError
-from ledger.operations.settling.settling import SettledFlow, SettlePorts, settle
-from ledger.ports.ledger import Row, WriterClaim
-from ledger.recording.operation_log import ClaimedOperations
+from ledger.facts.state import WriterClaim
+from ledger.facts.tables import Row
+from ledger.store.session import ClaimedOperations
 from tests.simulation.drivers import FlowDrivers
 from tests.simulation.faults import Fault
 from tests.simulation.kafka.cluster import MemoryCluster

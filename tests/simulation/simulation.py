@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.recording.operation_log import OperatorOperations
+from ledger.store.session import OperatorOperations
 from tests.simulation.accounts import Place, Row
 from tests.simulation.aftermath import Aftermath
 from tests.simulation.consumers import Consumers

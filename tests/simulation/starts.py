@@ -8,9 +8,8 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ledger.domain.operations.last_rows import LAST_ROWS
-from ledger.domain.tables.last_rows import GRAINS, Noted
-from ledger.ports.ledger import FlowPosition
+from ledger.facts.last_rows import GRAINS, LAST_ROWS, Noted
+from ledger.facts.syncs import FlowPosition
 from tests.simulation.ledger.fact_log import MemoryLedgerState, positions_of
 from tests.simulation.ledger.last_rows import MemoryLastRows, read_last_rows
 from tests.simulation.ledger.tables import MemoryLedger

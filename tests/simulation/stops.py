@@ -1,7 +1,7 @@
 """Which stops a simulation may end with, by what went wrong in it, and what an operator asks for each of them."""
 
-from ledger.domain.operations.requests import RequestKind
-from ledger.mirror.task.assignments import StopCause
+from ledger.facts.requests import RequestKind
+from ledger.mirror.assignment import StopCause
 from tests.simulation.faults import Fault
 
 ALLOWED: dict[StopCause, frozenset[Fault]] = {

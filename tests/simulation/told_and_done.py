@@ -6,14 +6,13 @@ A flow's drivers take the stamps of all their rows from one counter, so their ro
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ledger.config.flow import FlowConfig, Policy
-from ledger.domain.facts import SyncCause, SyncKind
-from ledger.domain.operations.directions import DIRECTION_KINDS
-from ledger.domain.operations.every_kind import content_of
-from ledger.domain.operations.order import in_order
-from ledger.domain.operations.partition_events import PartitionResumed, PartitionStopped
-from ledger.domain.operations.receipts import Receipt
-from ledger.domain.operations.requests import OperatorRequest, RequestKind
+from ledger.config.values import FlowConfig, Policy
+from ledger.facts.direction import DIRECTION_KINDS
+from ledger.facts.every_kind import content_of
+from ledger.facts.operations import PartitionResumed, PartitionStopped
+from ledger.facts.requests import OperatorRequest, Receipt, RequestKind
+from ledger.facts.syncs import SyncCause, SyncKind
+from ledger.facts.tables import in_order
 
 Row = Mapping[str, Any]
 Partition = tuple[str, int]

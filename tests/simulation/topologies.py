@@ -4,9 +4,8 @@ import random
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ledger.config.flow import FlowConfig, Policy, TargetMode
-from ledger.domain.tail_policy import TailPolicy
-from ledger.domain.topics.naming import NamingKind
+from ledger.config.values import FlowConfig, Policy, TargetMode
+from ledger.topics.naming import NamingKind, TailPolicy
 from tests.simulation.faults import BY_WHOLE_LOGS, Fault
 
 

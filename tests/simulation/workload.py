@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from enum import StrEnum
 
-from ledger.wire.record_batch import TRANSACTIONAL, next_sequence
+from ledger.kafka.batches import TRANSACTIONAL, next_sequence
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.schedule import Schedule

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from ledger import schema
-from ledger.adapters.delta.tables import HAD_TABLES, create_tables, table_uri
+from ledger.facts import tables
+from ledger.store.delta_tables import HAD_TABLES, create_tables, table_uri
 
 ADDED = "topics"
 
 
 def add_within_the_version(patched: pytest.MonkeyPatch) -> None:
     """From now on a ledger may be without the table."""
-    patched.setattr(schema, "ADDED_TABLES", frozenset({ADDED}))
+    patched.setattr(tables, "ADDED_TABLES", frozenset({ADDED}))
 
 
 def made_before(path: Path) -> str:

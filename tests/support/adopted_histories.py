@@ -6,15 +6,17 @@ from math import prod
 
 from hypothesis import strategies as st
 
-from ledger.domain.facts import Gap, GapCause
-from ledger.operations.adoption.records import LogRecord
-from ledger.wire import varint
+from ledger.adopt.reading import LogRecord
+from ledger.facts.syncs import Gap, GapCause
+from ledger.kafka import batches
 
 
 def encoded(key: bytes | None, value: bytes | None) -> bytes:
     """Key, value and no headers, as a record batch holds them."""
-    parts = [varint.signed(-1) if part is None else varint.signed(len(part)) + part for part in (key, value)]
-    return b"".join(parts) + varint.signed(0)
+    parts = [
+        batches.signed(-1) if part is None else batches.signed(len(part)) + part for part in (key, value)
+    ]
+    return b"".join(parts) + batches.signed(0)
 
 
 @dataclass(frozen=True)

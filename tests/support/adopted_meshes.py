@@ -7,12 +7,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ledger.app import answers
-from ledger.app.acts.adoption import adopt_flow
-from ledger.operations.adoption.verdicts import Consent, Verdict
+from ledger.adopt.adopting import Consent, Verdict, adopt_flow
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import Delivery, create_topics
+from ledger.store import answers
 from tests.support.mesh import PARTITIONS, Mesh, applications, make_mesh, written
 
 BOTH_WAYS = [("east", "west"), ("west", "east")]

@@ -19,22 +19,22 @@ from confluent_kafka import TopicPartition as ClientPartition
 from pyspark.sql import SparkSession
 
 from ledger import Ledger
-from ledger.adapters.delta.snapshots import DeltaSnapshot
-from ledger.adapters.system import SystemClock
-from ledger.app import answers
-from ledger.app.recording import record_clusters
-from ledger.app.tables import init_ledger
-from ledger.app.wiring import operator_operations
-from ledger.catalog import Value
+from ledger.answers.maintenance import init_ledger
+from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.operations.group_offsets import CommitResult, OffsetsSet, OffsetsSetResult
-from ledger.domain.pair.claims import count
-from ledger.domain.pair.first_unread import Place, first_unread
-from ledger.recording.observation import Subject
+from ledger.context import operator_operations
+from ledger.facts.group_offsets import CommitResult, OffsetsSet, OffsetsSetResult
+from ledger.offsets.first_unread import Place, first_unread
+from ledger.offsets.links import count
+from ledger.recorders.observation import Subject
+from ledger.recorders.run import record_clusters
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.groups import TO_THE_END, GroupPlan, consume
 from ledger.sandbox.reading import Readings, read_topics, reader_properties
 from ledger.sandbox.workload import create_topics
+from ledger.store import answers
+from ledger.store.catalog import Value
+from ledger.store.snapshots import DeltaSnapshot
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.pair_ledgers import Log, PairLedger

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ledger.adapters.delta.ledger_state import DeltaLedgerState
-from ledger.adapters.delta.snapshots import open_ledger
-from ledger.domain.facts import OffsetSync
-from ledger.ports.ledger import LedgerState
-from ledger.recording.sync_rows import FlowIdentity
+from ledger.facts.rows import FlowIdentity
+from ledger.facts.state import LedgerState
+from ledger.facts.syncs import OffsetSync
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.former_copies import stamped

@@ -4,15 +4,14 @@ import random
 from collections import Counter
 from typing import Any
 
-from ledger import catalog
-from ledger.adapters.duck.engine import run_queries
-from ledger.config.flow import FlowConfig, Policy, TargetMode
-from ledger.domain.operations.directions import DirectionChange
-from ledger.domain.operations.receipts import Receipt
-from ledger.domain.operations.requests import REQUEST_CLASSES, RequestKind
-from ledger.domain.topics.naming import NamingKind
-from ledger.operations.settling.settling import SettledFlow
-from ledger.recording.operation_log import OperatorOperations
+from ledger.changeover.settling import SettledFlow
+from ledger.config.values import FlowConfig, Policy, TargetMode
+from ledger.facts.direction import DirectionChange
+from ledger.facts.requests import REQUEST_CLASSES, Receipt, RequestKind
+from ledger.store import catalog
+from ledger.store.session import OperatorOperations
+from ledger.store.sql import run_queries
+from ledger.topics.naming import NamingKind
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, RunningDriver, World
 from tests.simulation.kafka.cluster import MemoryCluster

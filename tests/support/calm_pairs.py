@@ -4,16 +4,16 @@ import random
 from collections import Counter
 from typing import Any
 
-from ledger import catalog
-from ledger.adapters.duck.engine import run_queries
-from ledger.config.flow import FlowConfig
-from ledger.domain.offsets.cut_offsets import Cut
-from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
-from ledger.domain.operations.flow_events import DriverStarting
-from ledger.domain.topics.naming import NamingKind, TopicSelection
-from ledger.mirror.partitions.cut_starts import require_usable
-from ledger.operations.cut import CutFlow, CutPorts, take_cut
-from ledger.operations.settling.settling import SettledFlow
+from ledger.changeover.cut import CutFlow, CutPorts, take_cut
+from ledger.changeover.settling import SettledFlow
+from ledger.config.values import FlowConfig
+from ledger.facts.cut_offsets import Cut
+from ledger.facts.direction import Demoted, DirectionChange, Promoted
+from ledger.facts.operations import DriverStarting
+from ledger.mirror.starts import require_usable
+from ledger.store import catalog
+from ledger.store.sql import run_queries
+from ledger.topics.naming import NamingKind, TopicSelection
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.drivers import FlowDrivers, RunningDriver, World
 from tests.simulation.kafka.cluster import MemoryCluster

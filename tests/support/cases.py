@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ledger.adapters.arrow_schema import arrow_schema, arrow_type
-from ledger.adapters.duck.engine import Relation
-from ledger.catalog import Query, Value
-from ledger.domain.tables.columns import Column
-from ledger.schema import GAPS_TYPE, SHUT_OUT_TYPE, TABLE_BY_NAME, TABLES
+from ledger.facts.tables import GAPS_TYPE, SHUT_OUT_TYPE, TABLE_BY_NAME, TABLES, Column
+from ledger.store.catalog import Query, Value
+from ledger.store.delta_tables import arrow_schema, arrow_type
+from ledger.store.sql import Relation
 from tests.support.checkout import CHECKOUT
 from tests.support.ledger_rows import empty
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.domain.operations.kinds import OperationKind
+from ledger.facts.operations import OperationKind
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.support.changing_pairs import REVERSE, TOPICS, ChangingPair
 

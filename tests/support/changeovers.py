@@ -4,24 +4,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ledger.domain.changeover.applies import APPLY_KINDS, Applies, Apply
-from ledger.domain.changeover.plans import Choices, Plan, PlannedTopic
-from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
-from ledger.domain.writer_roles import APPLY_WRITER
-from ledger.operations.changeover.applying import (
-    Applying,
-    ApplyRecord,
-    Beside,
-    StepResult,
-    Told,
-    Waits,
-    nothing_beside,
+from ledger.changeover.applying import StepHooks
+from ledger.changeover.plans import (
+    APPLY_KINDS,
+    Applies,
+    Apply,
+    ChangeoverKind,
+    Choices,
+    Plan,
+    PlannedTopic,
+    StepName,
+    steps_of,
 )
-from ledger.operations.changeover.hooks import StepHooks
-from ledger.ports.hooks import Hooks
-from ledger.ports.ledger import Row
-from ledger.recording.operation_log import ClaimedOperations
-from ledger.recording.writer_session import APPLY_TABLES, WriterSession
+from ledger.changeover.receipts import Applying, ApplyRecord, Beside, StepResult, Told, Waits, nothing_beside
+from ledger.facts.roles import APPLY_WRITER
+from ledger.facts.tables import Row
+from ledger.machine import Hooks
+from ledger.store.session import APPLY_TABLES, ClaimedOperations, WriterSession
 from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.simulation.ledger.rows import MemoryRows
 from tests.simulation.ledger.tables import MemoryLedger

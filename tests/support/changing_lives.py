@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 
-from ledger.domain.offsets.cut_offsets import Cut
 from ledger.errors import PreconditionError
+from ledger.facts.cut_offsets import Cut
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.faults import Fault
 from tests.support.calm_pairs import BACK, FORWARD, CalmPair

@@ -11,26 +11,29 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ledger.app.acts.directions import change_direction
-from ledger.app.changeover.applying import apply_plan
-from ledger.app.changeover.planning import make_plan, read_applies, record_plan
-from ledger.app.changeover.scene import Asked
-from ledger.app.changeover.seeing import Pair
-from ledger.app.changeover.undoing import AskedUndo, undo_apply
-from ledger.config.cluster import ClusterConfig
-from ledger.config.flow import FlowConfig
+from ledger.changeover import pairs
+from ledger.changeover.applying import apply_plan
+from ledger.changeover.directions import change_direction
+from ledger.changeover.plans import (
+    Apply,
+    ApplyState,
+    ChangeoverKind,
+    Choices,
+    FenceChoice,
+    StepName,
+    steps_of,
+)
+from ledger.changeover.receipts import Told, Waits
+from ledger.changeover.scene import Asked
+from ledger.changeover.seeing import Pair, make_plan, read_applies, record_plan
+from ledger.changeover.undoing import AskedUndo, TakenBack, undo_apply
 from ledger.config.mirror import LedgerConfig, MirrorConfig
-from ledger.domain.changeover.applies import Apply, ApplyState
-from ledger.domain.changeover.plans import Choices, FenceChoice
-from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
-from ledger.domain.operations.directions import Demoted
-from ledger.domain.operations.flow_events import DriverStarting
-from ledger.domain.topics.naming import NamingKind
-from ledger.domain.topics.topic_acls import AclPermission
-from ledger.operations import directions
-from ledger.operations.changeover.applying import Told, Waits
-from ledger.operations.changeover.undoing import TakenBack
-from ledger.wire.records import Record
+from ledger.config.values import ClusterConfig, FlowConfig
+from ledger.facts.direction import Demoted
+from ledger.facts.operations import DriverStarting
+from ledger.kafka.batches import Record
+from ledger.topics.acls import AclPermission
+from ledger.topics.naming import NamingKind
 from tests.simulation.crash_points import CrashPlan
 from tests.simulation.drivers import FlowDrivers, World
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
@@ -327,7 +330,7 @@ class ChangingPair:
     def demote(self) -> None:
         """By itself, as nobody should while a plan is carried out."""
         with self.outside.seen_by(self.outside.process()):
-            way = directions.Pair("west", "east", None)
+            way = pairs.Pair("west", "east", None)
             change_direction(self.config, Demoted, way, reason="back", ticket=None)
 
     def unfence_east(self) -> None:

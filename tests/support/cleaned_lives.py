@@ -7,10 +7,10 @@ here asks the code that finds out what a tail is.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
-from ledger.domain.offsets.offset_map import OffsetMap
-from ledger.mirror.task.assignments import Assignment
-from ledger.wire.records import Record, decode
+from ledger.facts.syncs import OffsetSync, SyncCause, SyncKind
+from ledger.kafka.batches import Record, decode
+from ledger.mirror.assignment import Assignment
+from ledger.offsets.maps import OffsetMap
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import application_batch, content, is_tombstone, key_of
 from tests.support.copied_partitions import NOW_MS, Target

@@ -52,7 +52,7 @@ def north(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, San
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one session of the run, with room for two copy tasks: Spark has one per process anyway."""
-    from ledger.adapters.spark.session import local_session
+    from ledger.mirror.spark import local_session
 
     session = local_session(tasks=2)
     try:

@@ -1,8 +1,7 @@
 """One partition of a copy task, driven step by step without a network."""
 
-from ledger.mirror.task.assignments import Assignment, StopCause
-from ledger.mirror.task.open_requests import Asked
-from ledger.mirror.task.partition_copy import PartitionCopy
+from ledger.mirror.assignment import Asked, Assignment, StopCause
+from ledger.mirror.partition import PartitionCopy
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.sources import fetched_from, writers

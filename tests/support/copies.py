@@ -13,17 +13,16 @@ from confluent_kafka.admin import AdminClient
 from kafka import TopicPartition as ClientPartition
 from kafka.admin import KafkaAdminClient
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
-from ledger.config.secrets import SecretReference
-from ledger.domain.facts import OffsetSync, TopicPartition
-from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult
-from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports.network import Completion, FetchItem
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig, SecretReference
+from ledger.facts.syncs import OffsetSync, TopicPartition
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.batches import BatchHeader, batches
+from ledger.kafka.copying import Completion, FetchItem
+from ledger.kafka.network import KafkaNetwork
+from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
+from ledger.mirror.task import CopyTask
 from ledger.sandbox.reading import read_topics
-from ledger.wire.record_batch import BatchHeader, batches
 from tests.support.sources import BOTH_SEEN, copied_up_to, writers
 from tests.support.waiting import eventually
 

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass, field, replace
 
-from ledger.domain.facts import TopicPartition
-from ledger.domain.offsets.position import Position
-from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult, StopCause
-from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports.ledger import MirrorProducers
+from ledger.facts.state import MirrorProducers
+from ledger.facts.syncs import Position, TopicPartition
+from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult, StopCause
+from ledger.mirror.task import CopyTask
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
 from tests.simulation.kafka.partition_log import PartitionLog

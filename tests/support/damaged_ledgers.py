@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from ledger.domain.changeover.steps import StepName
-from ledger.domain.operations.promotion.changeovers import PlanRecorded
+from ledger.changeover.plans import StepName
+from ledger.facts.changeovers import PlanRecorded
 from tests.support.changeovers import plan, with_hooks
 from tests.support.operated import Operated, operated, operated_copy, own_mark
 

@@ -4,19 +4,18 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from ledger import catalog
-from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.duck import engine
+from ledger.facts.tables import TABLE_BY_NAME
 from ledger.sandbox.reading import Partition
-from ledger.schema import TABLE_BY_NAME
+from ledger.store import catalog, sql
+from ledger.store.delta_tables import arrow_schema
 from tests.support.runs import FLOW
 
 BEYOND = 3
 """How many offsets past the end there are commits at, the end itself counted."""
 
 
-def topic_ids(at: engine.Snapshot) -> dict[str, str]:
-    status = engine.run_query(catalog.query("flow_status"), {"flow": FLOW}, at)
+def topic_ids(at: sql.Snapshot) -> dict[str, str]:
+    status = sql.run_query(catalog.query("flow_status"), {"flow": FLOW}, at)
     return dict(zip(*(status[name].to_pylist() for name in ("source_topic", "source_topic_id")), strict=True))
 
 

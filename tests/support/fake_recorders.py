@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from ledger.domain.topics.naming import NamePatterns
-from ledger.ports.clusters import PartitionEnds
-from ledger.recording.observation import RecorderSettings
-from ledger.recording.recorder import ClusterRecorder
+from ledger.kafka.cluster import PartitionEnds
+from ledger.recorders.observation import RecorderSettings
+from ledger.recorders.recorder import ClusterRecorder
+from ledger.topics.naming import NamePatterns
 from tests.support.fakes import FakeCluster, FakeLedger, FakeProcesses
 
 SETTINGS = RecorderSettings(

@@ -4,12 +4,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ledger.domain.facts import Absence, Checkpoint
-from ledger.domain.groups import GroupEvent, ShareOffset, UnreadGroup
-from ledger.domain.permissions import Permissions
-from ledger.domain.writer_roles import ProcessMark
 from ledger.errors import PreconditionError
-from ledger.ports.clusters import (
+from ledger.facts.groups import GroupEvent, ShareOffset, UnreadGroup
+from ledger.facts.permissions import Permissions
+from ledger.facts.roles import ProcessMark
+from ledger.facts.state import WriterClaim
+from ledger.facts.syncs import Absence, Checkpoint, FlowPosition
+from ledger.facts.tables import Row
+from ledger.kafka.cluster import (
     CommitsAnswer,
     GroupListing,
     PartitionEnds,
@@ -18,7 +20,6 @@ from ledger.ports.clusters import (
     TopicDescription,
     TopicSettings,
 )
-from ledger.ports.ledger import FlowPosition, Row, WriterClaim
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.unasked_cluster import UnaskedCluster

@@ -6,20 +6,17 @@ Each change of it, and each append to the ledger, is a step at which a test can 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ledger.domain.facts import TopicPartition
-from ledger.domain.fences.closing import Authorization
-from ledger.domain.fences.proof import LeaderReading, QuietBounds
-from ledger.domain.fences.receipts import FenceHow
-from ledger.domain.operations.content import OperationContent
-from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.changeover.fencing import AskedLifting
+from ledger.changeover.measures import AskedFence, FenceParts
 from ledger.errors import ClusterUnavailableError
-from ledger.operations.fencing.lifting import AskedLifting
-from ledger.operations.fencing.parts import AskedFence, FenceParts
-from ledger.ports.clusters import TopicDescription
-from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction, Place, Refusal
-from ledger.ports.hooks import HookCommand, HookResult
-from ledger.recording.operation_log import OperatorOperations
-from ledger.wire.record_batch import CONTROL, TRANSACTIONAL, BatchHeader
+from ledger.facts.fences import FenceHow, LeaderReading, QuietBounds
+from ledger.facts.operations import OperationContent
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.batches import CONTROL, TRANSACTIONAL, BatchHeader
+from ledger.kafka.cluster import CoordinatedTransaction, OpenTransaction, Place, Refusal, TopicDescription
+from ledger.machine import HookCommand, HookResult
+from ledger.store.session import OperatorOperations
+from ledger.topics.acls import AclPattern, AclPermission, Authorization, TopicAcl
 from tests.support.fakes import FakeClock, FakeLedger
 
 MIRROR = "User:mirror"
@@ -58,7 +55,7 @@ class Steps:
 
 @dataclass
 class FencedCluster:
-    """Implements `ports.FenceReader` and `ports.FenceControl`: topics `orders` (two partitions) and `users`."""
+    """Implements `FenceReader` and `FenceControl`: topics `orders` (two partitions) and `users`."""
 
     alias: str = "east"
     steps: Steps = field(default_factory=Steps)

@@ -11,11 +11,11 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.clock import SystemClock
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from tests.support import recorded

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
+from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
+from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import is_end, read_topics
 from tests.support.clusters import servers_of

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncKind, TopicPartition
-from ledger.recording.sync_rows import FlowIdentity, sync_row
+from ledger.facts.rows import FlowIdentity, sync_row
+from ledger.facts.syncs import Gap, GapCause, OffsetSync, SyncKind, TopicPartition
 
 LOST = TopicPartition("orders", "lost", 0)
 HELD = TopicPartition("orders", "at-b", 0)

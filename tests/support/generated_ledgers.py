@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ledger.domain.offsets.offset_map import OffsetMap
-from ledger.domain.offsets.translation import Commit, KnownMap, SeenEnd, truncations_of
+from ledger.offsets.maps import OffsetMap
+from ledger.offsets.translation import Commit, KnownMap, SeenEnd, truncations_of
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot, Row
 from tests.support.histories import SOURCE, History, Recorded
 from tests.support.ledger_rows import row

@@ -28,8 +28,8 @@ from kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from ledger.adapters import jvm
-from ledger.config.secrets import SecretReference
+from ledger import jvm
+from ledger.config.values import SecretReference
 from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster, state
 from tests.support.forwarder import forwarding
 

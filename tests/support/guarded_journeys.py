@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from kafka.admin import ACLOperation
 
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
-from ledger.ports.clusters import GroupListing
+from ledger.kafka.cluster import GroupListing
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.following import OFTEN, name_of, values

@@ -22,9 +22,9 @@ from kafka.admin import (
     ResourceType,
 )
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig
+from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox import ListenerSecurity, Sandbox, state
 
 SECRET = "MIRROR_LEDGER_PAIR_SECRET"

@@ -6,16 +6,22 @@ from dataclasses import asdict, dataclass, field
 from itertools import count
 from typing import Any
 
-from ledger.config.flow import FlowConfig
-from ledger.domain.permissions import Permission, PermissionEvent, PermissionKind, quota_entity
-from ledger.domain.topics.naming import NamingKind
-from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET
-from ledger.operations.directions import Pair
-from ledger.operations.hand_over.carrying_out import ClusterChanges, Ready, Why
-from ledger.operations.hand_over.known import KnownPair, known_pair
-from ledger.operations.hand_over.planning import HandOver, planned_for_applications
-from ledger.recording.operation_log import OperatorOperations
-from ledger.schema import PERMISSIONS, TOPICS, WRITERS
+from ledger.changeover.hand_over import (
+    ClusterChanges,
+    HandOver,
+    KnownPair,
+    Ready,
+    Why,
+    known_pair,
+    planned_for_applications,
+)
+from ledger.changeover.pairs import Pair
+from ledger.config.values import FlowConfig
+from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind, quota_entity
+from ledger.facts.tables import PERMISSIONS, TOPICS, WRITERS
+from ledger.store.session import OperatorOperations
+from ledger.topics.following import REQUIRED_AT_TARGET
+from ledger.topics.naming import NamingKind
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger

@@ -3,7 +3,7 @@
 import time
 from contextlib import closing
 
-from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
+from ledger.kafka.network import KafkaNetwork
 from tests.support.copies import Pair, limits
 from tests.support.trio import Trio
 from tests.support.waiting import eventually

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from ledger.domain.facts import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
+from ledger.facts.syncs import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 
 SOURCE = TopicPartition("orders", "source-id", 0)
 TARGET = TopicPartition("east.orders", "target-id", 0)

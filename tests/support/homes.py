@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ledger.adapters import jvm
+from ledger import jvm
 
 
 def home_with_jars(folder: Path, fetched: Path) -> Path:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ledger.domain.offsets.offset_ranges import OffsetRange
-from ledger.domain.operations.group_offsets import IntendedCommit, OffsetsSet
-from ledger.domain.pair.first_unread import Place, PlaceStatus
-from ledger.operations.groups.receipts import seen_at
+from ledger.facts.group_offsets import IntendedCommit, OffsetsSet
+from ledger.facts.syncs import OffsetRange
+from ledger.offsets.first_unread import Place, PlaceStatus
+from ledger.offsets.setting import seen_at
 from ledger.sandbox import SandboxCluster
 from tests.support.between_clusters import (
     Clusters,

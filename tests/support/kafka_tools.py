@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from ledger.adapters.jvm import check_java, kafka_jars
+from ledger.jvm import check_java, kafka_jars
 from ledger.sandbox.brokers import QUICK_JVM
 
 KAFKA_TOOLS = {

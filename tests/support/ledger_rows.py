@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.tables import RECORDED_AT, table_uri
-from ledger.domain.tables.columns import Column
-from ledger.schema import GAPS_TYPE, TABLE_BY_NAME
+from ledger.facts.tables import GAPS_TYPE, TABLE_BY_NAME, Column
+from ledger.store.delta_tables import RECORDED_AT, arrow_schema, table_uri
 
 Row = Mapping[str, object]
 _EMPTY: Mapping[str, object] = {

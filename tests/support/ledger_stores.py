@@ -7,9 +7,9 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.tables import table_uri
-from ledger.ports.ledger import FactLog
+from ledger.facts.state import FactLog
+from ledger.store.delta_tables import table_uri
+from ledger.store.log import DeltaFactLog
 from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_copies import copied_to

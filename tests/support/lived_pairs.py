@@ -10,9 +10,9 @@ from functools import cache
 
 import pyarrow as pa
 
-from ledger import catalog
-from ledger.adapters.duck.engine import Relation, run_query
-from ledger.catalog import Query, Value
+from ledger.store import catalog
+from ledger.store.catalog import Query, Value
+from ledger.store.sql import Relation, run_query
 from tests.simulation.ledger.tables import MemorySnapshot
 from tests.support.cases import Case
 from tests.support.pair_lives import Life

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
+from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 
 LAGGING: dict[str, Any] = {
     "flow": "flow",

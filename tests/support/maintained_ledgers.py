@@ -7,12 +7,12 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.file_merging import data_files
-from ledger.adapters.delta.maintenance import TableUpkeep
-from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.delta.tables import table_uri
-from ledger.ports.ledger import WriterClaim
+from ledger.facts.state import WriterClaim
+from ledger.store.delta_tables import table_uri
+from ledger.store.log import DeltaFactLog
+from ledger.store.maintenance import TableUpkeep
+from ledger.store.merging import data_files
+from ledger.store.snapshots import open_ledger
 from tests.support.fakes import FakeClock
 from tests.support.recorder_rows import TABLE, watermark
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ledger.wire.record_batch import TRANSACTIONAL
+from ledger.kafka.batches import TRANSACTIONAL
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 

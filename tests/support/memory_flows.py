@@ -3,19 +3,16 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
-from ledger.domain.topics.naming import NamingKind, TopicNaming, TopicSelection
-from ledger.domain.topics.topic_acls import AclFollow, TopicAcl
-from ledger.domain.topics.topic_following import TopicFollowing
-from ledger.domain.topics.topic_settings import ConfigurationFollow, SettingsFollowing
 from ledger.errors import PreconditionError
-from ledger.mirror.topics.acl_following import AclFollowing
-from ledger.mirror.topics.flow_topics import FlowTopics
-from ledger.mirror.topics.following_record import FollowingRecord
-from ledger.mirror.topics.source_deletions import SourceDeletions
-from ledger.ports.clusters import NewTopic
-from ledger.recording.operation_log import ClaimedOperations
-from ledger.recording.sync_rows import FlowIdentity, sync_row
+from ledger.facts.rows import FlowIdentity, sync_row
+from ledger.facts.syncs import OffsetSync, SyncKind, TopicPartition
+from ledger.kafka.cluster import NewTopic
+from ledger.mirror.targets import AclFollowing, FollowingRecord, SourceDeletions
+from ledger.mirror.topics import FlowTopics
+from ledger.store.session import ClaimedOperations
+from ledger.topics.acls import AclFollow, TopicAcl
+from ledger.topics.following import ConfigurationFollow, SettingsFollowing, TopicFollowing
+from ledger.topics.naming import NamingKind, TopicNaming, TopicSelection
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState

@@ -1,10 +1,10 @@
-"""Changing permissions of a cluster in memory, as `ports.PermissionAdmin` has it."""
+"""Changing permissions of a cluster in memory, as `PermissionAdmin` has it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from ledger.domain.permissions import Permission, PermissionKind, Permissions
-from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.facts.permissions import Permission, PermissionKind, Permissions
+from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from tests.simulation.kafka.cluster import MemoryCluster
 
 
@@ -13,7 +13,7 @@ def _nothing() -> None:
 
 
 class MemoryPermissionAdmin:
-    """Implements `ports.PermissionAdmin`; `before` is called before each permission is changed, and may raise."""
+    """Implements `PermissionAdmin`; `before` is called before each permission is changed, and may raise."""
 
     def __init__(self, cluster: MemoryCluster, before: Callable[[], None] = _nothing) -> None:
         self._cluster = cluster

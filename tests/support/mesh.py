@@ -11,10 +11,10 @@ from pathlib import Path
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
-from ledger.mirror.driver.run_summary import RunSummary
-from ledger.recording.observation import Subject
+from ledger.mirror.progress import RunSummary
+from ledger.recorders.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from tests.support.clusters import servers_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ledger.adapters.jvm import check_java, kafka_jars
+from ledger.jvm import check_java, kafka_jars
 from ledger.sandbox.brokers import QUICK_JVM
 
 _OWN_TOPICS = (

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger.app.examination import examine
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.doctor.check_results import CheckResult
 from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.examination import examine
+from ledger.doctor.results import CheckResult
 from tests.support.ledger_rows import append
 
 FLOW = "flow"

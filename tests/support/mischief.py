@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from ledger.domain.changeover.steps import ChangeoverKind, StepName
-from ledger.domain.group_commits import NewCommit
+from ledger.changeover.plans import ChangeoverKind, StepName
 from ledger.errors import MirrorLedgerError
+from ledger.facts.groups import NewCommit
 from tests.simulation.kafka.administered import MIRROR, topic_rule
 from tests.support.changing_pairs import GROUPS, SWITCHOVER, ChangingPair, Consumer, value_of
 from tests.support.operator_processes import ProcessEnded

@@ -3,11 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.facts.groups import CommitRefusal, NewCommit
 
 
 class OneByOne(ABC):
-    """Base of stand-ins for `ports.ClusterAdmin`."""
+    """Base of stand-ins for `ClusterAdmin`."""
 
     @abstractmethod
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:

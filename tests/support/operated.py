@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.tables import table_uri
-from ledger.adapters.process_table import LocalProcesses
-from ledger.adapters.system import SystemClock
+from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.writer_roles import OPERATOR_WRITER
-from ledger.recording.operation_log import random_id
+from ledger.facts.roles import OPERATOR_WRITER
+from ledger.machine import LocalProcesses
+from ledger.store.delta_tables import table_uri
+from ledger.store.log import DeltaFactLog
+from ledger.store.session import random_id
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.ledger_copies import copied_to

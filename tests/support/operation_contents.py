@@ -2,38 +2,7 @@
 
 from collections.abc import Mapping
 
-from ledger.domain.fences.receipts import Fence, FencedPartition, Unfenced
-from ledger.domain.hand_over.receipts import HandedOver, HandOverResult, HandOverUndone
-from ledger.domain.hand_over.settings import TopicHandOver
-from ledger.domain.operations.cluster_acceptances import ClusterAcceptance
-from ledger.domain.operations.content import OperationContent
-from ledger.domain.operations.directions import Demoted, Promoted
-from ledger.domain.operations.extras_decisions import ExtraRange, ExtrasDecided, ExtrasPolicy
-from ledger.domain.operations.finding_events import FindingCleared, FindingRaised
-from ledger.domain.operations.flow_events import ConfigurationChanged, DriverStarting, ScopeReduced
-from ledger.domain.operations.group_offsets import (
-    CommitResult,
-    IntendedCommit,
-    OffsetsSet,
-    OffsetsSetResult,
-    SeenAppend,
-)
-from ledger.domain.operations.kinds import OperationKind
-from ledger.domain.operations.last_rows import (
-    LastCheckpoints,
-    LastHighWatermarks,
-    LastOffsetSyncs,
-    LastShareOffsets,
-    LastWriters,
-)
-from ledger.domain.operations.partition_events import (
-    KeysResynced,
-    PartitionResumed,
-    PartitionStopped,
-    Settled,
-    TailCopiedAgain,
-)
-from ledger.domain.operations.promotion.changeovers import (
+from ledger.facts.changeovers import (
     ApplyAlive,
     ApplyClaimed,
     ApplyEnded,
@@ -47,27 +16,70 @@ from ledger.domain.operations.promotion.changeovers import (
     UndoBegun,
     Undone,
 )
-from ledger.domain.operations.promotion.shut_outs import (
+from ledger.facts.direction import Demoted, Promoted
+from ledger.facts.fences import (
     EpochMarker,
+    Fence,
+    FencedPartition,
     MirrorLetIn,
     MirrorShutOut,
     ShutOutProof,
+    Unfenced,
 )
-from ledger.domain.operations.receipts import Acceptance, Receipt, RequestResult
-from ledger.domain.operations.repairs import GivenUp, LedgerRepaired
-from ledger.domain.operations.requests import (
+from ledger.facts.group_offsets import (
+    CommitResult,
+    ExtraRange,
+    ExtrasDecided,
+    ExtrasPolicy,
+    IntendedCommit,
+    OffsetsSet,
+    OffsetsSetResult,
+    SeenAppend,
+)
+from ledger.facts.hand_overs import HandedOver, HandOverResult, HandOverUndone, TopicHandOver
+from ledger.facts.identity import ClusterAcceptance
+from ledger.facts.last_rows import (
+    LastCheckpoints,
+    LastHighWatermarks,
+    LastOffsetSyncs,
+    LastShareOffsets,
+    LastWriters,
+)
+from ledger.facts.operations import (
+    AclAction,
+    AclsFollowed,
+    ConfigurationChanged,
+    DriverStarting,
+    FindingCleared,
+    FindingRaised,
+    GivenUp,
+    KeysResynced,
+    LedgerRepaired,
+    OperationContent,
+    OperationKind,
+    PartitionResumed,
+    PartitionStopped,
+    ScopeReduced,
+    Settled,
+    TailCopiedAgain,
+    TopicAction,
+    TopicFollowed,
+)
+from ledger.facts.permissions import Permission, PermissionKind
+from ledger.facts.requests import (
+    Acceptance,
     AcceptForeign,
     Pause,
+    Receipt,
     RequestKind,
+    RequestResult,
     Resume,
     Resync,
     SkipTo,
     StopRequest,
 )
-from ledger.domain.operations.target_changes import AclAction, AclsFollowed, TopicAction, TopicFollowed
-from ledger.domain.permissions import Permission, PermissionKind
-from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
-from ledger.domain.topics.topic_settings import SettingsChange
+from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
+from ledger.topics.following import SettingsChange
 
 SOURCE_ID, TARGET_ID = "0vKk3c8nTzWq5mJxY1bD2A", "pB7dR4xuQ1G9sLw2eZk6fQ"
 

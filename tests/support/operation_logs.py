@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from itertools import count
 
-from ledger.domain.writer_roles import writer_of
-from ledger.ports.clock import Clock
-from ledger.ports.ledger import FactLog, Row
-from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
-from ledger.recording.writer_session import FLOW_TABLES, WriterSession
-from ledger.schema import WRITERS
+from ledger.clock import Clock
+from ledger.facts.roles import writer_of
+from ledger.facts.state import FactLog
+from ledger.facts.tables import WRITERS, Row
+from ledger.store.session import FLOW_TABLES, ClaimedOperations, OperatorOperations, WriterSession
 from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row

@@ -15,25 +15,24 @@ from typing import Any
 
 import pytest
 
-from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.ledger_state import DeltaLedgerState
-from ledger.adapters.delta.snapshots import DeltaLedger, open_ledger
-from ledger.adapters.hook_process import HookProcesses
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
-from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
-from ledger.adapters.process_table import LocalProcesses
-from ledger.adapters.system import SystemClock
-from ledger.app.examination import examine
-from ledger.config.cluster import ClusterConfig
-from ledger.domain.facts import TopicPartition
-from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.permissions import Permission, PermissionEvent, Permissions, PermissionsOfKind
-from ledger.domain.topics.topic_acls import TopicAcl
-from ledger.domain.writer_roles import ProcessMark
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig
+from ledger.doctor.examination import examine
 from ledger.errors import PreconditionError, Trouble
-from ledger.ports.hooks import HookCommand, HookResult
-from ledger.ports.ledger import Row, WriterClaim
+from ledger.facts.groups import CommitRefusal, NewCommit
+from ledger.facts.permissions import Permission, PermissionEvent, Permissions, PermissionsOfKind
+from ledger.facts.roles import ProcessMark
+from ledger.facts.state import WriterClaim
+from ledger.facts.syncs import TopicPartition
+from ledger.facts.tables import Row
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.leaders import KafkaFencing
+from ledger.kafka.network import KafkaNetwork
+from ledger.machine import HookCommand, HookProcesses, HookResult, LocalProcesses
+from ledger.store.log import DeltaFactLog
+from ledger.store.snapshots import DeltaLedger, open_ledger
+from ledger.store.state import DeltaLedgerState
+from ledger.topics.acls import TopicAcl
 from tests.simulation.kafka.administered import CLUSTER, AdministeredCluster
 from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
 from tests.simulation.kafka.schedule import Schedule
@@ -48,6 +47,14 @@ HOST = "operators"
 PRINCIPAL = "client.id"
 """The client property by which clusters in memory tell who asks."""
 Place = tuple[str, int]
+
+
+WIRED = (
+    *(f"ledger.{folder}." for folder in ("adopt", "answers", "changeover", "offsets")),
+    *("ledger.context", "ledger.mirror.run", "ledger.mirror.standby", "ledger.recorders.run"),
+    *("ledger.roles", "ledger.store.answers"),
+)
+"""Where clusters, the ledger and clocks are put together: there stand-ins take their place."""
 
 
 class ProcessEnded(BaseException):
@@ -338,7 +345,7 @@ class Outside:
         by_id = {id(real): stand_in for real, stand_in in stand_ins}
         with pytest.MonkeyPatch.context() as patch:
             for name, module in sorted(sys.modules.items()):
-                if name.startswith("ledger.app."):
+                if name.startswith(WIRED):
                     for attribute, value in list(vars(module).items()):
                         if id(value) in by_id:
                             patch.setattr(module, attribute, by_id[id(value)])

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ledger import catalog
-from ledger.adapters.duck.engine import run_query
-from ledger.domain.pair.claims import count
-from ledger.domain.pair.first_unread import Place, first_unread
+from ledger.offsets.first_unread import Place, first_unread
+from ledger.offsets.links import count
+from ledger.store import catalog
+from ledger.store.sql import run_query
 from tests.support.lived_pairs import QUERY
 from tests.support.pair_lives import Life
 from tests.support.pair_logs import Group, other_than

@@ -3,10 +3,9 @@
 import random
 from dataclasses import replace
 
-from ledger.domain.facts import GapCause, SyncCause
-from ledger.domain.offsets.supersession import effective, restart_after_target_truncation
-from ledger.domain.pair.first_unread import KnownPair
-from ledger.domain.pair.untold import TimedSync
+from ledger.facts.syncs import GapCause, SyncCause, effective, restart_after_target_truncation
+from ledger.offsets.first_unread import KnownPair
+from ledger.offsets.links import TimedSync
 from tests.support.histories import adopted, copied, gaps_of, lost, started, superseded, unpaired
 from tests.support.pair_logs import (
     APPLICATION,

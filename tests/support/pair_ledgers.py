@@ -9,23 +9,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ledger.adapters.duck.engine import Snapshot
-from ledger.adapters.duck.row_filters import filtered_rows
-from ledger.config.flow import FlowConfig
 from ledger.config.mirror import LedgerConfig, MirrorConfig
-from ledger.domain.facts import Absence, PartitionPair, TopicPartition
-from ledger.domain.offsets.offset_ranges import OffsetRange
-from ledger.domain.offsets.supersession import RecordedSync
-from ledger.domain.offsets.translation import Commit, SeenEnd
-from ledger.domain.operations.extras_decisions import STAY_LOCAL
-from ledger.domain.operations.order import in_order
-from ledger.domain.pair.assembly import Ends, known_pair
-from ledger.domain.pair.claims import leftover
-from ledger.domain.pair.first_unread import KnownPair
-from ledger.domain.pair.read_offsets import KnownGroup, Move
-from ledger.domain.pair.routes import RecordedFlow
-from ledger.domain.pair.untold import TimedSync
-from ledger.recording.sync_rows import recorded_sync
+from ledger.config.values import FlowConfig
+from ledger.facts.group_offsets import STAY_LOCAL
+from ledger.facts.rows import recorded_sync
+from ledger.facts.syncs import Absence, OffsetRange, PartitionPair, RecordedSync, TopicPartition
+from ledger.facts.tables import in_order
+from ledger.offsets.first_unread import Ends, KnownPair, known_pair
+from ledger.offsets.links import RecordedFlow, TimedSync, leftover
+from ledger.offsets.read import KnownGroup, Move
+from ledger.offsets.translation import Commit, SeenEnd
+from ledger.store.snapshots import filtered_rows
+from ledger.store.sql import Snapshot
 
 Row = Mapping[str, Any]
 

@@ -8,12 +8,11 @@ of numbers. A life prints its seed and its events.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ledger.domain.facts import Absence
-from ledger.domain.offsets.translation import Commit
-from ledger.domain.pair.assembly import Ends, known_pair
-from ledger.domain.pair.first_unread import KnownPair, Place, first_unread
-from ledger.domain.pair.read_offsets import KnownGroup, Move
-from ledger.domain.pair.routes import RecordedFlow
+from ledger.facts.syncs import Absence
+from ledger.offsets.first_unread import Ends, KnownPair, Place, first_unread, known_pair
+from ledger.offsets.links import RecordedFlow
+from ledger.offsets.read import KnownGroup, Move
+from ledger.offsets.translation import Commit
 from tests.support.pair_events import FlowEvents
 from tests.support.pair_logs import (
     RELAYING,

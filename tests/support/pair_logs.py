@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
-from ledger.domain.offsets.offset_ranges import OffsetRange
-from ledger.domain.offsets.translation import Commit
-from ledger.domain.pair.untold import TimedSync
+from ledger.facts.syncs import OffsetRange, OffsetSync, PartitionPair, TopicPartition
+from ledger.offsets.links import TimedSync
+from ledger.offsets.translation import Commit
 
 STEP_MS = 100_000
 SKEW_MS = 140_000

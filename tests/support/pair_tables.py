@@ -8,11 +8,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from ledger.domain.facts import Absence, PartitionPair
-from ledger.domain.offsets.translation import Commit
-from ledger.domain.pair.assembly import Ends, known_pair
-from ledger.domain.pair.first_unread import KnownPair
-from ledger.domain.pair.read_offsets import KnownGroup, Move
+from ledger.facts.syncs import Absence, PartitionPair
+from ledger.offsets.first_unread import Ends, KnownPair, known_pair
+from ledger.offsets.read import KnownGroup, Move
+from ledger.offsets.translation import Commit
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
 from tests.support.ledger_rows import Row, row
 from tests.support.pair_lives import Life

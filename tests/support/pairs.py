@@ -3,14 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ledger.domain.facts import OffsetSync, PartitionPair, TopicPartition
-from ledger.domain.offsets.offset_ranges import OffsetRange
-from ledger.domain.offsets.translation import Commit, SeenEnd
-from ledger.domain.pair.assembly import Ends, known_pair
-from ledger.domain.pair.first_unread import Place, first_unread
-from ledger.domain.pair.read_offsets import KnownGroup, Move
-from ledger.domain.pair.routes import RecordedFlow
-from ledger.domain.pair.untold import TimedSync
+from ledger.facts.syncs import OffsetRange, OffsetSync, PartitionPair, TopicPartition
+from ledger.offsets.first_unread import Ends, Place, first_unread, known_pair
+from ledger.offsets.links import RecordedFlow, TimedSync
+from ledger.offsets.read import KnownGroup, Move
+from ledger.offsets.translation import Commit, SeenEnd
 
 EAST = TopicPartition("orders", "east-id", 0)
 WEST = TopicPartition("orders", "west-id", 0)

@@ -8,7 +8,7 @@ writes it anew; a test says when that is due.
 import textwrap
 from collections.abc import Iterator
 
-from ledger import catalog
+from ledger.store import catalog
 from tests.support.checkout import CHECKOUT
 
 README = CHECKOUT / "queries" / "README.md"

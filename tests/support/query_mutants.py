@@ -12,9 +12,9 @@ from typing import Protocol
 
 import duckdb
 
-from ledger import catalog
-from ledger.adapters.duck.engine import FUNCTIONS, register, register_params
-from ledger.catalog import Query
+from ledger.store import catalog
+from ledger.store.catalog import Query
+from ledger.store.sql import FUNCTIONS, register, register_params
 from tests.support.cases import Case
 
 EQUIVALENT: Mapping[str, frozenset[str]] = {

@@ -2,7 +2,7 @@
 
 import struct
 
-from ledger.adapters.kafka.connection.broker_connection import BrokerConnection, parse_addresses
+from ledger.kafka.connection import BrokerConnection, parse_addresses
 
 _KEY = 49
 

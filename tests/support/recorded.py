@@ -5,12 +5,10 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from ledger import catalog
-from ledger.adapters.delta.ledger_state import DeltaLedgerState
-from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.duck import engine
-from ledger.app import answers
 from ledger.config.mirror import MirrorConfig
+from ledger.store import answers, catalog, sql
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
 from tests.support.runs import FLOW
 
 Row = dict[str, Any]
@@ -33,7 +31,7 @@ def broken_invariants(config: MirrorConfig) -> dict[str, list[Row]]:
     at = answers.snapshot(config, None)
     audits = [found for found in catalog.queries().values() if found.is_audit]
     assert len(audits) >= 6
-    found = engine.run_queries(audits, {}, at)
+    found = sql.run_queries(audits, {}, at)
     return {name: offending.to_pylist() for name, offending in found.items() if offending.num_rows}
 
 
@@ -50,7 +48,7 @@ def open_findings(config: MirrorConfig, flow: str = FLOW) -> set[tuple[str, str 
 
 def gaps(config: MirrorConfig, flow: str) -> dict[str, int]:
     """Source offsets without a copied record, by cause."""
-    with engine.connect(answers.snapshot(config, None), {}, ("gaps",)) as connection:
+    with sql.connect(answers.snapshot(config, None), {}, ("gaps",)) as connection:
         found = connection.execute(
             "select cause, sum(source_end - source_start)::bigint from gaps where flow = ? group by cause",
             [flow],

@@ -1,6 +1,7 @@
 """What a recorder appends: its claim, and the end of one partition."""
 
-from ledger.ports.ledger import FactLog, Row, WriterClaim
+from ledger.facts.state import FactLog, WriterClaim
+from ledger.facts.tables import Row
 
 WRITER = "recorder:east"
 TABLE = "high_watermarks"

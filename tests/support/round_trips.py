@@ -4,9 +4,8 @@ import json
 from collections import Counter
 from collections.abc import Callable
 
-from ledger.app.changeover.planning import read_applies
-from ledger.domain.changeover.applies import Apply
-from ledger.domain.changeover.steps import ChangeoverKind
+from ledger.changeover.plans import Apply, ChangeoverKind
+from ledger.changeover.seeing import read_applies
 from tests.simulation.kafka.administered import AdministeredCluster
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.opened import OpenedSnapshot

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from ledger.app.mirroring import run_flow
 from ledger.config.mirror import MirrorConfig
-from ledger.mirror.driver.run_summary import RunSummary
-from ledger.recording.observation import Subject
+from ledger.mirror.progress import RunSummary
+from ledger.mirror.run import run_flow
+from ledger.recorders.observation import Subject
 
 FLOW = "flow"
 """The name of a flow that is alone in its configuration."""

@@ -10,13 +10,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from ledger.app.changeover.planning import make_plan, record_plan
-from ledger.app.changeover.seeing import Pair
-from ledger.config.flow import FlowConfig
-from ledger.domain.changeover.plans import Choices
-from ledger.domain.changeover.steps import ChangeoverKind, steps_of
-from ledger.domain.operations.flow_events import DriverStarting
-from ledger.operations.changeover.planning import Planned
+from ledger.changeover.planning import Planned
+from ledger.changeover.plans import ChangeoverKind, Choices, steps_of
+from ledger.changeover.seeing import Pair, make_plan, record_plan
+from ledger.config.values import FlowConfig
+from ledger.facts.operations import DriverStarting
 from tests.simulation.drivers import FlowDrivers
 from tests.simulation.kafka.administered import AdministeredCluster, topic_rule
 from tests.support.changing_pairs import (

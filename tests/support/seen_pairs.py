@@ -4,19 +4,17 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from ledger.config.flow import FlowConfig
-from ledger.domain.changeover.plans import Choices
-from ledger.domain.changeover.steps import ChangeoverKind
-from ledger.domain.fences.receipts import Fence
-from ledger.domain.offsets.position import Position
-from ledger.domain.operations.directions import Directions
-from ledger.domain.topics.naming import NamingKind
-from ledger.domain.writer_roles import RoleVerdict
-from ledger.operations.changeover.planning import Planned, planned
-from ledger.operations.changeover.seen import Row, Seen, SeenCluster, SeenFlow
-from ledger.operations.figures.repeats import CommitsRead
-from ledger.ports.ledger import FlowPosition
-from ledger.reports.rendering import oddities as real_oddities
+from ledger.changeover.planning import Planned, planned
+from ledger.changeover.plans import ChangeoverKind, Choices
+from ledger.changeover.scope import Row, Seen, SeenCluster, SeenFlow
+from ledger.config.values import FlowConfig
+from ledger.facts.direction import Directions
+from ledger.facts.fences import Fence
+from ledger.facts.roles import RoleVerdict
+from ledger.facts.syncs import FlowPosition, Position
+from ledger.offsets.setting import oddities as real_oddities
+from ledger.offsets.sheets import CommitsRead
+from ledger.topics.naming import NamingKind
 
 SWITCHOVER, FAILOVER = ChangeoverKind.SWITCHOVER, ChangeoverKind.FAILOVER
 _NAMING = {"topic_naming": NamingKind.IDENTITY}

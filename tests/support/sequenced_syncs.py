@@ -1,6 +1,6 @@
 """Offset syncs by hand, of one partition and its copy, with leader epochs and sequences."""
 
-from ledger.domain.facts import Gap, OffsetSync, SyncCause, SyncKind, TopicPartition
+from ledger.facts.syncs import Gap, OffsetSync, SyncCause, SyncKind, TopicPartition
 
 ORIGIN, COPY = TopicPartition("orders", "s", 0), TopicPartition("east.orders", "t", 0)
 _NO_GAPS: tuple[Gap, ...] = ()

@@ -4,22 +4,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ledger.config.flow import FlowConfig
-from ledger.domain.facts import TopicPartition
-from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
-from ledger.domain.operations.partition_events import PartitionStopped
-from ledger.domain.topics.naming import NamingKind
-from ledger.domain.topics.topic_acls import TopicAcl
-from ledger.domain.writer_roles import ProcessMark, writer_of
+from ledger.changeover.pairs import Pair
+from ledger.changeover.shut_out import (
+    LetInPorts,
+    LetInResult,
+    ShutOutPorts,
+    ShutOutResult,
+    ShutOutScope,
+    let_mirror_in,
+    shut_mirror_out,
+)
+from ledger.config.values import FlowConfig
 from ledger.errors import MirrorLedgerError
-from ledger.mirror.driver.flow_driver import claim_row
-from ledger.operations.directions import Pair
-from ledger.operations.shut_out.letting_in import LetInPorts, LetInResult, let_mirror_in
-from ledger.operations.shut_out.scope import ShutOutPorts, ShutOutScope
-from ledger.operations.shut_out.shutting_out import ShutOutResult, shut_mirror_out
-from ledger.ports.ledger import Row, WriterClaim
-from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
-from ledger.recording.writer_session import FLOW_TABLES, WriterSession
+from ledger.facts.direction import Demoted, DirectionChange, Promoted
+from ledger.facts.operations import PartitionStopped
+from ledger.facts.roles import ProcessMark, writer_of
+from ledger.facts.state import WriterClaim
+from ledger.facts.syncs import TopicPartition
+from ledger.facts.tables import Row
+from ledger.mirror.driver import claim_row
+from ledger.store.session import FLOW_TABLES, ClaimedOperations, OperatorOperations, WriterSession
+from ledger.topics.acls import TopicAcl
+from ledger.topics.naming import NamingKind
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.fenced_cluster import MIRROR, FencedCluster
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState

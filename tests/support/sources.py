@@ -2,14 +2,12 @@
 
 from dataclasses import replace
 
-from ledger.domain.facts import Gap, TopicPartition
-from ledger.domain.offsets.position import Position, TailKnowledge
-from ledger.mirror.task.assignments import Assignment
-from ledger.mirror.task.batch_plan import Copy
-from ledger.mirror.task.mirror_producers import CachedMirrorProducers
-from ledger.ports.clusters import TopicDescription
-from ledger.ports.ledger import FlowPosition
-from ledger.wire.requests import Fetched
+from ledger.facts.syncs import FlowPosition, Gap, Position, TailKnowledge, TopicPartition
+from ledger.kafka.cluster import TopicDescription
+from ledger.kafka.requests import Fetched
+from ledger.mirror.assignment import Assignment
+from ledger.mirror.batches import Copy
+from ledger.store.producers import CachedMirrorProducers
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import application_batch, content
 

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ledger import catalog
-from ledger.adapters.duck.engine import Snapshot, connect
-from ledger.adapters.spark.answers import answer, functions
-from ledger.catalog import Query, Value
-from ledger.domain.offsets.translation import translate_commit
+from ledger.answers.spark import answer, functions
+from ledger.offsets.translation import translate_commit
+from ledger.store import catalog
+from ledger.store.catalog import Query, Value
+from ledger.store.sql import Snapshot, connect
 from tests.support.cases import Case
 from tests.support.generated_ledgers import (
     FLOW,

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable
 
 from ledger import Ledger
-from ledger.operations.driver_report import DriverState
+from ledger.answers.drivers import DriverState
 from tests.support.flows import FlowUnderTest, produce
 from tests.support.processes import command_of, descendants, is_running
 from tests.support.runs import FLOW

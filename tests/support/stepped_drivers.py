@@ -3,16 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ledger.config.flow import FlowConfig, Policy
-from ledger.domain.facts import OffsetSync, SyncKind
-from ledger.domain.operations.content import OperationContent
-from ledger.domain.tail_policy import TailPolicy
+from ledger.config.values import FlowConfig, Policy
 from ledger.errors import MirrorLedgerError
-from ledger.mirror.driver.flow_driver import FlowPorts, run_flow
-from ledger.mirror.driver.run_summary import RunSummary
-from ledger.mirror.task.assignments import Assignment, Divergence, PartitionResult, Stop, StopCause
-from ledger.ports.ledger import Row, WriterClaim
-from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
+from ledger.facts.operations import OperationContent
+from ledger.facts.state import WriterClaim
+from ledger.facts.syncs import OffsetSync, SyncKind
+from ledger.facts.tables import Row
+from ledger.mirror.assignment import Assignment, Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.driver import FlowPorts, run_flow
+from ledger.mirror.progress import RunSummary
+from ledger.store.session import ClaimedOperations, OperatorOperations
+from ledger.topics.naming import TailPolicy
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.support.memory_flows import Flow

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ledger.adapters.kafka.connection.broker_connection import BrokerConnection, parse_addresses
+from ledger.kafka.connection import BrokerConnection, parse_addresses
 
 _KEY = 88
 _JOIN, _LEAVE = 0, -1

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from ledger.adapters.jvm import delta_jars
+from ledger.jvm import delta_jars
 from ledger.sandbox.brokers import QUICK_JVM
 from tests.support.checkout import CHECKOUT
 from tests.support.drivers import ENDS_WITHIN_S, environment

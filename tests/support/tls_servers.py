@@ -7,7 +7,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ledger.adapters.kafka.connection.broker_connection import Address
+from ledger.kafka.connection import Address
 
 OPENSSL_TIME = "%Y%m%d%H%M%SZ"
 AUTHORITY = """

@@ -9,9 +9,9 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from ledger.domain.facts import GapCause, SyncCause, TopicPartition
-from ledger.domain.offsets.offset_map import OffsetMap
-from ledger.domain.offsets.translation import Commit, KnownMap, SeenEnd, truncations_of
+from ledger.facts.syncs import GapCause, SyncCause, TopicPartition
+from ledger.offsets.maps import OffsetMap
+from ledger.offsets.translation import Commit, KnownMap, SeenEnd, truncations_of
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot, Row
 from tests.support.generated_ledgers import sync_row
 from tests.support.histories import History

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from ledger.domain.cluster_identity import RememberedProducer
-from ledger.domain.facts import Checkpoint, TopicPartition
-from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.groups import UnreadGroup
-from ledger.domain.permissions import Permissions
-from ledger.ports.clusters import (
+from ledger.facts.groups import CommitRefusal, NewCommit, UnreadGroup
+from ledger.facts.identity import RememberedProducer
+from ledger.facts.permissions import Permissions
+from ledger.facts.syncs import Checkpoint, TopicPartition
+from ledger.kafka.batches import BatchHeader
+from ledger.kafka.cluster import (
     CommitsAnswer,
     GroupListing,
     NewTopic,
@@ -17,12 +17,11 @@ from ledger.ports.clusters import (
     ShareOffsetsAnswer,
     TopicDescription,
 )
-from ledger.wire.record_batch import BatchHeader
 from tests.support.one_by_one import OneByOne
 
 
 class UnaskedCluster(OneByOne):
-    """Implements `ports.ClusterAdmin`."""
+    """Implements `ClusterAdmin`."""
 
     alias: str
 

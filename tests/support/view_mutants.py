@@ -10,8 +10,8 @@ from functools import cache, cached_property
 
 import duckdb
 
-from ledger import catalog
-from ledger.catalog import Query
+from ledger.store import catalog
+from ledger.store.catalog import Query
 from tests.support.cases import Case, cases_of
 from tests.support.lived_pairs import QUERY, SEEDS, SIDES, lived_case
 from tests.support.query_mutants import as_table, laid_out, uncaught

@@ -1,6 +1,6 @@
 """Queries of views that no query of the catalog reads: they are there for SQL of others, and have their own cases."""
 
-from ledger.catalog import parse_query
+from ledger.store.catalog import parse_query
 
 CURRENT_MAPS = parse_query("""-- name:    current_maps
 -- answers: from where to where do maps reach, in the target that they went to last?

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ledger.domain.changeover.plans import PlannedTopic
-from ledger.domain.offsets.position import Position
-from ledger.operations.changeover.waiting import Patience
-from ledger.ports.ledger import FlowPosition
+from ledger.changeover.plans import PlannedTopic
+from ledger.changeover.waiting import Patience
+from ledger.facts.syncs import FlowPosition, Position
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.fakes import FakeClock

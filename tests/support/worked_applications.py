@@ -8,8 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ledger.domain.tables.places import place_of
-from ledger.schema import SHARE_OFFSETS
+from ledger.facts.tables import SHARE_OFFSETS, place_of
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 

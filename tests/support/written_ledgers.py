@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
-from ledger.adapters.delta.tables import create_tables
-from ledger.adapters.duck.engine import Relation, Snapshot
-from ledger.schema import TABLES
+from ledger.facts.tables import TABLES
+from ledger.store.delta_tables import create_tables
+from ledger.store.snapshots import DeltaSnapshot, open_ledger
+from ledger.store.sql import Relation, Snapshot
 from tests.support.cases import Case, cases_of
 from tests.support.ledger_rows import append
 

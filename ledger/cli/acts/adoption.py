@@ -3,11 +3,10 @@
 import click
 import pyarrow as pa
 
-from ledger.app.acts.adoption import adopt_flow
+from ledger.adopt.adopting import Consent, Verdict, adopt_flow, result_row
 from ledger.cli.acts.refusals import refuse_partitions
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
-from ledger.operations.adoption.verdicts import Consent, Verdict, result_row
 
 
 @click.command()

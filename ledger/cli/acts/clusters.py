@@ -2,7 +2,7 @@
 
 import click
 
-from ledger.app.acts import cluster_acceptance
+from ledger.changeover import directions
 from ledger.cli.configured import configuration
 from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
@@ -18,7 +18,7 @@ def accept_cluster(
     context: click.Context, cluster: str, cluster_id: str, rebuilt: bool, reason: str, ticket: str | None
 ) -> None:
     """Let CLUSTER, an alias of the configuration, stand for the cluster that answers there now."""
-    accepted = cluster_acceptance.accept_cluster(
+    accepted = directions.accept_cluster(
         configuration(context), cluster, cluster_id, rebuilt=rebuilt, reason=reason, ticket=ticket
     )
     if accepted.operation_id is None:

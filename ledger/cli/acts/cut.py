@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import click
 
-from ledger.app.acts.cut import cut_of_pair
+from ledger.changeover.cut import cut_of_pair
+from ledger.changeover.pairs import Pair
 from ledger.cli.configured import configuration
 from ledger.cli.printing import put, say
-from ledger.operations.directions import Pair
-from ledger.recording.operation_log import random_id
+from ledger.store.session import random_id
 
 
 @click.command()

@@ -4,15 +4,14 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from ledger.app.acts.directions import change_direction
-from ledger.app.acts.shut_out import shut_out
+from ledger.changeover.directions import change_direction
+from ledger.changeover.pairs import Pair
+from ledger.changeover.shut_out import ShutOutResult, shut_out
 from ledger.cli.configured import configuration
 from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
-from ledger.domain.operations.directions import Demoted, DirectionChange, Promoted
 from ledger.errors import UnsafeError, UsageError
-from ledger.operations.directions import Pair
-from ledger.operations.shut_out.shutting_out import ShutOutResult
+from ledger.facts.direction import Demoted, DirectionChange, Promoted
 
 
 def _direction(command: Callable[..., None]) -> Callable[..., None]:

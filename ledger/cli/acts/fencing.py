@@ -9,16 +9,14 @@ from typing import Any
 
 import click
 
-from ledger.app.acts.fencing import fence_topics, unfence_topics
+from ledger.changeover.fencing import AskedLifting, fence_topics, unfence_topics
+from ledger.changeover.measures import AskedFence
 from ledger.cli.configured import configuration
 from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
-from ledger.domain.fences.proof import QuietBounds
-from ledger.domain.fences.receipts import FenceHow
 from ledger.errors import UsageError
-from ledger.operations.fencing.lifting import AskedLifting
-from ledger.operations.fencing.parts import AskedFence
-from ledger.ports.hooks import HookCommand, words_of
+from ledger.facts.fences import FenceHow, QuietBounds
+from ledger.machine import HookCommand, words_of
 
 _SECONDS = click.FloatRange(min=0, min_open=True)
 _BOUNDS = QuietBounds()

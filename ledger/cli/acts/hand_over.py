@@ -5,15 +5,14 @@ from collections.abc import Callable, Sequence
 import click
 import pyarrow as pa
 
-from ledger.app.acts.hand_over import Asked, show_hand_over, undo_hand_over
-from ledger.app.acts.hand_over import hand_over as carry_out
+from ledger.changeover.hand_over import Asked, Ready, show_hand_over, undo_hand_over
+from ledger.changeover.hand_over import hand_over as carry_out
+from ledger.changeover.pairs import Pair
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.cli.why import required_why_options
-from ledger.domain.hand_over.receipts import Purpose
 from ledger.errors import UnsafeError
-from ledger.operations.directions import Pair
-from ledger.operations.hand_over.carrying_out import Ready
+from ledger.facts.hand_overs import Purpose
 
 _SCHEMA = pa.schema({name: pa.string() for name in ("cluster", "part", "name", "change")})
 

@@ -3,12 +3,12 @@
 import click
 import pyarrow as pa
 
-from ledger.app.acts import key_resync
+from ledger.adopt import key_resync
+from ledger.adopt.key_resync import result_row
 from ledger.cli.acts.refusals import refuse_partitions
 from ledger.cli.configured import configuration
 from ledger.cli.partitions import partition_option
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
-from ledger.operations.key_resync.resyncing import result_row
 
 
 @click.command(name="resync-keys")

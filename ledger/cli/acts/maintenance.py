@@ -5,13 +5,13 @@ from dataclasses import asdict
 import click
 import pyarrow as pa
 
-from ledger.app.tables import damages, maintain_ledger, repair_ledger
+from ledger.answers.maintenance import damages, maintain_ledger, repair_ledger
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.cli.why import why_options
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.words.count_words import counted
 from ledger.errors import MirrorLedgerError, UsageError
+from ledger.words import counted
 
 
 @click.command()

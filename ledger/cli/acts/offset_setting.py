@@ -7,19 +7,8 @@ from functools import partial
 import click
 import pyarrow as pa
 
-from ledger.api.ledger import Ledger
-from ledger.app import group_offsets
-from ledger.app.answers import MISSING_ROWS, require_complete
-from ledger.app.between_clusters import Way
-from ledger.app.group_offsets import Chosen
-from ledger.app.position_sheets import (
-    Asked,
-    Reasons,
-    position_sheet,
-    require_settable,
-    set_positions,
-    watch_for,
-)
+from ledger.answers.ledger import Ledger
+from ledger.changeover.directions import require_settable
 from ledger.cli.answers.offsets import NAME_MAPS, asked_maps
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
@@ -36,10 +25,21 @@ from ledger.cli.printing import (
 )
 from ledger.cli.why import why_options
 from ledger.errors import MirrorLedgerError, PreconditionError, UnsafeError, UsageError
-from ledger.operations.groups.beside_outputs import NOT_COPIED
-from ledger.operations.groups.outcomes import ADVICE, WITHOUT_OFFSET, Choice, Setting, result_row
-from ledger.operations.groups.position_sheet import UNREAD_ADVICE, PositionSheet
-from ledger.reports.rendering import ACCEPTABLE
+from ledger.offsets import flow_answers
+from ledger.offsets.between_clusters import Way
+from ledger.offsets.flow_answers import Chosen
+from ledger.offsets.setting import (
+    ACCEPTABLE,
+    ADVICE,
+    NOT_COPIED,
+    UNREAD_ADVICE,
+    WITHOUT_OFFSET,
+    Choice,
+    Setting,
+    result_row,
+)
+from ledger.offsets.sheets import Asked, PositionSheet, Reasons, position_sheet, set_positions, watch_for
+from ledger.store.answers import MISSING_ROWS, require_complete
 
 
 @click.command(name="set")
@@ -122,7 +122,7 @@ def set_offsets(
         way, answers = Way(config.flow(asked).source, config.flow(asked).target), answer.to_pylist()
         if not dry_run:
             require(way, answers)
-        operation_id, settings = group_offsets.set_offsets(
+        operation_id, settings = flow_answers.set_offsets(
             config, ledger.snapshot, asked, answer, choice, dry_run=dry_run, reason=reason, ticket=ticket
         )
         _show(ledger.cut, list(map(result_row, settings)), _SCHEMA, output, wide=wide)

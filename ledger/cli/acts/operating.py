@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-from ledger.app.acts import requests
-from ledger.app.acts.requests import await_receipt
+from ledger.answers import requests
+from ledger.answers.requests import await_receipt
 from ledger.cli.configured import configuration
 from ledger.cli.partitions import OFFSET, PARTITION, partition_option
 from ledger.cli.printing import put, say
 from ledger.cli.why import why_options
-from ledger.domain.operations.requests import AcceptForeign, Pause, Request, Resume, Resync, SkipTo
+from ledger.facts.requests import AcceptForeign, Pause, Request, Resume, Resync, SkipTo
 
 _topic = click.option("--topic", help="Only this source topic.")
 _the_topic = click.option("--topic", required=True, help="The source topic.")

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from ledger.domain.facts import PartitionPair
 from ledger.errors import PreconditionError, UnsafeError
+from ledger.facts.syncs import PartitionPair
 
 
 def refuse_partitions(headline: str, reasons: Mapping[PartitionPair, str], *, of: int) -> None:

@@ -3,7 +3,7 @@
 import click
 import pyarrow as pa
 
-from ledger.app.acts.settling import settle_flow
+from ledger.changeover.settling import settle_flow
 from ledger.cli.acts.refusals import refuse_partitions
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option

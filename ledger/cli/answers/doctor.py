@@ -4,15 +4,14 @@ from collections.abc import Sequence
 
 import click
 
-from ledger.app.examination import examine
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, say, terminal_width
-from ledger.doctor.causes import one_row_for_each_cause
-from ledger.doctor.check_results import CheckResult, is_safe
 from ledger.doctor.checks import Verdict
-from ledger.doctor.verdicts.retention import DEFAULT_SHARE
+from ledger.doctor.examination import examine
+from ledger.doctor.flow import DEFAULT_SHARE
+from ledger.doctor.results import CheckResult, is_safe, one_row_for_each_cause
+from ledger.doctor.text import RENDERERS, render_text, summary
 from ledger.errors import UnsafeError, UsageError
-from ledger.reports.examination_text import RENDERERS, render_text, summary
 
 
 @click.command()

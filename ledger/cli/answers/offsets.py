@@ -6,16 +6,16 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ledger.app.answers import MISSING_ROWS, require_complete
-from ledger.app.untranslated import untranslated_groups, untranslated_groups_at
 from ledger.cli.answers.reading import as_of_option, opened, show
 from ledger.cli.commands import Commands
 from ledger.cli.partitions import OFFSET, partition_option
 from ledger.cli.printing import put, rendered, require_tables, say, show_cut_option, wide_option
-from ledger.domain.offsets.translation import UncommittedStatus
 from ledger.errors import UnsafeError, UsageError
-from ledger.operations.groups.beside_outputs import NOT_COPIED
-from ledger.reports.rendering import ACCEPTABLE, KafkaReset, render_kafka_reset
+from ledger.offsets.between_clusters import untranslated_groups, untranslated_groups_at
+from ledger.offsets.rendering import KafkaReset, render_kafka_reset
+from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED
+from ledger.offsets.translation import UncommittedStatus
+from ledger.store.answers import MISSING_ROWS, require_complete
 
 NAME_MAPS = "name either --flow, or --from and --to: one map answers, or all between two clusters"
 _RESET = "kafka-reset"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from ledger.adapters.duck.sealed import SealedLedger
+from ledger.answers.elsewhere import SealedLedger
 from ledger.cli.printing import put, say
 from ledger.errors import UsageError
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import click
 import pyarrow as pa
 
-from ledger import catalog
-from ledger.api.ledger import Ledger
-from ledger.catalog import Value
+from ledger.answers.ledger import Ledger
+from ledger.answers.text import WIDTH, render_open_apply, render_report, render_reports_json
 from ledger.cli.configured import configuration
 from ledger.cli.printing import (
     output_option,
@@ -21,9 +20,10 @@ from ledger.cli.printing import (
     show_cut_option,
     wide_option,
 )
-from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError, UsageError
-from ledger.reports.flow_text import WIDTH, render_open_apply, render_report, render_reports_json
+from ledger.store import catalog
+from ledger.store.catalog import Value
+from ledger.words import counted
 
 _NARROWEST = 60
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")

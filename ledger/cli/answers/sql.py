@@ -8,10 +8,8 @@ from pathlib import Path
 
 import click
 
-from ledger.adapters.duck.sealed import SealedLedger
-from ledger.api.ledger import VIEWS
-from ledger.api.sql import declared_in
-from ledger.catalog import Value
+from ledger.answers.elsewhere import SealedLedger
+from ledger.answers.ledger import VIEWS, declared_in
 from ledger.cli.answers.prompt import Prompt, Render
 from ledger.cli.answers.reading import as_of_option, opened, split, typed, values_of
 from ledger.cli.printing import (
@@ -24,6 +22,7 @@ from ledger.cli.printing import (
     wide_option,
 )
 from ledger.errors import UsageError
+from ledger.store.catalog import Value
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 

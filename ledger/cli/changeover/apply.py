@@ -4,16 +4,16 @@ import sys
 
 import click
 
-from ledger.app.changeover.applying import apply_plan
-from ledger.app.changeover.planning import read_plan
-from ledger.app.changeover.scene import Asked
+from ledger.changeover.applying import apply_plan
+from ledger.changeover.losses import TAKEN_FOR_DONE
+from ledger.changeover.receipts import Waits
+from ledger.changeover.scene import Asked
+from ledger.changeover.seeing import read_plan
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.configured import configuration
 from ledger.cli.printing import asked_for, put, say
 from ledger.cli.why import required_why_options
 from ledger.errors import UsageError
-from ledger.operations.changeover.applying import Waits
-from ledger.operations.changeover.losses import TAKEN_FOR_DONE
 
 
 @click.command(name="apply")

@@ -2,13 +2,13 @@
 
 import time
 
-from ledger.adapters.repeating import repeated
+from ledger.changeover.plans import StepName
+from ledger.changeover.receipts import Told, Waits
 from ledger.cli.printing import confirmed, say
-from ledger.domain.changeover.steps import StepName
-from ledger.domain.words.time_words import elapsed
+from ledger.clock import repeated
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.applying import Told, Waits
-from ledger.reports.terminal import StatusLine
+from ledger.terminal import StatusLine
+from ledger.words import elapsed
 
 _SHOWN_ALIVE_EVERY_S = 1.0
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from ledger.app.between_clusters import Way
-from ledger.app.changeover import planning
-from ledger.app.changeover.exporting import export_plan
-from ledger.app.changeover.seeing import Pair
-from ledger.app.position_sheets import quiet_seconds
+from ledger.changeover import seeing
+from ledger.changeover.exporting import export_plan
+from ledger.changeover.planning import CHANGELOG
+from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, Plan, StepName
+from ledger.changeover.seeing import Pair
+from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
 from ledger.cli.printing import (
@@ -24,19 +25,13 @@ from ledger.cli.printing import (
     wide_option,
 )
 from ledger.cli.why import why_options
-from ledger.domain.changeover.applies import Apply
-from ledger.domain.changeover.plans import Choices, FenceChoice, Plan
-from ledger.domain.changeover.steps import ChangeoverKind, StepName
-from ledger.domain.operations.promotion.changeovers import RecordedBlocker
-from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError, UsageError
-from ledger.operations.changeover.planned_groups import CHANGELOG
-from ledger.operations.groups.beside_outputs import NOT_COPIED
-from ledger.operations.groups.outcomes import WITHOUT_OFFSET
-from ledger.operations.groups.position_sheet import UNREAD_ADVICE
-from ledger.ports.hooks import words_of
-from ledger.reports.plan_text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
-from ledger.reports.rendering import ACCEPTABLE
+from ledger.facts.changeovers import RecordedBlocker
+from ledger.machine import words_of
+from ledger.offsets.between_clusters import Way
+from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, UNREAD_ADVICE, WITHOUT_OFFSET
+from ledger.offsets.sheets import quiet_seconds
+from ledger.words import counted
 
 _FORMS = {"json": plan_json, "md": plan_markdown}
 _plan_output = click.option(
@@ -234,7 +229,7 @@ def failover(context: click.Context, **options: Any) -> None:
 def list_plans(context: click.Context, output: str, wide: bool) -> None:
     """All plans of the ledger, and how far each was carried out."""
     require_tables(output, wide=wide)
-    put(rendered_rows(planning.plan_rows(configuration(context)), output))
+    put(rendered_rows(seeing.plan_rows(configuration(context)), output))
 
 
 @plan.command()
@@ -245,7 +240,7 @@ def list_plans(context: click.Context, output: str, wide: bool) -> None:
 def show(context: click.Context, plan_id: str, output: str, wide: bool) -> None:
     """A recorded plan: its steps, what stood against it, its forecast, and the receipts of its steps."""
     require_tables(output, wide=wide)
-    found = planning.read_plan(configuration(context), plan_id)
+    found = seeing.read_plan(configuration(context), plan_id)
     applies = found.applies.of_plan(plan_id)
     _put_plan(found.plan, found.recorded.blockers, found.recorded.forecast, applies, output, wide=wide)
 
@@ -293,9 +288,9 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
     )
     if choices.most_quiet_seconds < choices.quiet_seconds:
         raise UsageError("--most-quiet-seconds is less than --quiet-seconds; nothing was planned")
-    made = planning.make_plan(config, kind, pair, choices, hooks, as_of=as_of)
+    made = seeing.make_plan(config, kind, pair, choices, hooks, as_of=as_of)
     if as_of is None:
-        planning.record_plan(config, made, reason=reason, ticket=ticket)
+        seeing.record_plan(config, made, reason=reason, ticket=ticket)
     is_recorded = as_of is None
     _put_plan(
         made.plan, made.recorded_blockers, made.forecast, (), output, wide=wide, is_recorded=is_recorded

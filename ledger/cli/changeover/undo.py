@@ -2,14 +2,13 @@
 
 import click
 
-from ledger.app.changeover.undoing import AskedUndo, plan_of_operation, undo_apply
+from ledger.changeover.undoing import AskedUndo, OnFailure, plan_of_operation, undo_apply
 from ledger.cli.changeover.apply import require_typed
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.configured import configuration
 from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
 from ledger.errors import UnsafeError
-from ledger.operations.changeover.undoing import OnFailure
 
 
 @click.command()

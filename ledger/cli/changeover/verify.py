@@ -3,12 +3,12 @@
 import click
 import pyarrow as pa
 
-from ledger.app.changeover.verifying import verify_changeover
+from ledger.changeover.checks import CheckStatus
+from ledger.changeover.verifying import verify_changeover
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, rendered, require_tables, wide_option
-from ledger.domain.words.count_words import counted
 from ledger.errors import UnsafeError
-from ledger.operations.changeover.verifying import CheckStatus
+from ledger.words import counted
 
 _SCHEMA = pa.schema({name: pa.string() for name in ("check", "subject", "status", "words")})
 

@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ledger.adapters.system import SystemClock
 from ledger.cli.printing import say
-from ledger.mirror.driver.run_progress import RunProgress
-from ledger.ports.clock import Clock
-from ledger.reports.progress_text import Rate, progress_line
-from ledger.reports.terminal import StatusLine
+from ledger.clock import Clock, SystemClock
+from ledger.mirror.progress import RunProgress
+from ledger.mirror.text import Rate, progress_line
+from ledger.terminal import StatusLine
 
 EVERY_S = 30.0
 QUIET_EVERY_S = 300.0

@@ -10,13 +10,13 @@ from json import dumps
 
 import click
 
-from ledger.app.recording import record_clusters
 from ledger.cli.configured import configuration
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.printing import put, say
 from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError
-from ledger.recording.observation import Subject
+from ledger.recorders.observation import Subject
+from ledger.recorders.run import record_clusters
 
 
 @click.command()

@@ -5,12 +5,8 @@ import threading
 import click
 from pyspark.sql import SparkSession
 
-from ledger.adapters.jvm import delta_jars
-from ledger.adapters.spark.session import SessionFactory, local_session
-from ledger.app.acts.requests import await_end, request_stop
-from ledger.app.mirroring import run_flow
-from ledger.app.standby import stand_by
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.answers.requests import await_end, request_stop
 from ledger.cli.acts.operating import wait_option
 from ledger.cli.configured import configuration
 from ledger.cli.printing import put, say
@@ -19,9 +15,13 @@ from ledger.cli.processes.signals import start_spark
 from ledger.cli.why import why_options
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
-from ledger.mirror.driver.run_summary import RunSummary
-from ledger.reports.run_text import end_line, unfinished
-from ledger.reports.terminal import StatusLine
+from ledger.jvm import delta_jars
+from ledger.mirror.progress import RunSummary
+from ledger.mirror.run import run_flow
+from ledger.mirror.spark import SessionFactory, local_session
+from ledger.mirror.standby import stand_by
+from ledger.mirror.text import end_line, unfinished
+from ledger.terminal import StatusLine
 
 
 @click.command()

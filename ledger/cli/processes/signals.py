@@ -12,8 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ledger.adapters.spark.failures import reason
 from ledger.errors import EndedBySigintError, EndedBySigtermError, MirrorLedgerError, SetupError
+from ledger.mirror.spark import reason
 
 _ERRORS: dict[int, type[MirrorLedgerError]] = {
     signal.SIGTERM: EndedBySigtermError,

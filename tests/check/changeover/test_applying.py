@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ledger.domain.changeover.applies import ApplyState
-from ledger.domain.changeover.steps import ChangeoverKind, StepName
+from ledger.changeover.plans import ApplyState, ChangeoverKind, StepName
 from ledger.errors import PreconditionError, ShutOutError
 from tests.simulation.ledger.rows import MemoryRows
 from tests.support.changeovers import Crash, Stage, plan, with_hooks

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ledger.adapters.delta.snapshots import DeltaSnapshot
-from ledger.adapters.duck.group_commits import commit_intervals
-from ledger.app import answers
+from ledger.offsets.between_clusters import commit_intervals
+from ledger.store import answers
+from ledger.store.snapshots import DeltaSnapshot
 from tests.simulation.ledger.opened import OpenedSnapshot
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row

@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.domain.changeover.downtimes import (
+from ledger.changeover.losses import (
     compared,
     compared_words,
     downtime_words,
     forecast_downtime,
     steps_without_a_cluster,
 )
-from ledger.domain.changeover.plans import FenceChoice
-from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
+from ledger.changeover.plans import ChangeoverKind, FenceChoice, StepName, steps_of
 from tests.support.seen_pairs import FAILOVER, SEEN, SWITCHOVER, made
 
 _STEPS = steps_of(SWITCHOVER, is_promoted=True)

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ledger.domain.changeover.blockers import BlockerCode
-from ledger.domain.changeover.plans import Choices, FenceChoice
-from ledger.domain.changeover.steps import ChangeoverKind
-from ledger.domain.fences.closing import denial
-from ledger.domain.hand_over.settings import TopicHandOver
-from ledger.domain.permissions import Permission, PermissionKind
-from ledger.domain.topics.topic_settings import SettingsChange
-from ledger.reports.exported_plan import ExportedPlan, groups_file, steps_script, undo_script
+from ledger.changeover.exporting import ExportedPlan, groups_file, steps_script, undo_script
+from ledger.changeover.plans import BlockerCode, ChangeoverKind, Choices, FenceChoice
+from ledger.facts.hand_overs import TopicHandOver
+from ledger.facts.permissions import Permission, PermissionKind
+from ledger.topics.acls import denial
+from ledger.topics.following import SettingsChange
 from tests.support.changeovers import plan, with_hooks
 from tests.support.kafka_tools import run_steps
 

@@ -6,10 +6,10 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from ledger.adapters.delta.snapshots import DeltaSnapshot
-from ledger.app import answers
-from ledger.app.changeover import seeing
-from ledger.domain.operations.directions import Directions, Promoted
+from ledger.changeover import seeing
+from ledger.facts.direction import Directions, Promoted
+from ledger.store import answers
+from ledger.store.snapshots import DeltaSnapshot
 from tests.support.seen_pairs import flow
 
 WEST = Promoted(cluster="west", cluster_id="W", former="east", former_id="E", topics=None)

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.domain.facts import Checkpoint
+from ledger.changeover.waiting import GroupsAtRest, SeenCommits, Standing, WhichGroups
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.groups_at_rest import GroupsAtRest, SeenCommits, Standing, WhichGroups
+from ledger.facts.syncs import Checkpoint
 from tests.support.waiting_rooms import Room
 
 _QUIET_S = 5.0

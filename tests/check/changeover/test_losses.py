@@ -4,15 +4,13 @@ from typing import Any
 
 import pytest
 
-from ledger.domain.changeover.applies import Apply
-from ledger.domain.changeover.steps import ChangeoverKind, StepName
-from ledger.domain.offsets.cut_offsets import Cut, CutSide
-from ledger.domain.operations.promotion.changeovers import StepDone
-from ledger.domain.operations.requests import Pauses
-from ledger.domain.writer_roles import RoleVerdict
+from ledger.changeover.losses import ALL_OF_IT, TAKEN_FOR_DONE, Took, loss_figures, losses, require_all_copied
+from ledger.changeover.plans import Apply, ChangeoverKind, StepName
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.losses import TAKEN_FOR_DONE, Took, require_all_copied
-from ledger.operations.figures.failover_loss import ALL_OF_IT, loss_figures, losses
+from ledger.facts.changeovers import StepDone
+from ledger.facts.cut_offsets import Cut, CutSide
+from ledger.facts.requests import Pauses
+from ledger.facts.roles import RoleVerdict
 from tests.support.loss_rows import COMPLETE, LAGGING, UNKNOWN, cut
 from tests.support.seen_pairs import flow
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.domain.changeover.blockers import BlockerCode
-from ledger.domain.changeover.steps import ChangeoverKind
-from ledger.domain.objectives import Objective
-from ledger.operations.changeover.seen import SeenCluster
+from ledger.changeover.plans import BlockerCode, ChangeoverKind
+from ledger.changeover.scope import SeenCluster
+from ledger.config.values import Objective
 from tests.support.seen_pairs import DEAD, EAST, FAILOVER, SEEN, SWITCHOVER, WEST, flow, made, position
 
 

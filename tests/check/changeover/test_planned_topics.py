@@ -2,9 +2,9 @@
 
 import pytest
 
-from ledger.domain.changeover.plans import PlannedTopic
+from ledger.changeover.plans import PlannedTopic
+from ledger.changeover.scene import changed_topics, require_no_later
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.planned_topics import changed_topics, require_no_later
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.fakes import FakeClock
 

@@ -5,21 +5,17 @@ from typing import Any
 
 import pytest
 
-from ledger.config.flow import TargetMode
-from ledger.domain.changeover.blockers import BlockerCode
-from ledger.domain.changeover.plans import Choices, FenceChoice
-from ledger.domain.changeover.steps import ChangeoverKind, StepName
-from ledger.domain.objectives import Objective
-from ledger.domain.operations.directions import Directions, Promoted
-from ledger.domain.operations.partition_events import RecordedStop
-from ledger.domain.topics.naming import NamingKind
-from ledger.domain.writer_roles import RoleVerdict
+from ledger.changeover.planning import planned
+from ledger.changeover.plans import BlockerCode, ChangeoverKind, Choices, FenceChoice, StepName
+from ledger.changeover.scope import Row, Scope, Seen
+from ledger.changeover.text import repeated_words
+from ledger.config.values import Objective, TargetMode
 from ledger.errors import PreconditionError, UsageError
-from ledger.operations.changeover.planning import planned
-from ledger.operations.changeover.scope import Scope
-from ledger.operations.changeover.seen import Row, Seen
-from ledger.operations.groups.outcomes import Outcome
-from ledger.reports.plan_text import repeated_words
+from ledger.facts.direction import Directions, Promoted
+from ledger.facts.operations import RecordedStop
+from ledger.facts.roles import RoleVerdict
+from ledger.offsets.setting import Outcome
+from ledger.topics.naming import NamingKind
 from tests.support.seen_pairs import (
     DEAD,
     EAST,

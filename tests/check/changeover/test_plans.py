@@ -5,12 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.domain.changeover.applies import recorded_plan
-from ledger.domain.changeover.blockers import BlockerCode
-from ledger.domain.changeover.plans import Choices, FenceChoice, Plan, id_of
-from ledger.domain.changeover.steps import ChangeoverKind, StepName, steps_of
-from ledger.domain.operations.promotion.changeovers import PlanRecorded
+from ledger.changeover.plans import (
+    BlockerCode,
+    ChangeoverKind,
+    Choices,
+    FenceChoice,
+    Plan,
+    StepName,
+    id_of,
+    recorded_plan,
+    steps_of,
+)
 from ledger.errors import PreconditionError, UsageError
+from ledger.facts.changeovers import PlanRecorded
 from tests.support.changeovers import ORDERS, plan, with_hooks
 
 _FULL = with_hooks(

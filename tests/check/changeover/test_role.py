@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.domain.changeover.applies import Applies, Apply, ApplyState
-from ledger.domain.operations.promotion.changeovers import PlanRecorded
-from ledger.domain.writer_roles import LastClaim, ProcessMark
+from ledger.changeover.plans import Applies, Apply, ApplyState
+from ledger.changeover.role import continued, require_nobody_at_work, require_not_done
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.role import continued, require_nobody_at_work, require_not_done
+from ledger.facts.changeovers import PlanRecorded
+from ledger.facts.roles import LastClaim, ProcessMark
 from tests.simulation.ledger.opened import OpenedSnapshot
 from tests.support.changeovers import Stage, plan
 from tests.support.fakes import OWN_MARK, FakeClock, FakeProcesses

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.domain.changeover.steps import StepName
+from ledger.changeover.plans import StepName
 from ledger.errors import PreconditionError
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.support.changed_pairs import at_clusters

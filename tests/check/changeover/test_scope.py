@@ -6,12 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from ledger.domain.changeover.blockers import BlockerCode
-from ledger.domain.changeover.plans import Choices
-from ledger.domain.changeover.steps import ChangeoverKind
+from ledger.changeover.plans import BlockerCode, ChangeoverKind, Choices
+from ledger.changeover.scope import KnownMap, NotCopied, from_elsewhere
 from ledger.errors import UsageError
-from ledger.operations.changeover.scope import KnownMap, from_elsewhere
-from ledger.operations.changeover.seen import NotCopied
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.support.changing_pairs import FAILOVER, SHOP, SWITCHOVER, TOPICS
 from tests.support.scoped_lives import Fate, ScopedLife

@@ -14,25 +14,23 @@ from zlib import crc32
 
 import pytest
 
-from ledger.app.acts.fencing import fence_topics
-from ledger.app.acts.shut_out import shut_out
-from ledger.app.answers import snapshot
-from ledger.app.between_clusters import Way
-from ledger.app.changeover.exporting import export_plan
-from ledger.app.changeover.verifying import verify_changeover
-from ledger.app.group_offsets import Chosen
-from ledger.app.position_sheets import Asked, Reasons, set_positions
-from ledger.domain.changeover.applies import ApplyState
-from ledger.domain.changeover.steps import ChangeoverKind, StepName
-from ledger.domain.fences.proof import QuietBounds
-from ledger.domain.fences.receipts import FenceHow
-from ledger.domain.group_commits import NewCommit
-from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.changeover import pairs
+from ledger.changeover.checks import CheckStatus
+from ledger.changeover.exporting import export_plan
+from ledger.changeover.fencing import fence_topics
+from ledger.changeover.measures import AskedFence
+from ledger.changeover.plans import ApplyState, ChangeoverKind, StepName
+from ledger.changeover.shut_out import shut_out
+from ledger.changeover.verifying import verify_changeover
 from ledger.errors import MirrorLedgerError, PreconditionError, UsageError
-from ledger.operations import directions
-from ledger.operations.changeover.verifying import CheckStatus
-from ledger.operations.fencing.parts import AskedFence
-from ledger.operations.groups.outcomes import Choice
+from ledger.facts.fences import FenceHow, QuietBounds
+from ledger.facts.groups import NewCommit
+from ledger.offsets.between_clusters import Way
+from ledger.offsets.flow_answers import Chosen
+from ledger.offsets.setting import Choice
+from ledger.offsets.sheets import Asked, Reasons, set_positions
+from ledger.store.answers import snapshot
+from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
 from tests.simulation.kafka.partition_log import Replication
 from tests.support.changed_pairs import at_clusters, copied_back, in_ledger
@@ -331,7 +329,7 @@ def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_s
     with pair.outside.seen_by(pair.outside.process()):
         asked = typed["promote"]
         assert (asked["cluster"], asked["former"], asked["is_shut_out"]) == ("west", "east", True)
-        way = directions.Pair("west", "east", asked["topics"])
+        way = pairs.Pair("west", "east", asked["topics"])
         shut_out(
             pair.config,
             way,

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.hook_process import HookProcesses
-from ledger.domain.changeover.applies import ApplyState
-from ledger.domain.changeover.plans import Choices
-from ledger.domain.changeover.steps import StepName
+from ledger.changeover.plans import ApplyState, Choices, StepName
 from ledger.errors import PreconditionError
+from ledger.machine import HookProcesses
 from tests.support.changeovers import Stage, plan, with_hooks
 
 _CHILD_TOUCHES_AFTER_S = 1.5

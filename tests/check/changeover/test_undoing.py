@@ -6,34 +6,20 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ledger.domain.changeover.applies import Applies, Apply, ApplyState
-from ledger.domain.changeover.plans import PlannedTopic
-from ledger.domain.changeover.steps import StepName
-from ledger.domain.facts import TopicPartition
-from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.operations.content import OperationContent
-from ledger.domain.operations.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
-from ledger.domain.operations.promotion.changeovers import Sheet
-from ledger.domain.writer_roles import APPLY_WRITER
+from ledger.changeover.groups import MovedCommit, moved_commits, take_groups_back, why_at_work
+from ledger.changeover.plans import Applies, Apply, ApplyState, PlannedTopic, StepName
+from ledger.changeover.receipts import ApplyRecord, StepResult, Told, Waits
+from ledger.changeover.role import continued
+from ledger.changeover.undoing import TAKEN_BACK, OnFailure, Undoing, require_nobody_at_work, to_take_back
+from ledger.changeover.waiting import Behind, application_offsets, written_behind
 from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError, UsageError
-from ledger.operations.changeover.applying import ApplyRecord, StepResult, Told, Waits
-from ledger.operations.changeover.moved_groups import (
-    MovedCommit,
-    moved_commits,
-    take_groups_back,
-    why_at_work,
-)
-from ledger.operations.changeover.role import continued
-from ledger.operations.changeover.undoing import (
-    TAKEN_BACK,
-    OnFailure,
-    Undoing,
-    require_nobody_at_work,
-    to_take_back,
-)
-from ledger.operations.changeover.written_behind import Behind, application_offsets, written_behind
-from ledger.recording.operation_log import ClaimedOperations
-from ledger.recording.writer_session import APPLY_TABLES, WriterSession
+from ledger.facts.changeovers import Sheet
+from ledger.facts.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
+from ledger.facts.groups import CommitRefusal, NewCommit
+from ledger.facts.operations import OperationContent
+from ledger.facts.roles import APPLY_WRITER
+from ledger.facts.syncs import TopicPartition
+from ledger.store.session import APPLY_TABLES, ClaimedOperations, WriterSession
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.share_groups import ShareGroupCluster
 from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content, marker

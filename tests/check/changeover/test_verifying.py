@@ -6,28 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from ledger.domain.changeover.applies import ApplyState
-from ledger.domain.changeover.plans import Plan
-from ledger.domain.changeover.steps import StepName
-from ledger.domain.fences.receipts import Fence
-from ledger.domain.hand_over.receipts import Purpose
-from ledger.domain.hand_over.settings import TopicHandOver
-from ledger.domain.offsets.cut_offsets import Cut, CutOffset, CutSide
-from ledger.domain.operations.directions import Demoted, Directions, Promoted
-from ledger.domain.operations.group_offsets import IntendedCommit
-from ledger.domain.operations.promotion.changeovers import Sheet
-from ledger.domain.operations.promotion.shut_outs import (
-    EpochMarker,
-    MirrorLetIn,
-    MirrorShutOut,
-    ShutOutProof,
-    ShutOuts,
-)
-from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
-from ledger.domain.topics.topic_settings import SettingsChange
-from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.operations.changeover.sheets import sheets_of
-from ledger.operations.changeover.verifying import (
+from ledger.changeover.checks import (
     Check,
     CheckStatus,
     ThereNow,
@@ -46,11 +25,21 @@ from ledger.operations.changeover.verifying import (
     operation_checks,
     shut_out_checks,
 )
-from ledger.operations.changeover.written_behind import Behind
-from ledger.operations.groups.outcomes import Outcome, Setting
-from ledger.operations.groups.receipts import SourceCommit, SourceCommits, Why
-from ledger.operations.hand_over.planning import HandOver
-from ledger.ports.fencing import FenceControl
+from ledger.changeover.groups import sheets_of
+from ledger.changeover.hand_over import HandOver
+from ledger.changeover.plans import ApplyState, Plan, StepName
+from ledger.changeover.waiting import Behind
+from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.facts.changeovers import Sheet
+from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
+from ledger.facts.direction import Demoted, Directions, Promoted
+from ledger.facts.fences import EpochMarker, Fence, MirrorLetIn, MirrorShutOut, ShutOutProof, ShutOuts
+from ledger.facts.group_offsets import IntendedCommit
+from ledger.facts.hand_overs import Purpose, TopicHandOver
+from ledger.kafka.cluster import FenceControl
+from ledger.offsets.setting import Outcome, Setting, SourceCommit, SourceCommits, Why
+from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
+from ledger.topics.following import SettingsChange
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.share_groups import ShareGroupCluster
 from tests.simulation.kafka.stored_batches import application_batch, content

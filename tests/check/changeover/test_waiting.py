@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from ledger.changeover.groups import MovedCommit
+from ledger.changeover.waiting import drain, first_progress, still_drained
 from ledger.errors import PreconditionError
-from ledger.operations.changeover.moved_groups import MovedCommit
-from ledger.operations.changeover.waiting import drain, first_progress, still_drained
-from ledger.ports.clusters import PartitionEnds
+from ledger.kafka.cluster import PartitionEnds
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.waiting_rooms import Room
 

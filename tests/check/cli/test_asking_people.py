@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from ledger.changeover.plans import StepName
 from ledger.cli.changeover import followed
 from ledger.cli.changeover.followed import Followed
-from ledger.domain.changeover.steps import StepName
-from ledger.domain.operations.promotion.changeovers import PlanRecorded
 from ledger.errors import PreconditionError, ShutOutError
-from ledger.reports.terminal import StatusLine
+from ledger.facts.changeovers import PlanRecorded
+from ledger.terminal import StatusLine
 from tests.support.changeovers import plan, with_hooks
 from tests.support.operated import Operated
 

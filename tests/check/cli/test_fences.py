@@ -2,9 +2,8 @@
 
 import json
 
-from ledger.domain.fences.proof import Proof
-from ledger.domain.fences.receipts import Fence, FenceHow, Unfenced
-from ledger.domain.operations.directions import Demoted, Promoted
+from ledger.facts.direction import Demoted, Promoted
+from ledger.facts.fences import Fence, FenceHow, Proof, Unfenced
 from tests.support.operated import Operated
 
 PROMOTED = Promoted(cluster="west", cluster_id="W", former="east", former_id="E", topics=("orders",))

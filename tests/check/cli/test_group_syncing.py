@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.duck.group_commits import last_group_syncs
-from ledger.app.group_syncing import LedgerAnswers
-from ledger.config.app import AppConfig
-from ledger.domain.tables.places import place_of
-from ledger.operations.groups.group_sync import synced_before
+from ledger.config.values import AppConfig
+from ledger.facts.tables import place_of
+from ledger.offsets.between_clusters import last_group_syncs
+from ledger.offsets.setting import synced_before
+from ledger.offsets.syncing import LedgerAnswers
+from ledger.store.snapshots import open_ledger
 from tests.support.operated import FLOW, Operated, own_mark
 
 

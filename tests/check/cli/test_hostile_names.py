@@ -20,15 +20,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.adapters.delta.snapshots import DeltaLedger, open_ledger
-from ledger.app.changeover.applying import apply_plan
-from ledger.app.changeover.scene import Asked
+from ledger.changeover.applying import apply_plan
+from ledger.changeover.plans import ChangeoverKind, StepName
+from ledger.changeover.scene import Asked
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.logs import log_to_stderr
-from ledger.domain.changeover.steps import ChangeoverKind, StepName
-from ledger.domain.words.unicode_text import shown
 from ledger.errors import PreconditionError, UsageError
-from ledger.reports.terminal import StatusLine
+from ledger.store.snapshots import DeltaLedger, open_ledger
+from ledger.terminal import StatusLine
+from ledger.words import shown
 from tests.support.changing_pairs import SWITCHOVER, ChangingPair, Consumer
 from tests.support.checkout import CHECKOUT
 from tests.support.hostile_names import HOSTILE, UNWRITABLE
@@ -372,7 +372,8 @@ def test_a_group_of_any_name_is_waited_for_and_named(capsys: pytest.CaptureFixtu
 
 # One gate -----------------------------------------------------------------------------------------
 
-GATE = CHECKOUT / "ledger" / "reports" / "terminal.py"
+GATE = CHECKOUT / "ledger" / "terminal.py"
+SANDBOX_COMMANDS = [CHECKOUT / "ledger" / "sandbox" / f"{name}.py" for name in ("command", "demo")]
 DRAWN = {"update", "status", "print", "add_row", "add_column", "log", "rule", "input"}
 """What rich draws with; each takes a str as markup, or lets escapes through."""
 
@@ -409,7 +410,7 @@ def test_commands_write_by_the_functions_that_escape() -> None:
     """`click.echo`, `print` and the streams do not."""
     found = [
         f"{path.name}: {ast.unparse(node)}"
-        for path in (CHECKOUT / "ledger" / "cli").rglob("*.py")
+        for path in [*(CHECKOUT / "ledger" / "cli").rglob("*.py"), *SANDBOX_COMMANDS]
         if path.name != "printing.py"
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call)

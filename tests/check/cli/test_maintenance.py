@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.tables import table_uri
-from ledger.adapters.system import SystemClock
-from ledger.domain.tables.table_upkeep import FANOUT
-from ledger.ports.ledger import WriterClaim
-from ledger.schema import TABLE_BY_NAME
+from ledger.clock import SystemClock
+from ledger.facts.state import WriterClaim
+from ledger.facts.tables import TABLE_BY_NAME
+from ledger.store.delta_tables import table_uri
+from ledger.store.log import DeltaFactLog
+from ledger.store.merging import FANOUT
 from tests.support.commands import command
 from tests.support.ledger_rows import append, row
 from tests.support.recorder_rows import TABLE, WRITER, watermark
@@ -95,7 +95,7 @@ def test_less_than_an_hour_is_refused(without_ledger: UnreachableFlow, hours: st
 def test_status_and_doctor_say_when_nobody_merges(
     with_ledger: UnreachableFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("ledger.app.flow_status", "ledger.doctor.verdicts.places"):
+    for place in ("ledger.answers.flow_status", "ledger.doctor.places"):
         monkeypatch.setattr(f"{place}.BEHIND_FILES", MANY)
 
     def told_by(*arguments: str) -> str:

@@ -5,7 +5,7 @@ import json
 import pytest
 from deltalake import DeltaTable
 
-from ledger.domain.operations.directions import Promoted
+from ledger.facts.direction import Promoted
 from tests.support.operated import Operated, own_mark
 
 SET = ("offsets", "set", "--flow")

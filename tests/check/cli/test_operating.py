@@ -222,7 +222,7 @@ def test_no_table_is_opened_that_a_request_does_not_need(
 
     monkeypatch.setattr(DeltaTable, "__init__", counted)
     monkeypatch.setattr(DeltaTable, "is_deltatable", looked_for)
-    monkeypatch.setattr("ledger.app.acts.requests.time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr("ledger.answers.requests.time", SimpleNamespace(sleep=sleep))
     done = flow.command("pause", FLOW, "--wait", "20")
     assert done.code == 0, done.err
     judged = ["offset_syncs", "topics", "writers", "operations"]

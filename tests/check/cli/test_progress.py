@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from ledger.cli.processes.progress import EVERY_S, QUIET_EVERY_S, ProgressLines, shown_progress
-from ledger.mirror.driver.run_progress import Lag, RunProgress
-from ledger.mirror.driver.run_summary import RunSummary
-from ledger.reports.terminal import StatusLine
+from ledger.mirror.progress import Lag, RunProgress, RunSummary
+from ledger.terminal import StatusLine
 
 
 @dataclass

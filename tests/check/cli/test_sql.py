@@ -9,13 +9,13 @@ from typing import cast
 import duckdb
 import pytest
 
-from ledger import catalog
-from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.duck.sealed import SealedLedger, sealed
+from ledger.answers.elsewhere import SealedLedger, sealed
 from ledger.cli.answers.prompt import Prompt
 from ledger.errors import UsageError
-from ledger.reports.rendering import render_csv
-from ledger.schema import TABLES
+from ledger.facts.tables import TABLES
+from ledger.offsets.rendering import render_csv
+from ledger.store import catalog
+from ledger.store.snapshots import open_ledger
 from tests.support.checkout import CHECKOUT
 from tests.support.ledger_copies import copied_to
 from tests.support.operated import FLOW, LaterClock, Operated, WrittenLedger, operated_copy, own_mark

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.domain.changeover.plans import Plan
-from ledger.domain.operations.promotion.changeovers import PlanRecorded
-from ledger.domain.words.time_words import instant
+from ledger.changeover.plans import Plan
+from ledger.facts.changeovers import PlanRecorded
+from ledger.words import instant
 from tests.support.changeovers import ORDERS, plan
 from tests.support.command_lines import command_of
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.system import SystemClock
-from ledger.domain.words.time_words import instant
+from ledger.clock import SystemClock
+from ledger.words import instant
 from tests.support.operated import FLOW, Operated, operated, own_mark
 from tests.support.told_status import flat, report, text
 

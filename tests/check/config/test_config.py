@@ -8,13 +8,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ledger.config.file import CONFIG_VARIABLE, find_config, load_config
-from ledger.config.flow import Policy, TargetMode
-from ledger.config.property_names import SECURITY_PROPERTIES, TUNING_PROPERTIES
-from ledger.config.secrets import SecretReference
-from ledger.domain.filters import RecordFilter
-from ledger.domain.topics.naming import NamingKind, SelectionRefusal
-from ledger.domain.topics.topic_settings import ConfigurationFollow
+from ledger.config.values import SECURITY_PROPERTIES, TUNING_PROPERTIES, Policy, SecretReference, TargetMode
 from ledger.errors import ConfigurationError, UsageError
+from ledger.topics.following import ConfigurationFollow
+from ledger.topics.naming import NamingKind, RecordFilter, SelectionRefusal
 from tests.support.checkout import CHECKOUT
 from tests.support.config_texts import BASE, FLOW, load, problems
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ledger.app.recording import record_clusters
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.topics.naming import SelectionRefusal
 from ledger.errors import ConfigurationError, PreconditionError, UsageError
-from ledger.mirror.driver.configuration_change import config_hash
+from ledger.mirror.progress import config_hash
+from ledger.recorders.run import record_clusters
+from ledger.topics.naming import SelectionRefusal
 from tests.support.config_files import write_config
 
 CLUSTERS = {name: f"{name}:9092" for name in ("east", "north", "west")}

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.domain.permissions import Permission, PermissionEvent, PermissionKind, quota_entity
-from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind, quota_entity
+from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.schedule import Schedule

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from ledger.adapters.delta.newest_rows import DeltaRows
-from ledger.adapters.duck.row_filters import filtered_rows, newest_rows
-from ledger.adapters.duck.stamps import last_recorded_at_ms
-from ledger.domain.operations.order import in_order
-from ledger.recording.row_source import Filter
-from ledger.schema import STAMP, TABLE_BY_NAME, TABLES, WRITERS
+from ledger.facts.state import Filter
+from ledger.facts.tables import STAMP, TABLE_BY_NAME, TABLES, WRITERS, in_order
+from ledger.store.snapshots import filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.store.state import DeltaRows
 from tests.simulation.ledger.rows import MemoryRows
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
 from tests.support.contracts.row_source import Rows, RowSourceContract
@@ -21,7 +19,7 @@ from tests.support.ledger_stores import delta_store, memory_store
 
 @dataclass(frozen=True, slots=True)
 class DuckRows:
-    """Implements `recording.row_source.RowSource` by what readers on Delta use of DuckDB, on tables of Arrow."""
+    """Implements `RowSource` by what readers on Delta use of DuckDB, on tables of Arrow."""
 
     ledger: MemoryLedger
 

@@ -5,16 +5,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from ledger.adapters.kafka.probes.target_probe import LinkedTopic
-from ledger.adapters.system import SystemClock
+from ledger.clock import SystemClock
 from ledger.doctor.checks import Verdict
-from ledger.doctor.verdicts.probing import SCRIPT, SENDS, compare_and_append
-from ledger.domain.facts import TopicPartition
-from ledger.domain.topics.topic_ids import topic_id_bytes, topic_id_text
+from ledger.doctor.cluster import SCRIPT, SENDS, compare_and_append
+from ledger.doctor.probes import LinkedTopic
 from ledger.errors import ClusterUnavailableError, ProtocolError
-from ledger.ports.network import ClusterLink, Completion, FetchItem, ProduceItem
-from ledger.wire.record_batch import read_header
-from ledger.wire.requests import Fetched, Produced
+from ledger.facts.syncs import TopicPartition, topic_id_bytes, topic_id_text
+from ledger.kafka.batches import read_header
+from ledger.kafka.copying import ClusterLink, Completion, FetchItem, ProduceItem
+from ledger.kafka.requests import Fetched, Produced
 
 TOPIC_ID = topic_id_text(bytes(range(16)))
 NODE = 1

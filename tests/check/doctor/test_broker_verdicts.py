@@ -2,29 +2,29 @@
 
 import pytest
 
-from ledger.doctor.check_results import CheckResult, Unmeasured, is_safe
+from ledger.doctor import cluster
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.measurements import Answer, AppendObservation, ClockObservation, Reach, Validity
-from ledger.doctor.verdicts import connectivity, probing
+from ledger.doctor.results import CheckResult, Unmeasured, is_safe
 
 NOW = 1_700_000_000_000
 DAY = 86_400_000
 NO_ANSWER = Unmeasured("no answer")
-NEWEST = {
-    need.key: (0, need.oldest) for need in sorted(connectivity.BOTH_SIDES, key=lambda need: need.oldest)
-} | {need.key: (0, need.oldest) for need in sorted(connectivity.TARGET_SIDE, key=lambda need: need.oldest)}
+NEWEST = {need.key: (0, need.oldest) for need in sorted(cluster.BOTH_SIDES, key=lambda need: need.oldest)} | {
+    need.key: (0, need.oldest) for need in sorted(cluster.TARGET_SIDE, key=lambda need: need.oldest)
+}
 
 
 # Reaching --------------------------------------------------------------------------------------
 
 
 def test_an_address_that_answers_says_how_fast() -> None:
-    result = connectivity.reached("cluster east", Check.BOOTSTRAP_ADDRESS, "b:1", Reach(12.4, {}))
+    result = cluster.reached("cluster east", Check.BOOTSTRAP_ADDRESS, "b:1", Reach(12.4, {}))
     assert (result.verdict, result.measured) == (Verdict.OK, "b:1 answered, connected in 12 ms")
 
 
 def test_an_address_that_does_not_answer_has_failed_with_the_reason() -> None:
-    result = connectivity.reached("cluster east", Check.BOOTSTRAP_ADDRESS, "b:1", Unmeasured("b:1 refused"))
+    result = cluster.reached("cluster east", Check.BOOTSTRAP_ADDRESS, "b:1", Unmeasured("b:1 refused"))
     assert (result.verdict, result.measured) == (Verdict.FAILED, "b:1 refused")
     assert result.advice
 
@@ -41,17 +41,17 @@ def test_an_address_that_does_not_answer_has_failed_with_the_reason() -> None:
 )
 def test_a_certificate_ends(left_ms: int, verdict: Verdict) -> None:
     validity = Validity(NOW - 30 * DAY, NOW + left_ms)
-    assert connectivity.certificate("broker b", Check.TLS_CERTIFICATE, validity, NOW).verdict is verdict
+    assert cluster.certificate("broker b", Check.TLS_CERTIFICATE, validity, NOW).verdict is verdict
 
 
 @pytest.mark.parametrize(("early_ms", "verdict"), [(0, Verdict.OK), (1, Verdict.FAILED)])
 def test_a_certificate_begins(early_ms: int, verdict: Verdict) -> None:
     validity = Validity(NOW + early_ms, NOW + 100 * DAY)
-    assert connectivity.certificate("broker b", Check.TLS_CERTIFICATE, validity, NOW).verdict is verdict
+    assert cluster.certificate("broker b", Check.TLS_CERTIFICATE, validity, NOW).verdict is verdict
 
 
 def test_a_certificate_that_was_not_shown_is_unknown() -> None:
-    result = connectivity.certificate("broker b", Check.TLS_CERTIFICATE, NO_ANSWER, NOW)
+    result = cluster.certificate("broker b", Check.TLS_CERTIFICATE, NO_ANSWER, NOW)
     assert (result.verdict, result.measured) == (Verdict.UNKNOWN, "no answer")
 
 
@@ -68,14 +68,14 @@ def test_a_certificate_that_was_not_shown_is_unknown() -> None:
 def test_a_cluster_is_the_recorded_one(
     now: str | Unmeasured, recorded: str | Unmeasured | None, verdict: Verdict
 ) -> None:
-    assert connectivity.identity("cluster east", now, recorded).verdict is verdict
+    assert cluster.identity("cluster east", now, recorded).verdict is verdict
 
 
 # Versions --------------------------------------------------------------------------------------
 
 
 def versions_of(spoken: dict[int, tuple[int, int]], *, is_target: bool = True) -> list[CheckResult]:
-    return list(connectivity.versions("broker b", Reach(1.0, spoken), is_target=is_target))
+    return list(cluster.versions("broker b", Reach(1.0, spoken), is_target=is_target))
 
 
 def test_a_broker_that_speaks_all() -> None:
@@ -83,8 +83,8 @@ def test_a_broker_that_speaks_all() -> None:
     assert (result.verdict, result.measured) == (Verdict.OK, "speaks all that a target needs")
 
 
-@pytest.mark.parametrize("need", connectivity.BOTH_SIDES + connectivity.TARGET_SIDE, ids=str)
-def test_each_missing_request_is_told_with_what_is_lost(need: connectivity.Requirement) -> None:
+@pytest.mark.parametrize("need", cluster.BOTH_SIDES + cluster.TARGET_SIDE, ids=str)
+def test_each_missing_request_is_told_with_what_is_lost(need: cluster.Requirement) -> None:
     lacking = {**NEWEST, need.key: (0, need.oldest - 1)}
     (result,) = versions_of(lacking)
     assert result.verdict is (Verdict.FAILED if need.needed else Verdict.WARNING)
@@ -103,14 +103,14 @@ def test_a_broker_too_new_for_the_program_is_told() -> None:
 
 
 def test_a_source_needs_less() -> None:
-    source = {need.key: NEWEST[need.key] for need in connectivity.BOTH_SIDES}
+    source = {need.key: NEWEST[need.key] for need in cluster.BOTH_SIDES}
     (result,) = versions_of(source, is_target=False)
     assert result.verdict is Verdict.OK
     assert {f.verdict for f in versions_of(source)} == {Verdict.FAILED, Verdict.WARNING}
 
 
 def test_versions_of_a_broker_that_does_not_answer_are_unknown() -> None:
-    (result,) = connectivity.versions("broker b", NO_ANSWER, is_target=False)
+    (result,) = cluster.versions("broker b", NO_ANSWER, is_target=False)
     assert result.verdict is Verdict.UNKNOWN
 
 
@@ -120,19 +120,19 @@ def test_versions_of_a_broker_that_does_not_answer_are_unknown() -> None:
 def as_expected() -> list[Answer]:
     return [
         Answer(45, -1) if expectation.offset is None else Answer(0, expectation.offset)
-        for expectation in probing.SCRIPT
+        for expectation in cluster.SCRIPT
     ]
 
 
 def observed(answers: list[Answer], ends: dict[int, int] | None = None) -> CheckResult:
-    found = AppendObservation("t", tuple(answers), probing.ENDS if ends is None else ends)
-    return probing.compare_and_append("cluster west", found)
+    found = AppendObservation("t", tuple(answers), cluster.ENDS if ends is None else ends)
+    return cluster.compare_and_append("cluster west", found)
 
 
 def test_the_script_ends_where_its_written_batches_end() -> None:
     """Of expectations with the same offset and partition only the first writes."""
-    written = {(e.send.partition, e.offset): e.send.count for e in probing.SCRIPT if e.offset is not None}
-    for partition, end in probing.ENDS.items():
+    written = {(e.send.partition, e.offset): e.send.count for e in cluster.SCRIPT if e.offset is not None}
+    for partition, end in cluster.ENDS.items():
         starts = sorted((offset, count) for (where, offset), count in written.items() if where == partition)
         assert sum(count for _, count in starts) == end
         assert [offset for offset, _ in starts] == [
@@ -146,14 +146,14 @@ def test_a_target_that_compares() -> None:
     assert "12 of 12 answers" in result.measured
 
 
-@pytest.mark.parametrize("index", range(len(probing.SCRIPT)))
+@pytest.mark.parametrize("index", range(len(cluster.SCRIPT)))
 def test_each_wrong_answer_fails_and_is_named(index: int) -> None:
     for wrong in (Answer(0, 99), Answer(47, -1)):
         answers = as_expected()
         answers[index] = wrong
         result = observed(answers)
         assert result.verdict is Verdict.FAILED
-        assert result.measured.startswith(probing.SCRIPT[index].shows)
+        assert result.measured.startswith(cluster.SCRIPT[index].shows)
         assert result.measured.count("wanted") == 1
 
 
@@ -163,8 +163,8 @@ def test_a_repetition_that_was_written_after_all_fails() -> None:
 
 
 def test_a_probe_without_answers_is_unknown_and_none_is_skipped() -> None:
-    assert probing.compare_and_append("cluster west", NO_ANSWER).verdict is Verdict.UNKNOWN
-    assert probing.skipped_probe("cluster west").verdict is Verdict.SKIPPED
+    assert cluster.compare_and_append("cluster west", NO_ANSWER).verdict is Verdict.UNKNOWN
+    assert cluster.skipped_probe("cluster west").verdict is Verdict.SKIPPED
 
 
 @pytest.mark.parametrize(
@@ -179,22 +179,22 @@ def test_a_probe_without_answers_is_unknown_and_none_is_skipped() -> None:
 )
 def test_a_clock_is_off_by_what_lies_outside_the_round_trip(stamped_ms: int, verdict: Verdict) -> None:
     seen = ClockObservation(node_id=3, sent_ms=1_000, stamped_ms=stamped_ms, answered_ms=1_040)
-    (result,) = probing.target_clocks("west", [seen])
+    (result,) = cluster.target_clocks("west", [seen])
     assert (result.subject, result.verdict) == ("broker west/3", verdict)
 
 
 def test_the_direction_of_a_wrong_clock_is_told() -> None:
     ahead, behind = (
-        next(probing.target_clocks("west", [ClockObservation(1, 10_000, stamped, 10_010)])).measured
+        next(cluster.target_clocks("west", [ClockObservation(1, 10_000, stamped, 10_010)])).measured
         for stamped in (15_010, 5_000)
     )
     assert (ahead, behind) == ("at least 5 s ahead of this machine", "at least 5 s behind this machine")
 
 
 def test_clocks_that_are_not_measured() -> None:
-    assert probing.source_clock("cluster east").verdict is Verdict.SKIPPED
-    assert [f.verdict for f in probing.target_clocks("west", None)] == [Verdict.SKIPPED]
-    assert [f.verdict for f in probing.target_clocks("west", NO_ANSWER)] == [Verdict.UNKNOWN]
+    assert cluster.source_clock("cluster east").verdict is Verdict.SKIPPED
+    assert [f.verdict for f in cluster.target_clocks("west", None)] == [Verdict.SKIPPED]
+    assert [f.verdict for f in cluster.target_clocks("west", NO_ANSWER)] == [Verdict.UNKNOWN]
 
 
 @pytest.mark.parametrize(("expires_ms", "verdict"), [(3_600_000, Verdict.OK), (3_599_999, Verdict.WARNING)])
@@ -203,16 +203,16 @@ def test_producer_state_is_told_by_broker(expires_ms: int, verdict: Verdict) -> 
         "producer.id.expiration.ms": str(expires_ms),
         "transactional.id.expiration.ms": "604800000",
     }
-    (result,) = probing.producer_state("west", {2: settings})
+    (result,) = cluster.producer_state("west", {2: settings})
     assert (result.subject, result.verdict) == ("broker west/2", verdict)
     assert f"producer.id.expiration.ms {expires_ms}" in result.measured
     assert "7 d" in result.measured
 
 
 def test_producer_state_of_old_brokers_is_that_of_transactions() -> None:
-    (result,) = probing.producer_state("west", {2: {"transactional.id.expiration.ms": "1000"}})
+    (result,) = cluster.producer_state("west", {2: {"transactional.id.expiration.ms": "1000"}})
     assert result.verdict is Verdict.WARNING
-    (nothing,) = probing.producer_state("west", NO_ANSWER)
+    (nothing,) = cluster.producer_state("west", NO_ANSWER)
     assert (nothing.subject, nothing.verdict) == ("cluster west", Verdict.UNKNOWN)
 
 

@@ -1,8 +1,16 @@
 """One cause is one row, which counts the checks that could not be made because of it."""
 
-from ledger.doctor.causes import one_row_for_each_cause, sentence
-from ledger.doctor.check_results import CheckResult, NotMade, Unmeasured, failed, is_safe, unknown
 from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.results import (
+    CheckResult,
+    NotMade,
+    Unmeasured,
+    failed,
+    is_safe,
+    one_row_for_each_cause,
+    sentence,
+    unknown,
+)
 from ledger.errors import Trouble
 
 EAST, WEST, FLOW = "cluster east", "cluster west", "flow f"

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.kafka.connection.broker_connection import Address
-from ledger.adapters.kafka.probes.certificates import broker_validity, file_validity, validity
-from ledger.adapters.kafka.probes.cluster_probe import KafkaClusterProbe
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig
 from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.cluster import certificate
 from ledger.doctor.measurements import Validity
-from ledger.doctor.verdicts.connectivity import certificate
+from ledger.doctor.probes import KafkaClusterProbe, broker_validity, file_validity, validity
 from ledger.errors import ClusterUnavailableError, ProtocolError, UsageError
+from ledger.kafka.connection import Address
 from tests.support.tls_servers import TlsServer, make_certificate
 
 

@@ -4,16 +4,15 @@ from typing import cast
 
 import pytest
 
-from ledger.config.flow import FlowConfig
-from ledger.config.renaming import RenameConfig
-from ledger.doctor.check_results import Unmeasured
+from ledger.config.values import FlowConfig, RenameConfig
+from ledger.doctor import flow as topic_names
 from ledger.doctor.checks import Verdict
-from ledger.doctor.cluster_examination import ClusterLook
-from ledger.doctor.flow_examination import FlowLook
+from ledger.doctor.cluster import ClusterLook
+from ledger.doctor.flow import FlowLook
 from ledger.doctor.measurements import ClusterProbe, LedgerProbe
-from ledger.doctor.verdicts import topic_names
-from ledger.domain.topics.naming import NamingKind, TopicSelection
+from ledger.doctor.results import Unmeasured
 from ledger.errors import PreconditionError
+from ledger.topics.naming import NamingKind, TopicSelection
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.support.memory_flows import Flow, follow
 

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from ledger.doctor.check_results import CheckResult, Unmeasured
+from ledger.doctor import permissions
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.measurements import Operation, Permissions
-from ledger.doctor.verdicts import permissions
-from ledger.doctor.verdicts.permissions import SOURCE_TOO_MUCH, SOURCE_TOPIC, TARGET_TOPIC, Granting
+from ledger.doctor.permissions import SOURCE_TOO_MUCH, SOURCE_TOPIC, TARGET_TOPIC, Granting
+from ledger.doctor.results import CheckResult, Unmeasured
 
 GRANTING = Granting("b:9092", "User:mirror")
 READING = frozenset(SOURCE_TOPIC)

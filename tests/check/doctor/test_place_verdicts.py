@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from ledger import schema
-from ledger.doctor.check_results import CheckResult, Unmeasured
+from ledger.doctor import places
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.measurements import TableCommit, TableState
-from ledger.doctor.verdicts import places
-from ledger.domain.tables.cuts import ClockStep
-from ledger.domain.tables.table_upkeep import BEHIND_FILES, DataFile
+from ledger.doctor.results import CheckResult, Unmeasured
+from ledger.facts import tables as schema
+from ledger.facts.cuts import ClockStep
+from ledger.store.merging import BEHIND_FILES, DataFile
 
 NOW = 1_700_000_000_000
 PROPERTIES = {

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.doctor.check_results import CheckResult, Unmeasured
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.verdicts.retention import Standing, retention
+from ledger.doctor.flow import Standing, retention
+from ledger.doctor.results import CheckResult, Unmeasured
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

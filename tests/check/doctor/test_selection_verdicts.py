@@ -2,11 +2,10 @@
 
 import pytest
 
-from ledger.doctor.check_results import Unmeasured
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.verdicts.selection import selected_groups, selected_topics
-from ledger.domain.topics.idle_patterns import IdlePattern, PatternKey
-from ledger.domain.topics.naming import NamePatterns
+from ledger.doctor.flow import selected_groups, selected_topics
+from ledger.doctor.results import Unmeasured
+from ledger.topics.naming import IdlePattern, NamePatterns, PatternKey
 
 MISSPELT = IdlePattern(PatternKey.TOPICS, "ordres")
 GUARD = IdlePattern(PatternKey.EXCLUDE, "test-.*")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ledger.doctor.check_results import Unmeasured
 from ledger.doctor.checks import Verdict
-from ledger.doctor.verdicts.target_writers import no_authorizer, target_writers
-from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.doctor.flow import no_authorizer, target_writers
+from ledger.doctor.results import Unmeasured
+from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 
 MIRROR = "User:mirror"
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.doctor.check_results import CheckResult, Unmeasured
+from ledger.doctor import topic_settings
 from ledger.doctor.checks import Verdict
-from ledger.doctor.verdicts import topic_settings
-from ledger.doctor.verdicts.topic_settings import SideOfPair, TopicPair
-from ledger.mirror.findings.finding_log import FindingName
-from ledger.mirror.topics.target_settings import SETTING_FINDINGS, target_findings
+from ledger.doctor.results import CheckResult, Unmeasured
+from ledger.doctor.topic_settings import SideOfPair, TopicPair
+from ledger.facts.findings import FindingName
+from ledger.mirror.targets import SETTING_FINDINGS, target_findings
 
 UNBOUNDED_MS = 2**63 - 1
 GOOD = {

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.kafka.probes import cluster_probe
-from ledger.adapters.kafka.probes.cluster_probe import KafkaClusterProbe
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
-from ledger.config.secrets import SecretReference
-from ledger.doctor.advice import OF_TROUBLE
-from ledger.doctor.check_results import Unmeasured, measure
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig, SecretReference
+from ledger.doctor import probes
+from ledger.doctor.checks import OF_TROUBLE
+from ledger.doctor.probes import KafkaClusterProbe
+from ledger.doctor.results import Unmeasured, measure
 from ledger.errors import Trouble
 from tests.support.beside import beside
 from tests.support.tls_servers import TlsServer, make_certificate
@@ -24,7 +23,7 @@ LOGIN = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", "sasl
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_probe, "CONNECT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(probes, "CONNECT_TIMEOUT_S", 0.5)
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from kafka import errors
 
-from ledger.adapters.kafka.admin.fetch_requests import fetched_batches
-from ledger.domain.facts import TopicPartition
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.topics import fetched_batches
 
 AT = TopicPartition("orders", "T", 0)
 

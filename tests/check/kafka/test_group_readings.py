@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from ledger.adapters.kafka.admin import cluster_groups, group_readings, group_requests
-from ledger.adapters.kafka.admin.cluster_groups import KafkaGroups
-from ledger.adapters.kafka.admin.group_readings import Reading
-from ledger.domain.groups import GroupEvent, UnreadGroup
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.ports.clusters import GroupListing
+from ledger.facts.groups import GroupEvent, UnreadGroup
+from ledger.kafka import groups as cluster_groups
+from ledger.kafka import groups as group_readings
+from ledger.kafka import groups as group_requests
+from ledger.kafka.cluster import GroupListing
+from ledger.kafka.groups import KafkaGroups, Reading
 from tests.support.fakes import FakeClock
 
 GONE, ALIVE = UnreadGroup(GroupEvent.GONE), UnreadGroup(GroupEvent.HIDDEN)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ledger.domain.facts import TopicPartition
-from ledger.ports.clusters import headers_between
-from ledger.wire.record_batch import BatchHeader
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.batches import BatchHeader
+from ledger.kafka.cluster import headers_between
 from tests.support.fenced_clusters import batch
 
 AT = TopicPartition("orders", "T", 0)

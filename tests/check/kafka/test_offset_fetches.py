@@ -9,9 +9,9 @@ from kafka import errors
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
-from ledger.adapters.kafka.admin import group_readings
-from ledger.adapters.kafka.admin.group_readings import Reading
-from ledger.domain.groups import GroupEvent, UnreadGroup
+from ledger.facts.groups import GroupEvent, UnreadGroup
+from ledger.kafka import groups as group_readings
+from ledger.kafka.groups import Reading
 
 UNSTABLE = errors.UnstableOffsetCommitError.errno
 NO_COORDINATOR = errors.CoordinatorNotAvailableError.errno

@@ -11,14 +11,13 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger import catalog
-from ledger.adapters.duck.engine import connect, run_query
-from ledger.domain.facts import OffsetSync
-from ledger.domain.offsets.offset_map import OffsetMap, Translation
-from ledger.domain.offsets.stretches import Segment, Unmapped
-from ledger.domain.offsets.supersession import effective
-from ledger.domain.offsets.translation import translate_commit
-from ledger.recording.sync_rows import flow_position
+from ledger.facts.history import Segment, Unmapped
+from ledger.facts.rows import flow_position
+from ledger.facts.syncs import OffsetSync, effective
+from ledger.offsets.maps import OffsetMap, Translation
+from ledger.offsets.translation import translate_commit
+from ledger.store import catalog
+from ledger.store.sql import connect, run_query
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
 from tests.support.generated_examples import examples

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from ledger import catalog
-from ledger.adapters.duck.engine import run_query
-from ledger.catalog import Query
-from ledger.schema import TABLES
+from ledger.facts.tables import TABLES
+from ledger.store import catalog
+from ledger.store.catalog import Query
+from ledger.store.sql import run_query
 from tests.support.cases import Case, cases_of, has_cases
 
 QUERIES = list(catalog.queries().values())

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from ledger import catalog
-from ledger.catalog import Named, parse_query
 from ledger.errors import InvalidValueError, UsageError
+from ledger.store import catalog
+from ledger.store.catalog import Named, parse_query
 from tests.support import query_list
 
 HEADER = """-- name:    example

@@ -2,9 +2,8 @@
 
 import duckdb
 
-from ledger import catalog
-from ledger.adapters.duck.engine import connect
-from ledger.adapters.duck.views import COMPUTED_FOR_A_FLOW, COMPUTED_ONCE, COMPUTED_WHERE_OTHERS_SHARE_IT
+from ledger.store import catalog
+from ledger.store.sql import COMPUTED_FOR_A_FLOW, COMPUTED_ONCE, COMPUTED_WHERE_OTHERS_SHARE_IT, connect
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from ledger.adapters.duck import engine
-from ledger.domain.operations.content import OperationContent
-from ledger.domain.operations.extras_decisions import ExtraRange, ExtrasDecided, ExtrasPolicy
+from ledger.facts.group_offsets import ExtraRange, ExtrasDecided, ExtrasPolicy
+from ledger.facts.operations import OperationContent
+from ledger.store import sql
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 
@@ -68,7 +68,7 @@ def decided(decisions: list[ExtrasDecided]) -> list[dict[str, object]]:
     ledger = MemoryLedger()
     for number, one in reversed(list(enumerate(decisions, 1))):
         ledger.append("operations", [decided_row(number, one)])
-    with engine.connect(ledger.at(ledger.latest()), {}, ("decided_extras",)) as connection:
+    with sql.connect(ledger.at(ledger.latest()), {}, ("decided_extras",)) as connection:
         found: pa.Table = connection.sql("from decided_extras").to_arrow_table()
     return list(found.to_pylist())
 

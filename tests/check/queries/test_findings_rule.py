@@ -6,8 +6,8 @@ from itertools import count
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ledger import catalog
-from ledger.adapters.duck.engine import run_query
+from ledger.store import catalog
+from ledger.store.sql import run_query
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row

@@ -5,9 +5,9 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger import catalog
-from ledger.adapters.duck.engine import run_query
-from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET, SettingsFollowing
+from ledger.store import catalog
+from ledger.store.sql import run_query
+from ledger.topics.following import REQUIRED_AT_TARGET, SettingsFollowing
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.generated_examples import examples
 from tests.support.ledger_rows import row

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from ledger import catalog
-from ledger.adapters.duck.engine import Snapshot, run_query
+from ledger.store import catalog
+from ledger.store.sql import Snapshot, run_query
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.cases import Case, cases_of
 from tests.support.generated_examples import examples

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ledger import catalog
-from ledger.adapters.duck.engine import run_query
-from ledger.domain.facts import SyncCause
+from ledger.facts.syncs import SyncCause
+from ledger.store import catalog
+from ledger.store.sql import run_query
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 from tests.support.two_way import THERE, TwoWays, lived, topic_of

@@ -7,9 +7,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.adapters.duck.engine import Relation, Snapshot, run_query
-from ledger.adapters.duck.rows_since import merged_syncs, with_syncs_since
-from ledger.domain.tables.cuts import Cut, LastAppend
+from ledger.facts.cuts import Cut, LastAppend
+from ledger.store.sql import Relation, Snapshot, merged_syncs, run_query, with_syncs_since
 from tests.support.generated_examples import examples
 from tests.support.ledger_rows import Row
 from tests.support.lived_pairs import QUERY, SIDES, lived

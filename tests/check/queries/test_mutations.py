@@ -2,8 +2,8 @@
 
 import pytest
 
-from ledger import catalog
-from ledger.catalog import Query
+from ledger.store import catalog
+from ledger.store.catalog import Query
 from tests.support import view_mutants
 from tests.support.cases import has_cases
 from tests.support.query_mutants import mutants, uncaught

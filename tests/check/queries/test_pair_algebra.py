@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.domain.pair.first_unread import PlaceStatus, first_unread
+from ledger.offsets.first_unread import PlaceStatus, first_unread
 from tests.support.cases import Case, cases_of
 from tests.support.generated_examples import examples
 from tests.support.lived_pairs import QUERY, SEEDS, SIDES, lived, lived_case, lives_of

@@ -14,16 +14,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from ledger import catalog
-from ledger.adapters.arrow_schema import arrow_schema
-from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.delta.tables import add_missing_columns, create_tables, table_uri
-from ledger.adapters.duck.engine import run_query
-from ledger.adapters.duck.sealed import sealed
-from ledger.adapters.pasted_views import for_duckdb, for_spark
-from ledger.catalog import Query, Value
+from ledger.answers.elsewhere import for_duckdb, for_spark, sealed
 from ledger.errors import UsageError
-from ledger.schema import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES
+from ledger.facts.tables import ADDED_COLUMNS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES
+from ledger.store import catalog
+from ledger.store.catalog import Query, Value
+from ledger.store.delta_tables import add_missing_columns, arrow_schema, create_tables, table_uri
+from ledger.store.snapshots import open_ledger
+from ledger.store.sql import run_query
 from tests.support.checkout import CHECKOUT
 from tests.support.generated_ledgers import FLOW, ledger_of
 from tests.support.histories import random_history

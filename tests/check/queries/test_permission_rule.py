@@ -4,10 +4,10 @@ import random
 from dataclasses import asdict, replace
 from itertools import product
 
-from ledger import catalog
-from ledger.adapters.duck.engine import run_query
-from ledger.domain.hand_over.permissions import covers
-from ledger.domain.permissions import Permission, PermissionKind
+from ledger.changeover.permissions import covers
+from ledger.facts.permissions import Permission, PermissionKind
+from ledger.store import catalog
+from ledger.store.sql import run_query
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ledger.adapters.duck.engine import flows, translate_offset
 from ledger.errors import InvalidValueError, UsageError
+from ledger.store.sql import flows, translate_offset
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
 from tests.support.ledger_rows import row
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ledger import catalog
+from ledger.store import catalog
 from tests.support.checkout import CHECKOUT
 
 MAXIMUM_LINES = 120
@@ -38,7 +38,7 @@ def size_problems(file: str, text: str) -> Iterator[str]:
 
 def test_the_listing_sees_queries_views_and_what_engines_add() -> None:
     folders = {str(file.parent.relative_to(CHECKOUT)) for file in FILES}
-    assert folders == {"queries", "ledger/views", "ledger/adapters/duck", "ledger/adapters/spark"}
+    assert folders == {"queries", "ledger/views", "ledger/store", "ledger/answers"}
 
 
 def statement(lines: int, ctes: int) -> str:

@@ -12,16 +12,16 @@ from pathlib import Path
 import click
 import pytest
 
+from ledger.changeover.plans import Blocker, BlockerCode, advice_for
 from ledger.cli.main import cli
-from ledger.domain.changeover.blockers import Blocker, BlockerCode, advice_for
-from ledger.domain.operations.requests import RequestKind, command_line
-from ledger.mirror.partitions.stop_advice import command
-from ledger.mirror.task.assignments import StopCause
+from ledger.facts.requests import RequestKind, command_line
+from ledger.mirror.assignment import StopCause
+from ledger.mirror.stops import command
 from tests.support.tracked_files import of_type, relative
 
 _CALL = re.compile(r"(?<![\w/.-])mirror-ledger (?=[a-z])")
 _END = re.compile(r"[;,:)`'\".]+$")
-MADE_UP = {("ledger/domain/operations/requests.py", "x"), ("ledger/reports/exported_plan.py", "x")}
+MADE_UP = {("ledger/facts/requests.py", "x"), ("ledger/changeover/exporting.py", "x")}
 """Commands whose name is not written there: what they become is tried below."""
 FILES = of_type(".py", "ledger")
 

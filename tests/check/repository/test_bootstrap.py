@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.jvm import java_major
+from ledger.jvm import java_major
 from tests.support.checkout import CHECKOUT
 
 BOOTSTRAP = CHECKOUT / ".ci" / "bootstrap"

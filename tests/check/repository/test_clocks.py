@@ -57,18 +57,18 @@ IN_SQL = {
 """By file and what it says there."""
 
 IN_CODE = {
-    "ledger/app/changeover/seeing.py": "fault 40: a record that is much younger",
-    "ledger/app/group_offsets.py": "appends of one writer",
-    "ledger/doctor/verdicts/places.py": "how long ago a folder was written to",
-    "ledger/domain/offsets/translation.py": "fault 40: truncations",
-    "ledger/domain/pair/untold.py": "fault 40: a flow's own beginning",
-    "ledger/domain/writer_roles.py": "fault 40: heartbeats",
-    "ledger/mirror/requests/known_flow.py": "how it is shown",
-    "ledger/operations/cut.py": "readings of one recorder",
-    "ledger/operations/direction_report.py": "what is advised; the driver decides by the serial",
-    "ledger/operations/driver_report.py": "what is said of a start",
-    "ledger/operations/flow_answers.py": "how it is shown",
-    "ledger/operations/flow_lag.py": "how old a reading is",
+    "ledger/changeover/seeing.py": "fault 40: a record that is much younger",
+    "ledger/offsets/flow_answers.py": "appends of one writer",
+    "ledger/doctor/places.py": "how long ago a folder was written to",
+    "ledger/offsets/translation.py": "fault 40: truncations",
+    "ledger/offsets/links.py": "fault 40: a flow's own beginning",
+    "ledger/facts/roles.py": "fault 40: heartbeats",
+    "ledger/mirror/requests.py": "how it is shown",
+    "ledger/changeover/cut.py": "readings of one recorder",
+    "ledger/answers/direction.py": "what is advised; the driver decides by the serial",
+    "ledger/answers/drivers.py": "what is said of a start",
+    "ledger/answers/status.py": "how it is shown",
+    "ledger/answers/lag.py": "how old a reading is",
 }
 """Modules that compare recorded times, and why."""
 

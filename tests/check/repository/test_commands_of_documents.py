@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from ledger.domain.changeover.blockers import BlockerCode
-from ledger.domain.changeover.steps import StepName
+from ledger.changeover.plans import BlockerCode, StepName
 from tests.support.checkout import CHECKOUT
 from tests.support.command_lines import command_lines, command_of, problems
 from tests.support.documents import definitions, section, table_rows

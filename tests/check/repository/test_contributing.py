@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md speaks of places and commands that exist, and of every room; so does the map in the README."""
+"""CONTRIBUTING.md speaks of places and commands that exist, and of every folder; so does the map in the README."""
 
 import re
 import tomllib
@@ -18,17 +18,13 @@ def test_every_place_exists() -> None:
     assert [name for name in sorted(places) if not (CHECKOUT / name).exists()] == []
 
 
-def test_every_room_is_named() -> None:
-    rooms = layers(0)
-    unnamed = {room for room in rooms if f"`{room.replace('.', '/')}" not in PAGE}
-    assert unnamed == {"ledger.class_archives"}, "a small one beside its like"
-
-
-def test_every_room_of_the_mirror_is_named_and_has_its_layer() -> None:
-    rooms = {f"ledger/mirror/{room}/" for room in layers(1)}
-    inits = (CHECKOUT / "ledger" / "mirror").glob("*/__init__.py")
-    assert rooms == {f"{init.parent.relative_to(CHECKOUT)}/" for init in inits}
-    assert {room for room in rooms if f"`{room}`" not in PAGE} == set()
+def test_every_folder_is_named() -> None:
+    named = {module.replace(".", "/") for module in layers()}
+    package = CHECKOUT / "ledger"
+    there = {f"ledger/{path.parent.name}" for path in package.glob("*/__init__.py")}
+    there |= {f"ledger/{path.stem}" for path in package.glob("*.py") if path.stem != "__init__"}
+    assert there == named, "each has its layer"
+    assert {one for one in named if f"`{one}/`" not in PAGE and f"`{one}.py`" not in PAGE} == set()
 
 
 def test_the_map_in_the_readme_names_the_layers_from_the_top() -> None:
@@ -37,8 +33,8 @@ def test_the_map_in_the_readme_names_the_layers_from_the_top() -> None:
     listed = package.partition("imports go down only: ")[2]
     named = [set(layer.split(" and ")) for layer in listed.split(", ")]
     contract = tools()["importlinter"]["contracts"][0]["layers"]
-    rooms = [{room.strip().removeprefix("ledger.") for room in re.split("[:|]", layer)} for layer in contract]
-    assert named == [layer - {"class_archives"} for layer in rooms]
+    folders = [{one.strip().removeprefix("ledger.") for one in re.split("[:|]", layer)} for layer in contract]
+    assert named == folders
 
 
 def tools() -> dict[str, Any]:
@@ -47,10 +43,10 @@ def tools() -> dict[str, Any]:
     return found
 
 
-def layers(contract: int) -> set[str]:
-    """Rooms of a contract of import-linter."""
-    named = tools()["importlinter"]["contracts"][contract]["layers"]
-    return {room.strip() for layer in named for room in re.split("[:|]", layer)}
+def layers() -> set[str]:
+    """Folders and files that the first contract of import-linter puts on floors."""
+    named = tools()["importlinter"]["contracts"][0]["layers"]
+    return {one.strip() for layer in named for one in re.split("[:|]", layer)}
 
 
 def test_commands_of_make_exist() -> None:

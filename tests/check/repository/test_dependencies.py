@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.checkout import CHECKOUT
 
 NOT_IMPORTED = {
-    "delta-spark": "its version is that of the jars which Spark needs (`ledger/adapters/jvm.py`)",
+    "delta-spark": "its version is that of the jars which Spark needs (`ledger/jvm.py`)",
 }
 BROUGHT_ALONG = {"py4j": "pyspark"}  # pinned by the dependency that brings it, whose errors it carries
 PACKAGE = ("ledger", "jobs")
@@ -19,7 +19,7 @@ PACKAGE = ("ledger", "jobs")
 
 def declared() -> set[str]:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    return set(map(named, project["dependencies"]))
+    return set(map(named, [*project["dependencies"], *project["optional-dependencies"]["sandbox"]]))
 
 
 def named(requirement: str) -> str:

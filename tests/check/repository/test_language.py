@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger import catalog
+from ledger.store import catalog
 from tests.support.checkout import CHECKOUT
 from tests.support.documents import prose
 from tests.support.tracked_files import of_type, parsed, relative

@@ -5,16 +5,15 @@ import re
 import click
 
 from ledger import errors
+from ledger.answers.drivers import DriverState
 from ledger.cli.acts.operating import COMMANDS
 from ledger.cli.main import cli
-from ledger.domain.offsets.offset_map import TranslationStatus
-from ledger.domain.offsets.translation import UncommittedStatus
-from ledger.mirror.findings.finding_log import EXPLAINED, FindingName
-from ledger.mirror.partitions.stop_advice import ADVICE
-from ledger.mirror.task.assignments import StopCause
-from ledger.operations.driver_report import DriverState
-from ledger.operations.groups.outcomes import Outcome
-from ledger.reports.rendering import ACCEPTABLE
+from ledger.facts.findings import EXPLAINED, FindingName
+from ledger.mirror.assignment import StopCause
+from ledger.mirror.stops import ADVICE
+from ledger.offsets.maps import TranslationStatus
+from ledger.offsets.setting import ACCEPTABLE, Outcome
+from ledger.offsets.translation import UncommittedStatus
 from tests.support.checkout import CHECKOUT
 from tests.support.documents import Definition, definitions, section
 

@@ -146,11 +146,11 @@ def imports_of_tests(path: Path) -> Iterator[str]:
     ("line", "found"),
     [
         (
-            "from tests.check.domain.tables.test_cuts import NAMES",
-            ["tests.check.domain.tables.test_cuts.NAMES"],
+            "from tests.check.facts.test_cuts import NAMES",
+            ["tests.check.facts.test_cuts.NAMES"],
         ),
-        ("import tests.check.domain.tables.test_cuts as cuts", ["tests.check.domain.tables.test_cuts"]),
-        ("from tests.check.domain.tables import samples, test_cuts", ["tests.check.domain.tables.test_cuts"]),
+        ("import tests.check.facts.test_cuts as cuts", ["tests.check.facts.test_cuts"]),
+        ("from tests.check.facts import samples, test_cuts", ["tests.check.facts.test_cuts"]),
         ("from . import test_cuts", [".test_cuts"]),
         ("from tests.support.sources import SOURCE", []),
     ],

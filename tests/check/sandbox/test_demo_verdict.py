@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.cli.processes.demo.comparing import Difference, Records, difference, problems
-from ledger.cli.processes.demo.failing_over import Failover
+from ledger.sandbox.demo import Difference, Failover, Records, difference, problems
 from ledger.sandbox.reading import Record
 from ledger.sandbox.resumption import Resumption
 

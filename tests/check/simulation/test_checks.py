@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.domain.facts import GapCause
+from ledger.facts.syncs import GapCause
 from tests.simulation.accounts import Account, At, Expired
 from tests.simulation.checks import (
     Copied,

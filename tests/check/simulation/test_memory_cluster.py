@@ -1,7 +1,7 @@
 """The in-memory clusters and their network: topics that change, permissions, nodes that hang."""
 
-from ledger.domain.facts import TopicPartition
-from ledger.ports.network import Completion, FetchItem, ProduceItem
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.copying import Completion, FetchItem, ProduceItem
 from tests.simulation.kafka.cluster import Access, MemoryCluster
 from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
 from tests.simulation.kafka.schedule import Schedule

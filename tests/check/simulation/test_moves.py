@@ -6,10 +6,10 @@ from dataclasses import asdict
 
 import pytest
 
-from ledger.config.flow import FlowConfig, TargetMode
-from ledger.domain.facts import OffsetSync, SyncKind, TopicPartition
-from ledger.domain.topics.naming import NamingKind
-from ledger.recording.sync_rows import FlowIdentity, sync_row
+from ledger.config.values import FlowConfig, TargetMode
+from ledger.facts.rows import FlowIdentity, sync_row
+from ledger.facts.syncs import OffsetSync, SyncKind, TopicPartition
+from ledger.topics.naming import NamingKind
 from tests.simulation.answering import Answering
 from tests.simulation.consumers import Commit, Consumers, Group, Reader
 from tests.simulation.coverage import seldom_answered

@@ -1,6 +1,6 @@
 """The in-memory broker keeps the rules that were seen on real ones (B1 to B5)."""
 
-from ledger.wire.record_batch import TRANSACTIONAL
+from ledger.kafka.batches import TRANSACTIONAL
 from tests.simulation.kafka.partition_log import PartitionLog, Replication
 from tests.simulation.kafka.producer_states import PRODUCER_EXPIRATION_MS
 from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content

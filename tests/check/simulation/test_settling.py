@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from ledger.adapters.duck.engine import run_query
-from ledger.catalog import Value, query
-from ledger.config.flow import TargetMode
-from ledger.domain.operations.directions import Demoted, Promoted
-from ledger.domain.operations.kinds import OperationKind
-from ledger.domain.operations.requests import RequestKind
+from ledger.config.values import TargetMode
 from ledger.errors import LedgerUnavailableError, PreconditionError, ShutOutError
-from ledger.mirror.task.assignments import StopCause
+from ledger.facts.direction import Demoted, Promoted
+from ledger.facts.operations import OperationKind
+from ledger.facts.requests import RequestKind
+from ledger.mirror.assignment import StopCause
+from ledger.store.catalog import Value, query
+from ledger.store.sql import run_query
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.support.calm_flows import TOPIC, CalmFlow, values

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ledger.config.flow import Policy, TargetMode
-from ledger.domain.operations.requests import RequestKind
+from ledger.config.values import Policy, TargetMode
 from ledger.errors import UnsafeError
-from ledger.mirror.task.assignments import StopCause
+from ledger.facts.requests import RequestKind
+from ledger.mirror.assignment import StopCause
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.kafka.partition_log import Garbling
 from tests.support.calm_flows import TOPIC, CalmFlow, times, values

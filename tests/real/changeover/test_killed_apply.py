@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.recording.observation import Subject
+from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
 from tests.support.drivers import environment

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
-from ledger.recording.observation import Subject
+from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.beside import beside
 from tests.support.commands import command

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.leaders import KafkaFencing
 from ledger.sandbox import SandboxCluster
 from tests.support.contracts.cluster_admin import Site
 from tests.support.kafka_applications import KafkaApplications

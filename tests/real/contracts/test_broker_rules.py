@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
-from ledger.config.cluster import ClusterConfig
+from ledger.config.values import ClusterConfig
+from ledger.kafka.network import KafkaNetwork
 from tests.support.contracts.broker_rules import Broker, BrokerContract
 from tests.support.contracts.cluster_admin import Site
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.network import KafkaNetwork
 from ledger.sandbox import SandboxCluster
 from tests.support.contracts.cluster_admin import Site
 from tests.support.contracts.network import Far, NetworkContract

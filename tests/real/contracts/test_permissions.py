@@ -12,11 +12,11 @@ from kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
-from ledger.domain.permissions import Permission, PermissionEvent, PermissionKind
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig
 from ledger.errors import PreconditionError
+from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind
+from ledger.kafka.admin import KafkaAdmin
 from tests.support import quotas
 from tests.support.contracts.permissions import PermissionsContract, PermissionSite
 from tests.support.guarded import Guarded

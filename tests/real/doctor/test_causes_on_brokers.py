@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.config.secrets import SecretReference
-from ledger.doctor.advice import OF_TROUBLE
-from ledger.doctor.causes import one_row_for_each_cause
-from ledger.doctor.check_results import CheckResult
-from ledger.doctor.checks import Check, Verdict
+from ledger.clock import SystemClock
+from ledger.config.values import SecretReference
+from ledger.doctor.checks import OF_TROUBLE, Check, Verdict
+from ledger.doctor.results import CheckResult, one_row_for_each_cause
 from ledger.errors import Trouble
+from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.support.guarded import SECRET, Guarded, Login, make_keys
 from tests.support.mirrors import Mirror

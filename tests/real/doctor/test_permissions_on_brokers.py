@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ledger.adapters import jvm
-from ledger.doctor.check_results import CheckResult, is_safe
+from ledger import jvm
 from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.results import CheckResult, is_safe
 from ledger.sandbox.brokers import QUICK_JVM
 from tests.support.guarded import SECRET, Guarded
 from tests.support.mirrors import FLOW, Mirror

@@ -12,11 +12,11 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
+from ledger.clock import SystemClock
 from ledger.config.file import load_config
-from ledger.doctor.check_results import is_safe
 from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.results import is_safe
+from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.support.mirrors import Mirror, verdicts
 

@@ -6,13 +6,13 @@ from contextlib import closing
 
 import pytest
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
-from ledger.doctor.check_results import Unmeasured
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig
 from ledger.doctor.checks import Verdict
-from ledger.doctor.verdicts.topic_names import topic_names
+from ledger.doctor.flow import topic_names
+from ledger.doctor.results import Unmeasured
 from ledger.errors import MirrorLedgerError
+from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox import SandboxCluster
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.app.recording import record_clusters
-from ledger.recording.observation import Subject
+from ledger.recorders.observation import Subject
+from ledger.recorders.run import record_clusters
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
     CLEANED_AGAIN,

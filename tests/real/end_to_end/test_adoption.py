@@ -12,15 +12,12 @@ import pytest
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from ledger import catalog
-from ledger.adapters.duck import engine
-from ledger.app import answers, group_offsets
-from ledger.app.acts.adoption import adopt_flow
-from ledger.app.tables import init_ledger
+from ledger.adopt import adopting
+from ledger.adopt.adopting import Consent, PartitionAdoption, Verdict, adopt_flow
+from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError
-from ledger.operations.adoption import adopting
-from ledger.operations.adoption.verdicts import Consent, PartitionAdoption, Verdict
+from ledger.offsets import flow_answers
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
     CLEANED_QUICKLY,
@@ -42,6 +39,7 @@ from ledger.sandbox.reading import (
     read_topics,
 )
 from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics, produce_events
+from ledger.store import answers, catalog, sql
 from tests.support.beside import beside
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_flow
@@ -284,7 +282,7 @@ def translations(taken_over: TakenOver) -> Mapping[tuple[str, int, int], tuple[i
     source_ends = {at: records[-1].offset + 1 for at, records in taken_over.source.items()}
     checkpoints = {"checkpoints": every_offset(source_ends, topic_ids(at))}
     params: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": False}
-    found = engine.run_query(catalog.query("offset_translation"), params, at, checkpoints)
+    found = sql.run_query(catalog.query("offset_translation"), params, at, checkpoints)
     return {
         (row["source_topic"], row["source_partition"], row["committed_offset"]): (
             row["target_offset"],
@@ -367,7 +365,7 @@ def by_hand(broker_pair: Pair, tmp_path: Path) -> Iterator[ByHand]:
 
 
 def rows_of(config: MirrorConfig) -> list[tuple[object, ...]]:
-    with engine.connect(answers.snapshot(config, None), {}, ("offset_syncs",)) as connection:
+    with sql.connect(answers.snapshot(config, None), {}, ("offset_syncs",)) as connection:
         return connection.sql(
             "select kind, cause, source_start, source_end, target_start, target_end, records from offset_syncs "
             "order by source_start, source_end, target_end"
@@ -415,7 +413,7 @@ def test_foreign_records_at_the_end_need_consent(by_hand: ByHand, spark: SparkSe
     assert adoption.goes_on_at == (10, 15)
     assert run(by_hand.config, spark).records == 90
     at = answers.snapshot(by_hand.config, None)
-    row = group_offsets.translate_offset(at, FLOW, topic=by_hand.topic, partition=0, offset=10).to_pylist()[0]
+    row = flow_answers.translate_offset(at, FLOW, topic=by_hand.topic, partition=0, offset=10).to_pylist()[0]
     assert (row["status"], row["target_offset"]) == ("exact", 15)
 
 

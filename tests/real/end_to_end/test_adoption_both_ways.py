@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.operations.adoption.verdicts import Verdict
+from ledger.adopt.adopting import Verdict
 from ledger.sandbox import SandboxCluster
 from tests.support.adopted_meshes import adopt, mirrored_before
 from tests.support.mesh import Mesh, applications, written

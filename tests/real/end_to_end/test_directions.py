@@ -8,13 +8,13 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from ledger.api.ledger import Ledger
-from ledger.app.tables import init_ledger
+from ledger.answers.ledger import Ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.group_commits import NewCommit
-from ledger.mirror.driver.run_summary import RunEnd
-from ledger.recording.observation import Subject
+from ledger.facts.groups import NewCommit
+from ledger.mirror.progress import RunEnd
+from ledger.recorders.observation import Subject
 from ledger.sandbox.ports import free_ports
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics

@@ -11,17 +11,16 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka.admin import ACLOperation
 
-from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
-from ledger.adapters.system import SystemClock
-from ledger.app.recording import record_clusters
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.facts import TopicPartition
-from ledger.domain.fences.closing import denial
-from ledger.domain.topics.topic_acls import TopicAcl
-from ledger.ports.fencing import CoordinatedTransaction, Refusal
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.cluster import CoordinatedTransaction, Refusal
+from ledger.kafka.leaders import KafkaFencing
+from ledger.recorders.run import record_clusters
 from ledger.sandbox.ports import free_ports
 from ledger.sandbox.workload import create_topics
+from ledger.topics.acls import TopicAcl, denial
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, produce

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ledger.adapters.duck import engine
-from ledger.app import answers
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import PlacedRecord, Record, read_topics
 from ledger.sandbox.workload import Delivery, create_topics
+from ledger.store import answers, sql
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.recorded import broken_invariants
@@ -93,7 +92,7 @@ until_time = {ENDED.astimezone(timezone(timedelta(hours=2))).isoformat()}
     assert summary.raw_batches >= 2, "what is wholly kept is copied as it is"
     assert summary.record_path_batches >= 4
     at = answers.snapshot(config, None)
-    with engine.connect(at, {}, ("gaps", "segments")) as connection:
+    with sql.connect(at, {}, ("gaps", "segments")) as connection:
         gaps = connection.execute("select source_start, source_end, cause from gaps").fetchall()
         segments = connection.execute(
             "select source_start, source_end, target_start from segments"

@@ -7,18 +7,18 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ledger import Ledger
-from ledger.adapters.duck import engine
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.ports.clusters import GroupListing
-from ledger.recording.observation import Subject
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import GroupListing
+from ledger.recorders.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.groups import GroupPlan, consume, resume
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.resumption import compare
 from ledger.sandbox.workload import create_topics
+from ledger.store import sql
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.runs import FLOW, running
@@ -61,7 +61,7 @@ def test_a_group_starts_at_the_target_by_itself_and_reads_exactly_the_unread(
     back = {(topic, partition): records for (_, partition), records in resumed.items()}
     found = compare(group, read_topics(servers["east"], [topic]), read_before, back)
     assert [str(one) for one in found if not one.is_exact] == []
-    with engine.connect(Ledger.open(config).snapshot, {}, ("group_moves",)) as connection:
+    with sql.connect(Ledger.open(config).snapshot, {}, ("group_moves",)) as connection:
         moves = connection.sql(
             "select kind, left_offset, arrived_offset from group_moves order by from_partition"
         ).fetchall()

@@ -9,16 +9,16 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer
 from kafka.admin import ACLOperation, ResourceType
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.app.recording import record_clusters
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.changeover.permissions import of_topic_acl
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.fences.closing import denial
-from ledger.domain.hand_over.permissions import of_topic_acl
-from ledger.domain.permissions import Permission
-from ledger.domain.topics.topic_settings import REQUIRED_AT_TARGET
-from ledger.recording.observation import Subject
+from ledger.facts.permissions import Permission
+from ledger.kafka.admin import KafkaAdmin
+from ledger.recorders.observation import Subject
+from ledger.recorders.run import record_clusters
 from ledger.sandbox.ports import free_ports
+from ledger.topics.acls import denial
+from ledger.topics.following import REQUIRED_AT_TARGET
 from tests.support.clusters import servers_of
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config

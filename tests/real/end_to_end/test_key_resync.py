@@ -11,19 +11,18 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from ledger.adapters.delta.ledger_state import DeltaLedgerState
-from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.duck import engine
-from ledger.app import answers, group_offsets
-from ledger.app.acts.key_resync import resync_keys
-from ledger.app.tables import init_ledger
+from ledger.adopt.key_resync import PartitionKeys, resync_keys
+from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
-from ledger.operations.key_resync.resyncing import PartitionKeys
+from ledger.offsets import flow_answers
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import KEPT_AS_IT_IS
 from ledger.sandbox.reading import PlacedRecord, read_topics
 from ledger.sandbox.workload import create_topics
+from ledger.store import answers, sql
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_flow
 from tests.support.runs import FLOW, run, running
@@ -78,7 +77,7 @@ def findings(config: MirrorConfig) -> set[tuple[str, str | None, int | None]]:
 
 
 def operations(config: MirrorConfig, kind: str) -> list[str]:
-    with engine.connect(answers.snapshot(config, None), {}, ("operations",)) as connection:
+    with sql.connect(answers.snapshot(config, None), {}, ("operations",)) as connection:
         rows = connection.execute("select content from operations where kind = ?", [kind]).fetchall()
     return [content for (content,) in rows]
 
@@ -216,7 +215,7 @@ def test_the_flow_goes_on_behind_the_tombstones(resynced: Resynced) -> None:
     assert resynced.records_afterwards == 2
     at = answers.snapshot(resynced.config, None)
     source_end = 2 * DELETED + 3
-    row = group_offsets.translate_offset(
+    row = flow_answers.translate_offset(
         at, FLOW, topic=resynced.topic, partition=0, offset=source_end
     ).to_pylist()[0]
     assert (row["status"], row["target_offset"]) == ("exact", 2 * DELETED + 3)

@@ -12,12 +12,9 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, To
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from ledger import catalog
-from ledger.adapters.duck import engine
-from ledger.app import answers
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
-from ledger.mirror.driver.run_summary import RunSummary
+from ledger.mirror.progress import RunSummary
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
     CLEANED_AGAIN,
@@ -32,6 +29,7 @@ from ledger.sandbox.log_gaps import (
 )
 from ledger.sandbox.reading import Partition, PlacedRecord, Readings, ends, read_topics
 from ledger.sandbox.workload import RecordSource, Workload, create_topics, produce_events
+from ledger.store import answers, catalog, sql
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.every_offset import BEYOND, every_offset, topic_ids
@@ -192,7 +190,7 @@ def test_every_offset_translates_to_the_next_record(mirrored: Mirrored) -> None:
     """All offsets of all partitions, from 0 to beyond the end, against the pairs that the reader saw."""
     at = answers.snapshot(mirrored.config, None)
     commits = every_offset(mirrored.source_ends, topic_ids(at))
-    found = engine.run_query(
+    found = sql.run_query(
         catalog.query("offset_translation"),
         {"flow": FLOW, "driver_lives": False},
         at,
@@ -269,7 +267,7 @@ def test_a_second_run_copies_and_records_nothing(mirrored: Mirrored, spark: Spar
 
 
 def offset_syncs(config: MirrorConfig) -> list[tuple[object, ...]]:
-    with engine.connect(answers.snapshot(config, None), {}, ("offset_syncs",)) as connection:
+    with sql.connect(answers.snapshot(config, None), {}, ("offset_syncs",)) as connection:
         return connection.sql("select * exclude (gaps) from offset_syncs order by all").fetchall()
 
 

@@ -16,23 +16,22 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from ledger.adapters.duck import engine
-from ledger.adapters.jvm import check_java, kafka_jars
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.app import answers
-from ledger.app.tables import init_ledger
-from ledger.config.cluster import ClusterConfig
+from ledger.answers.maintenance import init_ledger
+from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.group_commits import NewCommit
-from ledger.ports.clusters import GroupListing, TopicDescription
-from ledger.recording.observation import Subject
+from ledger.config.values import ClusterConfig
+from ledger.facts.groups import NewCommit
+from ledger.jvm import check_java, kafka_jars
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import GroupListing, TopicDescription
+from ledger.recorders.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.brokers import QUICK_JVM
 from ledger.sandbox.groups import GroupPlan, consume, resume
 from ledger.sandbox.reading import Readings, read_topics, reader_properties
 from ledger.sandbox.resumption import compare
 from ledger.sandbox.workload import create_topics
+from ledger.store import answers, sql
 from tests.support.clusters import servers_of
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
@@ -78,7 +77,7 @@ class Moving:
         """Of each partition, in order: what the group left, and where it arrived, as the ledger has it."""
         at = answers.snapshot(self.config, None)
         known = {cluster: topics_of(self.config, cluster) for cluster in ("east", "west")}
-        with engine.connect(at, {}, ("group_moves",)) as connection:
+        with sql.connect(at, {}, ("group_moves",)) as connection:
             moves = connection.sql(
                 "select * from group_moves where operation_id = $id order by from_partition",
                 params={"id": operation_id},

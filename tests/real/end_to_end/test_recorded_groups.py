@@ -11,12 +11,12 @@ from confluent_kafka import Consumer, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka.admin import ACLOperation, ResourceType
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.app.recording import record_clusters
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.group_commits import NewCommit
+from ledger.facts.groups import NewCommit
+from ledger.kafka.admin import KafkaAdmin
+from ledger.recorders.run import record_clusters
 from ledger.sandbox import SandboxCluster
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from kafka.admin import ACLOperation, ResourceType, ScramMechanism, UserScramCredentialUpsertion
 
-from ledger.app.recording import record_clusters
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
+from ledger.recorders.run import record_clusters
 from tests.support.config_files import write_config
 from tests.support.guarded import SECRET, Guarded
 from tests.support.quotas import limit_producing

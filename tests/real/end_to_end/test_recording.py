@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.app.recording import record_clusters
-from ledger.domain.facts import WriterEvent
-from ledger.recording import background
-from ledger.recording.observation import Subject
+from ledger.facts.syncs import WriterEvent
+from ledger.recorders import run
+from ledger.recorders.observation import Subject
+from ledger.recorders.run import record_clusters
 from ledger.sandbox import SandboxCluster
 from tests.support.beside import beside
 from tests.support.commands import command
@@ -53,7 +53,7 @@ def test_groups_and_ends_are_recorded_without_a_driver_and_beside_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(background, "_ROLE_RETRY_S", 1.0)
+    monkeypatch.setattr(run, "_ROLE_RETRY_S", 1.0)
 
     def record(ended: threading.Event) -> None:
         record_clusters(flow.config, [], stop=ended, once=False)

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.delta.tables import create_tables
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
+from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.ports.clusters import GroupListing
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import GroupListing
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.workload import create_topics
+from ledger.store.delta_tables import create_tables
 from tests.support.checkout import CHECKOUT
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config

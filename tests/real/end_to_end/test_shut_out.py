@@ -7,14 +7,14 @@ import pytest
 from kafka.admin import ACLOperation
 from pyspark.sql import SparkSession
 
-from ledger.adapters.kafka.fencing.fenced_cluster import KafkaFencing
-from ledger.adapters.system import SystemClock
-from ledger.app.tables import init_ledger
-from ledger.config.cluster import ClusterConfig
+from ledger.answers.maintenance import init_ledger
+from ledger.clock import SystemClock
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.facts import TopicPartition
+from ledger.config.values import ClusterConfig
 from ledger.errors import PreconditionError
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.leaders import KafkaFencing
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config

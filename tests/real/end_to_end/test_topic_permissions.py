@@ -6,11 +6,11 @@ import pytest
 from kafka.admin import ACLOperation
 from pyspark.sql import SparkSession
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
+from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox.workload import create_topics
+from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from tests.support.config_files import write_config
 from tests.support.following import (
     OFTEN,

@@ -10,13 +10,13 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from kafka.admin import ACLOperation, ResourceType
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.config.flow import FlowConfig
+from ledger.clock import SystemClock
+from ledger.config.values import FlowConfig
 from ledger.errors import MirrorLedgerError, UsageError
-from ledger.mirror.task.copy_task import CopyTask
-from ledger.recording.observation import Observer, RecorderSettings, Subject
-from ledger.recording.recorder import ClusterRecorder
+from ledger.kafka.admin import KafkaAdmin
+from ledger.mirror.task import CopyTask
+from ledger.recorders.observation import Observer, RecorderSettings, Subject
+from ledger.recorders.recorder import ClusterRecorder
 from tests.support.copies import LIMITS, Pair, config_of
 from tests.support.fakes import FakeClock, FakeLedger, FakeProcesses
 from tests.support.guarded import SECRET, Guarded, make_keys

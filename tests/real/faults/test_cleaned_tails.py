@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (

@@ -7,12 +7,10 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ledger import catalog
-from ledger.adapters.duck.engine import run_query
-from ledger.domain.facts import OffsetSync, SyncCause, SyncKind
-from ledger.domain.offsets.supersession import RecordedSync, common_end
-from ledger.recording.changes.group_offsets import offset_row
-from ledger.recording.sync_rows import FlowIdentity, sync_row
+from ledger.facts.rows import FlowIdentity, offset_row, sync_row
+from ledger.facts.syncs import OffsetSync, RecordedSync, SyncCause, SyncKind, common_end
+from ledger.store import catalog
+from ledger.store.sql import run_query
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.copies import Pair
 from tests.support.ledger_rows import row

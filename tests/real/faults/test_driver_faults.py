@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.domain.facts import WriterEvent
+from ledger.facts.syncs import WriterEvent
 from ledger.sandbox import SandboxCluster
 from tests.support.commands import command, driver_state
 from tests.support.flows import FlowUnderTest, flow_under_test, produce, steady_load

@@ -7,10 +7,10 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
-from ledger.adapters.system import SystemClock
-from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports.network import Completion
+from ledger.clock import SystemClock
+from ledger.kafka.copying import Completion
+from ledger.kafka.network import KafkaNetwork
+from ledger.mirror.task import CopyTask
 from tests.support.bad_lines import assert_given_up_in_time, assert_lost_answers_are_made_up_for
 from tests.support.copies import Pair, limits
 from tests.support.forwarder import Forwarder, cut_every

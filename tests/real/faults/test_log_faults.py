@@ -7,14 +7,14 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
-from ledger.adapters.system import SystemClock
-from ledger.domain.facts import GapCause, SyncCause
-from ledger.mirror.findings.hanging_transactions import observed
-from ledger.mirror.partitions.loss_cause import loss_cause
-from ledger.mirror.task.assignments import CopyLimits, PartitionResult
-from ledger.mirror.task.copy_task import CopyTask
-from ledger.ports.network import Completion
+from ledger.clock import SystemClock
+from ledger.facts.syncs import GapCause, SyncCause
+from ledger.kafka.copying import Completion
+from ledger.kafka.network import KafkaNetwork
+from ledger.mirror.assignment import CopyLimits, PartitionResult
+from ledger.mirror.stops import loss_cause
+from ledger.mirror.task import CopyTask
+from ledger.mirror.watches import observed
 from ledger.sandbox.log_gaps import CLEANED_QUICKLY, configure, wait_until_cleaned
 from ledger.sandbox.reading import read_topics
 from tests.support.copies import CODECS, Pair, landings, limits

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, closing, contextmanager
 
 import pytest
 
-from ledger.ports.network import ProduceItem
+from ledger.kafka.batches import BatchHeader, patch_for_target
+from ledger.kafka.copying import ProduceItem
+from ledger.kafka.requests import Produced
 from ledger.sandbox import Sandbox
-from ledger.wire.record_batch import BatchHeader, patch_for_target
-from ledger.wire.requests import Produced
 from tests.support.broker_settings import set_broker_setting
 from tests.support.copies import Pair, one_answer
 from tests.support.waiting import eventually

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.app.standby import stand_by
-from ledger.domain.facts import WriterEvent
-from ledger.mirror.driver.run_summary import RunSummary
+from ledger.facts.syncs import WriterEvent
+from ledger.mirror.progress import RunSummary
+from ledger.mirror.standby import stand_by
 from ledger.sandbox import SandboxCluster
 from tests.support.commands import command
 from tests.support.flows import FlowUnderTest, flow_under_test, produce, steady_load

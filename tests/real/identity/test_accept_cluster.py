@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.app.acts.adoption import adopt_flow
-from ledger.app.acts.key_resync import resync_keys
-from ledger.app.recording import record_clusters
-from ledger.app.tables import init_ledger
+from ledger.adopt.adopting import Consent, adopt_flow
+from ledger.adopt.key_resync import resync_keys
+from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError
-from ledger.operations.adoption.verdicts import Consent
+from ledger.recorders.run import record_clusters
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.workload import create_topics
 from tests.support.clusters import servers_of

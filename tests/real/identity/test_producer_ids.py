@@ -5,17 +5,17 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ledger.adapters.delta.fact_log import DeltaFactLog
-from ledger.adapters.delta.ledger_state import DeltaLedgerState
-from ledger.adapters.delta.snapshots import open_ledger
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.process_table import LocalProcesses
-from ledger.adapters.system import SystemClock
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.writer_roles import writer_of
-from ledger.mirror.driver.flow_driver import claim_row
-from ledger.recording.writer_session import FLOW_TABLES, WriterSession
+from ledger.facts.roles import writer_of
+from ledger.kafka.admin import KafkaAdmin
+from ledger.machine import LocalProcesses
+from ledger.mirror.driver import claim_row
+from ledger.store.log import DeltaFactLog
+from ledger.store.session import FLOW_TABLES, WriterSession
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
 from tests.support.config_files import write_config
 from tests.support.following import name_of, produce, values
 from tests.support.recorded import broken_invariants, rows

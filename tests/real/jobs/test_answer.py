@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger import catalog
-from ledger.adapters.duck import engine
-from ledger.adapters.spark import answers
+from ledger.answers import spark as answers
 from ledger.errors import UsageError
+from ledger.store import catalog, sql
 from tests.support.cases import cases_of
 from tests.support.config_files import write_flow
 from tests.support.submitted import loaded
@@ -26,7 +25,7 @@ def test_spark_answers_what_duckdb_answers(spark: SparkSession, tmp_path: Path) 
     params = case.params(query)
     found = answers.run_query(spark, query, params, at)
     assert found.num_rows
-    assert found.to_pylist() == engine.run_query(query, params, at).to_pylist()
+    assert found.to_pylist() == sql.run_query(query, params, at).to_pylist()
     assert found.column_names == [column.name for column in query.columns]
 
 

@@ -8,13 +8,12 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kafka.admin import ACLOperation, ResourceType
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
-from ledger.config.secrets import SecretReference
-from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig, SecretReference
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
-from ledger.ports.clusters import GroupListing, NewTopic, PartitionEnds
+from ledger.facts.groups import CommitRefusal, NewCommit
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import GroupListing, NewTopic, PartitionEnds
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.support.guarded import SECRET, Guarded
 from tests.support.trio import Trio

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
-from ledger.config.flow import FlowConfig
-from ledger.domain.group_commits import NewCommit
-from ledger.domain.groups import GroupEvent
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig, FlowConfig
 from ledger.errors import ClusterUnavailableError
-from ledger.ports.clusters import GroupListing
-from ledger.recording.observation import RecorderSettings
-from ledger.recording.recorder import ClusterRecorder
+from ledger.facts.groups import GroupEvent, NewCommit
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import GroupListing
+from ledger.recorders.observation import RecorderSettings
+from ledger.recorders.recorder import ClusterRecorder
 from ledger.sandbox import Sandbox
 from tests.support.fakes import FakeClock, FakeLedger, FakeProcesses
 from tests.support.waiting import eventually

@@ -9,13 +9,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from kafka.admin import ACLOperation, ResourceType
 
-from ledger.adapters.kafka.admin.cluster_admin import KafkaAdmin
-from ledger.adapters.kafka.network.kafka_network import KafkaNetwork
-from ledger.adapters.system import SystemClock
-from ledger.config.cluster import ClusterConfig
-from ledger.domain.facts import TopicPartition
-from ledger.mirror.task.assignments import Assignment, CopyLimits, PartitionResult, StopCause
-from ledger.mirror.task.copy_task import CopyTask
+from ledger.clock import SystemClock
+from ledger.config.values import ClusterConfig
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.network import KafkaNetwork
+from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult, StopCause
+from ledger.mirror.task import CopyTask
 from ledger.sandbox import SandboxCluster
 from tests.support.copies import config_of
 from tests.support.guarded import Guarded

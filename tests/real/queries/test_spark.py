@@ -6,8 +6,8 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger import catalog
-from ledger.catalog import Query
+from ledger.store import catalog
+from ledger.store.catalog import Query
 from tests.support.cases import Case, cases_of
 from tests.support.spark_answers import SparkLedger
 from tests.support.view_queries import VIEW_QUERIES

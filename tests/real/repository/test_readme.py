@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ledger import errors
-from ledger.domain.offsets.offset_map import TranslationStatus
-from ledger.domain.offsets.translation import UncommittedStatus
-from ledger.domain.pair.first_unread import PlaceStatus
+from ledger.offsets.first_unread import PlaceStatus
+from ledger.offsets.maps import TranslationStatus
+from ledger.offsets.translation import UncommittedStatus
 from ledger.sandbox import Sandbox
 from tests.support.checkout import CHECKOUT
 from tests.support.documents import definitions, section

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger.adapters import class_archive
-from ledger.adapters.jvm import check_java, kafka_jars
+from ledger import jvm
+from ledger.jvm import check_java, kafka_jars
 
 NAME = "tools"
 
@@ -23,7 +23,7 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def mapped_classes(jars: list[Path]) -> int:
     """How many of Kafka's classes a JVM had from an archive."""
     class_path = ":".join(map(str, jars))
-    options = [*class_archive.options(NAME, jars), "-Xlog:class+load", "-cp", class_path]
+    options = [*jvm.options(NAME, jars), "-Xlog:class+load", "-cp", class_path]
     done = subprocess.run(
         [str(check_java()), *options, "kafka.tools.StorageTool", "random-uuid"],
         capture_output=True,
@@ -36,22 +36,22 @@ def mapped_classes(jars: list[Path]) -> int:
 
 
 def test_a_jvm_starts_from_the_archive_that_fits_it_and_without_any_other(jars: list[Path]) -> None:
-    assert class_archive.options(NAME, jars) == ()
+    assert jvm.options(NAME, jars) == ()
     assert mapped_classes(jars) == 0
-    with class_archive.written(NAME, jars):
+    with jvm.written(NAME, jars):
         mapped_classes(jars)
     assert mapped_classes(jars) > 10
-    archive = class_archive.archive_file(NAME, jars)
+    archive = jvm.archive_file(NAME, jars)
     assert [file.name for file in archive.parent.iterdir()] == [archive.name]
-    assert class_archive.options(NAME, jars[1:]) == (), "of other jars"
-    strange = class_archive.archive_file(NAME, jars[1:])
+    assert jvm.options(NAME, jars[1:]) == (), "of other jars"
+    strange = jvm.archive_file(NAME, jars[1:])
     archive.rename(strange)
     assert mapped_classes(jars[1:]) == 0, "a JVM that is given what does not fit starts as without"
 
 
 def test_an_archive_that_is_not_finished_is_none(jars: list[Path]) -> None:
-    with suppress(KeyboardInterrupt), class_archive.written(NAME, jars):
+    with suppress(KeyboardInterrupt), jvm.written(NAME, jars):
         mapped_classes(jars)
         raise KeyboardInterrupt
-    assert class_archive.options(NAME, jars) == ()
-    assert list(class_archive.archive_file(NAME, jars).parent.iterdir()) == []
+    assert jvm.options(NAME, jars) == ()
+    assert list(jvm.archive_file(NAME, jars).parent.iterdir()) == []

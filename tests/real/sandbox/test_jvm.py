@@ -10,7 +10,7 @@ import pytest
 from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
-from ledger.adapters import jvm
+from ledger import jvm
 from ledger.errors import SetupError
 from tests.support.checkout import CHECKOUT
 
@@ -107,7 +107,7 @@ def test_a_jar_that_was_taken_out_is_noticed(own_home: Path) -> None:
 @pytest.mark.usefixtures("repository")
 def test_two_processes_do_not_race(own_home: Path) -> None:
     fetch = (
-        "from ledger.adapters import jvm;"
+        "from ledger import jvm;"
         "small = jvm.JarSet('small-1.0', (jvm.Artifact('org.example', 'small', '1.0'),), 2,"
         " (('org.unwanted', '*'),));"
         "print(len(jvm.fetched(small)))"

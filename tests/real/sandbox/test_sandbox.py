@@ -17,10 +17,10 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from ledger.cli.processes.sandbox import sandbox as sandbox_command
 from ledger.config.file import load_config
 from ledger.errors import PreconditionError, UsageError
 from ledger.sandbox import BrokerState, ListenerSecurity, Sandbox, processes, state
+from ledger.sandbox.command import sandbox as sandbox_command
 from ledger.sandbox.processes import Process
 from ledger.sandbox.properties import NodePorts
 from ledger.sandbox.reading import reader_properties

@@ -8,13 +8,12 @@ allows it.
 from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
-from ledger.domain.facts import TopicPartition
-from ledger.domain.fences.closing import Authorization
-from ledger.domain.fences.proof import LeaderReading
-from ledger.domain.permissions import Permission, PermissionKind
-from ledger.domain.topics.topic_acls import AclPattern, AclPermission, TopicAcl
-from ledger.ports.fencing import CoordinatedTransaction, OpenTransaction, Place, Refusal
-from ledger.wire.error_codes import ErrorCode
+from ledger.facts.fences import LeaderReading
+from ledger.facts.permissions import Permission, PermissionKind
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.cluster import CoordinatedTransaction, OpenTransaction, Place, Refusal
+from ledger.kafka.requests import ErrorCode
+from ledger.topics.acls import AclPattern, AclPermission, Authorization, TopicAcl
 from tests.simulation.kafka.cluster import Access, MemoryCluster, MemoryTopic, configure
 from tests.simulation.kafka.partition_log import PartitionLog, Replication
 from tests.simulation.kafka.permissions import MemoryPermissions

@@ -9,16 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from ledger.domain.cluster_identity import RememberedProducer
-from ledger.domain.facts import Checkpoint, TopicPartition
-from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.groups import GroupEvent, UnreadGroup
-from ledger.domain.permissions import Permissions
-from ledger.domain.topics.topic_acls import TopicAcl
-from ledger.domain.topics.topic_ids import topic_id_bytes, topic_id_text
+from ledger.clock import Clock
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.ports.clock import Clock
-from ledger.ports.clusters import (
+from ledger.facts.groups import CommitRefusal, GroupEvent, NewCommit, UnreadGroup
+from ledger.facts.identity import RememberedProducer
+from ledger.facts.permissions import Permissions
+from ledger.facts.syncs import Checkpoint, TopicPartition, topic_id_bytes, topic_id_text
+from ledger.kafka.batches import BatchHeader, batches
+from ledger.kafka.cluster import (
     CommitsAnswer,
     GroupListing,
     NewTopic,
@@ -28,10 +26,9 @@ from ledger.ports.clusters import (
     TopicDescription,
     TopicSettings,
 )
-from ledger.ports.network import FetchItem, ProduceItem
-from ledger.wire.error_codes import ErrorCode
-from ledger.wire.record_batch import BatchHeader, batches
-from ledger.wire.requests import Fetched, Produced
+from ledger.kafka.copying import FetchItem, ProduceItem
+from ledger.kafka.requests import ErrorCode, Fetched, Produced
+from ledger.topics.acls import TopicAcl
 from tests.simulation.kafka.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
 from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.producer_ids import ProducerIdBlocks
@@ -66,7 +63,7 @@ class MemoryTopic:
 
 @dataclass(slots=True)
 class MemoryCluster(OneByOne):
-    """Implements `ports.ClusterAdmin`; `available` False: no broker answers.
+    """Implements `ClusterAdmin`; `available` False: no broker answers.
 
     `undescribable`: names of topics that a copy may not even describe.
     `denied`: what the mirror's principal may not do. `hung`: nodes that take requests and do not answer.

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from ledger.domain.facts import TopicPartition
-from ledger.domain.topics.topic_acls import AclPermission, TopicAcl
-from ledger.wire.error_codes import ErrorCode
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.requests import ErrorCode
+from ledger.topics.acls import AclPermission, TopicAcl
 from tests.simulation.kafka.cluster import Access, MemoryCluster
 from tests.simulation.kafka.partition_log import PartitionLog
 
@@ -13,7 +13,7 @@ MIRROR = "User:mirror"
 
 
 class FencedCluster(MemoryCluster):
-    """Implements `ports.ShutOutCluster` and `ports.WriteProbe`. `exempts_mirror`: the mirror is a super user."""
+    """Implements `ShutOutCluster` and `WriteProbe`. `exempts_mirror`: the mirror is a super user."""
 
     exempts_mirror: bool = False
 

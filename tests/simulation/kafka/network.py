@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
-from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError
-from ledger.ports.network import Completion, FetchItem, ProduceItem
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.copying import Completion, FetchItem, ProduceItem
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule
 
@@ -105,7 +105,7 @@ class _Connection:
 
 
 class MemoryLink:
-    """Implements `ports.ClusterLink`."""
+    """Implements `ClusterLink`."""
 
     def __init__(self, cluster: MemoryCluster, network: "MemoryNetwork") -> None:
         self._cluster = cluster
@@ -290,7 +290,7 @@ class MemoryLink:
 
 
 class MemoryNetwork:
-    """Implements `ports.Network`."""
+    """Implements `Network`."""
 
     def __init__(
         self,

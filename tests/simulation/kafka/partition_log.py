@@ -22,17 +22,18 @@ from enum import Enum, auto
 
 import crc32c
 
-from ledger.wire.error_codes import ErrorCode
-from ledger.wire.record_batch import (
+from ledger.kafka.batches import (
     CRC_START,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     BatchHeader,
+    Record,
     crc_matches,
+    decode,
     read_header,
 )
-from ledger.wire.records import Record, decode
+from ledger.kafka.requests import ErrorCode
 from tests.simulation.kafka.leader_epochs import EpochEnd, LeaderEpochs
 from tests.simulation.kafka.producer_states import ProducerStates
 from tests.simulation.kafka.stored_batches import (

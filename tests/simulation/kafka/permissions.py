@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ledger.domain.hand_over.permissions import of_topic_acl
-from ledger.domain.permissions import (
+from ledger.changeover.permissions import of_topic_acl
+from ledger.facts.permissions import (
     Permission,
     PermissionEvent,
     PermissionKind,
     Permissions,
     PermissionsOfKind,
 )
-from ledger.domain.topics.topic_acls import TopicAcl
+from ledger.topics.acls import TopicAcl
 
 
 @dataclass(slots=True)

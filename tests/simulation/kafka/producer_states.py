@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ledger.wire.record_batch import BatchHeader, next_sequence
+from ledger.kafka.batches import BatchHeader, next_sequence
 from tests.simulation.kafka.stored_batches import NO_PRODUCER
 
 PRODUCER_EXPIRATION_MS = 86_400_000

@@ -44,7 +44,7 @@ class Actor:
 
 
 class Schedule:
-    """Implements `ports.Clock`; seconds since the start of the simulation."""
+    """Implements `Clock`; seconds since the start of the simulation."""
 
     def __init__(self) -> None:
         self._now = 0.0

@@ -3,9 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.groups import SHARE, ShareOffset
-from ledger.ports.clusters import GroupListing, ShareOffsetsAnswer
+from ledger.facts.groups import SHARE, CommitRefusal, NewCommit, ShareOffset
+from ledger.kafka.cluster import GroupListing, ShareOffsetsAnswer
 from tests.simulation.kafka.cluster import MemoryCluster
 
 

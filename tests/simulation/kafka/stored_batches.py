@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import crc32c
 
-from ledger.wire import compression, varint
-from ledger.wire.record_batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from ledger.kafka import batches
+from ledger.kafka.batches import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
 NO_PRODUCER = -1
 _HEAD = struct.Struct(">qiibI")
@@ -57,7 +57,7 @@ class StoredBatch:
 
     def encoded(self) -> bytes:
         payload = b"".join(self._record(record) for record in self.records)
-        payload = compression.compress(self.attributes & CODEC_MASK, payload) if payload else b""
+        payload = batches.compress(self.attributes & CODEC_MASK, payload) if payload else b""
         body = self._body() + payload
         length = len(body) + _HEAD.size - 12
         crc = crc32c.crc32c(body)
@@ -77,28 +77,28 @@ class StoredBatch:
 
     def _record(self, record: StoredRecord) -> bytes:
         delta = 0 if self.attributes & LOG_APPEND_TIME else record.timestamp - self.base_timestamp
-        body = b"\x00" + varint.signed(delta) + varint.signed(record.offset_delta) + record.content
-        return varint.signed(len(body)) + body
+        body = b"\x00" + batches.signed(delta) + batches.signed(record.offset_delta) + record.content
+        return batches.signed(len(body)) + body
 
 
 def content(key: bytes | None, value: bytes | None, headers: Headers = ()) -> bytes:
     """Key, value and headers as a record carries them."""
-    parts = [_nullable(key), _nullable(value), varint.signed(len(headers))]
+    parts = [_nullable(key), _nullable(value), batches.signed(len(headers))]
     parts += [_nullable(name.encode()) + _nullable(data) for name, data in headers]
     return b"".join(parts)
 
 
 def key_of(encoded: bytes) -> bytes | None:
     """The key inside `content`."""
-    size, start = varint.read_signed(encoded, 0)
+    size, start = batches.read_signed(encoded, 0)
     return None if size < 0 else encoded[start : start + size]
 
 
 def is_tombstone(encoded: bytes) -> bool:
     """Whether `content` has a key and no value."""
     key = key_of(encoded)
-    size, start = varint.read_signed(encoded, 0)
-    return key is not None and varint.read_signed(encoded, start + size)[0] < 0
+    size, start = batches.read_signed(encoded, 0)
+    return key is not None and batches.read_signed(encoded, start + size)[0] < 0
 
 
 def application_batch(
@@ -131,4 +131,4 @@ def marker(producer_id: int, epoch: int, *, timestamp: int, commit: bool) -> Sto
 
 
 def _nullable(data: bytes | None) -> bytes:
-    return varint.signed(-1) if data is None else varint.signed(len(data)) + data
+    return batches.signed(-1) if data is None else batches.signed(len(data)) + data

@@ -8,15 +8,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ledger.domain.facts import SEQUENCE_MODULUS, SyncKind
-from ledger.domain.offsets.supersession import SEQUENCED_KINDS, recording_order
-from ledger.domain.tables.places import epoch_and_round, epoch_of, place_of
+from ledger.clock import Clock
 from ledger.errors import PreconditionError, ShutOutError
-from ledger.ports.clock import Clock
-from ledger.ports.ledger import FlowPosition, Row, WriterClaim, require_last
-from ledger.recording.recorded_state import RecordedState
-from ledger.recording.sync_rows import flow_position
-from ledger.schema import OFFSET_SYNCS, OPERATIONS, WRITERS
+from ledger.facts.rows import flow_position
+from ledger.facts.state import RecordedState, WriterClaim, require_last
+from ledger.facts.syncs import SEQUENCE_MODULUS, SEQUENCED_KINDS, FlowPosition, SyncKind, recording_order
+from ledger.facts.tables import OFFSET_SYNCS, OPERATIONS, WRITERS, Row, epoch_and_round, epoch_of, place_of
 from tests.simulation.ledger.rows import MemoryRows
 from tests.simulation.ledger.tables import MemoryLedger
 
@@ -24,7 +21,7 @@ _WRITERS = WRITERS.name
 
 
 class MemoryFactLog:
-    """Implements `ports.FactLog`; drivers that share one share its ledger."""
+    """Implements `FactLog`; drivers that share one share its ledger."""
 
     def __init__(self, ledger: MemoryLedger, clock: Clock) -> None:
         self._ledger = ledger
@@ -90,7 +87,7 @@ class MemoryFactLog:
 
 
 class MemoryLedgerState(RecordedState):
-    """Implements `recording_state.RecordingState`, and with it `ports.LedgerState`, on a memory ledger."""
+    """Implements `RecordingState`, and with it `LedgerState`, on a memory ledger."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         super().__init__(MemoryRows(ledger))

@@ -1,18 +1,11 @@
-"""Last rows of a table in memory, read by the same rules as those on disk (`domain.last_rows`)."""
+"""Last rows of a table in memory, read by the same rules as those on disk (`facts.last_rows`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.domain.tables.last_rows import (
-    GRAINS,
-    FileStamps,
-    Noted,
-    Split,
-    last_of_each,
-    noted_with,
-)
-from ledger.domain.tables.places import place_of
+from ledger.facts.last_rows import GRAINS, FileStamps, Noted, Split, last_of_each, noted_with
+from ledger.facts.tables import place_of
 
 Rows = Sequence[Mapping[str, Any]]
 

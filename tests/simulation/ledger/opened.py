@@ -5,10 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ledger.domain.tables.cuts import Cut, LastAppend
-from ledger.domain.tables.places import place_of
-from ledger.recording.row_source import Filter
-from ledger.schema import TABLE_BY_NAME, TABLES
+from ledger.facts.cuts import Cut, LastAppend
+from ledger.facts.state import Filter
+from ledger.facts.tables import TABLE_BY_NAME, TABLES, place_of
 from tests.simulation.ledger.rows import MemoryRows
 from tests.simulation.ledger.tables import MemoryLedger
 

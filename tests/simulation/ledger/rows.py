@@ -4,9 +4,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ledger.domain.operations.order import in_order
-from ledger.recording.row_source import Comparison, Filter
-from ledger.schema import STAMP, TABLES, WRITERS
+from ledger.facts.state import Comparison, Filter
+from ledger.facts.tables import STAMP, TABLES, WRITERS, in_order
 
 _STAMP_NAMES = frozenset(column.name for column in STAMP)
 _COMPARED: Mapping[Comparison, Callable[[Any, Any], bool]] = {
@@ -27,7 +26,7 @@ class Stored(Protocol):
 
 
 class MemoryRows:
-    """Implements `recording.row_source.RowSource`."""
+    """Implements `RowSource`."""
 
     def __init__(self, ledger: Stored) -> None:
         self._ledger = ledger

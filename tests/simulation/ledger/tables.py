@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from ledger.adapters.arrow_schema import arrow_rows, arrow_schema
-from ledger.domain.tables.table_upkeep import SORTED_BY
 from ledger.errors import InvalidValueError
-from ledger.schema import TABLE_BY_NAME, TABLES
+from ledger.facts.tables import TABLE_BY_NAME, TABLES
+from ledger.store.delta_tables import arrow_rows, arrow_schema
+from ledger.store.merging import SORTED_BY
 
 Row = Mapping[str, object]
 

@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ledger import Ledger
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.operations.groups.offset_setting import TargetGroups
-from ledger.recording.observation import Subject
+from ledger.offsets.setting import TargetGroups
+from ledger.recorders.observation import Subject
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command

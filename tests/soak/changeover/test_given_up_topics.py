@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.changeover.plans import ChangeoverKind
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.changeover.steps import ChangeoverKind
-from ledger.recording.observation import Subject
+from ledger.recorders.observation import Subject
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
 from tests.support.changing_pairs import SWITCHOVER

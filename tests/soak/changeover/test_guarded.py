@@ -9,7 +9,7 @@ import pytest
 from kafka.admin import ACLOperation
 from pyspark.sql import SparkSession
 
-from ledger.recording.observation import Subject
+from ledger.recorders.observation import Subject
 from tests.support.commands import driver_state
 from tests.support.following import values
 from tests.support.guarded_journeys import GuardedJourney, Standing, journey

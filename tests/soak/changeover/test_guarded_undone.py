@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.recording.observation import Subject
+from ledger.recorders.observation import Subject
 from tests.support.guarded_journeys import journey
 from tests.support.guarded_pair import GuardedPair
 from tests.support.recorded import broken_invariants

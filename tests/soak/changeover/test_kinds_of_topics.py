@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from ledger.app.tables import init_ledger
-from ledger.recording.observation import Subject
+from ledger.answers.maintenance import init_ledger
+from ledger.recorders.observation import Subject
 from ledger.sandbox import Sandbox
 from ledger.sandbox.log_gaps import CLEANED_QUICKLY, wait_until_cleaned
 from ledger.sandbox.reading import read_topics

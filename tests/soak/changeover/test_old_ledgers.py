@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
 from ledger.config.file import load_config
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command

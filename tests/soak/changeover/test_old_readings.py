@@ -2,13 +2,11 @@
 
 import pytest
 
-from ledger.app.changeover.planning import make_plan
-from ledger.app.changeover.seeing import Pair
+from ledger.changeover.planning import Planned
+from ledger.changeover.plans import BlockerCode, ChangeoverKind, StepName
+from ledger.changeover.seeing import Pair, make_plan
 from ledger.config.mirror import ObjectivesConfig
-from ledger.domain.changeover.blockers import BlockerCode
-from ledger.domain.changeover.steps import ChangeoverKind, StepName
-from ledger.operations.changeover.planning import Planned
-from ledger.operations.figures.repeats import commits_age
+from ledger.offsets.sheets import commits_age
 from tests.support.changing_pairs import FAILOVER, TOPICS, ChangingPair
 
 PLACES = [(name, partition) for name, count in TOPICS.items() for partition in range(count)]

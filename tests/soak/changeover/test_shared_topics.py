@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.app.tables import init_ledger
-from ledger.recording.observation import Subject
+from ledger.answers.maintenance import init_ledger
+from ledger.recorders.observation import Subject
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command

@@ -9,12 +9,12 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
-from ledger.app.tables import init_ledger
+from ledger.answers.maintenance import init_ledger
+from ledger.changeover.receipts import ApplyRecord
 from ledger.config.mirror import MirrorConfig
-from ledger.domain.operations.content import OperationContent
-from ledger.domain.operations.promotion.changeovers import StepDone
-from ledger.operations.changeover.applying import ApplyRecord
-from ledger.recording.observation import Subject
+from ledger.facts.changeovers import StepDone
+from ledger.facts.operations import OperationContent
+from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, consumed, name_of, produce, values

@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-from ledger import catalog
-from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
-from ledger.adapters.duck import engine
+from ledger.store import catalog, sql
+from ledger.store.snapshots import DeltaSnapshot, open_ledger
 from tests.support.config_files import write_flow
 from tests.support.submitted import submit
 from tests.support.written_ledgers import largest_case, written
@@ -25,6 +24,6 @@ def test_spark_submit_prints_the_answer_and_its_cut(tmp_path: Path) -> None:
 
 
 def expected(at: DeltaSnapshot) -> object:
-    answer = engine.run_query(catalog.query("consistent_cut"), {"at_ms": 300}, at)
+    answer = sql.run_query(catalog.query("consistent_cut"), {"at_ms": 300}, at)
     assert answer.num_rows
     return answer.to_pylist()

@@ -9,12 +9,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from ledger import catalog
-from ledger.adapters.delta.snapshots import DeltaSnapshot, open_ledger
-from ledger.adapters.delta.tables import create_tables, table_uri
-from ledger.adapters.duck.engine import run_query
-from ledger.adapters.pasted_views import for_spark
-from ledger.schema import TABLES
+from ledger.answers.elsewhere import for_spark
+from ledger.facts.tables import TABLES
+from ledger.store import catalog
+from ledger.store.delta_tables import create_tables, table_uri
+from ledger.store.snapshots import DeltaSnapshot, open_ledger
+from ledger.store.sql import run_query
 from tests.support.added_tables import ADDED, add_within_the_version, made_before
 from tests.support.ledger_copies import copied_to
 from tests.support.ledger_rows import append

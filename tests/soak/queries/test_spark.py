@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger import catalog
-from ledger.adapters.duck.engine import connect
-from ledger.adapters.pasted_views import for_spark
+from ledger.answers.elsewhere import for_spark
+from ledger.store import catalog
+from ledger.store.sql import connect
 from tests.support.cases import Case, cases_of
 from tests.support.spark_answers import SparkLedger
 from tests.support.written_ledgers import largest_case, written

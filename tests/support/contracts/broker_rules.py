@@ -1,4 +1,4 @@
-"""What a broker does with batches and reads (`ports.Network`): the rules that simulated ones are built on.
+"""What a broker does with batches and reads (`Network`): the rules that simulated ones are built on.
 
 Names of rules are those of `tests.simulation.kafka.partition_log`. B3 and B7 take a broker down: they have
 tests of their own on real brokers.
@@ -12,12 +12,11 @@ from typing import cast
 import crc32c
 import pytest
 
-from ledger.domain.facts import TopicPartition
-from ledger.ports.clusters import ShutOutCluster
-from ledger.ports.network import Completion, FetchItem, Network, ProduceItem
-from ledger.wire.error_codes import ErrorCode
-from ledger.wire.record_batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, batches
-from ledger.wire.requests import Fetched, Produced
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.batches import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, batches
+from ledger.kafka.cluster import ShutOutCluster
+from ledger.kafka.copying import Completion, FetchItem, Network, ProduceItem
+from ledger.kafka.requests import ErrorCode, Fetched, Produced
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.contracts.cluster_admin import Site
 

@@ -1,4 +1,4 @@
-"""What `ports.ClusterAdmin` promises, whichever cluster answers."""
+"""What `ClusterAdmin` promises, whichever cluster answers."""
 
 import uuid
 from collections.abc import Callable, Mapping
@@ -7,12 +7,10 @@ from typing import Protocol
 
 import pytest
 
-from ledger.domain.facts import TopicPartition
-from ledger.domain.group_commits import CommitRefusal, NewCommit
-from ledger.domain.groups import GroupEvent, UnreadGroup
-from ledger.domain.topics.topic_ids import topic_id_bytes
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.ports.clusters import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
+from ledger.facts.groups import CommitRefusal, GroupEvent, NewCommit, UnreadGroup
+from ledger.facts.syncs import TopicPartition, topic_id_bytes
+from ledger.kafka.cluster import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
 from tests.support.waiting import eventually
 
 MOMENT_MS = 1_700_000_000_000

@@ -1,4 +1,4 @@
-"""What `ports.FactLog` promises, whoever keeps the ledger."""
+"""What `FactLog` promises, whoever keeps the ledger."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from ledger.errors import InvalidValueError, PreconditionError, ShutOutError
-from ledger.ports.ledger import FactLog, Row, WriterClaim
+from ledger.facts.state import FactLog, WriterClaim
+from ledger.facts.tables import Row
 from tests.support.recorder_rows import TABLE, WRITER, claim, watermark
 
 OTHER_WRITER = "recorder:west"

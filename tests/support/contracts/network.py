@@ -1,4 +1,4 @@
-"""What `ports.Network` promises when brokers answer, hang, are cut off or refuse connections.
+"""What `Network` promises when brokers answer, hang, are cut off or refuse connections.
 
 What a copy task rests on: every ticket comes back once, with an answer or with a failure that says that the outcome
 is not known. Trouble with one broker is neither an exception of a request nor anybody else's trouble.
@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ledger.domain.facts import TopicPartition
 from ledger.errors import ClusterUnavailableError
-from ledger.ports.network import ClusterLink, Completion, FetchItem, Network, ProduceItem
-from ledger.wire.record_batch import batches
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.batches import batches
+from ledger.kafka.copying import ClusterLink, Completion, FetchItem, Network, ProduceItem
 from tests.support.contracts.broker_rules import NOW_MS, batch_of
 from tests.support.contracts.cluster_admin import Site
 from tests.support.waiting import eventually

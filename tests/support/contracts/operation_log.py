@@ -1,4 +1,4 @@
-"""What `ports.OperationLog` promises, whoever stands behind the rows and whoever keeps the ledger."""
+"""What `OperationLog` promises, whoever stands behind the rows and whoever keeps the ledger."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from ledger.domain.operations.every_kind import content_of as content_of_row
-from ledger.domain.operations.kinds import OperationKind
-from ledger.domain.operations.order import in_order
 from ledger.errors import ShutOutError
-from ledger.ports.ledger import OperationLog
-from ledger.recording.operation_log import ClaimedOperations, OperatorOperations
-from ledger.schema import OPERATIONS
+from ledger.facts.every_kind import content_of as content_of_row
+from ledger.facts.operations import OperationKind
+from ledger.facts.state import OperationLog
+from ledger.facts.tables import OPERATIONS, in_order
+from ledger.store.session import ClaimedOperations, OperatorOperations
 from tests.support.contracts.fact_log import Store, side_by_side
 from tests.support.operation_contents import content_of
 from tests.support.operation_logs import claimed

@@ -1,11 +1,11 @@
 """What `ports.ClusterAdmin.permissions` promises, whichever cluster answers: one that knows who asks.
 
-So does `ports.PermissionAdmin`, which changes them.
+So does `PermissionAdmin`, which changes them.
 """
 
 from abc import ABC, abstractmethod
 
-from ledger.domain.permissions import (
+from ledger.facts.permissions import (
     Permission,
     PermissionEvent,
     PermissionKind,
@@ -13,7 +13,7 @@ from ledger.domain.permissions import (
     PermissionsOfKind,
     quota_entity,
 )
-from ledger.ports.clusters import ClusterAdmin, PermissionAdmin
+from ledger.kafka.cluster import ClusterAdmin, PermissionAdmin
 from tests.support.waiting import eventually
 
 

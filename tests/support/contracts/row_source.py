@@ -1,11 +1,10 @@
-"""What `recording.row_source.RowSource` promises, whoever keeps the rows."""
+"""What `RowSource` promises, whoever keeps the rows."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.ports.ledger import FactLog
-from ledger.recording.row_source import Filter, RowSource
-from ledger.schema import OFFSET_SYNCS, STAMP, TABLE_BY_NAME, WRITERS
+from ledger.facts.state import FactLog, Filter, RowSource
+from ledger.facts.tables import OFFSET_SYNCS, STAMP, TABLE_BY_NAME, WRITERS
 from tests.support.ledger_rows import row
 from tests.support.recorder_rows import TABLE, WRITER, claim, claim_row, watermark
 

@@ -1,6 +1,6 @@
-"""What `ports.ClusterAdmin` promises of share groups, whichever cluster answers."""
+"""What `ClusterAdmin` promises of share groups, whichever cluster answers."""
 
-from ledger.domain.group_commits import CommitRefusal, NewCommit
+from ledger.facts.groups import CommitRefusal, NewCommit
 from tests.support.contracts.cluster_admin import Site
 
 

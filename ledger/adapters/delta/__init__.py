@@ -1,1 +1,0 @@
-"""The ledger's tables on Delta Lake."""

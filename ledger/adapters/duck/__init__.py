@@ -1,1 +1,0 @@
-"""DuckDB: the default engine of queries."""

@@ -1,1 +1,0 @@
-"""Kafka clusters: administration, sockets, client properties. The only place that imports Kafka clients."""

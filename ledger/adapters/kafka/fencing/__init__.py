@@ -1,1 +1,0 @@
-"""Fences at a real cluster: what each leader has of rules and settings, open transactions, their end."""

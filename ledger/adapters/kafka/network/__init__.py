@@ -1,1 +1,0 @@
-"""The connections of a copy task, behind `ports.Network`: raw fetches and produce requests, answered out of turn."""

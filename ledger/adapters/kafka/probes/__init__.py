@@ -1,1 +1,0 @@
-"""What `doctor` measures at a cluster, behind the ports of `ledger/doctor`."""

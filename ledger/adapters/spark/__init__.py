@@ -1,1 +1,0 @@
-"""Spark: sessions, rounds and appends."""

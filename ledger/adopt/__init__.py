@@ -1,0 +1,1 @@
+"""Taking over a target that something else has filled: its records are paired, the map is recorded."""

@@ -1,0 +1,377 @@
+"""Whether a flow stands as the directions that hold say: what of its stops is no alarm, and what is to be done.
+
+A partition that stopped because the other direction holds is as it should be, as long as that direction holds by the
+rows of now. Of a promoted topic three more things have to be so: something keeps applications from where they wrote
+before, a driver at work does not copy there any more, and the way back is copied, unless somebody said that it is not
+to be.
+"""
+
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ledger.answers.drivers import DriverReport, DriverState
+from ledger.facts.direction import (
+    DIRECTION_ROWS,
+    STANDING_KINDS,
+    Directions,
+    FenceStanding,
+    HeldBack,
+    StandingPromotion,
+    StandingRows,
+)
+from ledger.facts.fences import FENCE_KINDS, Fence, FenceHow, Fences, StandingFence
+from ledger.facts.findings import EXPLAINED, FindingName
+from ledger.facts.operations import FINDING_KINDS, FindingRaised, open_findings
+from ledger.facts.operations import Row as RecordedRow
+from ledger.facts.tables import in_order
+from ledger.words import counted, some_of
+
+Row = Mapping[str, Any]
+Place = tuple[str, str, int]
+"""Topic, topic id and partition."""
+DIRECTION_REPORT_KINDS = tuple(dict.fromkeys((*STANDING_KINDS, *DIRECTION_ROWS)))
+"""Kinds of the rows of `operations` that a report is made from."""
+_AT_WORK = (DriverState.RUNNING, DriverState.STARTING, DriverState.CLAIMED)
+"""A start that takes too long is reported of the flow that starts."""
+
+
+class WayBack(StrEnum):
+    """What brings a promoted topic back to where applications wrote before. The first that applies is reported."""
+
+    NOT_WANTED = "not_wanted"  # it was promoted with these words
+    NO_FLOW = "no_flow"  # the flow has no opposite
+    DISABLED = "disabled"  # the configuration says that it is not to run
+    AT_WORK = "at_work"  # its driver runs, or ran at a past cut
+    NOT_AT_WORK = "not_at_work"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OppositeFlow:
+    """The flow of the other direction; `driver` finds its last driver, `copied_to` where its map ends at the source by
+    partition: only a promotion asks for these."""
+
+    name: str
+    enabled: bool
+    driver: Callable[[], DriverReport]
+    copied_to: Callable[[], Mapping[Place, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneWay:
+    """A flow whose direction is asked about. `is_mirrored`: whether its configuration selects a source topic.
+
+    `opposite` None: it has none. `begins_at`: whether a way back can begin at the cut of an operation.
+    """
+
+    flow: str
+    source: str
+    target: str
+    is_mirrored: Callable[[str], bool]
+    opposite: OppositeFlow | None
+    begins_at: Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectionReport:
+    """Topics of the source by what holds them back: the target is `promoted`, or the flow `waits` for the other one.
+
+    `way_back`: None, nothing is promoted. `extras_at_most`: records that the source has and the flow has not copied,
+    None: unknown of some partition. `gave_way`: all that the flow copies is promoted: it needs no driver. `stands_by`:
+    the opposite flow has run, and this one never: it is not to before the direction changes.
+    `attention`: what is not as the directions say, with what to do; `remarks`: what is, and is worth saying.
+    """
+
+    promoted: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+    way_back: WayBack | None = None
+    extras_at_most: int | None = 0
+    gave_way: bool = False
+    stands_by: bool = False
+    attention: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    def explains(self, topic: str, cause: str) -> bool:
+        """Whether a partition of a source topic stands still as it has to, by a cause as it was recorded."""
+        held = {HeldBack.PROMOTED: self.promoted, HeldBack.OPPOSITE_HOLDS: self.waits}
+        return any(cause == why and topic in topics for why, topics in held.items())
+
+
+def direction_report(
+    way: OneWay, driver: DriverReport, *, is_paused: bool, partitions: Iterable[Row], rows: Sequence[Row]
+) -> DirectionReport:
+    """From rows of `flow_status` with their lag, and rows of `DIRECTION_REPORT_KINDS` in order.
+
+    `is_paused`: the whole flow is, so its driver stops no partition.
+    """
+    directions = Directions.of_rows(row for row in rows if row["kind"] in DIRECTION_ROWS)
+    known = [row for row in partitions if way.is_mirrored(row["source_topic"])]
+    names = {row["source_topic"]: _target_topic(row) for row in known}
+    held = {topic: _held(way, directions, name) for topic, name in names.items()}
+    standing = StandingRows.of_rows(rows)
+    promoted = {
+        topic: found
+        for topic, why in held.items()
+        if why is HeldBack.PROMOTED
+        and (found := _promotion(way, standing, source_topic=topic, topic=names[topic])) is not None
+    }
+    of_promoted = [row for row in known if row["source_topic"] in promoted]
+    back = _way_back(way, promoted.values()) if promoted else None
+    extras = _extras(of_promoted, _on_their_way(way, back))
+    waits = tuple(sorted(topic for topic, why in held.items() if why is HeldBack.OPPOSITE_HOLDS))
+    return DirectionReport(
+        promoted=tuple(sorted(promoted)),
+        waits=waits,
+        way_back=back,
+        extras_at_most=extras,
+        gave_way=bool(promoted) and promoted.keys() == held.keys(),
+        stands_by=_stands_by(way, driver),
+        attention=(
+            *_without_fence(way, promoted, of_promoted),
+            *([] if is_paused else _not_stopped(way, driver, of_promoted)),
+            *_way_back_lacks(way, back, promoted.values()),
+        ),
+        remarks=(
+            *_promoted_words(way, back, of_promoted),
+            *_extras_words(way, extras),
+            *_waits_words(way, waits),
+        ),
+    )
+
+
+def _held(way: OneWay, directions: Directions, topic: str) -> HeldBack | None:
+    opposite = None if way.opposite is None else way.opposite.name
+    return directions.held_back(way.flow, opposite, source=way.source, target=way.target, topic=topic)
+
+
+def _target_topic(row: Row) -> str:
+    """A topic that the flow never began has the same name there: others are never promoted."""
+    return str(row["target_topic"] or row["source_topic"])
+
+
+def _promotion(
+    way: OneWay, standing: StandingRows, *, source_topic: str, topic: str
+) -> StandingPromotion | None:
+    return standing.promotion(source=way.source, target=way.target, source_topic=source_topic, topic=topic)
+
+
+# What has to be so ------------------------------------------------------------------------------
+
+
+def _without_fence(
+    way: OneWay, promoted: Mapping[str, StandingPromotion], partitions: Iterable[Row]
+) -> list[str]:
+    """Of topics that the flow has copied: others were never an application's at the source while it mirrored."""
+    copied = {row["source_topic"] for row in partitions if row["source_end"] is not None}
+    open_to_all = sorted(
+        topic for topic in copied if topic in promoted and promoted[topic].fence is FenceStanding.NONE
+    )
+    if not open_to_all:
+        return []
+    return [
+        f"nobody has fenced {some_of(open_to_all, 'topic')} of {way.source}, where applications wrote before: "
+        f"mirror-ledger fence {way.source} --reason WHY"
+    ]
+
+
+def _not_stopped(way: OneWay, driver: DriverReport, partitions: Iterable[Row]) -> list[str]:
+    if driver.state is not DriverState.RUNNING:
+        return []
+    number = sum(row["source_end"] is not None and row["stop_cause"] is None for row in partitions)
+    if not number:
+        return []
+    return [
+        f"{counted(number, 'partition')} promoted at {way.target} and not stopped yet: the driver stops them after its "
+        f"round; else mirror-ledger stop {way.flow}"
+    ]
+
+
+def _way_back(way: OneWay, promoted: Collection[StandingPromotion]) -> WayBack:
+    if all(one.no_reverse for one in promoted):
+        return WayBack.NOT_WANTED
+    if way.opposite is None:
+        return WayBack.NO_FLOW
+    if not way.opposite.enabled:
+        return WayBack.DISABLED
+    return WayBack.AT_WORK if way.opposite.driver().state in _AT_WORK else WayBack.NOT_AT_WORK
+
+
+def _way_back_lacks(way: OneWay, back: WayBack | None, promoted: Collection[StandingPromotion]) -> list[str]:
+    said = f"what is written at {way.target} is not mirrored back to {way.source}"
+    no_reverse = f"mirror-ledger promote {way.target} --over {way.source} --no-reverse --reason WHY"
+    else_said = f"or {no_reverse} says that it need not be"
+    if back is WayBack.NO_FLOW:
+        return [f"{said}: flow {way.flow} has no opposite; configure one, {else_said}"]
+    if back is not WayBack.NOT_AT_WORK:
+        return []
+    assert way.opposite is not None, "what is not at work is a flow"
+    last = max(promoted, key=lambda one: one.promoted_at_ms)
+    name, driver = way.opposite.name, way.opposite.driver()
+    if driver.claimed_at_ms is not None and driver.claimed_at_ms > last.promoted_at_ms:
+        advice = f"mirror-ledger run {name}"
+    elif way.begins_at(last.operation_id):
+        advice = f"mirror-ledger run {name} --from-cut {last.operation_id}"
+    else:
+        advice = f'take a cut and run {name} from it (RUNBOOK.md, "The source comes back")'
+    return [f"{said}: the driver of {name} is not at work ({driver.state}); {advice}, {else_said}"]
+
+
+# What is worth saying ---------------------------------------------------------------------------
+
+
+def _promoted_words(way: OneWay, back: WayBack | None, partitions: Sequence[Row]) -> list[str]:
+    if back is None:
+        return []
+    number = sum(row["stop_cause"] == HeldBack.PROMOTED for row in partitions)
+    stopped = f"{counted(number, 'partition')} stopped for that" if number else "its driver copies none of it"
+    words = {
+        WayBack.NOT_WANTED: "; nothing is mirrored back, as was said with the promotion",
+        WayBack.DISABLED: "; nothing is mirrored back, its opposite is disabled",
+        WayBack.AT_WORK: "" if way.opposite is None else f"; {way.opposite.name} copies back",
+    }
+    return [f"{way.target} is promoted over {way.source}: {stopped}{words.get(back, '')}"]
+
+
+def _stands_by(way: OneWay, driver: DriverReport) -> bool:
+    if driver.state is not DriverState.NEVER_RAN or way.opposite is None:
+        return False
+    return way.opposite.driver().state is not DriverState.NEVER_RAN
+
+
+def _on_their_way(way: OneWay, back: WayBack | None) -> Callable[[Row], int]:
+    """How many records of a source partition lie where the way back writes and has not recorded yet: copies that are
+    under way. What others write there stops it, and is reported then."""
+    if back is not WayBack.AT_WORK or way.opposite is None:
+        return lambda _row: 0
+    copied_to = way.opposite.copied_to()
+
+    def lying_behind(row: Row) -> int:
+        end = copied_to.get((row["source_topic"], row["source_topic_id"], row["source_partition"]))
+        if end is None or row["last_stable"] is None:
+            return 0
+        return max(int(row["last_stable"]) - max(end, row["mirrored_end"] or 0), 0)
+
+    return lying_behind
+
+
+def _extras(partitions: Iterable[Row], on_their_way: Callable[[Row], int]) -> int | None:
+    """Lag that nobody will make up while the target is promoted; what other flows wrote there is not in it."""
+    copied = [row for row in partitions if row["source_end"] is not None]
+    if any(row["lag_records"] is None for row in copied):
+        return None
+    return sum(max(int(row["lag_records"]) - on_their_way(row), 0) for row in copied)
+
+
+def _extras_words(way: OneWay, extras: int | None) -> list[str]:
+    if extras == 0:
+        return []
+    many = "an unknown number of records" if extras is None else f"at most {counted(extras, 'record')}"
+    return [
+        f"{many} at {way.source} alone: mirror-ledger query one_sided_records "
+        f"--param from_cluster={way.target} --param to_cluster={way.source}"
+    ]
+
+
+def _waits_words(way: OneWay, waits: Sequence[str]) -> list[str]:
+    if not waits or way.opposite is None:
+        return []
+    return [f"{counted(len(waits), 'topic')} left to {way.opposite.name}, whose direction holds"]
+
+
+# Report -------------------------------------------------------------------------------------------
+# What of fences needs attention: those that are not proved, and records that were written behind one.
+
+
+_NAMED_AT_MOST = 3
+REPORT_KINDS = (*FENCE_KINDS, *FINDING_KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class FenceAttention:
+    """A fence of topics of a cluster that is open, or a partition that was written to behind one."""
+
+    cluster: str
+    topics: tuple[str, ...]
+    state: str
+    message: str
+    next: str
+    since_ms: int
+
+
+def fences_needing_attention(rows: Iterable[RecordedRow], clusters: Collection[str]) -> list[FenceAttention]:
+    """From rows of `operations` of `REPORT_KINDS`, in order, of these clusters: late writes first."""
+    kept = list(rows)
+    fences = Fences.of_rows(row for row in kept if row["kind"] in FENCE_KINDS)
+    late = _late([row for row in kept if row["kind"] in FINDING_KINDS and row["flow"] is None])
+    found = [*late, *_open(fences)]
+    return [one for one in found if one.cluster in clusters]
+
+
+def _late(rows: list[RecordedRow]) -> list[FenceAttention]:
+    """Of each recorder what it raised last and has not cleared."""
+    by_writer: dict[str, list[RecordedRow]] = {}
+    for row in rows:
+        by_writer.setdefault(row["writer"], []).append(row)
+    found = []
+    for own in by_writer.values():
+        keys = open_findings(own)
+        raised = [
+            (FindingRaised.of_row(row), row["recorded_at_ms"])
+            for row in in_order(own)
+            if row["kind"] == FindingRaised.kind
+        ]
+        last = {finding.key: (finding, at_ms) for finding, at_ms in raised if finding.key in keys}
+        found += [_attention(*one) for key, one in sorted(last.items(), key=str) if key[0] == _LATE]
+    return found
+
+
+_LATE = FindingName.LATE_WRITE
+
+
+def _attention(finding: FindingRaised, at_ms: int) -> FenceAttention:
+    advice = finding.next or EXPLAINED[_LATE].next
+    topics = () if finding.topic is None else (finding.topic,)
+    return FenceAttention(finding.cluster or "", topics, str(_LATE), finding.message, advice, at_ms)
+
+
+def _open(fences: Fences) -> list[FenceAttention]:
+    """One for the topics of each cluster that are in one state by one operation."""
+    groups: dict[tuple[str, str, str], list[StandingFence]] = {}
+    for one in fences.which(lambda fence: fence.is_open):
+        groups.setdefault((one.fence.cluster, one.operation_id, one.fence.proof), []).append(one)
+    return [_open_attention(found) for _, found in sorted(groups.items())]
+
+
+def _proving(fence: Fence, topics: Sequence[str]) -> str:
+    """The command that makes what is lacking of it, in the way that was chosen; one that was made in none is closed."""
+    how = f" --how {fence.how}" if fence.is_made else ""
+    if fence.is_made and fence.how == FenceHow.SHUT:
+        how += " --producers-stopped"
+    if fence.hook is not None:
+        how += f" --hook {shlex.quote(shlex.join(fence.hook.command))}"
+    return f"mirror-ledger fence {fence.cluster}{_named(topics)}{how} --reason WHY"
+
+
+def _named(topics: Sequence[str]) -> str:
+    """Of many topics none is named: without a name all are meant that are fenced, or that flows copy."""
+    if len(topics) > _NAMED_AT_MOST:
+        return ""
+    return "".join(f" --topic {shlex.quote(topic)}" for topic in topics)
+
+
+def _open_attention(found: list[StandingFence]) -> FenceAttention:
+    first = found[0]
+    topics = tuple(one.fence.topic for one in found)
+    why = "" if first.fence.override is None else f" ({first.fence.override})"
+    said = f"the fence is {first.fence.proof}{why}, asked for {first.made_by}"
+    return FenceAttention(
+        first.fence.cluster,
+        topics,
+        first.fence.proof,
+        f"{', '.join(topics)} of {first.fence.cluster}: {said}",
+        f"{_proving(first.fence, topics)} proves it, mirror-ledger unfence {first.fence.cluster}{_named(topics)}"
+        " --reason WHY lifts it",
+        min(one.recorded_at_ms for one in found),
+    )

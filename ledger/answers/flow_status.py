@@ -1,0 +1,228 @@
+"""Wiring of what `status` and `query` answer: the ledger at a cut, the configuration, which processes are alive."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ledger.answers import drivers
+from ledger.answers.direction import OneWay, OppositeFlow, Place
+from ledger.answers.drivers import DriverReport
+from ledger.answers.lag import figures_of, fresh_since_ms
+from ledger.answers.status import OPERATIONS_READ, QUERIES, Expected, FlowReport, Row, flow_report
+from ledger.changeover.losses import losses
+from ledger.changeover.plans import APPLY_KINDS, Applies, recorded_plan
+from ledger.changeover.receipts import ALIVE_EVERY_S
+from ledger.changeover.role import OpenApply
+from ledger.config.mirror import MirrorConfig
+from ledger.config.values import Figure, FlowConfig, objections
+from ledger.errors import LedgerUnavailableError
+from ledger.facts.cut_offsets import CutSide
+from ledger.facts.findings import Side
+from ledger.facts.operations import OperationKind
+from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, writer_of
+from ledger.facts.state import last_claim
+from ledger.facts.tables import CUT_OFFSETS, OPERATIONS, WRITERS
+from ledger.machine import LocalProcesses
+from ledger.offsets.setting import NOT_RECORDED, UNREAD_ADVICE
+from ledger.roles import driver_verdict, fresh_seconds, interval_ms
+from ledger.store import catalog, sql
+from ledger.store.answers import run_query
+from ledger.store.catalog import Query, Value
+from ledger.store.maintenance import table_upkeeps
+from ledger.store.merging import BEHIND_FILES
+from ledger.store.snapshots import DeltaSnapshot, parse_time
+
+FRESH_SINCE = "fresh_since_ms"
+"""A parameter of queries: what was measured before this time is unknown by now."""
+
+
+def with_freshness(
+    config: MirrorConfig, query: Query, params: Mapping[str, Value], *, at_ms: int
+) -> dict[str, Value]:
+    """The parameters, and since when measurements count at `at_ms` where the query asks and they do not say."""
+    flow = config.flows.get(str(params.get("flow")))
+    if flow is None or FRESH_SINCE not in query.parameter_names:
+        return dict(params)
+    return {FRESH_SINCE: fresh_since_ms(flow, at_ms), **params}
+
+
+def report_flow(
+    config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, at_ms: int, is_now: bool
+) -> FlowReport:
+    """Where a flow stands, why, and what to do next. Whether a driver is alive is only asked about now."""
+    flow = config.flow(flow_name)
+    queries = [catalog.query(name) for name in QUERIES]
+    params: dict[str, Value] = {"flow": flow_name, FRESH_SINCE: fresh_since_ms(flow, at_ms)}
+    tables = sql.run_queries(queries, params, at)
+    answers = {name: table.to_pylist() for name, table in tables.items()}
+    return flow_report(
+        flow_name,
+        enabled=flow.enabled,
+        driver=driver_of(at, flow, answers["flow_status"], at_ms=at_ms, is_now=is_now),
+        answers=answers,
+        operation_rows=at.rows(OPERATIONS.name, [("kind", "in", OPERATIONS_READ)]),
+        at_ms=at_ms,
+        expected=Expected(
+            way=_way(config, at, flow, at_ms=at_ms, is_now=is_now),
+            interval_seconds=interval_ms(flow) / 1000,
+            full_sweep_seconds=flow.full_sweep_seconds,
+            sides={flow.source: Side.SOURCE, flow.target: Side.TARGET},
+            unread_groups=lambda cluster: _unread_groups(at, cluster),
+        ),
+    )
+
+
+def _way(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, *, at_ms: int, is_now: bool) -> OneWay:
+    """Where a flow goes; the driver of the other way is asked about as its own."""
+    opposite = None
+    if flow.opposite is not None:
+        other = config.flow(flow.opposite)
+
+        def last_driver() -> DriverReport:
+            appended = {"last_recorded_at_ms": at.last_recorded_at_ms(writer_of(other.name))}
+            return driver_of(at, other, [appended], at_ms=at_ms, is_now=is_now)
+
+        opposite = OppositeFlow(
+            name=other.name,
+            enabled=other.enabled,
+            driver=last_driver,
+            copied_to=lambda: _copied_to(at, other.name),
+        )
+    return OneWay(
+        flow=flow.name,
+        source=flow.source,
+        target=flow.target,
+        is_mirrored=config.topic_selection(flow.name).selects,
+        opposite=opposite,
+        begins_at=lambda operation_id: _can_begin_at(at, flow.name, operation_id),
+    )
+
+
+def _unread_groups(at: DeltaSnapshot, cluster: str) -> str | None:
+    """Why nobody knows where the groups of a cluster stand; None: they were read, or nobody has recorded them yet."""
+    found = sql.run_query(catalog.query("cluster_groups"), {"cluster": cluster}, at).to_pylist()
+    why = {row["status"] for row in found} & (set(UNREAD_ADVICE) - {NOT_RECORDED})
+    return "; ".join(f"{status.replace('_', ' ')}: {UNREAD_ADVICE[status]}" for status in sorted(why)) or None
+
+
+def _copied_to(at: DeltaSnapshot, flow_name: str) -> Mapping[Place, int]:
+    """By partition of its target up to where a flow has copied, as it has recorded."""
+    rows = sql.run_query(catalog.query("flow_positions"), {"flow": flow_name}, at).to_pylist()
+    return {
+        (row["target_topic"], row["target_topic_id"], row["source_partition"]): row["target_end"]
+        for row in rows
+    }
+
+
+def _can_begin_at(at: DeltaSnapshot, flow_name: str, operation_id: str) -> bool:
+    """Whether a cut of the operation says for every partition of the flow where the way back begins."""
+    rows = [
+        row
+        for row in at.rows(CUT_OFFSETS.name, [("operation_id", "=", operation_id), ("flow", "=", flow_name)])
+        if row["side"] == CutSide.TARGET
+    ]
+    return bool(rows) and all(row["reverse_start"] is not None for row in rows)
+
+
+def open_apply(at: DeltaSnapshot, *, at_ms: int, is_now: bool, flows: Collection[str]) -> OpenApply | None:
+    """What has begun and not come to its end, of a plan for any of these flows, none: of any; None: nothing has."""
+    rows = at.rows(OPERATIONS.name, [("kind", "in", (*APPLY_KINDS, OperationKind.APPLY_ALIVE))])
+    one = Applies.of_rows(rows).open()
+    if one is None:
+        return None
+    plan, _ = recorded_plan(at.rows(OPERATIONS.name, [("kind", "=", OperationKind.PLAN)]), one.plan_id)
+    if flows and not set(flows) & set(plan.flows):
+        return None
+    last_ms = max(row["recorded_at_ms"] for row in rows if row["operation_id"] == one.operation_id)
+    is_silent = at_ms - last_ms > SILENT_HEARTBEATS * ALIVE_EVERY_S * 1000
+    mark, processes = ProcessMark.parse(one.host), LocalProcesses()
+    is_beside = is_now and mark.is_beside(processes.own())
+    is_at_work = processes.is_alive(mark) if is_beside else False if is_silent else None
+    return OpenApply.of(plan, one, last_recorded_at_ms=last_ms, is_at_work=is_at_work)
+
+
+def maintenance_behind(config: MirrorConfig) -> list[str]:
+    """A line for each table that nobody seems to maintain, or of which that is unknown."""
+    lines = []
+    for upkeep in table_upkeeps(config.ledger):
+        try:
+            files, merges = upkeep.due()
+        except LedgerUnavailableError as error:
+            lines.append(f"whether maintenance of {upkeep.table} is behind is unknown: {error}")
+            continue
+        waiting = sum(len(merge.files) for merge in merges)
+        if waiting >= BEHIND_FILES:
+            lines.append(
+                f"maintenance of {upkeep.table} is behind: {waiting:,} of {len(files):,} files wait to be merged; "
+                "every answer opens them all. Run mirror-ledger maintain"
+            )
+    return lines
+
+
+def asked_at_ms(at: DeltaSnapshot, as_of: str) -> int:
+    """What ages are counted to: the time that is asked about, or when the last row of a cut was recorded."""
+    at_ms = parse_time(as_of)
+    return at.last_recorded_at_ms() if at_ms is None else at_ms
+
+
+def driver_of(
+    at: DeltaSnapshot,
+    flow: FlowConfig,
+    status_rows: Sequence[Row],
+    *,
+    at_ms: int,
+    is_now: bool,
+) -> DriverReport:
+    """The flow's last driver; whether processes are alive is only asked about now."""
+    writer, processes = writer_of(flow.name), LocalProcesses()
+    rows = at.rows(WRITERS.name, [("writer", "=", writer)])
+    appended = [row["last_recorded_at_ms"] or 0 for row in status_rows]
+    claim = (
+        last_claim(rows, last_recorded_at_ms=max(rows[-1]["recorded_at_ms"], *appended, 0)) if rows else None
+    )
+    verdict = driver_verdict(flow, claim, processes, now_ms=at_ms) if is_now else None
+    driver = drivers.driver_report(claim, verdict, at_ms=at_ms)
+    told = at.rows(OPERATIONS.name, [("flow", "=", flow.name), ("kind", "in", drivers.END_KINDS)])
+    driver = drivers.with_its_end(driver, told)
+    starts = [row for row in told if row["kind"] == OperationKind.DRIVER_STARTING]
+    start = drivers.pending_start(starts, rows)
+    if start is None:
+        return driver
+    mark = ProcessMark.parse(start.host)
+    is_alive = processes.is_alive(mark) if is_now and mark.is_beside(processes.own()) else None
+    return drivers.with_start(driver, start, is_alive=is_alive, at_ms=at_ms)
+
+
+# Objectives ---------------------------------------------------------------------------------------
+# What flows keep to of `[objectives]`: figures from the ledger at a cut, compared with what is allowed.
+
+
+def status_objections(
+    config: MirrorConfig, at: DeltaSnapshot, reports: Iterable[FlowReport], *, at_ms: int
+) -> tuple[str, ...]:
+    """Words for each figure of an enabled flow that does not keep to its objective; none where none is configured.
+
+    A flow that gave way to a promotion has nothing to keep to.
+    """
+    if not config.allowed:
+        return ()
+    held = [report for report in reports if report.enabled and not report.direction.gave_way]
+    figures = _figures(config, at, held, at_ms=at_ms)
+    return tuple(words for _, words in objections(config.allowed, figures))
+
+
+def _figures(
+    config: MirrorConfig, at: DeltaSnapshot, reports: Iterable[FlowReport], *, at_ms: int
+) -> Iterator[Figure]:
+    for report in reports:
+        found = _losses_of(config, at, report.flow, at_ms=at_ms)
+        fresh_s = fresh_seconds(config.flow(report.flow))
+        yield from figures_of(report.flow, report.lag, found, fresh_seconds=fresh_s)
+
+
+def _losses_of(
+    config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, at_ms: int
+) -> list[dict[str, Any]]:
+    flow, selection = config.flow(flow_name), config.topic_selection(flow_name)
+    params: dict[str, Value] = {"from_cluster": flow.source, "to_cluster": flow.target, "at_ms": at_ms}
+    rows = run_query(at, "failover_loss", params).to_pylist()
+    return losses(row for row in rows if row["flow"] == flow_name and selection.selects(row["source_topic"]))

@@ -1,0 +1,368 @@
+"""`Ledger`: the ledger at one cut, and every question that can be asked of it."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ledger.answers import elsewhere
+from ledger.answers.elsewhere import SealedLedger, sealed
+from ledger.answers.flow_status import (
+    asked_at_ms,
+    maintenance_behind,
+    open_apply,
+    report_flow,
+    status_objections,
+    with_freshness,
+)
+from ledger.answers.values import (
+    Answer,
+    FlowRequest,
+    PartitionLag,
+    PartitionLoss,
+    Place,
+    Status,
+    TranslatedOffset,
+    mapping,
+    partition_lag,
+    partition_loss,
+    place,
+    row_class,
+    translated_offset,
+)
+from ledger.clock import SystemClock
+from ledger.config.file import find_config, load_config
+from ledger.config.mirror import MirrorConfig
+from ledger.errors import InvalidValueError, UsageError
+from ledger.offsets import between_clusters, flow_answers
+from ledger.offsets.flow_answers import Chosen
+from ledger.store import answers, catalog
+from ledger.store.catalog import Named, Query, Value
+from ledger.store.snapshots import DeltaSnapshot, parse_time
+from ledger.words import is_unicode
+
+# Asked --------------------------------------------------------------------------------------------
+# What questions are made of, checked before anything is read: bad values are errors of ours, whoever calls.
+
+
+AsOf: TypeAlias = str | int | datetime | None
+"""A time (ISO-8601 with an offset, milliseconds since the epoch, or a `datetime` with a zone), an operation id, a cut
+token; None: now."""
+
+
+def text(name: str, value: object) -> str:
+    """Raises `UsageError` for what is no text, or none that UTF-8 can write: no row can be equal to it."""
+    if not isinstance(value, str) or not is_unicode(value):
+        raise UsageError(f"{name} is Unicode text, got {value!r}; nothing was read")
+    return value
+
+
+def whole_number(name: str, value: object) -> int:
+    if type(value) is not int:
+        raise UsageError(f"{name} is a whole number, got {value!r}; nothing was read")
+    return value
+
+
+def as_of_text(as_of: AsOf) -> str | None:
+    """As `--as-of` has it."""
+    if as_of is None:
+        return None
+    if isinstance(as_of, datetime):
+        return as_of.isoformat()
+    return text("as_of", as_of) if isinstance(as_of, str) else str(whole_number("as_of", as_of))
+
+
+def chosen(groups: Sequence[str], topic: str | None, partition: int | None) -> Chosen:
+    """Raises `UsageError` for a partition without its topic, too."""
+    if isinstance(groups, str):
+        raise UsageError(f"groups is a list of names, got the text {groups!r}; nothing was translated")
+    for group in groups:
+        text("a group", group)
+    if topic is not None:
+        text("topic", topic)
+    if partition is not None:
+        whole_number("partition", partition)
+        if topic is None:
+            raise UsageError("a partition needs its topic; nothing was translated")
+    return Chosen(tuple(groups), topic, partition)
+
+
+def time_ms(at: AsOf) -> int:
+    """A time, and no other cut, in milliseconds since the epoch."""
+    at_ms = parse_time(as_of_text(at) or "")
+    if at_ms is None or not 0 <= at_ms < 2**63:
+        raise UsageError(
+            f"{at!r} is no time (ISO-8601 with an offset, or milliseconds since the epoch); nothing was translated"
+        )
+    return at_ms
+
+
+# Sql ----------------------------------------------------------------------------------------------
+# Statements of one's own: what the relation `params` has for them.
+
+
+_NAME = re.compile(r"\w+")
+_BIGINTS = 2**63
+
+
+def declared_in(statements: str) -> Query | None:
+    """The query that a file is, when it has the header of one."""
+    try:
+        return catalog.parse_query(statements) if statements.startswith("-- name:") else None
+    except InvalidValueError as error:
+        raise UsageError(f"{error}; nothing was carried out") from error
+
+
+def named_by_values(values: Mapping[str, Value]) -> tuple[Named, ...]:
+    """Columns of `params` for a text without a header: text is string, whole numbers are bigint.
+
+    Raises `UsageError` for a name that SQL could not read without quotes, and a value that none of these types has.
+    """
+    if strange := [name for name in values if not _NAME.fullmatch(name)]:
+        raise UsageError(
+            f"a parameter's name has letters, digits and underscores, got {strange[0]!r}; nothing was read"
+        )
+    return tuple(Named(name, _type_of(name, value)) for name, value in values.items())
+
+
+def _type_of(name: str, value: Value) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if not isinstance(value, int):
+        text(f"parameter {name}", value)
+        return "string"
+    if not -_BIGINTS <= value < _BIGINTS:
+        raise UsageError(f"parameter {name} is a bigint, got {value!r}; nothing was read")
+    return "bigint"
+
+
+# Ledger -------------------------------------------------------------------------------------------
+
+
+DRIVER_LIVES = "driver_lives"
+"""A parameter of queries that is found out where it is not given."""
+AT = "at_ms"
+"""A parameter of queries: the instant that is asked about; where it may be left out it is that of the cut then."""
+VIEWS: Mapping[str, Callable[[DeltaSnapshot], str]] = {
+    "duckdb": elsewhere.for_duckdb,
+    "spark": elsewhere.for_spark,
+}
+"""By engine, what makes the ledger's tables and views there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The ledger at one cut: all that it answers comes from the same rows, whatever is appended meanwhile.
+
+    Made by `open`. Nothing is held open, so nothing has to be closed. `as_of` None: its cut is that of `opened_at_ms`;
+    only then is anything asked about processes, and ages are counted to that time.
+    """
+
+    config: MirrorConfig
+    snapshot: DeltaSnapshot
+    as_of: str | None
+    opened_at_ms: int
+
+    @classmethod
+    def open(
+        cls, config: str | os.PathLike[str] | MirrorConfig | None = None, *, as_of: AsOf = None
+    ) -> "Ledger":
+        """The ledger of a configuration file; None: the one that `MIRROR_LEDGER_CONFIG` names.
+
+        Raises `ConfigurationError`, `SetupError` where there is no ledger, and `UsageError` for a cut that it does not
+        have: before its beginning, to come, of another ledger, or no cut at all.
+        """
+        if not isinstance(config, MirrorConfig):
+            config = load_config(find_config(None, os.environ) if config is None else Path(config))
+        asked = as_of_text(as_of)
+        opened_at_ms = SystemClock().now_ms()
+        return cls(config, answers.snapshot(config, asked), asked, opened_at_ms)
+
+    def at(self, as_of: AsOf) -> "Ledger":
+        """The same ledger at another cut; None: what is recorded by now."""
+        return Ledger.open(self.config, as_of=as_of)
+
+    @property
+    def cut(self) -> str:
+        """The token that names the rows behind every answer: `at` takes it, on a copy of the ledger too."""
+        return self.snapshot.cut.token
+
+    # Offsets -------------------------------------------------------------------------------------
+
+    def translate_groups(
+        self,
+        flow: str,
+        *,
+        groups: Sequence[str] = (),
+        topic: str | None = None,
+        partition: int | None = None,
+    ) -> Answer[TranslatedOffset]:
+        """Where committed offsets land on the flow's target: of these groups (none: all), a topic, a partition of it.
+
+        Partitions without a commit are rows too, of topics on which the group has one. Raises `UsageError` for what
+        the ledger does not know, and `PreconditionError` where there is nothing to answer from.
+        """
+        wanted = chosen(groups, topic, partition)
+        answers.require_flow(self.config, self.snapshot, text("flow", flow))
+        found = flow_answers.translate_groups(
+            self.snapshot, flow, wanted, driver_lives=self._driver_lives(flow)
+        )
+        return Answer(found, translated_offset)
+
+    def translate_offset(
+        self, flow: str, *, topic: str, partition: int, offset: int
+    ) -> Answer[TranslatedOffset]:
+        """Where one source offset lands on the flow's target, whoever may have committed it: one row.
+
+        Raises `UsageError` for a topic, partition or offset that there cannot be.
+        """
+        text("topic", topic)
+        whole_number("partition", partition)
+        whole_number("offset", offset)
+        answers.require_flow(self.config, self.snapshot, text("flow", flow))
+        found = flow_answers.translate_offset(
+            self.snapshot, flow, topic=topic, partition=partition, offset=offset
+        )
+        return Answer(found, translated_offset)
+
+    def translate_between(
+        self,
+        from_cluster: str,
+        to_cluster: str,
+        *,
+        groups: Sequence[str] = (),
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        at: AsOf = None,
+    ) -> Answer[Place]:
+        """Where groups of one cluster continue at another: at the first record that they have not read, by all flows.
+
+        Of these groups (none: all), a topic, a partition of it; with an offset, too: where a group continues that has
+        read all below it. `at`: a time; beside each place what it would skip and repeat to continue at that time's
+        offset. Raises `UsageError` for what the ledger does not know, and `PreconditionError` where there is nothing
+        to answer from.
+        """
+        way = between_clusters.Way(text("a cluster", from_cluster), text("a cluster", to_cluster))
+        wanted = chosen(groups, topic, partition)
+        at_ms = None if at is None else time_ms(at)
+        between_clusters.require_way(self.config, self.snapshot, way)
+        if offset is None:
+            found = between_clusters.translate_groups(
+                self.snapshot, way, wanted, at_ms=at_ms, outputs=self.config.outputs_of_groups
+            )
+        else:
+            whole_number("offset", offset)
+            found = between_clusters.translate_offset(self.snapshot, way, wanted, offset, at_ms=at_ms)
+        return Answer(found, place)
+
+    # Flows ---------------------------------------------------------------------------------------
+
+    def status(self, *flows: str) -> Status:
+        """Where flows of the configuration stand, why, and what to do next; none named: all of them."""
+        names = [self.config.flow(flow).name for flow in flows] or list(self.config.flows)
+        is_now = self.as_of is None
+        at_ms = self._asked_at_ms()
+        reports = tuple(
+            report_flow(self.config, self.snapshot, name, at_ms=at_ms, is_now=is_now) for name in names
+        )
+        return Status(
+            reports,
+            tuple(maintenance_behind(self.config)) if is_now else (),
+            status_objections(self.config, self.snapshot, reports, at_ms=at_ms),
+            open_apply(self.snapshot, at_ms=at_ms, is_now=is_now, flows=flows),
+            at_ms,
+        )
+
+    def lag(self, flow: str) -> Answer[PartitionLag]:
+        """How much of each source partition is not on the target, and as of when."""
+        return Answer(self.query("replication_lag", flow=flow).table, partition_lag)
+
+    def failover_loss(self, from_cluster: str, to_cluster: str, *, at: AsOf = None) -> Answer[PartitionLoss]:
+        """What would be lost, partition by partition, if the first cluster were lost and the other took over.
+
+        `at`: the time to which what has come since is estimated; None: that of the question. Raises `UsageError` for
+        clusters that the ledger does not know, and `PreconditionError` where there is nothing to answer from.
+        """
+        way = between_clusters.Way(text("a cluster", from_cluster), text("a cluster", to_cluster))
+        between_clusters.require_way(self.config, self.snapshot, way)
+        params = {"from_cluster": from_cluster, "to_cluster": to_cluster}
+        at_ms = self._asked_at_ms() if at is None else time_ms(at)
+        return Answer(self.query("failover_loss", at_ms=at_ms, **params).table, partition_loss)
+
+    def requests(self, flow: str) -> Answer[FlowRequest]:
+        """What operators asked of a flow, in the order of asking, and what became of it."""
+        return Answer(self.query("flow_operations", flow=flow).table, FlowRequest)
+
+    # Queries and statements ------------------------------------------------------------------------
+
+    @staticmethod
+    def queries() -> Mapping[str, Query]:
+        """The queries of the catalog by name: what each answers, its parameters and columns."""
+        return catalog.queries()
+
+    def query(self, name: str, /, **params: Value) -> Answer[Any]:
+        """The answer of a query of the catalog; its rows are frozen, with the query's columns as fields.
+
+        `driver_lives` and `fresh_since_ms` are found out where they are left out, of a flow that is configured; `at_ms`
+        is that of the cut.
+        """
+        wanted = catalog.query(name)
+        found = answers.run_query(self.snapshot, name, self.filled_in(wanted, params))
+        return Answer(found, row_class(wanted))
+
+    def sql(self, statements: str, /, **params: Value) -> Answer[Mapping[str, Any]]:
+        """Carry out statements; the answer is that of the last one which has rows.
+
+        The relation `params` has a row of the parameters. Raises `UsageError` for a statement that is refused, and
+        where none has rows.
+        """
+        text("a statement", statements)
+        with self.sql_session(params, declared_in(statements)) as session:
+            found = [answer for answer in session.answers(statements) if answer is not None]
+        if not found:
+            raise UsageError("no statement has rows to answer with")
+        return Answer(found[-1], mapping)
+
+    def sql_session(
+        self, params: Mapping[str, Value] | None = None, declared: Query | None = None
+    ) -> SealedLedger:
+        """A session of statements, to be closed; the parameters are of the types that a query declares, if one does."""
+        values = dict(params or {})
+        if declared is not None:
+            values = self.filled_in(declared, values)
+            declared.check(values)
+        names = named_by_values(values) if declared is None else declared.params
+        return sealed(self.snapshot, names, values)
+
+    def views(self, engine: str = "duckdb") -> str:
+        """SQL that makes the tables, functions and views of this cut elsewhere: in `duckdb`, or in `spark`."""
+        if engine not in VIEWS:
+            raise UsageError(f"there are views for {', '.join(VIEWS)}, not for {engine!r}; nothing was made")
+        return VIEWS[engine](self.snapshot)
+
+    def filled_in(self, wanted: Query, params: Mapping[str, Value]) -> dict[str, Value]:
+        """What `query` runs with, for who runs it elsewhere: the parameters, and those that are found out.
+
+        Raises `UsageError` for a flow that nobody knows, and `PreconditionError` for one that has never run.
+        """
+        found = dict(params)
+        if isinstance(flow := found.get("flow"), str):
+            answers.require_flow(self.config, self.snapshot, text("flow", flow))
+            if DRIVER_LIVES in wanted.parameter_names:
+                found.setdefault(DRIVER_LIVES, self._driver_lives(flow))
+        if any(parameter.name == AT and parameter.is_optional for parameter in wanted.params):
+            found.setdefault(AT, self._asked_at_ms())
+        return with_freshness(self.config, wanted, found, at_ms=self._asked_at_ms())
+
+    # -----------------------------------------------------------------------------------------------
+
+    def _driver_lives(self, flow: str) -> bool:
+        """Whether a driver may have copied what this cut does not have."""
+        return self.as_of is None and flow_answers.driver_lives(self.config, self.snapshot, flow)
+
+    def _asked_at_ms(self) -> int:
+        return self.opened_at_ms if self.as_of is None else asked_at_ms(self.snapshot, self.as_of)

@@ -1,0 +1,68 @@
+"""The ledger's tables as a whole: made by `init`, kept small by `maintain`."""
+
+import json
+from functools import partial
+
+from ledger.answers.spark import merge_on_spark
+from ledger.clock import SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.context import operator_operations
+from ledger.errors import LedgerUnavailableError
+from ledger.facts.operations import GivenUp, LedgerRepaired
+from ledger.mirror.spark import SessionFactory
+from ledger.store.damage import Damage
+from ledger.store.delta_tables import create_tables
+from ledger.store.maintenance import Merging, TableUpkeep, Upkeep, maintain, table_upkeeps
+from ledger.store.snapshots import open_ledger
+
+
+def init_ledger(config: MirrorConfig) -> list[str]:
+    """Create the ledger's tables; returns the names of those that were created now."""
+    ledger = config.ledger
+    return create_tables(ledger.path, now_ms=SystemClock().now_ms(), keep_hours=ledger.keep_superseded_hours)
+
+
+def maintain_ledger(
+    config: MirrorConfig, *, dry_run: bool, session: SessionFactory | None = None
+) -> tuple[list[Upkeep], list[LedgerUnavailableError]]:
+    """Merge, and remove what is superseded, table by table; in a dry run only say what would be done.
+
+    With a session its workers write the merged files. Returns what was done, and why tables were left out.
+    """
+    open_ledger(config.ledger.path)
+    merging: Merging = TableUpkeep.merge
+    if session is not None and not dry_run:
+        merging = partial(merge_on_spark, session().sparkContext)
+    done: list[Upkeep] = []
+    failed: list[LedgerUnavailableError] = []
+    for upkeep in table_upkeeps(config.ledger):
+        try:
+            done.append(upkeep.planned() if dry_run else maintain(upkeep, merging=merging))
+        except LedgerUnavailableError as error:
+            failed.append(error)
+    return done, failed
+
+
+def damages(config: MirrorConfig) -> list[Damage]:
+    """What is damaged of the ledger; every file of it is read."""
+    return [one for upkeep in table_upkeeps(config.ledger) for one in upkeep.damages()]
+
+
+def repair_ledger(config: MirrorConfig, *, reason: str, ticket: str | None) -> list[Damage]:
+    """Continue without what is damaged; returns what that was, and records it, for each table in an operation."""
+    repaired: dict[str, list[Damage]] = {}
+    try:
+        for upkeep in table_upkeeps(config.ledger):
+            if found := upkeep.repair():
+                repaired[upkeep.table] = found
+    finally:
+        for table, found in repaired.items():
+            content = LedgerRepaired(table, [_given_up(one) for one in found])
+            operator_operations(config).record(content, flow=None, reason=reason, ticket=ticket)
+    return [one for found in repaired.values() for one in found]
+
+
+def _given_up(damage: Damage) -> GivenUp:
+    file = str(damage.file.relative_to(damage.file.parents[0 if damage.rows is not None else 1]))
+    statistics = None if damage.rows is None else damage.rows.get("stats")
+    return GivenUp(file, damage.words, json.loads(statistics) if statistics else None)

@@ -1,0 +1,209 @@
+"""Requests that operators leave in the ledger, and the wait for their receipts."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ledger.answers import status
+from ledger.answers.drivers import when_taken_up
+from ledger.answers.flow_status import driver_of
+from ledger.clock import Clock, SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.context import operator_operations
+from ledger.errors import PreconditionError, UnsafeError, UsageError
+from ledger.facts.requests import Receipt, Request, StopRequest
+from ledger.facts.roles import RoleVerdict, writer_of
+from ledger.facts.tables import OPERATIONS, WRITERS
+from ledger.mirror.requests import RULES, Judgement, KnownFlow, nothing
+from ledger.roles import verdict_now
+from ledger.store import answers, catalog
+from ledger.store.snapshots import DeltaLedger, DeltaSnapshot, open_ledger
+from ledger.store.state import DeltaLedgerState
+
+# Requests -----------------------------------------------------------------------------------------
+# Requests to a flow's driver, compared with the ledger before they are recorded.
+#
+# What makes no sense is refused here, with the reason, because the driver that would refuse it may not be
+# running. What has been done or asked for already is nothing to do.
+
+
+def require_complete(ask: Request) -> None:
+    """Raise `UsageError` where it names a partition of no topic, or an offset of no partition."""
+    if ask.partition is not None and ask.topic is None:
+        raise UsageError("--partition needs --topic; nothing was recorded")
+    if ask.offset is not None and ask.partition is None:
+        raise UsageError("--offset needs --partition; nothing was recorded")
+
+
+def judge(ask: Request, flow: KnownFlow) -> Judgement:
+    """What the request would do.
+
+    Raises `UsageError` for a topic or partition that the ledger does not know, and `PreconditionError`
+    for what cannot be done as things stand.
+    """
+    _require_known(ask, flow)
+    for request in flow.requests.waiting:
+        if ask == request.asked:
+            return nothing(
+                f"asked for already by operation {request.operation_id}, which waits for its receipt"
+            )
+    return RULES[ask.request_kind].judged(ask, flow)
+
+
+def _require_known(ask: Request, flow: KnownFlow) -> None:
+    if ask.topic is None:
+        return
+    topics = sorted({known.topic for known in flow.partitions})
+    if ask.topic not in topics:
+        raise UsageError(
+            f"the ledger has no topic {ask.topic!r} of flow {flow.name}; it has {', '.join(topics) or 'none'}; "
+            "nothing was recorded"
+        )
+    if not flow.concerned(ask):
+        partitions = sorted({known.partition for known in flow.partitions if known.topic == ask.topic})
+        raise UsageError(
+            f"the ledger has no partition {ask.partition} of topic {ask.topic} of flow {flow.name}; it has "
+            f"{', '.join(map(str, partitions))}; nothing was recorded"
+        )
+
+
+# Receipts -----------------------------------------------------------------------------------------
+# Waiting for a driver's answer to a request, or for its end.
+
+
+_READ_EVERY_S = 0.5
+T = TypeVar("T")
+
+
+def wait_for_receipt(
+    operation_id: str,
+    receipts: Callable[[], Iterable[Receipt]],
+    *,
+    seconds: float,
+    clock: Clock,
+    sleep: Callable[[float], None],
+) -> Receipt:
+    """The receipt of a request that was done.
+
+    Raises `UnsafeError` when the driver refused it, `PreconditionError` when there is no receipt in time.
+    """
+
+    def found() -> Receipt | None:
+        return next((receipt for receipt in receipts() if receipt.request == operation_id), None)
+
+    receipt = _awaited(found, seconds=seconds, clock=clock, sleep=sleep)
+    if receipt is None:
+        raise PreconditionError(
+            f"no receipt of operation {operation_id} within {seconds:g} s; the request stays in the ledger "
+            "and is taken up by the flow's driver"
+        )
+    return _done(receipt)
+
+
+def wait_for_end(
+    flow: str,
+    verdict: Callable[[], RoleVerdict],
+    *,
+    seconds: float,
+    clock: Clock,
+    sleep: Callable[[float], None],
+) -> RoleVerdict:
+    """Why no driver of the flow is at work any more; raises `PreconditionError` when one still is by then."""
+
+    def found() -> RoleVerdict | None:
+        return None if (now := verdict()) is RoleVerdict.IN_USE else now
+
+    ended = _awaited(found, seconds=seconds, clock=clock, sleep=sleep)
+    if ended is None:
+        raise PreconditionError(
+            f"the driver of {flow} has not ended within {seconds:g} s; it was asked to, and ends after its round"
+        )
+    return ended
+
+
+def _awaited(
+    ask: Callable[[], T | None], *, seconds: float, clock: Clock, sleep: Callable[[float], None]
+) -> T | None:
+    """What is there in time; None: nothing."""
+    deadline = clock.monotonic() + seconds
+    while (found := ask()) is None and (left_s := deadline - clock.monotonic()) > 0:
+        sleep(min(_READ_EVERY_S, left_s))
+    return found
+
+
+def _done(receipt: Receipt) -> Receipt:
+    if not receipt.is_done:
+        raise UnsafeError(f"{receipt.request_kind} was {receipt.result}: {receipt.message}")
+    return receipt
+
+
+# Requests -----------------------------------------------------------------------------------------
+
+
+def request_stop(
+    config: MirrorConfig, flow_name: str, *, reason: str | None, ticket: str | None = None
+) -> str:
+    """Leave a request in the ledger that a running driver of the flow sees; returns its operation id."""
+    config.flow(flow_name)
+    open_ledger(config.ledger.path)
+    return operator_operations(config).record(StopRequest(), flow=flow_name, reason=reason, ticket=ticket)
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A request compared with the ledger: what it does; no operation id: there was nothing to do."""
+
+    operation_id: str | None
+    words: str
+    taken_up: str
+
+
+def request(
+    config: MirrorConfig, flow_name: str, ask: Request, *, reason: str | None, ticket: str | None
+) -> Requested:
+    """Leave a request in the ledger that the flow's driver answers with a receipt.
+
+    Raises `UsageError` or `PreconditionError`, and records nothing, when it makes no sense as things stand.
+    """
+    require_complete(ask)
+    flow = config.flow(flow_name)
+    judged_by = (*catalog.query("flow_status").reads, WRITERS.name, OPERATIONS.name)
+    at = DeltaLedger(config.ledger.path).now(catalog.tables_of(judged_by))
+    answers.require_flow(config, at, flow_name)
+    requests = status.requests_of(_operations_of(at, flow_name))
+    status_rows = answers.run_query(at, "flow_status", {"flow": flow_name}).to_pylist()
+    judged = judge(ask, KnownFlow.of(flow_name, status_rows, requests))
+    driver = driver_of(at, flow, status_rows, at_ms=SystemClock().now_ms(), is_now=True)
+    taken_up = when_taken_up(flow_name, driver)
+    if not judged.is_needed:
+        return Requested(None, judged.words, taken_up)
+    operation_id = operator_operations(config).record(ask, flow=flow_name, reason=reason, ticket=ticket)
+    return Requested(operation_id, judged.words, taken_up)
+
+
+def await_receipt(config: MirrorConfig, flow_name: str, operation_id: str, *, seconds: float) -> Receipt:
+    """The driver's receipt of a request that was done; raises when it was refused or none came in time."""
+    ledger = DeltaLedger(config.ledger.path)
+
+    def receipts() -> list[Receipt]:
+        return status.receipts_of(_operations_of(ledger.now([OPERATIONS.name]), flow_name))
+
+    return wait_for_receipt(operation_id, receipts, seconds=seconds, clock=SystemClock(), sleep=time.sleep)
+
+
+def await_end(config: MirrorConfig, flow_name: str, *, seconds: float) -> str:
+    """That no driver of the flow is at work any more, in words; raises when one still is by then."""
+    flow, state = config.flow(flow_name), DeltaLedgerState(open_ledger(config.ledger.path))
+    ended = wait_for_end(
+        flow_name,
+        lambda: verdict_now(flow, state.last_claim(writer_of(flow_name))),
+        seconds=seconds,
+        clock=SystemClock(),
+        sleep=time.sleep,
+    )
+    return f"{flow_name}: no driver is at work ({ended.replace('_', ' ')})"
+
+
+def _operations_of(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:
+    return at.rows(OPERATIONS.name, [("flow", "=", flow_name)])

@@ -1,0 +1,129 @@
+"""Answers of the catalog in a Spark session: for ledgers that outgrow one machine, and where Spark is what there is.
+
+Spark puts the text of a view wherever it is read: of views that read views that read views it plans the same text
+hundreds of times. It does the same with the CTEs of a statement, so that a view which one CTE reads is planned as often
+as the CTE is read. So what is read more than once is computed once, when its turn comes, and is a table from then on.
+Of a table with few rows the plans that read it hold the rows: Spark then knows how many they are, and plans no reading.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import files
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from ledger.answers.elsewhere import spark_table
+from ledger.facts.tables import TABLE_BY_NAME
+from ledger.store import catalog
+from ledger.store.catalog import Query, Value
+from ledger.store.maintenance import TableUpkeep, Upkeep
+from ledger.store.snapshots import DeltaSnapshot
+from ledger.store.sql import COMPUTED_FOR_A_FLOW, connect
+
+_FEW = 10_000
+"""Rows that a plan holds as values: their number is known to it then, and nothing is read again for them."""
+_FOR_LARGE_TABLES = {
+    # The session is tuned for appends of a few rows.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+_FOR_SMALL_TABLES = {"spark.sql.leafNodeDefaultParallelism": "1"}
+
+
+def run_query(
+    session: SparkSession, query: Query, params: Mapping[str, Value], at: DeltaSnapshot
+) -> pa.Table:
+    """The answer of a query over a ledger at a cut; raises `UsageError` for other parameters than it takes.
+
+    The tables and views are those of a session of its own, so that a caller's of the same names stay.
+    """
+    query.check(params)
+    own = session.newSession()
+    are_read = [_is_read(own, at, table) for table in sorted(catalog.tables_of(query.reads))]
+    is_large = not all(are_read)
+    _tune(own, is_large=is_large)
+    for function in functions():
+        own.sql(function)
+    return answer(own, query, params, is_large=is_large).toArrow()
+
+
+def answer(session: SparkSession, query: Query, params: Mapping[str, Value], *, is_large: bool) -> DataFrame:
+    """The answer of a query in a session that has the tables and the functions; the views that it needs are made."""
+    times_read = catalog.times_read(query)
+    for name, statement in catalog.views_of(query.reads).items():
+        _execute(session, statement)
+        if times_read[name] > 1:
+            rows = _of_flow(session.table(name), name, params)
+            _computed(session, rows, is_large=is_large).createOrReplaceTempView(name)
+    if query.params:
+        schema = ", ".join(f"{parameter.name} {parameter.type}" for parameter in query.params)
+        row = tuple(params.get(name) for name in query.parameter_names)
+        session.createDataFrame([row], schema).createOrReplaceTempView("params")
+    return session.sql(query.sql)
+
+
+def _is_read(session: SparkSession, at: DeltaSnapshot, table: str) -> bool:
+    """Make a table readable; whether it has few rows: then they are read here, as the cut was, and no job for them."""
+    with connect(at, {}, (table,)) as connection:
+        first = (
+            connection.table(table)
+            .limit(_FEW + 1)
+            .select(*TABLE_BY_NAME[table].column_names)
+            .to_arrow_table()
+        )
+    if first.num_rows > _FEW:
+        _execute(session, spark_table(at, TABLE_BY_NAME[table]))
+        return False
+    session.createDataFrame(first).createOrReplaceTempView(table)
+    return True
+
+
+def _computed(session: SparkSession, rows: DataFrame, *, is_large: bool) -> DataFrame:
+    """The rows of a view, computed now. Of those that Spark holds it knows no number, and joins them as if huge."""
+    if not is_large:
+        return session.createDataFrame(rows.toArrow())
+    held = rows.localCheckpoint()
+    first = held.limit(_FEW + 1).toArrow()
+    return held if first.num_rows > _FEW else session.createDataFrame(first)
+
+
+def _tune(session: SparkSession, *, is_large: bool) -> None:
+    tasks = str(session.sparkContext.defaultParallelism)
+    settings = {**_FOR_LARGE_TABLES, "spark.sql.shuffle.partitions": tasks} if is_large else _FOR_SMALL_TABLES
+    for key, value in settings.items():
+        session.conf.set(key, value)
+
+
+def functions() -> list[str]:
+    """What the views need of Spark, a statement each."""
+    text = files(__package__).joinpath("functions.sql").read_text(encoding="utf-8")
+    return [statement for statement in text.split(";\n") if statement.strip()]
+
+
+def _execute(session: SparkSession, statement: str) -> None:
+    session.sql(statement.rstrip().removesuffix(";"))
+
+
+def _of_flow(frame: DataFrame, name: str, params: Mapping[str, Value]) -> DataFrame:
+    """The rows of the flow that is asked about, of views that nothing reads of others."""
+    flow = params.get("flow")
+    return frame.where(frame["flow"] == flow) if flow is not None and name in COMPUTED_FOR_A_FLOW else frame
+
+
+# Merging ------------------------------------------------------------------------------------------
+# Merged files written by Spark's workers: a merge is bounded, so a ledger of any size is many merges side
+# by side.
+
+
+def merge_on_spark(context: SparkContext, upkeep: TableUpkeep) -> Upkeep:
+    """Merge what is due of a table; the driver commits each merge, in turn, as `TableUpkeep.merge` does."""
+    files, merges = upkeep.due()
+    done = Upkeep(upkeep.table, len(files))
+    if not merges:
+        return done
+    written = context.parallelize(merges, len(merges)).map(upkeep.written).collect()
+    for merge, merged in zip(merges, written, strict=True):
+        done = upkeep.committed(done, merge, merged)
+    return done

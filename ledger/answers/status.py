@@ -1,0 +1,671 @@
+"""The report of a flow, from the answers of queries at one cut."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ledger.answers.direction import (
+    DIRECTION_REPORT_KINDS,
+    REPORT_KINDS,
+    DirectionReport,
+    FenceAttention,
+    OneWay,
+    direction_report,
+    fences_needing_attention,
+)
+from ledger.answers.drivers import START_SECONDS, DriverReport, DriverState
+from ledger.answers.lag import NO_LAG, Lag, LagState, Measurable, lag_columns, lag_of, named_lag_columns
+from ledger.facts.findings import FindingName, Side
+from ledger.facts.requests import (
+    REQUEST_CLASSES,
+    REQUEST_ROWS,
+    AskedBy,
+    FlowRequests,
+    OperatorRequest,
+    PartitionStatus,
+    Pauses,
+    Receipt,
+    RequestKind,
+    pausing,
+)
+from ledger.facts.syncs import SyncCause, SyncKind
+from ledger.mirror.assignment import StopCause
+from ledger.mirror.stops import StoppedEntry, StoppedPartition, advice, stopped_entries
+from ledger.roles import FRESH_INTERVALS
+from ledger.store.catalog import Named, query
+from ledger.words import counted, duration, instant, some_of
+
+# Outages ------------------------------------------------------------------------------------------
+# Outages of a flow's clusters, from its open findings: what a report says first.
+
+
+_SIDES: Mapping[str, Side] = {
+    FindingName.SOURCE_UNREACHABLE: Side.SOURCE,
+    FindingName.TARGET_UNREACHABLE: Side.TARGET,
+    FindingName.SOURCE_THROTTLED: Side.SOURCE,
+    FindingName.TARGET_THROTTLED: Side.TARGET,
+}
+OUTAGE_FINDINGS = frozenset(_SIDES)
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A cluster, or partitions of one topic of it, that do not answer, or hold back; for so many seconds so far."""
+
+    finding: str
+    side: str
+    topic: str | None
+    message: str
+    since_ms: int
+    seconds: float
+
+    @property
+    def words(self) -> str:
+        """The message has what does not answer before its first colon, and why behind it."""
+        what, colon, why = self.message.partition(": ")
+        since = f"{instant(self.since_ms)}, {duration(self.seconds)} ago"
+        return f"{self.side} {what} since {since}{colon}{why}"
+
+
+def outages(finding_rows: Iterable[Row], *, at_ms: int) -> list[Outage]:
+    """What the flow's driver sees, from the answer of `flow_findings`: whole clusters first, the longest first."""
+    found = [
+        Outage(
+            row["finding"],
+            str(_SIDES[row["finding"]]),
+            row["source_topic"],
+            row["message"],
+            row["open_since_ms"],
+            _seconds(row["open_since_ms"], at_ms),
+        )
+        for row in finding_rows
+        if row["finding"] in OUTAGE_FINDINGS
+    ]
+    return sorted(found, key=lambda outage: (outage.topic is not None, outage.since_ms))
+
+
+def recorders_outages(reach_rows: Iterable[Row], sides: Mapping[str, Side], *, at_ms: int) -> list[Outage]:
+    """What recorders of the flow's clusters (alias to side) see, from the answer of `cluster_reach`."""
+    return [
+        Outage(
+            row["finding"],
+            str(sides[row["cluster"]]),
+            row["topic"],
+            row["message"],
+            row["since_ms"],
+            _seconds(row["since_ms"], at_ms),
+        )
+        for row in reach_rows
+        if row["finding"] == FindingName.CLUSTER_UNREACHABLE
+        and row["until_ms"] is None
+        and row["cluster"] in sides
+    ]
+
+
+def _seconds(since_ms: int, at_ms: int) -> float:
+    return max(0.0, (at_ms - since_ms) / 1000)
+
+
+# Flow report --------------------------------------------------------------------------------------
+# Where a flow stands, why, and what to do next: what is reported, and what of it needs attention.
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedPartitions(StoppedEntry):
+    """Since when the first of the entry's partitions stands still."""
+
+    stopped_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GonePartition:
+    """A partition of a topic that ended at the source before all of it was copied, or while it was stopped.
+
+    `uncopied_records` None: how much the source had was never read. `stop_cause` None: it had not stopped.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    stop_cause: str | None
+    uncopied_records: int | None
+
+    @property
+    def is_worth_reporting(self) -> bool:
+        return self.stop_cause is not None or self.uncopied_records != 0
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What the flow lost, superseded or could not pair, by cause.
+
+    `source_offsets`: of `lost` those that still count as lost, of `superseded` those that were superseded.
+    """
+
+    kind: str
+    cause: str | None
+    source_offsets: int
+    records: int
+    rows: int
+    last_recorded_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRequest:
+    """A request without a receipt."""
+
+    operation_id: str
+    kind: str
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    operator: str
+    reason: str | None
+    ticket: str | None
+    requested_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredRequest:
+    """A request, and what a driver said to it."""
+
+    request: str
+    request_kind: str
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    operator: str
+    reason: str | None
+    ticket: str | None
+    requested_at_ms: int
+    result: str
+    message: str
+    recorded_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFinding:
+    """Something that needs attention while nothing stopped."""
+
+    finding: str
+    topic: str | None
+    partition: int | None
+    message: str
+    next: str | None
+    open_since_ms: int
+    raised_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """How old the ledger's knowledge of a cluster is, None: never recorded.
+
+    `is_late`: the flow's driver runs, and nobody seems to record the cluster. `unread_groups`: it runs, and why not one
+    group of the cluster could be read; None: it could, or there may be none.
+    """
+
+    side: str
+    cluster: str
+    checkpoints_at_ms: int | None
+    ends_at_ms: int | None
+    checkpoints_age_seconds: float | None
+    ends_age_seconds: float | None
+    is_late: bool
+    unread_groups: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowReport:
+    """A flow at one cut.
+
+    `at_ms` is what ages are counted to: now, or the time that was asked about. `partitions` are the rows of the query
+    `flow_status`, each with the lag columns of `replication_lag`.
+    """
+
+    flow: str
+    enabled: bool
+    at_ms: int
+    driver: DriverReport
+    outages: tuple[Outage, ...]
+    lag: Lag
+    stopped: tuple[StoppedPartitions, ...]
+    gone: tuple[GonePartition, ...]
+    losses: tuple[Loss, ...]
+    pausing: tuple[OperatorRequest, ...]
+    waiting: tuple[WaitingRequest, ...]
+    findings: tuple[OpenFinding, ...]
+    receipts: tuple[AnsweredRequest, ...]
+    recordings: tuple[Recording, ...]
+    fences: tuple[FenceAttention, ...]
+    direction: DirectionReport
+    partitions: tuple[Row, ...]
+
+    @property
+    def paused(self) -> Pauses:
+        """What somebody paused; `pausing` has who and when."""
+        return Pauses.by(self.pausing)
+
+    @property
+    def needs_attention(self) -> list[str]:
+        """Why `status --check` does not pass, the gravest first; empty when it does.
+
+        A disabled flow passes whatever it left behind, unless its driver runs all the same. A partition that stands
+        still because the other direction holds passes; where all of them do for a promotion, no driver is needed. A
+        driver that ended passes where nothing waits for it, or somebody wanted its end.
+        """
+        if not self.enabled:
+            runs = self.driver.state is DriverState.RUNNING
+            return [f"it is disabled, but its driver runs: mirror-ledger stop {self.flow}"] if runs else []
+        reasons = [
+            f"fence of {some_of(found.topics, 'topic')} at {found.cluster}: {found.state}"
+            for found in self.fences
+        ]
+        reasons += [outage.words for outage in self.outages]
+        reasons += self.direction.attention
+        if not self.direction.gave_way:
+            reasons += _driver_reasons(self.driver, self.at_ms)
+            reasons += self._of_no_driver
+        if alarming := [one for one in self.stopped if not self.direction.explains(one.topic, one.cause)]:
+            first = min(stopped.stopped_at_ms for stopped in alarming)
+            number = sum(len(stopped.partitions) for stopped in alarming)
+            reasons.append(f"{counted(number, 'partition')} stopped since {instant(first)}")
+        if late := [recording for recording in self.recordings if recording.is_late]:
+            reasons += [_unrecorded(recording) for recording in late]
+        reasons += [
+            f"no group of {recording.cluster} could be read: {recording.unread_groups}"
+            for recording in self.recordings
+            if recording.unread_groups is not None
+        ]
+        if self._is_lag_overdue:
+            reasons.append(unknown_lag(self.lag))
+        if others := [found for found in self.findings if found.finding not in OUTAGE_FINDINGS]:
+            since = min(found.open_since_ms for found in others)
+            reasons.append(f"{counted(len(others), 'finding')} open since {instant(since)}")
+        return reasons
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is as somebody wanted it, or will pass, and yet is not a flow at work that keeps up."""
+        remarks = [] if self.enabled else ["disabled by the configuration (enabled = false)"]
+        remarks += self.direction.remarks
+        if not self._of_no_driver:
+            remarks += _driver_remarks(self.driver)
+        if self.direction.gave_way:
+            remarks += _driver_reasons(self.driver, self.at_ms)
+        if self.paused.whole_flow:
+            remarks.append("the whole flow is paused")
+        if topics := sorted(self.paused.topics):
+            remarks.append(f"paused: {', '.join(topics)}")
+        is_told = self._is_lag_overdue or bool(self._of_no_driver)
+        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not is_told:
+            remarks.append(unknown_lag(self.lag))
+        return remarks
+
+    @property
+    def _of_no_driver(self) -> list[str]:
+        """That none is at work though there is something to do, and nobody wanted it so."""
+        if not self.enabled or self.paused.whole_flow:
+            return []
+        run = f"mirror-ledger run {self.flow}"
+        if self.driver.state is DriverState.NEVER_RAN and not self.direction.stands_by:
+            return [f"it has never run: {run}"]
+        is_away = self.driver.state is DriverState.RELEASED and not self.driver.is_meant_to_be_away
+        if not is_away or self.direction.gave_way or self.lag.state is LagState.CAUGHT_UP:
+            return []
+        assert self.driver.last_recorded_at_ms is not None, "it was released"
+        ended = instant(self.driver.last_recorded_at_ms)
+        return [f"its driver ended at {ended}, and {_waiting_words(self.lag)}: {run}"]
+
+    @property
+    def _is_lag_overdue(self) -> bool:
+        """Whether somebody should have measured it; nobody has to where there is nothing left to copy."""
+        is_expected = self.driver.state not in _ENDED and not self.direction.gave_way
+        return is_expected and self.lag.overdue_partitions > 0
+
+
+_ENDED = (DriverState.NEVER_RAN, DriverState.STARTING, DriverState.RELEASED)
+"""States in which nobody measures, and nobody is expected to."""
+_KNOWN = (DriverState.RELEASED, DriverState.CLAIMED, DriverState.RUNNING)
+
+
+def _driver_reasons(driver: DriverReport, at_ms: int) -> list[str]:
+    reasons = []
+    if driver.failed_start_at_ms is not None:
+        reasons.append(
+            f"a start at {instant(driver.failed_start_at_ms)} ended before it claimed the flow: see what it printed"
+        )
+    if driver.state in (DriverState.DEAD, DriverState.SILENT):
+        assert driver.last_recorded_at_ms is not None, "a claim is recorded"
+        reasons.append(
+            f"its driver is {driver.state}: nothing recorded since {instant(driver.last_recorded_at_ms)}"
+        )
+    if driver.starting_since_ms is not None and at_ms - driver.starting_since_ms >= START_SECONDS * 1000:
+        reasons.append(
+            f"its driver has been starting for {duration((at_ms - driver.starting_since_ms) / 1000)}"
+        )
+    return reasons
+
+
+def _waiting_words(lag: Lag) -> str:
+    """What nobody copies; 0 is said of none that is unknown."""
+    if not lag.records:
+        return "what waits for it is unknown"
+    at_least = "" if lag.state is LagState.BEHIND else "at least "
+    return f"{at_least}{counted(lag.records, 'record')} {'waits' if lag.records == 1 else 'wait'} for it"
+
+
+def _driver_remarks(driver: DriverReport) -> list[str]:
+    remarks = []
+    if driver.state is DriverState.NEVER_RAN:
+        remarks.append("has never run")
+    if driver.state is DriverState.STARTING and driver.starting_since_ms is not None:
+        remarks.append(f"starting since {instant(driver.starting_since_ms)}")
+    if driver.state is DriverState.RELEASED and driver.last_recorded_at_ms is not None:
+        remarks.append(f"ended at {instant(driver.last_recorded_at_ms)}")
+    return remarks
+
+
+def _unrecorded(recording: Recording) -> str:
+    if recording.ends_at_ms is None:
+        return f"nobody has recorded {recording.cluster}"
+    return f"nobody records {recording.cluster} since {instant(recording.ends_at_ms)}"
+
+
+def unknown_lag(lag: Lag) -> str:
+    """That it is not known of all partitions or of some, and what was known last."""
+    if not lag.partitions:
+        return "lag is unknown: nothing is recorded yet"
+    of = (
+        ""
+        if lag.unknown_partitions == lag.partitions
+        else f" of {counted(lag.unknown_partitions, 'partition')}"
+    )
+    if lag.last_known_at_ms is None:
+        return f"lag{of} is unknown: never measured"
+    records = counted(lag.last_known_records or 0, "record")
+    return f"lag{of} is unknown: last known {records} at {instant(lag.last_known_at_ms)}"
+
+
+# Flow answers -------------------------------------------------------------------------------------
+
+
+LAST_RECEIPTS = 5
+LATE_AFTER_SWEEPS = 3
+"""No commits recorded of a cluster for so many full sweeps, while the flow's driver runs: nobody records them."""
+QUERIES = (
+    *("flow_status", "replication_lag", "flow_losses", "flow_findings", "flow_operations", "flow_recording"),
+    "cluster_reach",
+)
+"""Where all but the driver's state comes from."""
+OPERATIONS_READ = tuple(dict.fromkeys((*REPORT_KINDS, *DIRECTION_REPORT_KINDS)))
+"""Kinds of the rows of `operations` that are read besides."""
+
+_AS_ASKED = ("operator", "reason", "ticket", "requested_at_ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the flow's configuration says: topics that it mirrors, how often clusters are recorded, their sides.
+
+    `way`: where it goes, and what goes the other way. `unread_groups`: why the groups of a cluster could not be read,
+    None: they could, as far as anybody knows; it is asked for where no commit was recorded.
+    """
+
+    way: OneWay
+    interval_seconds: float
+    full_sweep_seconds: float
+    sides: Mapping[str, Side]
+    unread_groups: Callable[[str], str | None] = lambda _cluster: None
+
+
+def flow_report(
+    flow: str,
+    *,
+    enabled: bool,
+    driver: DriverReport,
+    answers: Mapping[str, Sequence[Row]],
+    operation_rows: Sequence[Row],
+    at_ms: int,
+    expected: Expected,
+) -> FlowReport:
+    """From the answers of `QUERIES`, by name, and rows of `OPERATIONS_READ`; ages are counted to `at_ms`."""
+    findings = tuple(_finding(row) for row in answers["flow_findings"])
+    measurable = Measurable(
+        expected.way.is_mirrored,
+        _out_of_reach(findings),
+        since_ms=at_ms - int(FRESH_INTERVALS * expected.interval_seconds * 1000),
+    )
+    lags = {_incarnation(row): lag_columns(row, measurable) for row in answers["replication_lag"]}
+    partitions = [{**row, **lags.get(_incarnation(row), NO_LAG)} for row in answers["flow_status"]]
+    current, gone = _by_incarnation(partitions)
+    operations = answers["flow_operations"]
+    pauses = tuple(pausing(_request(row) for row in operations))
+    direction = direction_report(
+        expected.way,
+        driver,
+        is_paused=Pauses.by(pauses).whole_flow,
+        partitions=current,
+        rows=_of(DIRECTION_REPORT_KINDS, operation_rows),
+    )
+    stopped = _stopped(flow, [row for row in current if row["stop_cause"] is not None])
+    to_be_copied = replace(
+        measurable,
+        is_mirrored=lambda topic: measurable.is_mirrored(topic) and topic not in direction.promoted,
+    )
+    return FlowReport(
+        flow=flow,
+        enabled=enabled,
+        at_ms=at_ms,
+        driver=driver,
+        outages=tuple(_outages(driver, answers, expected.sides, at_ms)),
+        lag=lag_of(answers["replication_lag"], to_be_copied, at_ms=at_ms),
+        stopped=tuple(_as_requests_are_granted(one, direction) for one in stopped),
+        gone=tuple(found for row in gone if (found := _gone(row)).is_worth_reporting),
+        losses=tuple(_losses(answers["flow_losses"])),
+        pausing=pauses,
+        waiting=tuple(_waiting(row) for row in operations if row["result"] is None),
+        findings=findings,
+        receipts=tuple(_last_answered(operations)),
+        recordings=tuple(_recording(row, driver, at_ms, expected) for row in answers["flow_recording"]),
+        fences=tuple(fences_needing_attention(_of(REPORT_KINDS, operation_rows), expected.sides)),
+        direction=direction,
+        partitions=tuple(partitions),
+    )
+
+
+def _of(kinds: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["kind"] in kinds]
+
+
+def partition_columns() -> list[Named]:
+    """The columns of the rows in `FlowReport.partitions`."""
+    return [*query("flow_status").columns, *named_lag_columns()]
+
+
+def _incarnation(row: Row) -> tuple[str, str, int]:
+    return row["source_topic"], row["source_topic_id"], row["source_partition"]
+
+
+def _out_of_reach(findings: Iterable[OpenFinding]) -> Callable[[str], bool]:
+    topics = {finding.topic for finding in findings if finding.finding == FindingName.SOURCE_UNREACHABLE}
+    return lambda topic: None in topics or topic in topics
+
+
+def _outages(
+    driver: DriverReport, answers: Mapping[str, Sequence[Row]], sides: Mapping[str, Side], at_ms: int
+) -> list[Outage]:
+    """A driver at work checks itself; else what it saw last, and what recorders see."""
+    own = outages(answers["flow_findings"], at_ms=at_ms)
+    if driver.state is DriverState.RUNNING:
+        return own
+    reported = {outage.side for outage in own}
+    seen = recorders_outages(answers["cluster_reach"], sides, at_ms=at_ms)
+    return [*own, *(outage for outage in seen if outage.side not in reported)]
+
+
+def _recording(row: Row, driver: DriverReport, at_ms: int, expected: Expected) -> Recording:
+    checkpoints_age_s, ends_age_s = (_age_s(row[name], at_ms) for name in ("checkpoints_at_ms", "ends_at_ms"))
+    waited_s = _age_s(driver.claimed_at_ms, at_ms) if ends_age_s is None else ends_age_s
+    is_running = driver.state in (DriverState.RUNNING, DriverState.CLAIMED)
+    is_late = (waited_s or 0.0) > FRESH_INTERVALS * expected.interval_seconds or (
+        (checkpoints_age_s or 0.0) > LATE_AFTER_SWEEPS * expected.full_sweep_seconds
+    )
+    return Recording(
+        side=row["side"],
+        cluster=row["cluster"],
+        checkpoints_at_ms=row["checkpoints_at_ms"],
+        ends_at_ms=row["ends_at_ms"],
+        checkpoints_age_seconds=checkpoints_age_s,
+        ends_age_seconds=ends_age_s,
+        is_late=is_late and is_running,
+        unread_groups=_unread_groups(row, expected) if is_running else None,
+    )
+
+
+def _unread_groups(row: Row, expected: Expected) -> str | None:
+    """Why nobody knows what its groups have committed, where not one commit was ever read."""
+    if row["checkpoints_at_ms"] is not None:
+        return None
+    return expected.unread_groups(row["cluster"])
+
+
+def _age_s(since_ms: int | None, at_ms: int) -> float | None:
+    return None if since_ms is None else (at_ms - since_ms) / 1000
+
+
+def _by_incarnation(status_rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    current: list[Row] = []
+    gone: list[Row] = []
+    for row in status_rows:
+        (gone if row["status"] == PartitionStatus.GONE else current).append(row)
+    return current, gone
+
+
+def requests_of(operation_rows: Iterable[Row]) -> FlowRequests:
+    """What was asked of the flow that the rows are about."""
+    return FlowRequests.of_rows([row for row in operation_rows if row["kind"] in REQUEST_ROWS])
+
+
+def receipts_of(operation_rows: Iterable[Row]) -> list[Receipt]:
+    """All receipts, the earliest first."""
+    return [Receipt.of_row(row) for row in operation_rows if row["kind"] == Receipt.kind]
+
+
+def _stopped(flow: str, rows: Sequence[Row]) -> list[StoppedPartitions]:
+    since_ms: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row["source_topic"], row["stop_cause"])
+        since_ms[key] = min(row["stopped_at_ms"], since_ms.get(key, row["stopped_at_ms"]))
+    partitions = [
+        StoppedPartition(
+            row["source_topic"],
+            row["source_partition"],
+            row["stop_cause"],
+            row["stop_message"],
+            row["stop_next"],
+        )
+        for row in rows
+    ]
+    return [
+        StoppedPartitions(**asdict(entry), stopped_at_ms=since_ms[entry.topic, entry.cause])
+        for entry in stopped_entries(flow, partitions)
+    ]
+
+
+def _as_requests_are_granted(one: StoppedPartitions, direction: DirectionReport) -> StoppedPartitions:
+    """No request moves what the other direction holds, whatever has stopped it before."""
+    if one.topic in direction.promoted:
+        return replace(one, next=advice(StopCause.PROMOTED), commands=())
+    if one.topic in direction.waits:
+        return replace(one, next=advice(StopCause.OPPOSITE_HOLDS), commands=())
+    return one
+
+
+def _gone(row: Row) -> GonePartition:
+    """Ends were read for the last time before the topic ended, so what is not copied is at least this."""
+    had, copied = row["last_stable"], row["source_end"]
+    return GonePartition(
+        row["source_topic"],
+        row["source_topic_id"],
+        row["source_partition"],
+        row["stop_cause"],
+        None if had is None or copied is None else max(0, had - copied),
+    )
+
+
+def _losses(rows: Iterable[Row]) -> list[Loss]:
+    """By kind and cause; what was copied again after a loss is none, nor what was paired after all."""
+    groups: dict[tuple[str, str | None], list[Row]] = {}
+    for row in rows:
+        if _still_counts(row):
+            groups.setdefault((row["kind"], row["cause"]), []).append(row)
+    return [_loss(kind, cause, group) for (kind, cause), group in sorted(groups.items(), key=str)]
+
+
+def _still_counts(row: Row) -> bool:
+    if row["kind"] == SyncKind.LOST:
+        return bool(row["held_offsets"])
+    if row["kind"] == SyncKind.UNPAIRED:
+        return bool(row["status"] != "superseded")
+    return bool(row["cause"] != SyncCause.SETTLED)  # takes back what was recorded without the source
+
+
+def _loss(kind: str, cause: str | None, rows: Sequence[Row]) -> Loss:
+    counted = "held_offsets" if kind == SyncKind.LOST else "source_offsets"
+    return Loss(
+        kind,
+        cause,
+        source_offsets=sum(row[counted] for row in rows),
+        records=sum(row["records"] for row in rows),
+        rows=len(rows),
+        last_recorded_at_ms=max(row["recorded_at_ms"] for row in rows),
+    )
+
+
+def _request(row: Row) -> OperatorRequest:
+    coordinates = {name: row[f"source_{name}"] for name in ("topic", "partition", "offset")}
+    return OperatorRequest(
+        operation_id=row["operation_id"],
+        asked=REQUEST_CLASSES[RequestKind(row["kind"])](**coordinates),
+        requested_at_ms=row["requested_at_ms"],
+        asked_by=AskedBy.of_row(row),
+    )
+
+
+def _waiting(row: Row) -> WaitingRequest:
+    return WaitingRequest(row["operation_id"], row["kind"], **_asked(row))
+
+
+def _last_answered(rows: Iterable[Row]) -> list[AnsweredRequest]:
+    """The latest first."""
+    answered = [row for row in rows if row["result"] is not None]
+    latest_first = sorted(answered, key=lambda row: row["answered_at_ms"], reverse=True)
+    return [
+        AnsweredRequest(
+            row["operation_id"],
+            row["kind"],
+            result=row["result"],
+            message=row["message"],
+            recorded_at_ms=row["answered_at_ms"],
+            **_asked(row),
+        )
+        for row in latest_first[:LAST_RECEIPTS]
+    ]
+
+
+def _asked(row: Row) -> dict[str, Any]:
+    coordinates = {name: row[f"source_{name}"] for name in ("topic", "partition", "offset")}
+    return {**coordinates, **{name: row[name] for name in _AS_ASKED}}
+
+
+def _finding(row: Row) -> OpenFinding:
+    return OpenFinding(
+        row["finding"],
+        row["source_topic"],
+        row["source_partition"],
+        row["message"],
+        row["next"],
+        row["open_since_ms"],
+        row["raised_at_ms"],
+    )

@@ -1,0 +1,300 @@
+"""Where a flow stands, as text for people: what is wrong first, with the command to type.
+
+Long lines are folded under their label, commands are not: they are there to be copied.
+"""
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from ledger.answers.drivers import DriverReport, DriverState
+from ledger.answers.lag import Lag, LagState
+from ledger.answers.status import OUTAGE_FINDINGS, FlowReport
+from ledger.changeover.plans import ApplyState
+from ledger.changeover.role import OpenApply
+from ledger.plain_text import json_text
+from ledger.words import counted, duration, instant, shown, some_of
+
+WIDTH = 80
+_INDENT = 12
+_INSEPARABLE = re.compile(
+    r"\d+ (?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?(?: ago\b)?|\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"
+)
+_HELD_TOGETHER = "\u00a0"
+"""Stands for a blank at which no line is to end."""
+_SIZES = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000))
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A label and what it says; `next` in words and the commands to type, where there are."""
+
+    label: str
+    text: str
+    next: str | None = None
+    commands: tuple[str, ...] = ()
+
+    def folded(self, width: int) -> Iterator[str]:
+        yield from _folded(f"  {self.label:<10}", self.text, width)
+        if self.next is not None:
+            yield from _folded(" " * _INDENT, f"next: {self.next}", width)
+        for command in self.commands:
+            yield " " * _INDENT + shown(command)
+
+
+def render_report(report: FlowReport, width: int = WIDTH) -> str:
+    """A line for each reason to act beside the flow's name, then what else is so; what there is none of is left out."""
+    reasons, remarks = report.needs_attention, report.remarks
+    calm = [] if reasons and not remarks else ["; ".join(remarks) or "nothing needs attention"]
+    lines = [
+        line for said in (*reasons, *calm) for line in _folded(f"{report.flow}: ", said, width, indent=2)
+    ]
+    for section in _SECTIONS:
+        for line in section(report):
+            lines += line.folded(width)
+    return "\n".join(lines) + "\n"
+
+
+def render_open_apply(one: OpenApply, *, at_ms: int, width: int = WIDTH) -> str:
+    """What stands before all flows: a change of direction that has begun and has not ended."""
+    state = "is being undone" if one.state == ApplyState.UNDOING else "has begun"
+    lines = _folded("", f"{one.what} {state}, and has not come to its end", width, indent=2)
+    why = f" ({one.reason})" if one.reason else ""
+    begun = (
+        f"{one.operation_id} of plan {one.plan_id}, begun {instant(one.begun_at_ms)} by {one.operator}{why}"
+    )
+    at_work = {
+        True: "its process is at work",
+        False: "nobody is at work on it",
+        None: "perhaps it is at work",
+    }
+    last = f"{instant(one.last_recorded_at_ms)} ({duration((at_ms - one.last_recorded_at_ms) / 1000)} ago)"
+    said = [_Line("operation", f"{begun}; {at_work[one.is_at_work]}, last recorded {last}")]
+    if one.step is not None:
+        said.append(_Line("step", one.step if one.failed is None else f"{one.step} failed: {one.failed}"))
+    if one.so_far:
+        said.append(_Line("so far", ", ".join(one.so_far)))
+    act = "continue it, or take it back:" if one.commands[1:] else "continue it:"
+    said.append(_Line("next", act, None, one.commands))
+    lines += [line for section in said for line in section.folded(width)]
+    return "\n".join(lines) + "\n"
+
+
+def render_reports_json(reports: Sequence[FlowReport], open_apply: OpenApply | None = None) -> str:
+    """An array with an object for each flow; `open_apply` of those that it is about."""
+    return json_text([_jsonable(report, open_apply) for report in reports])
+
+
+def _jsonable(report: FlowReport, open_apply: OpenApply | None) -> dict[str, object]:
+    is_of_it = open_apply is not None and report.flow in open_apply.flows
+    begun = {"open_apply": asdict(open_apply) if open_apply is not None and is_of_it else None}
+    paused = {"whole_flow": report.paused.whole_flow, "topics": sorted(report.paused.topics)}
+    said = {"needs_attention": report.needs_attention, "remarks": report.remarks}
+    return {**asdict(report), "paused": paused, **said, **begun}
+
+
+def _folded(label: str, text: str, width: int, *, indent: int = _INDENT) -> list[str]:
+    """Words, instants and durations are never broken: one that is longer than the line stands out.
+
+    Reasons, names and messages are of others: what is not printable of them is escaped.
+    """
+    lines = textwrap.wrap(
+        _INSEPARABLE.sub(lambda found: found[0].replace(" ", _HELD_TOGETHER), shown(text)),
+        width,
+        initial_indent=label,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_HELD_TOGETHER, " ") for line in lines]
+
+
+def _driver(report: FlowReport) -> Iterator[_Line]:
+    yield _Line("driver", _driver_words(report.driver, report))
+
+
+def _driver_words(driver: DriverReport, report: FlowReport) -> str:
+    where = f"process {driver.process} on host {driver.host}"
+    if driver.starting_since_ms is not None:
+        return f"starting since {_when(driver.starting_since_ms, report)}: {where}"
+    if driver.state is DriverState.NEVER_RAN:
+        return "has never run"
+    assert driver.claimed_at_ms is not None
+    assert driver.last_recorded_at_ms is not None
+    last = _when(driver.last_recorded_at_ms, report)
+    return f"{driver.state}: epoch {driver.epoch}, {where} since {instant(driver.claimed_at_ms)}; last recorded {last}"
+
+
+def _lag(report: FlowReport) -> Iterator[_Line]:
+    if report.driver.state is not DriverState.NEVER_RAN or report.lag.partitions:
+        yield _Line("lag", _lag_words(report.lag, report))
+
+
+def _lag_words(lag: Lag, report: FlowReport) -> str:
+    if report.direction.gave_way:
+        return "nothing is to be copied: all that it copies is promoted at the target"
+    if not lag.partitions:
+        is_over = lag.state is LagState.CAUGHT_UP
+        return "no partition is left to copy" if is_over else "unknown, nothing is recorded yet"
+    known = lag.partitions - lag.unknown_partitions
+    if lag.state is not LagState.UNKNOWN:
+        return f"{_lag_figures(lag)} in {counted(known, 'partition')}; {_measured(lag)}"
+    if lag.last_known_at_ms is None:
+        last = "never measured"
+    else:
+        records = counted(lag.last_known_records or 0, "record")
+        last = f"last known {records} at {_when(lag.last_known_at_ms, report)}"
+    if not known:
+        return f"unknown, {last}"
+    unknown = f"unknown of {lag.unknown_partitions:,} of {counted(lag.partitions, 'partition')}, {last}"
+    return f"{unknown}; {_lag_figures(lag)} in the others, {_measured(lag)}"
+
+
+def _lag_figures(lag: Lag) -> str:
+    records = counted(lag.records or 0, "record")
+    if lag.records == 0:
+        return records
+    size = "of unknown size" if lag.bytes is None else f"about {_size(lag.bytes)}"
+    if lag.seconds is None:
+        return f"{records}, {size}, for an unknown time"
+    bound = "at most" if lag.seconds_bound == "at_most" else "at least"
+    return f"{records}, {size}, for {bound} {duration(lag.seconds)}"
+
+
+def _measured(lag: Lag) -> str:
+    return f"measured {duration(lag.age_seconds or 0.0)} ago"
+
+
+def _recordings(report: FlowReport) -> Iterator[_Line]:
+    for recording in report.recordings:
+        groups = _age(recording.checkpoints_age_seconds)
+        ends = _age(recording.ends_age_seconds)
+        yield _Line("recorded", f"{recording.side} {recording.cluster}: groups {groups}, ends {ends}")
+
+
+def _age(age_s: float | None) -> str:
+    return "never" if age_s is None else f"{duration(age_s)} ago"
+
+
+def _stopped(report: FlowReport) -> Iterator[_Line]:
+    for stopped in report.stopped:
+        if report.direction.explains(stopped.topic, stopped.cause):
+            continue
+        since = instant(stopped.stopped_at_ms)
+        yield _Line(
+            "stopped",
+            f"{stopped.where}: {stopped.cause} since {since}: {stopped.seen}",
+            stopped.next,
+            stopped.commands,
+        )
+
+
+def _held(report: FlowReport) -> Iterator[_Line]:
+    """Topics that stand still because the other direction holds, all of one reason in a line."""
+    for label, topics in (("promoted", report.direction.promoted), ("waits", report.direction.waits)):
+        stopped = [
+            one
+            for one in report.stopped
+            if one.topic in topics and report.direction.explains(one.topic, one.cause)
+        ]
+        if topics:
+            number = sum(len(one.partitions) for one in stopped)
+            since = f" since {instant(min(one.stopped_at_ms for one in stopped))}" if stopped else ""
+            still = f": {counted(number, 'partition')} stopped for that{since}" if number else ""
+            advice = next((one.next for one in stopped), None) if report.needs_attention else None
+            yield _Line(label, f"{some_of(topics, 'topic')}{still}", advice)
+
+
+def _gone(report: FlowReport) -> Iterator[_Line]:
+    for gone in report.gone:
+        stopped = "" if gone.stop_cause is None else f" while it was stopped ({gone.stop_cause})"
+        left = "an unknown number of" if gone.uncopied_records is None else f"{gone.uncopied_records:,}"
+        yield _Line(
+            "gone",
+            f"{_subject(gone.topic, gone.partition)}: its topic, id {gone.topic_id}, ended at the source"
+            f"{stopped}; {left} records were not copied",
+        )
+
+
+def _losses(report: FlowReport) -> Iterator[_Line]:
+    for loss in report.losses:
+        counts = [(loss.source_offsets, "source offsets"), (loss.records, "records at the target")]
+        what = " and ".join(f"{count:,} {of}" for count, of in counts if count)
+        when = instant(loss.last_recorded_at_ms)
+        yield _Line("loss", f"{loss.kind}, {loss.cause}: {what or 'nothing'}, last recorded {when}")
+
+
+def _paused(report: FlowReport) -> Iterator[_Line]:
+    for request in report.pausing:
+        yield _Line("paused", f"{request.subject}, {request.asked_in_words}")
+
+
+def _waiting(report: FlowReport) -> Iterator[_Line]:
+    for request in report.waiting:
+        offset = "" if request.offset is None else f", offset {request.offset}"
+        why = "".join(f", {text}" for text in (request.reason, request.ticket) if text is not None)
+        yield _Line(
+            "waiting",
+            f"{request.kind} of {_subject(request.topic, request.partition)}{offset}, asked for by "
+            f"{request.operator} {_when(request.requested_at_ms, report)}{why}; operation {request.operation_id}",
+        )
+
+
+def _findings(report: FlowReport) -> Iterator[_Line]:
+    for finding in sorted(report.findings, key=lambda found: found.finding not in OUTAGE_FINDINGS):
+        where = _subject(finding.topic, finding.partition)
+        since = instant(finding.open_since_ms)
+        is_said_above = finding.message in {outage.message for outage in report.outages}
+        message = "" if is_said_above else f": {finding.message}"
+        yield _Line("finding", f"{finding.finding} of {where} since {since}{message}", finding.next)
+
+
+def _fences(report: FlowReport) -> Iterator[_Line]:
+    for found in report.fences:
+        yield _Line("fence", f"{found.state} since {instant(found.since_ms)}: {found.message}", found.next)
+
+
+def _receipts(report: FlowReport) -> Iterator[_Line]:
+    for receipt in report.receipts:
+        where = _subject(receipt.topic, receipt.partition)
+        yield _Line(
+            "receipt",
+            f"{receipt.request_kind} of {where} {receipt.result} {_when(receipt.recorded_at_ms, report)}: "
+            f"{receipt.message}; operation {receipt.request}",
+        )
+
+
+_SECTIONS: tuple[Callable[[FlowReport], Iterator[_Line]], ...] = (
+    *(
+        _fences,
+        _driver,
+        _lag,
+        _recordings,
+        _held,
+        _stopped,
+        _gone,
+        _losses,
+        _paused,
+        _waiting,
+        _findings,
+        _receipts,
+    ),
+)
+
+
+def _subject(topic: str | None, partition: int | None) -> str:
+    if topic is None:
+        return "the flow"
+    return f"topic {topic}" if partition is None else f"{topic} partition {partition}"
+
+
+def _when(at_ms: int, report: FlowReport) -> str:
+    return f"{instant(at_ms)} ({duration((report.at_ms - at_ms) / 1000)} ago)"
+
+
+def _size(number: int) -> str:
+    for unit, size in _SIZES:
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} bytes"

@@ -1,0 +1,241 @@
+"""What a ledger answers with: tables of Arrow whose rows are frozen values, and where flows stand.
+
+Fields of a row are the columns of the query that it comes from, whose header says what they mean.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, make_dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from ledger.answers.lag import LagStatus
+from ledger.answers.status import FlowReport, partition_columns
+from ledger.changeover.losses import LossStatus
+from ledger.changeover.role import OpenApply
+from ledger.offsets.first_unread import PlaceStatus
+from ledger.offsets.maps import TranslationStatus
+from ledger.offsets.translation import UncommittedStatus
+from ledger.plain_text import rows_of
+from ledger.store.catalog import Query
+from ledger.store.delta_tables import arrow_type
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[Row]):
+    """The rows of an answer in its order: `table` has them as Arrow, iteration as frozen values."""
+
+    table: pa.Table
+    of_row: Callable[..., Row] = field(repr=False, compare=False)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(self)
+
+    def __iter__(self) -> Iterator[Row]:
+        return (self.of_row(**row) for row in rows_of(self.table))
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatedOffset:
+    """Where a committed source offset lands on the target: `offset_translation` and `uncommitted_partitions`.
+
+    `committed_offset` None: the group has no commit on this partition. `target_offset` None: the status says why.
+    `group_id` None: one offset was asked for, whoever may have committed it.
+    """
+
+    flow: str
+    group_id: str | None
+    source_topic: str
+    source_partition: int
+    committed_offset: int | None
+    target_topic: str | None
+    target_topic_id: str | None
+    target_partition: int | None
+    target_offset: int | None
+    status: TranslationStatus | UncommittedStatus
+    absence: str | None
+    absent_since_ms: int | None
+    metadata: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a group continues at another cluster: `group_translation`, and what a time would mean.
+
+    `committed_offset` None: the group has no commit on this partition. `target_offset` None: the status says why, and
+    nothing is counted. `group_id` None: one offset was asked for. `others`: offsets from the place on that no flow
+    between the two has carried, read or not; who was never there waits for none of them. `time_offset`, `skipped` and
+    `repeated_by_time` None: no time was asked about, or there is no offset. `outputs` None: the group is of no declared
+    application; else an `OutputsStatus`. `last_committed_offset`: the last commit, where an earlier one is answered.
+    """
+
+    group_id: str | None
+    source_topic: str
+    source_partition: int
+    committed_offset: int | None
+    target_topic: str | None
+    target_topic_id: str | None
+    target_partition: int | None
+    target_offset: int | None
+    status: PlaceStatus
+    repeated: int | None
+    ahead: int | None
+    others: int | None
+    expired: int | None
+    absence: str | None
+    absent_since_ms: int | None
+    first_read_at_ms: int | None
+    map_recorded_at_ms: int | None
+    metadata: str | None
+    time_offset: int | None = None
+    skipped: int | None = None
+    repeated_by_time: int | None = None
+    outputs: str | None = None
+    last_committed_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """How much of a source partition is not on the target, and as of when: `replication_lag`. Unknown is None."""
+
+    flow: str
+    source_topic: str
+    source_topic_id: str
+    source_partition: int
+    last_stable: int | None
+    high_watermark: int | None
+    mirrored_end: int | None
+    source_end: int | None
+    lag_records: int | None
+    lag_records_to_high_watermark: int | None
+    lag_bytes: int | None
+    behind_since_ms: int | None
+    lag_ms: int | None
+    lag_ms_bound: str | None
+    last_known_records: int | None
+    measured_at_ms: int | None
+    recorded_since_ms: int | None
+    status: LagStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRequest:
+    """What an operator asked of a flow, and what became of it: `flow_operations`. `result` None: no receipt yet."""
+
+    flow: str
+    operation_id: str
+    kind: str
+    source_topic: str | None
+    source_partition: int | None
+    source_offset: int | None
+    operator: str
+    reason: str | None
+    ticket: str | None
+    requested_at_ms: int
+    result: str | None
+    message: str | None
+    answered_at_ms: int | None
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where flows stand. `maintenance`: a line for each table that nobody seems to maintain; none of the past.
+
+    `objections`: a line for each objective of the configuration that a flow does not keep to. `open_apply`: a change of
+    direction that has begun and has not ended. `at_ms`: what ages are counted to.
+    """
+
+    flows: tuple[FlowReport, ...]
+    maintenance: tuple[str, ...]
+    objections: tuple[str, ...] = ()
+    open_apply: OpenApply | None = None
+    at_ms: int = 0
+
+    @property
+    def needs_attention(self) -> list[str]:
+        """Flow and reason, for each that does not pass `status --check`; empty when all do."""
+        return [*self.of_flows, *self.objections]
+
+    @property
+    def of_flows(self) -> list[str]:
+        """The same without the objectives."""
+        begun = [] if self.open_apply is None else [self.open_apply.words]
+        return [
+            *begun,
+            *(f"{report.flow}: {reason}" for report in self.flows for reason in report.needs_attention),
+        ]
+
+    @property
+    def partitions(self) -> pa.Table:
+        """A row for each partition of the flows: the columns of `flow_status`, and those of its lag."""
+        columns = [(column.name, arrow_type(column.type)) for column in partition_columns()]
+        rows = [dict(row) for report in self.flows for row in report.partitions]
+        return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLoss:
+    """What of a partition would be lost if its cluster were, and as of when: `failover_loss`. Unknown is None."""
+
+    flow: str
+    source_topic: str
+    source_topic_id: str
+    source_partition: int
+    last_stable: int | None
+    high_watermark: int | None
+    known_end: int | None
+    map_end: int | None
+    settled_records: int | None
+    records_at_risk: int | None
+    level_at_ms: int | None
+    lost_since_ms: int | None
+    at_risk_ms: int | None
+    ends_read_at_ms: int | None
+    age_ms: int | None
+    unseen_ms: int | None
+    rate_per_second: float | None
+    rate_at_ms: int | None
+    extra_estimate: int | None
+    unrecorded_copies: int | None
+    loss_at_least: int | None
+    loss_at_most: int | None
+    status: LossStatus
+
+
+def translated_offset(*, status: str, **columns: Any) -> TranslatedOffset:
+    uncommitted = set(UncommittedStatus)
+    known = UncommittedStatus(status) if status in uncommitted else TranslationStatus(status)
+    return TranslatedOffset(status=known, **columns)
+
+
+def place(*, status: str, **columns: Any) -> Place:
+    return Place(status=PlaceStatus(status), **columns)
+
+
+def partition_lag(*, status: str, **columns: Any) -> PartitionLag:
+    return PartitionLag(status=LagStatus(status), **columns)
+
+
+def mapping(**columns: Any) -> Mapping[str, Any]:
+    """A row of a statement, whose columns may have any name."""
+    return columns
+
+
+@cache
+def row_class(query: Query) -> Callable[..., Any]:
+    """Frozen values with the columns of a query as fields."""
+    name = "".join(word.capitalize() for word in query.name.split("_"))
+    columns = [column.name for column in query.columns]
+    return make_dataclass(name, columns, frozen=True, slots=True, kw_only=True)
+
+
+def partition_loss(*, status: str, **columns: Any) -> PartitionLoss:
+    return PartitionLoss(status=LossStatus(status), **columns)

@@ -1,1 +1,0 @@
-"""What operators do to flows and clusters, and what of it is recorded."""

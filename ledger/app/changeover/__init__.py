@@ -1,1 +1,0 @@
-"""Wiring of changes of direction: planned, carried out, verified and undone."""

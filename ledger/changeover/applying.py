@@ -1,0 +1,182 @@
+"""Carrying out a recorded plan: the claim, the actions of its steps, and where people follow them."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ledger.changeover import steps
+from ledger.changeover.conditions import Reading, require_conditions
+from ledger.changeover.plans import Applies, Apply, Plan, StepName
+from ledger.changeover.receipts import Action, Applying, Hook, StepResult, Told, Waits
+from ledger.changeover.role import beside, claimed_role, continued, require_nobody_at_work, require_not_done
+from ledger.changeover.scene import Asked, Scene, both_clusters
+from ledger.changeover.seeing import read_applies, read_plan, scope_of
+from ledger.clock import SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.errors import PreconditionError, UnsafeError
+from ledger.facts.changeovers import PlanRecorded
+from ledger.facts.roles import APPLY_WRITER
+from ledger.machine import HookCommand, HookProcesses, Hooks, LocalProcesses, words_of
+from ledger.store import answers
+from ledger.store.session import random_id
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
+
+# Steps --------------------------------------------------------------------------------------------
+# Which action carries out which step.
+
+
+_ACTIONS: Mapping[StepName, Callable[[Scene, Waits], StepResult]] = {
+    StepName.CHECK: steps.check,
+    StepName.RECORD: steps.record,
+    StepName.STOP_PRODUCERS: steps.stop_producers,
+    StepName.FENCE: steps.fence_source,
+    StepName.DRAIN: steps.drain_source,
+    StepName.STOP_GROUPS: steps.stop_groups,
+    StepName.SETTLE: steps.settle_flows,
+    StepName.PROMOTE: steps.promote,
+    StepName.SHUT_OUT: steps.shut_out_mirror,
+    StepName.CUT: steps.cut,
+    StepName.HAND_OVER: steps.hand_over_to_applications,
+    StepName.MOVE_GROUPS: steps.move_groups,
+    StepName.AUDIT: steps.audit,
+    StepName.START_APPLICATIONS: steps.start_applications,
+    StepName.FIRST_PROGRESS: steps.groups_progress,
+    StepName.REVERSE: steps.reverse,
+    StepName.REPORT: steps.report,
+}
+
+_ORDER = tuple(StepName)
+_LOOKED_BEFORE = frozenset(_ORDER[_ORDER.index(StepName.RECORD) : _ORDER.index(StepName.MOVE_GROUPS)]) - {
+    StepName.DRAIN,
+    StepName.STOP_GROUPS,
+}
+"""Steps before which it is read where groups stand: `stop_groups` reads that itself, and drains are short."""
+
+
+def actions(scene: Scene) -> dict[StepName, Action]:
+    """By step what it does."""
+    return {step: partial(_act, scene, step) for step in _ACTIONS}
+
+
+def checked_hook(scene: Scene, run: Hook) -> Hook:
+    """The same hook, which is not run where its step would do nothing: it comes before what the step does itself."""
+
+    def checked(step: StepName, command: str, waits: Waits) -> Mapping[str, Any]:
+        require_conditions(_reading(scene, step), step)
+        return run(step, command, waits)
+
+    return checked
+
+
+def _act(scene: Scene, step: StepName, waits: Waits) -> StepResult:
+    """Where its hook has started applications it is too late to ask: that was done before the hook."""
+    is_done_by_hook = step is StepName.START_APPLICATIONS and step in scene.plan.hooks
+    unknown = [] if is_done_by_hook else require_conditions(_reading(scene, step), step)
+    if step in _LOOKED_BEFORE:
+        steps.look_at_groups(scene)
+    done = _ACTIONS[step](scene, waits)
+    return replace(done, words="; ".join([done.words, *unknown])) if unknown else done
+
+
+def _reading(scene: Scene, step: StepName) -> Reading:
+    """Behind all steps that come before this one."""
+    scene.require_own()
+    former = scene.former
+    return Reading(
+        config=scene.config,
+        plan=scene.plan,
+        of=former,
+        operation_id=scene.operation_id,
+        state=scene.state,
+        clusters=scene.clusters,
+        done=frozenset(_ORDER[: _ORDER.index(step)]),
+        are_started=former is not None and StepName.START_APPLICATIONS in former.begun,
+    )
+
+
+# Hooks --------------------------------------------------------------------------------------------
+# External commands of a plan's steps: run for so long at most, and kept in the receipt with what they
+# printed.
+
+
+@dataclass(frozen=True, slots=True)
+class StepHooks:
+    """Those of one operation: each command finds in its environment what it is run for."""
+
+    hooks: Hooks
+    plan: Plan
+    operation_id: str
+
+    def run(self, step: StepName, command: str, waits: Waits) -> Mapping[str, Any]:
+        """What the receipt keeps of it. Raises `PreconditionError`, with what it printed, when it failed or took
+        longer than the plan lets it."""
+        seconds = self.plan.choices.hook_seconds
+        environment = {
+            "MIRROR_LEDGER_OPERATION": self.operation_id,
+            "MIRROR_LEDGER_STEP": str(step),
+            "MIRROR_LEDGER_FROM": self.plan.from_cluster,
+            "MIRROR_LEDGER_TO": self.plan.to_cluster,
+        }
+        result = self.hooks.run(HookCommand(words_of(command), seconds, environment), waits)
+        if not result.is_done:
+            how = (
+                f"took longer than {seconds:g} s, and was ended with what it had started"
+                if result.exit_code is None
+                else f"ended with {result.exit_code}"
+            )
+            raise PreconditionError(
+                f"the hook of {step} {how}: {result.output.strip() or 'it printed nothing'}"
+            )
+        return {"command": command, "exit_code": result.exit_code, "output": result.output}
+
+
+# Applying -----------------------------------------------------------------------------------------
+
+
+def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> str:
+    """Carry out a plan, or continue it; returns the operation id.
+
+    Raises `UsageError` for a plan that this ledger does not have, `UnsafeError` for one with blockers,
+    `PreconditionError` for one that is stale or done, or while another process is at work; and what a step raises.
+    """
+    before = read_plan(config, plan_id)
+    plan = before.plan
+    _require_free_of_blockers(plan)
+    _former(before.applies, before.recorded)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    clock, processes = SystemClock(), LocalProcesses()
+    after = require_nobody_at_work(lambda: state.last_claim(APPLY_WRITER), processes, clock, time.sleep)
+    with both_clusters(config, plan) as clusters, claimed_role(config, plan, after=after) as role:
+        # Again: who held the role may have come to the end.
+        former = _former(read_applies(answers.snapshot(config, None)), before.recorded)
+        operation_id = random_id() if former is None else former.operation_id
+        begun_at_ms = clock.now_ms() if former is None else former.begun_at_ms
+        scope = scope_of(config, state, plan)
+        scene = Scene(
+            config, plan, former, state, clusters, operation_id, asked, begun_at_ms, scope, role.require_own
+        )
+        scene.require_current()
+        record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
+        hooks = StepHooks(HookProcesses(config.secrets(os.environ)), plan, operation_id)
+        Applying(record, actions(scene), checked_hook(scene, hooks.run), told, beside).carry_out(
+            plan, former, host=role.host
+        )
+    return operation_id
+
+
+def _former(applies: Applies, recorded: PlanRecorded) -> Apply | None:
+    """What is to be continued, None: it begins."""
+    require_not_done(applies, recorded)
+    return continued(applies, recorded.plan_id)
+
+
+def _require_free_of_blockers(plan: Plan) -> None:
+    if plan.blockers:
+        raise UnsafeError(
+            f"plan {plan.plan_id} is blocked: {', '.join(plan.blockers)}; nothing was done. mirror-ledger plan show "
+            f"{plan.plan_id} says what to do; then plan again"
+        )

@@ -1,0 +1,90 @@
+"""The audits of an apply: of the ledger as it is when it begins, and of what came since when it is about to end.
+
+Those of a long ledger take a while. So they run beside the steps that come before producers are stopped, and what is
+left for the time in which applications have no cluster to write to is about a few rounds: that runs beside the steps
+that come once the mirror has stopped.
+"""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ledger.config.mirror import MirrorConfig
+from ledger.errors import UnsafeError
+from ledger.facts.cuts import Cut
+from ledger.facts.tables import OFFSET_SYNCS
+from ledger.store import answers
+from ledger.store.snapshots import DeltaSnapshot
+from ledger.store.sql import merged_syncs, with_syncs_since
+from ledger.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerAudit:
+    """`cut`: of the ledger when it was begun. Once they are known, `found`: by audit how many rows break its invariant;
+    `merged`: its offset syncs in few rows."""
+
+    cut: Cut
+    found: Future[dict[str, int]]
+    merged: Future[pa.Table]
+
+    @classmethod
+    def begun(cls, config: MirrorConfig) -> "LedgerAudit":
+        """Of the ledger of now, in a thread of its own."""
+        at = answers.snapshot(config, None)
+        with _thread() as thread:
+            found, merged = thread.submit(answers.audit_rows, at), thread.submit(merged_syncs, at)
+        return cls(at.cut, found, merged)
+
+    def told(self, at: DeltaSnapshot) -> DeltaSnapshot:
+        """The ledger of now, so that it is soon known from it where groups continue: hours of rounds are few rows."""
+        return at.told_by(OFFSET_SYNCS.name, with_syncs_since(at, self.cut, self.merged.result()))
+
+    def require_kept(self) -> None:
+        """Wait for it; raises `UnsafeError` where an invariant is broken."""
+        require_none(self.found.result())
+
+
+def audit_rest_beside(
+    config: MirrorConfig, begun: LedgerAudit | None
+) -> Future[tuple[DeltaSnapshot, list[str]]]:
+    """What `audit_rest` returns, in a thread of its own."""
+    with _thread() as thread:
+        return thread.submit(audit_rest, config, begun)
+
+
+@contextmanager
+def _thread() -> Iterator[ThreadPoolExecutor]:
+    """One that does what it is given in the body, and is not waited for."""
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit")
+    try:
+        yield thread
+    finally:
+        thread.shutdown(wait=False)
+
+
+def audit_rest(config: MirrorConfig, begun: LedgerAudit | None) -> tuple[DeltaSnapshot, list[str]]:
+    """The ledger of now, and the audits that it passes; raises `UnsafeError` where it breaks an invariant.
+
+    Where one of the ledger was `begun` before, what came since is audited; where that seems broken, all of it.
+    """
+    at = answers.snapshot(config, None)
+    if begun is not None:
+        begun.require_kept()
+        since = answers.audit_rows(at, begun.cut)
+        if not any(since.values()):
+            return at, list(begun.found.result())
+    found = answers.audit_rows(at)
+    require_none(found)
+    return at, list(found)
+
+
+def require_none(found: Mapping[str, int]) -> None:
+    """Raise `UnsafeError` where rows break an invariant."""
+    broken = {name: rows for name, rows in found.items() if rows}
+    if broken:
+        said = ", ".join(f"{name}: {counted(rows, 'row')}" for name, rows in broken.items())
+        raise UnsafeError(f"the ledger breaks an invariant ({said}): answers from it may be wrong")

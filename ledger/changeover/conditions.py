@@ -1,0 +1,424 @@
+"""What the steps of an apply rest on, until applications start: one list, read before each of them and by `verify`.
+
+What was true when a step was carried out may be so no longer when the next one begins: an apply may have waited for
+hours, been suspended, or be continued by somebody else.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ledger.changeover.checks import (
+    Check,
+    CheckStatus,
+    ThereNow,
+    direction_checks,
+    fence_checks,
+    fences_of_topics,
+    group_checks,
+    group_places,
+    late_write_checks,
+    left_checks,
+    said,
+    shut_out_checks,
+    topic_checks,
+)
+from ledger.changeover.exporting import Rules, rules_that_close
+from ledger.changeover.groups import last_sheets
+from ledger.changeover.plans import (
+    Apply,
+    ChangeoverKind,
+    FenceChoice,
+    Plan,
+    StepName,
+    apply_command,
+    undo_command,
+)
+from ledger.changeover.scene import Clusters
+from ledger.changeover.waiting import Behind, mirrors_at
+from ledger.config.mirror import MirrorConfig
+from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.facts.cut_offsets import Cut, CutSide
+from ledger.facts.fences import EpochMarker
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import live_cluster
+from ledger.store.state import DeltaLedgerState
+
+_ORDER = tuple(StepName)
+_STARTED = _ORDER.index(StepName.START_APPLICATIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read, of which operation; `of` None: of a plan that was exported, or of an apply that begins.
+
+    `done`: steps that have been carried out by now. `are_started`: whether applications may be at work at the target.
+    """
+
+    config: MirrorConfig
+    plan: Plan
+    of: Apply | None
+    operation_id: str | None
+    state: DeltaLedgerState
+    clusters: Clusters
+    done: frozenset[StepName]
+    are_started: bool
+
+    @property
+    def source(self) -> KafkaAdmin:
+        return self.clusters.source
+
+    @property
+    def target(self) -> KafkaAdmin:
+        return self.clusters.target
+
+    @property
+    def cut(self) -> Cut | None:
+        """None: there is none yet, or never was one."""
+        if self.operation_id is None or not self.has(StepName.CUT):
+            return None
+        return self.state.cut(self.operation_id)
+
+    def has(self, step: StepName) -> bool:
+        """Whether a step is to be there by now."""
+        return step in self.plan.steps and step in self.done
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What has to be so before each of `steps`, once `after` has been carried out (None: from the beginning).
+
+    `is_of_source`: asked of the former source. `to_type`: what is to be typed where it is not so, in words.
+    `until`: the last step before which `verify` asks it; None: it is to be so for good.
+    """
+
+    name: str
+    after: StepName | None
+    steps: frozenset[StepName]
+    ask: Callable[[Reading], Sequence[Check]]
+    to_type: Callable[[Reading], str]
+    is_of_source: bool = False
+    until: StepName | None = None
+
+    def is_asked(self, reading: Reading) -> bool:
+        """Whether it is to be so by now."""
+        return self.after is None or reading.has(self.after)
+
+
+def conditions(reading: Reading) -> Iterator[tuple[str, Callable[[], Sequence[Check]]]]:
+    """What is to be so now, by name, and what is asked for it."""
+    for one in CONDITIONS:
+        is_over = one.until is not None and reading.has(one.until)
+        if one.is_asked(reading) and not is_over:
+            yield one.name, partial(one.ask, reading)
+
+
+def require_conditions(reading: Reading, step: StepName) -> list[str]:
+    """Raise `PreconditionError` where something is not so that a step rests on; it names that, and what to type.
+
+    Of a source that is given up nothing is asked. Returns what nobody could say, of one that does not answer: an apply
+    that has copied all of it needs no more of it.
+    """
+    away: str | None = None
+    unknown = []
+    for one in CONDITIONS:
+        if step not in one.steps or not one.is_asked(reading):
+            continue
+        if one.is_of_source and reading.plan.kind is not ChangeoverKind.SWITCHOVER:
+            continue
+        if one.is_of_source and away is not None:
+            unknown.append(one.name)
+            continue
+        try:
+            checks = one.ask(reading)
+        except ClusterUnavailableError as error:
+            if not one.is_of_source:
+                raise
+            away = str(error)
+            unknown.append(one.name)
+            continue
+        if bad := [check for check in checks if check.status is CheckStatus.NOT_OK]:
+            words = "; ".join(f"{check.subject}: {check.words}" for check in bad)
+            raise PreconditionError(f"{words}. Step {step} did nothing. {one.to_type(reading)}")
+    return [f"not asked for {', '.join(unknown)}: {away}"] if unknown else []
+
+
+# What is typed then -----------------------------------------------------------------------------
+
+
+def _continue(reading: Reading) -> str:
+    return apply_command(reading.plan.plan_id)
+
+
+def _undo(reading: Reading) -> str:
+    assert reading.operation_id is not None, "an apply has one"
+    return undo_command(reading.operation_id)
+
+
+def _undo_and_plan(reading: Reading) -> str:
+    return (
+        f"This plan cannot be carried out any more: undo what was done before ({_undo(reading)}), then plan "
+        "again"
+    )
+
+
+def _undo_late(reading: Reading) -> str:
+    return (
+        f"Nothing copies what {reading.plan.from_cluster} has alone. Undo it, and keep producers away: "
+        f"{_undo(reading)}; then plan again"
+    )
+
+
+def _correct_addresses(reading: Reading) -> str:
+    return f"Correct bootstrap_servers, then continue: {_continue(reading)}"
+
+
+def _demoted(reading: Reading) -> str:
+    plan = reading.plan
+    return (
+        f"{plan.to_cluster} is not promoted over {plan.from_cluster} any more: somebody has demoted it. Undo what is "
+        f"left: {_undo(reading)}; then plan again"
+    )
+
+
+def _shut_out_again(reading: Reading) -> str:
+    """The topics of the plan by name: it may have left others out."""
+    plan = reading.plan
+    topics = "".join(f" --topic {one}" for one in reading.plan.target_names)
+    return (
+        f"Shut it out again: mirror-ledger promote {plan.to_cluster} --over {plan.from_cluster} --shut-out "
+        f"--reason WHY{topics}; then continue: {_continue(reading)}"
+    )
+
+
+def _fence_again(reading: Reading) -> str:
+    plan = reading.plan
+    topics = "".join(f" --topic {one}" for one in plan.source_names)
+    how = "shut --producers-stopped" if plan.choices.fence is FenceChoice.SHUT else "closed"
+    return (
+        f"If nobody is to write there, fence it again: mirror-ledger fence {plan.from_cluster} --reason WHY "
+        f"--how {how}{topics}; then continue: {_continue(reading)}. If applications work there, undo: {_undo(reading)}"
+    )
+
+
+def _stop_groups(reading: Reading) -> str:
+    alias = reading.plan.from_cluster
+    return (
+        f"Stop their consumers at {alias}, and let a recorder read them (mirror-ledger record {alias} --once); then "
+        f"continue, which sets them again: {_continue(reading)}"
+    )
+
+
+def _set_groups(reading: Reading) -> str:
+    plan = reading.plan
+    return (
+        f"Continue, which sets what is lacking: {_continue(reading)}. What stands beyond its place is set lower by "
+        f"mirror-ledger offsets set --from {plan.from_cluster} --to {plan.to_cluster} --group GROUP --overwrite-newer"
+    )
+
+
+# What is asked ----------------------------------------------------------------------------------
+
+
+def _target(reading: Reading) -> list[Check]:
+    return _cluster(reading, reading.target, reading.plan.to_cluster_id)
+
+
+def _source(reading: Reading) -> list[Check]:
+    return _cluster(reading, reading.source, reading.plan.from_cluster_id)
+
+
+def _cluster(reading: Reading, admin: KafkaAdmin, cluster_id: str) -> list[Check]:
+    """The cluster that answers is the one that the plan is about."""
+    live = live_cluster(admin)
+    reading.state.identities().require(admin.alias, live)
+    is_same = live.cluster_id == cluster_id
+    words = f"Kafka cluster id {live.cluster_id}"
+    if not is_same:
+        words = f"another cluster answers: its {words}, the plan is about {cluster_id}"
+    return [said("cluster", admin.alias, is_same, words)]
+
+
+def _target_topics(reading: Reading) -> list[Check]:
+    ids = {one.topic: one.topic_id for one in reading.plan.topics}
+    return topic_checks(reading.target, ids)
+
+
+def _source_topics(reading: Reading) -> list[Check]:
+    ids = {one.source_topic: one.source_topic_id for one in reading.plan.topics}
+    return topic_checks(reading.source, ids)
+
+
+def _directions(reading: Reading) -> list[Check]:
+    return direction_checks(reading.state.directions(), reading.plan)
+
+
+def _shut_out(reading: Reading) -> list[Check]:
+    shut_outs = reading.state.shut_outs()
+    cluster_id, admin = reading.target.cluster_id(), reading.clusters.at_target
+    topics, former = reading.plan.target_names, reading.plan.from_cluster
+
+    def remembers(marker: EpochMarker) -> bool:
+        at = TopicPartition(marker.topic, marker.topic_id, marker.partition)
+        return admin.producer_epochs([at], marker.producer_id).get(at, 0) >= marker.producer_epoch
+
+    rules = admin.topic_acls() if shut_outs.rules(cluster_id, topics, former) else frozenset()
+    return shut_out_checks(shut_outs, cluster_id, former, topics, ThereNow(rules, remembers))
+
+
+def is_open_again(reading: Reading) -> bool:
+    """A topic that takes no batch is opened for the flow back."""
+    return reading.plan.choices.fence is FenceChoice.SHUT and reading.has(StepName.REVERSE)
+
+
+def _fences(reading: Reading) -> list[Check]:
+    plan = reading.plan
+    if plan.choices.fence is FenceChoice.NONE:
+        return [said("fence", plan.from_cluster, None, f"the plan has none: {plan.choices.unproven}")]
+    if is_open_again(reading):
+        words = "the topics were shut, and opened again for the flow back"
+        return [said("fence", plan.from_cluster, True, words)]
+    standing = [one.fence for one in reading.state.fences().at(plan.from_cluster)]
+    checks = fence_checks(fences_of_topics(standing, plan.topics), reading.clusters.at_source)
+    return checks + (_allowed_since(reading) if plan.choices.fence is FenceChoice.CLOSED else [])
+
+
+def _allowed_since(reading: Reading) -> list[Check]:
+    """Rules that let somebody write who was allowed nothing when the topics were closed."""
+    lacking, refusals = lacking_rules(reading)
+    open_ones = [said("fence", one.name, False, f"{one.principal} may write by now") for one in lacking]
+    return open_ones + [said("fence", reading.plan.from_cluster, None, words) for words in refusals]
+
+
+def lacking_rules(reading: Reading) -> Rules:
+    """What is lacking to close the topics of the plan; why that would not, or nobody knows, is said instead."""
+    principal = reading.config.cluster(reading.plan.from_cluster).mirror_principal
+    is_opened = reading.has(StepName.REVERSE)
+    return rules_that_close(reading.plan, reading.clusters.at_source, principal, mirror_may_write=is_opened)
+
+
+def _late_writes(reading: Reading) -> list[Check]:
+    """Behind the ends of the cut; before there is one behind those that the fence was proved at, or were drained."""
+    plan = reading.plan
+    ends = _cut_ends(reading) or _fenced_ends(reading) or _drained_ends(reading)
+    unknown = sorted({*plan.source_names} - {one.topic for one in ends})
+    checks = [said("late_write", topic, None, "nobody knows where it ended") for topic in unknown]
+    if not ends:
+        return checks
+    return checks + late_write_checks(reading.source, ends, mirrors_at(reading.state, plan.from_cluster_id))
+
+
+def _cut_ends(reading: Reading) -> list[Behind]:
+    cut = reading.cut
+    if reading.plan.kind is not ChangeoverKind.SWITCHOVER or cut is None:
+        return []
+    topics = reading.plan.source_names
+    return [
+        Behind(one.topic, one.topic_id, one.partition, one.high_watermark)
+        for one in cut.offsets
+        if one.side is CutSide.SOURCE
+        and one.is_live
+        and one.high_watermark is not None
+        and one.topic in topics
+    ]
+
+
+def _fenced_ends(reading: Reading) -> list[Behind]:
+    if reading.of is None or StepName.FENCE not in reading.of.done:
+        return []
+    receipt = reading.of.done[StepName.FENCE].read_back
+    return [
+        Behind(fence["topic"], fence["topic_id"], one["partition"], one["end"])
+        for fence in receipt.get("fences", ())
+        for one in fence["partitions"]
+    ]
+
+
+def _drained_ends(reading: Reading) -> list[Behind]:
+    drained = None if reading.of is None else reading.of.done.get(StepName.DRAIN)
+    ids = {one.source_topic: one.source_topic_id for one in reading.plan.topics}
+    found = []
+    for name, end in ({} if drained is None else drained.read_back["high_watermarks"]).items():
+        topic, _, partition = name.rpartition("-")
+        found.append(Behind(topic, ids[topic], int(partition), end))
+    return found
+
+
+def _left(reading: Reading) -> list[Check]:
+    """No group that has moved is at work at the former source, or has read on there since."""
+    assert reading.operation_id is not None, "an apply has one"
+    sheets = last_sheets(reading.config, reading.operation_id)
+    return left_checks(reading.source, list(sheets.values()))
+
+
+def _groups(reading: Reading) -> list[Check]:
+    """Every group stands where it was set, and what it reads is there."""
+    assert reading.operation_id is not None, "an apply has one"
+    sheets = last_sheets(reading.config, reading.operation_id)
+    places = group_places(reading.target, list(sheets.values()), reading.cut)
+    checks = group_checks(places, are_started=reading.are_started)
+    if reading.are_started:
+        return checks
+    # Nobody is to have read there yet: what stands beyond its place would pass what the group has not read.
+    return [
+        said(one.check, one.subject, False, one.words) if one.status is CheckStatus.UNKNOWN else one
+        for one in checks
+    ]
+
+
+def _until_started(after: StepName) -> frozenset[StepName]:
+    return frozenset(_ORDER[_ORDER.index(after) + 1 : _STARTED + 1])
+
+
+_ALL = frozenset(_ORDER[: _STARTED + 1])
+_BEFORE_START = frozenset(_ORDER[:_STARTED])
+_START = frozenset({StepName.START_APPLICATIONS})
+CONDITIONS = (
+    Condition("cluster", None, _ALL, _target, _correct_addresses),
+    Condition("source", None, _ALL, _source, _correct_addresses, is_of_source=True),
+    Condition(
+        "topics", None, _BEFORE_START, _target_topics, _undo_and_plan, until=StepName.START_APPLICATIONS
+    ),
+    Condition(
+        "source_topics",
+        None,
+        _BEFORE_START,
+        _source_topics,
+        _undo_and_plan,
+        is_of_source=True,
+        until=StepName.START_APPLICATIONS,
+    ),
+    Condition("promoted", StepName.PROMOTE, _until_started(StepName.PROMOTE), _directions, _demoted),
+    Condition("shut_out", StepName.SHUT_OUT, _until_started(StepName.SHUT_OUT), _shut_out, _shut_out_again),
+    Condition(
+        "late_write",
+        StepName.FENCE,
+        _until_started(StepName.CUT),
+        _late_writes,
+        _undo_late,
+        is_of_source=True,
+    ),
+    Condition(
+        "fence", StepName.FENCE, _until_started(StepName.DRAIN), _fences, _fence_again, is_of_source=True
+    ),
+    Condition(
+        "left",
+        StepName.MOVE_GROUPS,
+        _START,
+        _left,
+        _stop_groups,
+        is_of_source=True,
+        until=StepName.START_APPLICATIONS,
+    ),
+    Condition(
+        "group",
+        StepName.MOVE_GROUPS,
+        _START,
+        _groups,
+        _set_groups,
+        until=StepName.START_APPLICATIONS,
+    ),
+)
+"""In the order in which they are asked: what a plan is about first, then where its topics and groups stand. That groups
+are at rest still before they move is asked by `move_groups` itself, which may wait for it (`GroupsAtRest`)."""

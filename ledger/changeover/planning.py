@@ -1,0 +1,548 @@
+"""A plan from what was seen: its scope and steps, what stands against it, and what it would cost."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.changeover.losses import forecast_downtime, loss_figures, loss_objectives
+from ledger.changeover.plans import (
+    Blocker,
+    BlockerCode,
+    ChangeoverKind,
+    Choices,
+    FenceChoice,
+    Plan,
+    PlannedTopic,
+    StepName,
+    advice_for,
+    steps_of,
+)
+from ledger.changeover.scope import NOT_COPIED_ANY_MORE, Row, Scope, Seen, SeenFlow
+from ledger.config.values import Figure, Objective, objections
+from ledger.errors import PreconditionError, UsageError
+from ledger.facts.changeovers import RecordedBlocker
+from ledger.facts.fences import FenceHow
+from ledger.facts.roles import RoleVerdict
+from ledger.facts.syncs import FlowPosition
+from ledger.mirror.assignment import StopCause
+from ledger.offsets.first_unread import PlaceStatus
+from ledger.offsets.maps import TranslationStatus
+from ledger.offsets.setting import ADVICE, OutputsStatus, place_of
+from ledger.offsets.sheets import CommitsRead, repeat_figures, repeat_forecast, unread_words
+from ledger.roles import fresh_seconds
+from ledger.words import by_topic, counted, duration
+
+# Planned groups -----------------------------------------------------------------------------------
+# Groups that a plan would move: what stands against it because of them.
+
+
+CHANGELOG = "changelog"
+"""What is accepted by name of state that does not belong to the commits."""
+Oddities = Callable[[Row], Collection[str]]
+"""What has to be accepted by name about a translation."""
+_AS_IT_HAS_TO_BE: Mapping[ChangeoverKind, Collection[str]] = {
+    ChangeoverKind.SWITCHOVER: (TranslationStatus.AHEAD, TranslationStatus.NOT_YET_COPIED),
+    ChangeoverKind.FAILOVER: (TranslationStatus.AHEAD,),
+}
+"""What a group at work at the source has read and the target lacks: a switchover copies it before the group moves, and
+its step `move_groups` accepts neither of itself. A failover loses it, which the forecast says."""
+
+
+def accepted_when_moved(kind: ChangeoverKind, choices: Choices) -> tuple[str, ...]:
+    """Statuses with which groups are set: those that were accepted by name, and what no failover is without."""
+    of_itself = _AS_IT_HAS_TO_BE[kind] if kind is ChangeoverKind.FAILOVER else ()
+    return tuple(dict.fromkeys((*choices.accepted, *map(str, of_itself))))
+
+
+def group_blockers(
+    kind: ChangeoverKind, seen: Seen, choices: Choices, places: Sequence[Row], oddities: Oddities
+) -> Iterator[Blocker]:
+    """No place, or one that is not certain; what the target has against it; groups of which nobody knows.
+
+    `places`: answers about groups that move (`Scope.moving`).
+    """
+    accepted = {*choices.accepted, *_AS_IT_HAS_TO_BE[kind]}
+    groups = {row["group_id"] for row in places} - {None}
+    if choices.groups is not None and (unknown := set(choices.groups) - groups):
+        yield Blocker(
+            BlockerCode.GROUP_WITHOUT_PLACE,
+            f"the ledger has no committed offset of {', '.join(map(repr, sorted(unknown)))} at {seen.source.alias}",
+        )
+    yield from _of_nothing_copied(seen, places)
+    for row in places:
+        if row["group_id"] is None or row["status"] == NOT_COPIED_ANY_MORE:
+            continue
+        at = f"{row['group_id']} at {row['source_topic']} partition {row['source_partition']}"
+        if row["target_offset"] is None and row["status"] in choices.accepted:
+            continue
+        if row["target_offset"] is None:
+            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {row['status']}", cause=row["status"])
+        elif left := sorted(set(oddities(row)) - accepted):
+            why = f"{', '.join(left)} is not accepted"
+            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {why}", cause=why)
+        elif (hindrance := seen.hindered.get(place_of(row))) is not None:
+            yield Blocker(
+                BlockerCode.GROUP_HINDERED_AT_TARGET,
+                f"{row['group_id']} at {row['target_topic']} partition {row['target_partition']}: {hindrance}, "
+                f"{ADVICE[hindrance]}",
+                cause=str(hindrance),
+            )
+    if at_work := sorted(groups & seen.active):
+        yield Blocker(
+            BlockerCode.GROUP_ACTIVE_AT_TARGET,
+            f"{counted(len(at_work), 'group')} with members at {seen.target.alias}: "
+            f"{', '.join(map(repr, at_work))}",
+        )
+    untold = {
+        group: status
+        for group, status in seen.untold.items()
+        if status not in choices.accepted and (choices.groups is None or group in choices.groups)
+    }
+    for words in unread_words(untold):
+        yield Blocker(BlockerCode.GROUPS_UNKNOWN, words.replace("_", " "))
+
+
+def _of_nothing_copied(seen: Seen, places: Sequence[Row]) -> Iterator[Blocker]:
+    """Of topics that groups read there and that reach the target by no flow of the pair, where the ledger has a place
+    for them all the same: through other clusters, or by a flow that is no more."""
+    readers: dict[tuple[str, str], set[str]] = {}
+    for row in places:
+        if row["status"] == NOT_COPIED_ANY_MORE and row["group_id"] is not None:
+            readers.setdefault((row["source_topic"], row["target_topic"]), set()).add(row["group_id"])
+    told = {(one.source_topic, one.topic) for one in seen.not_copied}
+    for (source_topic, topic), groups in sorted(readers.items()):
+        if (source_topic, topic) not in told:
+            yield Blocker(
+                BlockerCode.NOT_COPIED_ANY_MORE,
+                f"no enabled flow copies {source_topic} of {seen.source.alias} to {topic} of {seen.target.alias}, "
+                f"where {counted(len(groups), 'group')} would continue: {', '.join(map(repr, sorted(groups)))}",
+            )
+
+
+def changelog_blockers(topics: Sequence[PlannedTopic], places: Sequence[Row]) -> Iterator[Blocker]:
+    """A Kafka Streams application restores its state from changelogs, named after its group, and reads on from its
+    commits. Copied up to different instants they are no state that it ever had; only a drained source has that."""
+    groups = sorted({row["group_id"] for row in places} - {None})
+    for one in topics:
+        owner = next((group for group in groups if one.source_topic.startswith(f"{group}-")), None)
+        if owner is not None and one.source_topic.endswith("-changelog"):
+            yield Blocker(
+                BlockerCode.CHANGELOG,
+                f"{one.source_topic} is state of {owner!r}, and was not copied up to the instant of its commits",
+            )
+
+
+# Planning -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, why it may not be carried out, and its forecast as of the cut.
+
+    `losses`: a row per partition; `places`: a row per group and partition. `commits`: how old these are; None: they are
+    read again when the groups are stopped. `without_place`: by topic that is left out how many groups move and read it.
+    `step_seconds`: what each step took last.
+    `pending`: groups whose commit a transaction was about to replace.
+    """
+
+    plan: Plan
+    blockers: tuple[Blocker, ...]
+    losses: tuple[Row, ...]
+    places: tuple[Row, ...]
+    commits: CommitsRead | None
+    cut: str
+    without_place: Mapping[str, int]
+    step_seconds: Mapping[str, float]
+    pending: tuple[str, ...] = ()
+
+    @property
+    def recorded_blockers(self) -> tuple[RecordedBlocker, ...]:
+        """As the ledger has them."""
+        return tuple(
+            RecordedBlocker(code=str(one.code), words=one.words, advice=self._advice(one), cause=one.cause)
+            for one in self.blockers
+        )
+
+    def _advice(self, blocker: Blocker) -> str:
+        plan = self.plan
+        return advice_for(blocker, source=plan.from_cluster, target=plan.to_cluster, flows=plan.flows)
+
+    @property
+    def forecast(self) -> dict[str, Any]:
+        """Sums of what would be lost and read again; None where a part is unknown: unknown is not 0.
+
+        And for how long applications would have no cluster to write to.
+        """
+        groups = len({row["group_id"] for row in self.places} - {None})
+        downtime = forecast_downtime(
+            self.plan.kind,
+            self.plan.steps,
+            self.plan.choices.fence,
+            partitions=len(self.losses),
+            groups=groups,
+            measured=self.step_seconds,
+        )
+        return {
+            **loss_figures(self.losses),
+            **repeat_forecast(self.places, self.commits),
+            "downtime": downtime,
+            "groups": groups,
+            "groups_without_place": len(
+                {row["group_id"] for row in self.places if row["target_offset"] is None}
+            ),
+            "groups_ahead": len(
+                {row["group_id"] for row in self.places if row["status"] == PlaceStatus.AHEAD}
+            ),
+            "groups_at_earlier_commits": len(
+                {row["group_id"] for row in self.places if row.get("outputs") == OutputsStatus.EARLIER_COMMIT}
+            ),
+            **({"groups_in_transactions": list(self.pending)} if self.pending else {}),
+            **({"without_place": dict(self.without_place)} if self.without_place else {}),
+        }
+
+
+def planned(
+    kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[StepName, str], oddities: Oddities
+) -> Planned:
+    """The plan.
+
+    Raises where there is nothing to plan about (no flow, no topic, a cluster that nobody recorded), and for a hook that
+    carrying it out would never run.
+    """
+    _require_left_out_is_known(seen, choices)
+    flows = _flows(seen, choices)
+    topics = _topics(seen, flows, choices)
+    scope = Scope(topics=topics, choices=choices, elsewhere=seen.elsewhere, records_group=seen.records_group)
+    places = scope.among(seen.places)
+    losses = scope.losses(seen.losses)
+    moving = scope.moving(seen.places)
+    blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, moving, losses, oddities))))
+    steps = steps_of(kind, is_promoted=all(flow.is_promotable for flow in flows))
+    _require_hooks_that_run(hooks, steps, choices.fence)
+    plan = Plan(
+        kind=kind,
+        from_cluster=seen.source.alias,
+        from_cluster_id=_known_id(seen.source.alias, seen.source.live_id or seen.source.recorded_id),
+        to_cluster=seen.target.alias,
+        to_cluster_id=_known_id(seen.target.alias, seen.target.live_id or seen.target.recorded_id),
+        topics=topics,
+        choices=choices,
+        hooks=hooks,
+        direction=seen.direction_id,
+        permissions=seen.permissions,
+        steps=steps,
+        blockers=tuple(sorted({blocker.code for blocker in blockers})),
+    )
+    left_out = {name: len(groups) for name, groups in scope.without_place(seen.places).items()}
+    commits = seen.commits if kind is ChangeoverKind.FAILOVER else None
+    step_seconds = seen.step_seconds.get(kind, {})
+    pending = tuple(sorted(seen.pending & {row["group_id"] for row in moving}))
+    return Planned(
+        plan, blockers, tuple(losses), tuple(places), commits, seen.cut, left_out, step_seconds, pending
+    )
+
+
+def _require_hooks_that_run(
+    hooks: Mapping[StepName, str], steps: Collection[StepName], fence: FenceChoice
+) -> None:
+    if foreign := sorted(hooks.keys() - set(steps)):
+        raise UsageError(
+            f"--hook {', '.join(foreign)}: this plan has no such step; its steps are {', '.join(steps)}; nothing was "
+            "planned"
+        )
+    if StepName.FENCE in hooks and fence is not FenceChoice.HOOK:
+        raise UsageError(
+            f"--hook fence is the fence itself, with --fence hook; with --fence {fence} it would never run; nothing "
+            "was planned"
+        )
+
+
+def _flows(seen: Seen, choices: Choices) -> list[SeenFlow]:
+    """The flows that copy what is in scope; flows of both kinds at once have no one order of steps."""
+    found = [flow for flow in seen.flows if _is_of(flow, choices)]
+    if not found:
+        what = (
+            " what --topic names" if choices.topics else " but what is left out" if choices.left_out else ""
+        )
+        raise UsageError(
+            f"no flow of the configuration that is enabled copies from {seen.source.alias} to {seen.target.alias}"
+            f"{what}; nothing was planned"
+        )
+    if len({flow.is_promotable for flow in found}) > 1:
+        kept = sorted(flow.config.name for flow in found if flow.is_promotable)
+        raise UsageError(
+            f"{', '.join(kept)} can be promoted and the other flows between the two cannot: plan for the topics of "
+            "each kind apart (--topic); nothing was planned"
+        )
+    return found
+
+
+def _is_of(flow: SeenFlow, choices: Choices) -> bool:
+    """Whether a flow copies any of the topics; one that has copied nothing is of all of them."""
+    if choices.topics is None and not (flow.positions and choices.left_out):
+        return True
+    return any(_is_chosen(position.target_topic, choices) for position in flow.positions)
+
+
+def _is_chosen(topic: str, choices: Choices) -> bool:
+    return topic not in choices.left_out and (choices.topics is None or topic in choices.topics)
+
+
+def _require_left_out_is_known(seen: Seen, choices: Choices) -> None:
+    if not choices.left_out:
+        return
+    if choices.topics is not None:
+        raise UsageError("--leave-out says what of all topics stays, --topic which move; nothing was planned")
+    known = {one.topic for one in seen.not_copied}
+    known |= {str(row["target_topic"] or row["source_topic"]) for row in seen.places}
+    for flow in seen.flows:
+        known |= {one.target_topic for one in flow.positions}
+        known |= {flow.config.naming.target_name(name) for name in flow.unmirrored}
+    if strange := sorted(set(choices.left_out) - known):
+        raise UsageError(
+            f"--leave-out {', '.join(strange)}: nothing of that name would move to {seen.target.alias}; nothing was "
+            "planned"
+        )
+
+
+def _topics(seen: Seen, flows: Sequence[SeenFlow], choices: Choices) -> tuple[PlannedTopic, ...]:
+    found = {
+        PlannedTopic(
+            flow=flow.config.name,
+            source_topic=position.source_topic,
+            source_topic_id=position.source_topic_id,
+            topic=position.target_topic,
+            topic_id=position.target_topic_id,
+        )
+        for flow in flows
+        for position in _current(flow)
+        if _is_chosen(position.target_topic, choices)
+    }
+    missing = set(choices.topics or ()) - {one.topic for one in found}
+    if left := sorted(missing & {one.topic for one in seen.not_copied}):
+        raise UsageError(
+            f"no enabled flow copies to {', '.join(left)} any more: {BlockerCode.NOT_COPIED_ANY_MORE.advice}; nothing "
+            "was planned"
+        )
+    if missing:
+        raise UsageError(f"no flow has copied anything to {', '.join(sorted(missing))}; nothing was planned")
+    if not found:
+        raise PreconditionError("the flows have copied nothing yet: there is nothing to plan from")
+    return tuple(sorted(found, key=lambda one: (one.flow, one.source_topic, one.topic)))
+
+
+def _current(flow: SeenFlow) -> list[FlowPosition]:
+    """Positions of incarnations that were copied last; those of former ones stay in the ledger."""
+    return [one for one in flow.positions if flow.incarnations.get(one.source_topic) == one.source_topic_id]
+
+
+def _known_id(alias: str, cluster_id: str | None) -> str:
+    if cluster_id is None:
+        raise PreconditionError(
+            f"{alias} does not answer, and nobody has recorded which cluster it is; nothing was planned"
+        )
+    return cluster_id
+
+
+# What stands against it ---------------------------------------------------------------------------
+
+
+def _blockers(
+    kind: ChangeoverKind,
+    seen: Seen,
+    choices: Choices,
+    flows: Sequence[SeenFlow],
+    topics: Sequence[PlannedTopic],
+    places: Sequence[Row],
+    losses: Sequence[Row],
+    oddities: Oddities,
+) -> Iterator[Blocker]:
+    yield from _of_clusters(kind, seen, choices)
+    yield from _of_topics(kind, seen, topics)
+    yield from _of_what_nobody_copies(seen, choices)
+    yield from _of_directions(kind, seen, choices, topics)
+    for flow in flows:
+        yield from _of_flow_itself(kind, flow, choices, topics)
+    yield from group_blockers(kind, seen, choices, places, oddities)
+    if kind is ChangeoverKind.FAILOVER and CHANGELOG not in choices.accepted:
+        yield from changelog_blockers(topics, places)
+    yield from _of_fences(seen, choices, flows)
+    yield from _of_target_fences(seen, flows, topics)
+    yield from _of_the_way_back(kind, seen, choices, flows)
+    if not choices.despite_objectives:
+        for why, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
+            yield Blocker(BlockerCode.OBJECTIVE, words, cause=why)
+
+
+def _of_fences(seen: Seen, choices: Choices, flows: Sequence[SeenFlow]) -> Iterator[Blocker]:
+    """What keeps applications from the source, and the mirror from the target."""
+    source, target = seen.source.alias, seen.target.alias
+    if seen.fence_refusal is not None:
+        yield Blocker(BlockerCode.FENCE, seen.fence_refusal)
+    if choices.fence is FenceChoice.NONE and choices.unproven is None:
+        yield Blocker(BlockerCode.FENCE, f"{source} is not fenced, and nobody says why that is enough")
+    is_let_be = choices.abort_marker or choices.accept_unproven_shut_out
+    if seen.shut_out_problem is not None and not is_let_be and all(flow.is_promotable for flow in flows):
+        yield Blocker(
+            BlockerCode.MIRROR_NOT_SHUT_OUT,
+            f"nothing but the ledger would keep the mirror from {target}: {seen.shut_out_problem}",
+        )
+
+
+def _of_target_fences(
+    seen: Seen, flows: Sequence[SeenFlow], topics: Sequence[PlannedTopic]
+) -> Iterator[Blocker]:
+    """A cluster that was left before is fenced still: what a promoted one was closed with is lifted when applications
+    get their permissions there; what a hook has stopped, and where nothing is promoted, people open."""
+    is_lifted = all(flow.is_promotable for flow in flows)
+    names = {name for one in topics for name in (one.topic, one.source_topic)}
+    for fence in seen.target_fences:
+        if fence.topic in names and not (is_lifted and fence.how != FenceHow.HOOK):
+            yield Blocker(
+                BlockerCode.TARGET_FENCED,
+                f"{fence.topic} of {seen.target.alias} is fenced ({fence.how}): applications could not write there",
+            )
+
+
+def _of_the_way_back(
+    kind: ChangeoverKind, seen: Seen, choices: Choices, flows: Sequence[SeenFlow]
+) -> Iterator[Blocker]:
+    if kind is not ChangeoverKind.SWITCHOVER or not choices.reverse:
+        return
+    for flow in flows:
+        if flow.is_promotable and flow.config.name not in seen.reverse_flows:
+            yield Blocker(
+                BlockerCode.NO_REVERSE_FLOW,
+                f"no flow copies back what {flow.config.name} copies: it has no opposite",
+            )
+
+
+def _figures(
+    kind: ChangeoverKind, seen: Seen, losses: Sequence[Row], places: Sequence[Row]
+) -> Iterator[Figure]:
+    """What objectives are compared with: a switchover waits for what is behind, a failover loses it."""
+    way = f"{seen.source.alias} to {seen.target.alias}"
+    fresh_s = min((fresh_seconds(flow.config) for flow in seen.flows), default=0.0)
+    if kind is ChangeoverKind.FAILOVER:
+        yield from loss_objectives(losses, of=way, fresh_seconds=fresh_s)
+    else:
+        lag = loss_figures(losses)
+        is_old = any((row["age_seconds"] or 0.0) > fresh_s for row in losses)
+        yield Figure(Objective.MAX_LAG_RECORDS, lag["records_lost"], way, is_at_least=is_old)
+        yield Figure(Objective.MAX_LAG_SECONDS, lag["seconds_lost"], way, is_at_least=is_old)
+    yield Figure(Objective.MAX_DOWNTIME_SECONDS, seen.downtimes.get(kind), f"the last {kind} from {way}")
+    commits = seen.commits if kind is ChangeoverKind.FAILOVER else None
+    yield from repeat_figures(places, commits, fresh_seconds=fresh_s)
+
+
+def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator[Blocker]:
+    for cluster in (seen.source, seen.target):
+        if cluster.identity_problem is not None:
+            yield Blocker(BlockerCode.OTHER_CLUSTER, cluster.identity_problem)
+    if seen.target.live_id is None:
+        yield Blocker(
+            BlockerCode.TARGET_UNREACHABLE, f"{seen.target.alias} does not answer: {seen.target.trouble}"
+        )
+    is_planned = kind is ChangeoverKind.SWITCHOVER
+    if is_planned and seen.source.live_id is None:
+        yield Blocker(
+            BlockerCode.SOURCE_UNREACHABLE, f"{seen.source.alias} does not answer: {seen.source.trouble}"
+        )
+    if not is_planned and seen.source.live_id is not None and not choices.source_given_up:
+        yield Blocker(
+            BlockerCode.SOURCE_ANSWERS,
+            f"{seen.source.alias} answers: records that are written there now would stay behind",
+        )
+
+
+def _of_topics(kind: ChangeoverKind, seen: Seen, topics: Sequence[PlannedTopic]) -> Iterator[Blocker]:
+    for one in topics:
+        live = seen.target.topic_ids.get(one.topic)
+        if seen.target.live_id is not None and live != one.topic_id:
+            is_now = "is not there" if live is None else f"has the id {live} now"
+            yield Blocker(
+                BlockerCode.OTHER_TOPIC,
+                f"{one.topic} of {seen.target.alias} {is_now}; {one.flow} wrote to {one.topic_id}",
+            )
+        origin = seen.source.topic_ids.get(one.source_topic)
+        if (
+            kind is ChangeoverKind.SWITCHOVER
+            and seen.source.live_id is not None
+            and origin != one.source_topic_id
+        ):
+            is_now = "is not there" if origin is None else f"has the id {origin} now"
+            yield Blocker(
+                BlockerCode.OTHER_TOPIC,
+                f"{one.source_topic} of {seen.source.alias} {is_now}; {one.flow} copied {one.source_topic_id}",
+            )
+
+
+def _of_what_nobody_copies(seen: Seen, choices: Choices) -> Iterator[Blocker]:
+    if choices.topics is not None:
+        return
+    source, target = seen.source.alias, seen.target.alias
+    for one in seen.not_copied:
+        if one.topic in choices.left_out:
+            continue
+        if one.beyond is None:
+            lies = "how much lies behind what was copied is unknown"
+        else:
+            lies = f"{counted(one.beyond, 'record')} known behind what was copied"
+        read = "" if one.age_seconds is None else f", read {duration(one.age_seconds)} ago"
+        yield Blocker(
+            BlockerCode.NOT_COPIED_ANY_MORE,
+            f"{one.flow} has copied {one.source_topic} of {source} to {one.topic} of {target}, and no enabled flow "
+            f"does any more: {lies}{read}",
+        )
+
+
+def _of_directions(
+    kind: ChangeoverKind, seen: Seen, choices: Choices, topics: Sequence[PlannedTopic]
+) -> Iterator[Blocker]:
+    """A target that applications left is promoted as any other, and the source is demoted when all has come over; but
+    what lies there alone, in front of what came since, is in the way of all groups that come back."""
+    source, target = seen.source.alias, seen.target.alias
+    names = [one.topic for one in topics] if choices.topics is None else choices.topics
+    for topic, made_by in seen.directions.promotions(source, target, names).items():
+        if made_by is not None:
+            yield Blocker(BlockerCode.PROMOTED_ALREADY, f"{topic} of {target} was promoted {made_by}")
+    in_scope = {one.topic for one in topics}
+    extras = {topic: count for topic, count in sorted(seen.extras.items()) if topic in in_scope}
+    if kind is ChangeoverKind.SWITCHOVER and extras:
+        lying = ", ".join(f"{topic} ({counted(count, 'offset')})" for topic, count in extras.items())
+        yield Blocker(
+            BlockerCode.EXTRAS_AT_TARGET,
+            f"{target} has what was never copied from there, in front of what came back: {lying}; groups that return "
+            f"would read all again that was written at {source}",
+        )
+
+
+def _of_flow_itself(
+    kind: ChangeoverKind, flow: SeenFlow, choices: Choices, topics: Sequence[PlannedTopic]
+) -> Iterator[Blocker]:
+    name = flow.config.name
+    unmirrored = sorted(
+        topic for topic in flow.unmirrored if flow.config.naming.target_name(topic) not in choices.left_out
+    )
+    if choices.topics is None and unmirrored:
+        yield Blocker(BlockerCode.NOT_MIRRORED, f"{name} has copied nothing of {', '.join(unmirrored)} yet")
+    ids = {one.source_topic_id: one.source_topic for one in topics if one.flow == name}
+    stopped = {
+        (ids[topic_id], partition): stop.cause
+        for (topic_id, partition), stop in flow.stopped.items()
+        if topic_id in ids and stop.cause != StopCause.PROMOTED
+    }
+    if stopped:
+        causes = ", ".join(sorted({str(cause) for cause in stopped.values()}))
+        yield Blocker(BlockerCode.PARTITION_STOPPED, f"{name} has stopped at {by_topic(stopped)}: {causes}")
+    is_at_work = flow.driver is RoleVerdict.IN_USE
+    if kind is ChangeoverKind.SWITCHOVER and not is_at_work:
+        yield Blocker(
+            BlockerCode.DRIVER_NOT_RUNNING,
+            f"no driver of {name} is at work ({flow.driver.replace('_', ' ')})",
+        )
+    if flow.unrecorded:
+        yield Blocker(
+            BlockerCode.UNRECORDED_COPIES,
+            f"{by_topic(flow.unrecorded)} of the target has more records of {name} than the ledger knows of",
+        )

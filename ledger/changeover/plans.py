@@ -1,0 +1,575 @@
+"""Plans: steps, choices, blockers with their advice, and how far carrying one out has come."""
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Self
+
+from ledger.errors import PreconditionError, UsageError
+from ledger.facts.changeovers import ApplyClaimed, ApplyEnded, PlanRecorded, StepDone, StepFailed, UndoBegun
+from ledger.facts.operations import OperationKind, Row
+
+# Blockers -----------------------------------------------------------------------------------------
+# Why a plan may not be carried out as things stand, and what to do about each reason.
+
+
+class BlockerCode(StrEnum):
+    """The code is part of the plan; the words beside it may differ from one reading to the next."""
+
+    TARGET_UNREACHABLE = "target_unreachable"
+    SOURCE_UNREACHABLE = "source_unreachable"
+    SOURCE_ANSWERS = "source_answers"
+    OTHER_CLUSTER = "other_cluster"
+    NOT_MIRRORED = "not_mirrored"
+    NOT_COPIED_ANY_MORE = "not_copied_any_more"
+    OTHER_TOPIC = "other_topic"
+    PARTITION_STOPPED = "partition_stopped"
+    PROMOTED_ALREADY = "promoted_already"
+    OPPOSITE_PROMOTED = "opposite_promoted"  # of earlier programs
+    EXTRAS_AT_TARGET = "extras_at_target"
+    DRIVER_NOT_RUNNING = "driver_not_running"
+    UNRECORDED_COPIES = "unrecorded_copies"
+    OBJECTIVE = "objective"
+    GROUP_WITHOUT_PLACE = "group_without_place"
+    GROUP_ACTIVE_AT_TARGET = "group_active_at_target"
+    GROUP_HINDERED_AT_TARGET = "group_hindered_at_target"
+    CHANGELOG = "changelog"
+    GROUPS_UNKNOWN = "groups_unknown"
+    FENCE = "fence"
+    TARGET_FENCED = "target_fenced"
+    MIRROR_NOT_SHUT_OUT = "mirror_not_shut_out"
+    NO_REVERSE_FLOW = "no_reverse_flow"
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return _ADVICE[self]
+
+
+_ADVICE: Mapping[BlockerCode, str] = {
+    BlockerCode.TARGET_UNREACHABLE: "nothing can move to a cluster that does not answer: repair it, or plan for "
+    "another one",
+    BlockerCode.SOURCE_UNREACHABLE: "plan a failover, or wait until the source answers",
+    BlockerCode.SOURCE_ANSWERS: "plan a switchover, which loses nothing; or fence the source (--fence hook "
+    "--hook fence=COMMAND) and give --source-given-up",
+    BlockerCode.OTHER_CLUSTER: "correct bootstrap_servers; where it is meant: mirror-ledger accept-cluster "
+    "ALIAS --cluster-id ID --reason WHY",
+    BlockerCode.NOT_MIRRORED: "let the flow copy them first, or name the topics that shall move (--topic), or those "
+    "that shall not (--leave-out)",
+    BlockerCode.NOT_COPIED_ANY_MORE: "let a flow that is enabled copy it again (topics, exclude, enabled), or plan "
+    "without it: --leave-out TOPIC; then no group gets a place there",
+    BlockerCode.OTHER_TOPIC: "a topic was recreated since: let the flow decide about it first (status says how)",
+    BlockerCode.PARTITION_STOPPED: "resume what has stopped (status says how), or leave the topic out (--topic)",
+    BlockerCode.PROMOTED_ALREADY: "nothing is to be done; where it was a mistake: mirror-ledger demote "
+    "TARGET --over SOURCE --keep-ends --reason WHY",
+    BlockerCode.OPPOSITE_PROMOTED: "the other direction holds: plan again with this program, which allows it",
+    BlockerCode.EXTRAS_AT_TARGET: 'no plan decides about them yet: by hand, RUNBOOK.md, "The source comes back"',
+    BlockerCode.DRIVER_NOT_RUNNING: "mirror-ledger run FLOW: without a driver nothing is drained",
+    BlockerCode.UNRECORDED_COPIES: "the ledger is behind the target, and no driver is known to be at work: use "
+    "the newest copy of the ledger; if this is the newest one, mirror-ledger settle FLOW --reason WHY",
+    BlockerCode.OBJECTIVE: "wait until it is met, or plan with --despite-objectives",
+    BlockerCode.GROUP_WITHOUT_PLACE: "choose the place by hand (offsets translate says why there is none), leave the "
+    "group out (--group), or --accept its status",
+    BlockerCode.GROUP_ACTIVE_AT_TARGET: "stop its consumers at the target",
+    BlockerCode.GROUP_HINDERED_AT_TARGET: "do what is said of it, leave the group out (--group), or take a newer one "
+    "back (--overwrite-newer)",
+    BlockerCode.CHANGELOG: "let the application rebuild its state at the target "
+    "(kafka-streams-application-reset.sh, local stores removed), and --accept changelog",
+    BlockerCode.GROUPS_UNKNOWN: "let a recorder read the groups (mirror-ledger record SOURCE), with the "
+    "right to describe them",
+    BlockerCode.FENCE: "choose another fence (--fence shut, hook or none), or say why none is enough "
+    "(--unproven REASON)",
+    BlockerCode.TARGET_FENCED: "mirror-ledger unfence TARGET --reason WHY, with --hook where a hook made it",
+    BlockerCode.MIRROR_NOT_SHUT_OUT: "give the mirror a principal of its own (mirror_principal), or "
+    "--accept-unproven-shut-out",
+    BlockerCode.NO_REVERSE_FLOW: "configure the opposite flow, or --no-reverse",
+}
+
+
+def advice_for(blocker: "Blocker", *, source: str, target: str, flows: Collection[str]) -> str:
+    """What to do about it, with names in the commands: of clusters by alias, of a flow where the words have it."""
+    named = [flow for flow in sorted(flows) if flow in blocker.words] or sorted(flows)
+    known = {"SOURCE": source, "TARGET": target, "FLOW": named[0] if named else "FLOW"}
+    return re.sub(r"\b(SOURCE|TARGET|FLOW)\b", lambda found: known[found[0]], blocker.advice)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Blocker:
+    """One reason, in words; `cause`: what it has in common with others of its code, empty: the code says it."""
+
+    code: BlockerCode
+    words: str
+    cause: str = ""
+
+    @property
+    def advice(self) -> str:
+        return self.code.advice
+
+
+# Steps --------------------------------------------------------------------------------------------
+# The steps of a change of direction, in their order.
+#
+# A switchover is planned: the source answers, its producers are stopped and fenced, and all that they wrote
+# is copied before anything moves. A failover goes by what the ledger knows: the source does not answer, so
+# what was not copied is lost until it comes back.
+#
+# Not every pair has every step. Where the target is shared by applications and mirrors, or has topics of
+# other names, nothing is promoted: there applications may write at any time, and only groups and producers
+# move.
+
+
+class ChangeoverKind(StrEnum):
+    """Whether the source is asked, or given up."""
+
+    SWITCHOVER = "switchover"
+    FAILOVER = "failover"
+
+
+class StepName(StrEnum):
+    """In the order in which they are carried out."""
+
+    CHECK = "check"  # nothing that the plan read has changed, nothing speaks against it
+    RECORD = "record"  # what is needed afterwards is recorded without the mirror's driver
+    STOP_PRODUCERS = "stop_producers"  # by a hook or a person
+    FENCE = "fence"  # nobody writes to the former source any more, proven
+    DRAIN = "drain"  # all that lies there is copied
+    STOP_GROUPS = "stop_groups"  # by a hook or a person: their commits stand still and are recorded
+    PROMOTE = "promote"  # direction changes: the mirror stops
+    SHUT_OUT = "shut_out"  # the mirror cannot write to the new source any more
+    SETTLE = "settle"  # what the mirror had copied and nobody has recorded is recorded
+    CUT = "cut"  # the ends of both sides are recorded
+    HAND_OVER = "hand_over"  # settings and permissions for applications
+    MOVE_GROUPS = "move_groups"  # committed offsets are set, and read back
+    AUDIT = "audit"  # the ledger keeps its invariants
+    START_APPLICATIONS = "start_applications"  # by a hook or a person
+    FIRST_PROGRESS = "first_progress"  # each group's first commit behind what was set
+    REVERSE = "reverse"  # the other direction may be mirrored from the cut
+    REPORT = "report"
+
+    @property
+    def description(self) -> str:
+        """What is done, as people read it."""
+        return _TITLES[self]
+
+
+BY_PEOPLE = (StepName.STOP_PRODUCERS, StepName.STOP_GROUPS, StepName.START_APPLICATIONS)
+"""Steps that a hook or a person carries out; the tool finds out what came of them."""
+
+_TITLES = {
+    StepName.CHECK: "check what the plan was made from",
+    StepName.RECORD: "record the target without the mirror",
+    StepName.STOP_PRODUCERS: "stop the producers",
+    StepName.FENCE: "fence the source, and prove it",
+    StepName.DRAIN: "wait until all of the source is copied",
+    StepName.STOP_GROUPS: "stop the groups at the source",
+    StepName.PROMOTE: "promote the target",
+    StepName.SHUT_OUT: "shut the mirror out of the target",
+    StepName.SETTLE: "record what was copied last",
+    StepName.CUT: "record the ends of both sides",
+    StepName.HAND_OVER: "give applications their settings and permissions",
+    StepName.MOVE_GROUPS: "set the groups' offsets",
+    StepName.AUDIT: "audit the ledger",
+    StepName.START_APPLICATIONS: "start the applications at the target",
+    StepName.FIRST_PROGRESS: "wait for the groups' first progress",
+    StepName.REVERSE: "open the way for the reverse flow",
+    StepName.REPORT: "report",
+}
+
+_ONLY_SWITCHOVER = (StepName.DRAIN, StepName.STOP_GROUPS, StepName.REVERSE)
+_ONLY_FAILOVER = (StepName.SETTLE,)
+_ONLY_PROMOTED = (StepName.PROMOTE, StepName.SHUT_OUT, StepName.HAND_OVER, StepName.REVERSE)
+
+
+def steps_of(kind: ChangeoverKind, *, is_promoted: bool) -> tuple[StepName, ...]:
+    """The steps of a plan, in order; `is_promoted`: the target's topics can be promoted."""
+    left_out = set(_ONLY_FAILOVER if kind is ChangeoverKind.SWITCHOVER else _ONLY_SWITCHOVER)
+    if not is_promoted:
+        left_out |= set(_ONLY_PROMOTED)
+    return tuple(step for step in StepName if step not in left_out)
+
+
+# Plans --------------------------------------------------------------------------------------------
+# What a plan consists of, and its id.
+#
+# The id is a hash over exactly what the plan would do: kind, scope, choices, hooks, steps and the codes of
+# what stands against it. Positions and forecasts are not in it, so a plan stays the same while records are
+# copied, and is stale when another one would be made.
+
+
+_ID_LENGTH = 16
+
+
+class FenceChoice(StrEnum):
+    """How producers are kept from the former source."""
+
+    CLOSED = "closed"  # access control lists deny them
+    SHUT = "shut"  # the topic takes no batch; with word that producers are stopped
+    HOOK = "hook"  # an external command
+    NONE = "none"  # not at all: the reason is recorded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTopic:
+    """A topic of the former source, and the one that a flow copies it to."""
+
+    flow: str
+    source_topic: str
+    source_topic_id: str
+    topic: str
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What the operator chose.
+
+    `topics` None: all that the flows of the pair copy, later ones too, less what is `left_out`; else their names at the
+    target. `groups` None: all that have committed at the former source. `accepted`: statuses of translations, by name.
+    `unproven`: why an unproven fence is enough. `abort_transactions_after`: open transactions at the fenced source are
+    aborted so many seconds after it, None: never. `watch_seconds`: for so long commits have to stand still before
+    groups are set, and to stay where they were set, 0: nobody watches. `hook_seconds`: a hook is ended after these.
+    """
+
+    topics: tuple[str, ...] | None = None
+    left_out: tuple[str, ...] = ()
+    groups: tuple[str, ...] | None = None
+    accepted: tuple[str, ...] = ()
+    fence: FenceChoice = FenceChoice.CLOSED
+    unproven: str | None = None
+    producers_stopped: bool = False
+    confirmed_super_users: tuple[str, ...] = ()
+    abort_transactions_after: float | None = None
+    source_given_up: bool = False
+    abort_marker: bool = False
+    accept_unproven_shut_out: bool = False
+    overwrite_newer: bool = False
+    reverse: bool = True
+    despite_objectives: bool = False
+    drain_seconds: float = 300.0
+    groups_seconds: float = 300.0
+    progress_seconds: float = 0.0
+    quiet_seconds: float = 5.0
+    most_quiet_seconds: float = 30.0
+    watch_seconds: float = 10.0
+    hook_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What `apply` carries out, and nothing else.
+
+    `direction`: the operation that last changed a direction of the pair, None: none did. `permissions`: a digest of
+    what both clusters allow to whom, as recorded. `hooks`: external commands by step.
+    """
+
+    kind: ChangeoverKind
+    from_cluster: str
+    from_cluster_id: str
+    to_cluster: str
+    to_cluster_id: str
+    topics: tuple[PlannedTopic, ...]
+    choices: Choices
+    hooks: Mapping[StepName, str]
+    direction: str | None
+    permissions: str
+    steps: tuple[StepName, ...]
+    blockers: tuple[BlockerCode, ...]
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """The flows whose direction changes."""
+        return tuple(sorted({topic.flow for topic in self.topics}))
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """Names of the topics where applications arrive, sorted."""
+        return tuple(sorted({topic.topic for topic in self.topics}))
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """Names of the topics that applications leave, sorted."""
+        return tuple(sorted({topic.source_topic for topic in self.topics}))
+
+    @property
+    def plan_id(self) -> str:
+        """Equal for plans that would do the same."""
+        return id_of(self.content())
+
+    def content(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "kind": str(self.kind),
+            "from_cluster": self.from_cluster,
+            "from_cluster_id": self.from_cluster_id,
+            "to_cluster": self.to_cluster,
+            "to_cluster_id": self.to_cluster_id,
+            "topics": [asdict(topic) for topic in self.topics],
+            "choices": _choices_content(self.choices),
+            "hooks": {str(step): command for step, command in sorted(self.hooks.items())},
+            "direction": self.direction,
+            "permissions": self.permissions,
+            "steps": [str(step) for step in self.steps],
+            "blockers": [str(code) for code in self.blockers],
+        }
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        """Raises `KeyError`, `TypeError` or `ValueError` for what is no plan of this program."""
+        return cls(
+            kind=ChangeoverKind(content["kind"]),
+            from_cluster=content["from_cluster"],
+            from_cluster_id=content["from_cluster_id"],
+            to_cluster=content["to_cluster"],
+            to_cluster_id=content["to_cluster_id"],
+            topics=tuple(PlannedTopic(**topic) for topic in content["topics"]),
+            choices=_choices(content["choices"]),
+            hooks={StepName(step): command for step, command in content["hooks"].items()},
+            direction=content["direction"],
+            permissions=content["permissions"],
+            steps=tuple(map(StepName, content["steps"])),
+            blockers=tuple(map(BlockerCode, content["blockers"])),
+        )
+
+    def differences(self, other: "Plan") -> list[str]:
+        """Keys in which another plan is not the same."""
+        mine, others = self.content(), other.content()
+        return [name for name in mine if mine[name] != others[name]]
+
+
+def _choices_content(choices: Choices) -> dict[str, object]:
+    """Without what plans of earlier versions lack, where nothing is said by it: their ids stay theirs."""
+    found = {name: _plain(value) for name, value in asdict(choices).items()}
+    return {name: value for name, value in found.items() if value or name not in _ADDED_KEYS}
+
+
+_ADDED_KEYS: Mapping[str, object] = {"left_out": ()}
+"""Keys that plans of earlier versions lack, with what they mean by that."""
+
+
+def id_of(content: Mapping[str, Any]) -> str:
+    """The id of a plan with this content, whichever version of the program wrote it."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
+
+
+def _choices(content: Mapping[str, Any]) -> Choices:
+    known = {**_ADDED_KEYS, **content}
+    values = {field.name: known[field.name] for field in fields(Choices)}
+    tuples = {
+        name: _as_tuple(values[name])
+        for name in ("topics", "left_out", "groups", "accepted", "confirmed_super_users")
+    }
+    return Choices(**{**values, **tuples, "fence": FenceChoice(values["fence"])})
+
+
+def _as_tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, StrEnum):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+# Applies ------------------------------------------------------------------------------------------
+# How far carrying out a plan has come, from its rows of `operations`.
+
+
+APPLY_KINDS = (
+    OperationKind.APPLY_CLAIMED,
+    OperationKind.STEP_BEGUN,
+    OperationKind.STEP_DONE,
+    OperationKind.STEP_FAILED,
+    OperationKind.APPLY_ENDED,
+    OperationKind.UNDO_BEGUN,
+    OperationKind.UNDONE,
+)
+
+
+def apply_command(plan_id: str) -> str:
+    """What is typed to carry out a plan, and to continue that."""
+    return f"mirror-ledger apply {plan_id} --reason WHY"
+
+
+def undo_command(operation_id: str) -> str:
+    """What is typed to undo what an operation has done, and to continue that."""
+    return f"mirror-ledger undo {operation_id} --reason WHY"
+
+
+class ApplyState(StrEnum):
+    """Of an operation that carries out a plan."""
+
+    OPEN = "open"  # begun, or failed at a step: it can be continued
+    DONE = "done"
+    UNDOING = "undoing"  # it is being undone, or that was interrupted: it can only be undone
+    UNDONE = "undone"
+
+
+@dataclass(slots=True)
+class Apply:
+    """One carrying out of a plan; `done`: receipts by step, the last of each. Times of its rows by step.
+
+    `begun`: when a step was begun first, `took_ms`: what it took, all the times that it was carried out to its end.
+    `ended_at`: epoch and round of the row that says that it was done, None: it was not.
+    """
+
+    operation_id: str
+    plan_id: str
+    operator: str
+    reason: str | None
+    ticket: str | None
+    begun_at_ms: int
+    state: ApplyState = ApplyState.OPEN
+    host: str = ""
+    begun: dict[StepName, int] = field(default_factory=dict)
+    done: dict[StepName, StepDone] = field(default_factory=dict)
+    done_at_ms: dict[StepName, int] = field(default_factory=dict)
+    took_ms: dict[StepName, int] = field(default_factory=dict)
+    _under_way: dict[StepName, int] = field(default_factory=dict)
+    failed: dict[StepName, StepFailed] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    ended_at: tuple[int, int] | None = None
+
+    def read(self, row: Row) -> None:
+        """The next row of the operation."""
+        at_ms = row["recorded_at_ms"]
+        match row["kind"]:
+            case OperationKind.APPLY_CLAIMED:
+                self.host = ApplyClaimed.of_row(row).host
+            case OperationKind.STEP_BEGUN:
+                step = StepName(json.loads(row["content"])["step"])
+                self.begun.setdefault(step, at_ms)
+                self._under_way[step] = at_ms
+            case OperationKind.STEP_DONE:
+                receipt = StepDone.of_row(row)
+                step = StepName(receipt.step)
+                self.done[step], self.done_at_ms[step] = receipt, at_ms
+                if (since_ms := self._under_way.pop(step, None)) is not None:
+                    self.took_ms[step] = self.took_ms.get(step, 0) + at_ms - since_ms
+                self.failed.pop(step, None)
+            case OperationKind.STEP_FAILED:
+                failure = StepFailed.of_row(row)
+                self.failed[StepName(failure.step)] = failure
+            case OperationKind.APPLY_ENDED:
+                ended = ApplyEnded.of_row(row)
+                self.figures = ended.figures
+                is_done = ended.result == "done"
+                self.state = ApplyState.DONE if is_done else ApplyState.OPEN
+                self.ended_at = (row["writer_epoch"], row["round"]) if is_done else None
+            case OperationKind.UNDO_BEGUN:
+                self.state, self.host = ApplyState.UNDOING, UndoBegun.of_row(row).host
+            case OperationKind.UNDONE:
+                self.state = ApplyState.UNDONE
+
+
+@dataclass(frozen=True, slots=True)
+class Applies:
+    """All of a ledger, in the order in which they began."""
+
+    by_id: Mapping[str, Apply]
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row]) -> Self:
+        """From rows of `APPLY_KINDS`, each writer's in the order of recording."""
+        found: dict[str, Apply] = {}
+        for row in rows:
+            operation_id = row["operation_id"]
+            if operation_id not in found and row["kind"] == OperationKind.APPLY_CLAIMED:
+                found[operation_id] = Apply(
+                    operation_id=operation_id,
+                    plan_id=ApplyClaimed.of_row(row).plan_id,
+                    operator=row["operator"],
+                    reason=row["reason"],
+                    ticket=row["ticket"],
+                    begun_at_ms=row["recorded_at_ms"],
+                )
+            if operation_id in found:
+                found[operation_id].read(row)
+        return cls(found)
+
+    def open(self) -> Apply | None:
+        """The one that has begun, or is being undone, and has not come to its end; there is one at most."""
+        between = (ApplyState.OPEN, ApplyState.UNDOING)
+        return next((one for one in self.by_id.values() if one.state in between), None)
+
+    def of_plan(self, plan_id: str) -> list[Apply]:
+        return [one for one in self.by_id.values() if one.plan_id == plan_id]
+
+    def the(self, operation_id: str) -> Apply:
+        """Raises `UsageError` for an operation that nobody has begun."""
+        if operation_id not in self.by_id:
+            raise UsageError(
+                f"no plan was carried out by operation {operation_id!r}; nothing was done. mirror-ledger plan list "
+                "names those that were; an older copy of a ledger lacks the later ones"
+            )
+        return self.by_id[operation_id]
+
+
+def last_downtimes(
+    applies: Applies, plans: Iterable[Row], *, from_cluster: str, to_cluster: str
+) -> dict[ChangeoverKind, float]:
+    """By kind the seconds for which applications had nowhere to write when this direction was last changed so.
+
+    `plans`: rows of that kind. What was undone since counts as well: it was measured. What is only known to have taken
+    so long at least does not.
+    """
+    return {
+        kind: one.figures["downtime_seconds"]
+        for kind, one in _reported(applies, plans, (from_cluster, to_cluster))
+        if one.figures.get("downtime_seconds") is not None and one.figures.get("downtime_bound") is None
+    }
+
+
+def last_step_seconds(
+    applies: Applies, plans: Iterable[Row], *, from_cluster: str, to_cluster: str
+) -> dict[ChangeoverKind, dict[str, float]]:
+    """By kind what each step took when this direction was last changed so."""
+    return {
+        kind: dict(one.figures["step_seconds"])
+        for kind, one in _reported(applies, plans, (from_cluster, to_cluster))
+        if "step_seconds" in one.figures
+    }
+
+
+def _reported(
+    applies: Applies, plans: Iterable[Row], way: tuple[str, str]
+) -> Iterator[tuple[ChangeoverKind, Apply]]:
+    """Those of one direction, in the order in which they began."""
+    made = {one.plan_id: one.plan for one in map(PlanRecorded.of_row, plans)}
+    for one in applies.by_id.values():
+        plan = made.get(one.plan_id)
+        if plan is not None and (plan["from_cluster"], plan["to_cluster"]) == way:
+            yield ChangeoverKind(plan["kind"]), one
+
+
+def recorded_plan(rows: Iterable[Row], plan_id: str, *, is_begun: bool = False) -> tuple[Plan, PlanRecorded]:
+    """The plan of an id, as it was last recorded, from rows of its kind.
+
+    Raises `UsageError` for an id that no plan has, `PreconditionError` for a plan of another program, and where the
+    last row of the id is not what the id is the hash of: it is not what people have read. `is_begun`: it was carried
+    out in part, so what was read is found behind such a row: the way back has to exist.
+    """
+    found = [row for row in map(PlanRecorded.of_row, rows) if row.plan_id == plan_id]
+    if not found:
+        raise UsageError(
+            f"the ledger has no plan {plan_id!r}; nothing was done. mirror-ledger plan list names those that it has; "
+            "an older copy of a ledger lacks the later ones"
+        )
+    own = [row for row in found if id_of(row.plan) == plan_id]
+    if not own or (found[-1] is not own[-1] and not is_begun):
+        raise PreconditionError(
+            f"what the ledger holds last as plan {plan_id} is another plan (its content has the id "
+            f"{id_of(found[-1].plan)}): not this program has written it, but somebody who may append to the ledger; "
+            "nothing was done. mirror-ledger plan list shows who; then plan again"
+        )
+    try:
+        plan = Plan.of_content(own[-1].plan)
+    except (KeyError, TypeError, ValueError) as error:
+        raise PreconditionError(
+            f"plan {plan_id} was made by another version of the program ({error}); nothing was done: plan again"
+        ) from error
+    return plan, own[-1]

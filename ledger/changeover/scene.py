@@ -1,0 +1,224 @@
+"""What the steps of one apply share: the plan, both clusters, the ledger, and what the operator said."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from ledger.changeover import pairs
+from ledger.changeover.auditing import LedgerAudit
+from ledger.changeover.directions import is_done
+from ledger.changeover.plans import Apply, Plan, PlannedTopic, undo_command
+from ledger.changeover.receipts import Waits
+from ledger.changeover.scope import Scope, promoted_pair
+from ledger.changeover.seeing import Pair, make_plan
+from ledger.changeover.shut_out import administered
+from ledger.changeover.waiting import GroupsAtRest, Patience
+from ledger.clock import SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.context import cluster_admin
+from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.facts.direction import Promoted
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import ClusterAdmin, live_cluster
+from ledger.kafka.leaders import KafkaFencing
+from ledger.store.snapshots import DeltaSnapshot
+from ledger.store.state import DeltaLedgerState
+
+# Planned topics -----------------------------------------------------------------------------------
+# The topics of a plan, compared with those that its clusters have while it is carried out.
+
+
+def require_no_later(
+    planned: Iterable[PlannedTopic], copied: Iterable[tuple[str, str]], *, operation_id: str
+) -> None:
+    """Raise `PreconditionError` where flows have begun with topics that the plan does not have.
+
+    `copied`: flows and the topics of the source that they copy by now. Of a plan that names no topics all of the pair
+    is promoted: what began since would be, without having been fenced, drained or moved.
+    """
+    known = {(one.flow, one.source_topic) for one in planned}
+    if later := sorted({topic for flow, topic in copied if (flow, topic) not in known}):
+        raise PreconditionError(
+            f"{', '.join(later)} began to be copied since the plan was made, so the plan is not about all that would "
+            f"change direction: nothing of this step was done. Undo what was done before: "
+            f"{undo_command(operation_id)}; then plan again"
+        )
+
+
+def changed_topics(cluster: ClusterAdmin, topic_ids: Mapping[str, str]) -> dict[str, str]:
+    """By name what became of topics that do not have the id any more that a plan is about.
+
+    Offsets, commits and rules of another incarnation are not what the plan was made from: it cannot be continued.
+    """
+    there = cluster.topics()
+    found = {}
+    for name, planned_id in sorted(topic_ids.items()):
+        live = there.get(name)
+        if live is None:
+            found[name] = f"{cluster.alias} has no topic {name} any more, or does not show it"
+        elif live.topic_id != planned_id:
+            found[name] = (
+                f"topic {name} of {cluster.alias} was created again: its topic id is {live.topic_id}, the plan is "
+                f"about {planned_id}"
+            )
+    return found
+
+
+# Scene --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the operator said: why, and whether steps of people count as done without a hook.
+
+    `confirm` asks a person whether something is done, and waits for the answer as a step does; it returns what the
+    receipt says of it.
+    """
+
+    reason: str
+    ticket: str | None
+    confirm: Callable[[str, Waits], str]
+
+
+@dataclass(slots=True)
+class Kept:
+    """What one process keeps from step to step; None: not begun. `audit` is begun while applications are at work,
+    `audited_rest` once the mirror has stopped."""
+
+    at_rest: GroupsAtRest | None = None
+    audit: LedgerAudit | None = None
+    audited_rest: Future[tuple[DeltaSnapshot, list[str]]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Both clusters, as the mirror reaches them, and as who reads rules does (`at_source`, `at_target`)."""
+
+    source: KafkaAdmin
+    target: KafkaAdmin
+    at_source: KafkaFencing
+    at_target: KafkaFencing
+
+
+@contextmanager
+def both_clusters(config: MirrorConfig, plan: Plan) -> Iterator[Clusters]:
+    """Those of a plan, for the body."""
+    with (
+        cluster_admin(config, plan.from_cluster) as source,
+        cluster_admin(config, plan.to_cluster) as target,
+        administered(config, plan.from_cluster) as at_source,
+        administered(config, plan.to_cluster) as at_target,
+    ):
+        yield Clusters(source, target, at_source, at_target)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """`former`: what an earlier process did of this operation, None: it begins now. `scope`: made when it began here,
+    and asked by all steps. `require_own`: raises `ShutOutError` once another process carries out plans."""
+
+    config: MirrorConfig
+    plan: Plan
+    former: Apply | None
+    state: DeltaLedgerState
+    clusters: Clusters
+    operation_id: str
+    asked: Asked
+    begun_at_ms: int
+    scope: Scope
+    require_own: Callable[[], None]
+    kept: Kept = field(default_factory=Kept)
+
+    @property
+    def source(self) -> KafkaAdmin:
+        return self.clusters.source
+
+    @property
+    def target(self) -> KafkaAdmin:
+        return self.clusters.target
+
+    @property
+    def pair(self) -> Pair:
+        return Pair(self.plan.from_cluster, self.plan.to_cluster)
+
+    @property
+    def promoted_pair(self) -> pairs.Pair:
+        """What `promote` is about."""
+        return promoted_pair(self.plan)
+
+    @property
+    def source_pair(self) -> pairs.Pair:
+        """What of the source was promoted, where applications had come there before: of the same names."""
+        return replace(self.promoted_pair, cluster=self.plan.from_cluster, former=self.plan.to_cluster)
+
+    @property
+    def is_promoted(self) -> bool:
+        return is_done(self.promoted_pair, Promoted, self.state.directions())
+
+    def patience(self, seconds: float) -> Patience:
+        return Patience(SystemClock(), time.sleep, seconds)
+
+    def require_current(self) -> None:
+        """Raise `PreconditionError` where the plan is stale, or other clusters answer than it was made for.
+
+        Of an apply that is continued only the latter can be asked: its own steps have changed what the plan read. To
+        be asked while the role is held: then it stays so as far as plans are concerned.
+        """
+        for admin, cluster_id in (
+            (self.source, self.plan.from_cluster_id),
+            (self.target, self.plan.to_cluster_id),
+        ):
+            self._require_cluster(admin, cluster_id)
+        if self.former is None:
+            self._require_same_plan()
+
+    def _require_same_plan(self) -> None:
+        now = make_plan(self.config, self.plan.kind, self.pair, self.plan.choices, self.plan.hooks)
+        if now.plan == self.plan:
+            return
+        what = (
+            "; ".join(f"{one.code}: {one.words}" for one in now.blockers)
+            or "nothing stands against a new one"
+        )
+        raise PreconditionError(
+            f"plan {self.plan.plan_id} is stale: {', '.join(self.plan.differences(now.plan))} would be different now "
+            f"({what}); nothing was done. Plan again"
+        )
+
+    def require_no_later_topics(self) -> None:
+        """Raise `PreconditionError` where topics began to be copied that the plan does not have, and would change."""
+        if not self.promoted_pair.is_whole:
+            return
+        there = self.target.topics().keys() - set(self.plan.choices.left_out)
+        copied = [
+            (flow.name, at.source_topic)
+            for flow in self.config.enabled_flows
+            if (flow.source, flow.target) == (self.plan.from_cluster, self.plan.to_cluster)
+            for at in self.state.positions(flow.name)
+            if at.target_topic in there and self.config.topic_selection(flow.name).selects(at.source_topic)
+        ]
+        require_no_later(self.plan.topics, copied, operation_id=self.operation_id)
+
+    def _require_cluster(self, admin: KafkaAdmin, cluster_id: str) -> None:
+        try:
+            live = live_cluster(admin)
+        except ClusterUnavailableError:
+            if admin is self.target:
+                raise
+            return
+        self.state.identities().require(admin.alias, live)
+        if live.cluster_id != cluster_id:
+            raise PreconditionError(
+                f"another cluster answers behind {admin.alias}: its Kafka cluster id is {live.cluster_id}, the plan is "
+                f"about {cluster_id}; nothing was done. Correct bootstrap_servers, or plan again"
+            )
+
+    def is_source_there(self) -> bool:
+        """Whether the former source answers now."""
+        try:
+            self.source.cluster_id()
+        except ClusterUnavailableError:
+            return False
+        return True

@@ -1,0 +1,645 @@
+"""What a plan is made from, gathered: the ledger at a cut, and each cluster as far as it answers."""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ledger.changeover.fencing import fence_refusal
+from ledger.changeover.groups import outputs_kept_to
+from ledger.changeover.losses import ALL_OF_IT, NOTHING_READ, UnrecordedCopies, losses
+from ledger.changeover.measures import AskedFence
+from ledger.changeover.planning import Planned, planned
+from ledger.changeover.plans import (
+    APPLY_KINDS,
+    Applies,
+    Apply,
+    ChangeoverKind,
+    Choices,
+    FenceChoice,
+    Plan,
+    StepName,
+    id_of,
+    last_downtimes,
+    last_step_seconds,
+    recorded_plan,
+)
+from ledger.changeover.scope import KnownMap, NotCopied, Scope, Seen, SeenCluster, SeenFlow, from_elsewhere
+from ledger.changeover.shut_out import administered
+from ledger.clock import SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.config.values import FlowConfig
+from ledger.context import cluster_admin, operator_operations
+from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.facts.changeovers import PlanRecorded
+from ledger.facts.cut_offsets import Cut
+from ledger.facts.direction import Directions
+from ledger.facts.fences import FenceHow, QuietBounds
+from ledger.facts.groups import has_members
+from ledger.facts.operations import OperationKind
+from ledger.facts.requests import FlowRequests, Pauses, pausing
+from ledger.facts.roles import RoleVerdict, recorder_of, writer_of
+from ledger.facts.syncs import FlowPosition, TopicPartition
+from ledger.facts.tables import OPERATIONS
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import live_cluster
+from ledger.machine import HookCommand, words_of
+from ledger.offsets.between_clusters import Way, require_way, unread_groups_at
+from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, Choice, Outcome, Setting, oddities
+from ledger.offsets.sheets import Asked, CommitsRead, computed_sheet, group_answers
+from ledger.recorders.observation import RecorderSettings
+from ledger.roles import heartbeat_ms, verdict_now
+from ledger.store import answers, sql
+from ledger.store.catalog import Value
+from ledger.store.snapshots import DeltaSnapshot, open_ledger
+from ledger.store.state import DeltaLedgerState
+
+# Fence of plan ------------------------------------------------------------------------------------
+# The fence that a plan asks for.
+
+
+def asked_fence(cluster: str, topics: Sequence[str], choices: Choices, hook: str | None) -> AskedFence | None:
+    """What of a fence the operator chose, None: none; why it is made is not said yet."""
+    if choices.fence is FenceChoice.NONE:
+        return None
+    return AskedFence(
+        cluster=cluster,
+        topics=tuple(topics),
+        how=FenceHow(str(choices.fence)),
+        reason="",
+        confirmed_super_users=choices.confirmed_super_users,
+        producers_stopped=choices.producers_stopped,
+        hook=None if hook is None else HookCommand(words_of(hook), choices.hook_seconds),
+        abort_after_s=choices.abort_transactions_after,
+        unproven=choices.unproven,
+        quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=choices.most_quiet_seconds),
+        wait_s=choices.drain_seconds,
+    )
+
+
+# Seeing -------------------------------------------------------------------------------------------
+
+
+_SILENT_HEARTBEATS = 3
+_HINDRANCES = frozenset(
+    {Outcome.SEVERAL_ANSWERS, Outcome.GROUP_DENIED, Outcome.OTHER_TYPE, Outcome.OTHER_TOPIC, Outcome.NEWER}
+)
+"""What the target says against a place, beside members that a group has there: these are counted by group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The clusters of a change of direction by alias: applications leave `source` for `target`."""
+
+    source: str
+    target: str
+
+
+def see(
+    config: MirrorConfig,
+    kind: ChangeoverKind,
+    pair: Pair,
+    choices: Choices,
+    *,
+    fence_hook: str | None = None,
+    as_of: str | None = None,
+) -> Seen:
+    """Raises `UsageError` for clusters that the configuration does not have, `PreconditionError` for an empty ledger.
+
+    A cluster that does not answer is no error: the plan says what that means.
+    """
+    for alias in (pair.source, pair.target):
+        config.cluster(alias)
+    at = answers.snapshot(config, as_of)
+    way = Way(pair.source, pair.target)
+    require_way(config, at, way)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    asked_at_ms = SystemClock().now_ms()
+    with cluster_admin(config, pair.source) as source, cluster_admin(config, pair.target) as target:
+        here, there = _cluster(source, state), _cluster(target, state)
+        flows = [
+            flow for flow in config.enabled_flows if (flow.source, flow.target) == (pair.source, pair.target)
+        ]
+        asked = Asked(
+            way,
+            Choice((*ACCEPTABLE, NOT_COPIED), overwrite_newer=choices.overwrite_newer),
+            outputs=outputs_kept_to(config, kind),
+        )
+        settings = _settings(at, asked, target, there)
+        places = [one.answer for one in settings]
+        directions, carried_out = state.directions(), _carried_out(at)
+        seen_flows = [
+            _flow(config, flow, state, (here, there), target, sql.incarnations(at, flow.name))
+            for flow in flows
+        ]
+        maps = known_maps(config, state, pair)
+        changed = [
+            *directions.promotions(pair.source, pair.target, None).values(),
+            *directions.promotions(pair.target, pair.source, None).values(),
+        ]
+        found_losses = losses_of(
+            at,
+            pair,
+            # A source that does not answer has taken nothing since it was asked.
+            at_ms=None if as_of else asked_at_ms if here.live_id is None else SystemClock().now_ms(),
+            unrecorded=_held_behind_maps(seen_flows, target, there),
+        )
+        return Seen(
+            source=here,
+            target=there,
+            flows=seen_flows,
+            directions=directions,
+            direction_id="; ".join(sorted(filter(None, changed))) or None,
+            permissions=_permissions(state, (here, there)),
+            places=places,
+            hindered={one.place: one.outcome for one in settings if one.outcome in _HINDRANCES},
+            untold=unread_groups_at(at, pair.source),
+            pending=frozenset(
+                one.group_id for one in state.last_checkpoints(pair.source) if one.transaction_pending
+            ),
+            active=_active(target, {row["group_id"] for row in places} - {None}, there),
+            losses=found_losses,
+            commits=_commits_read(at, pair.source, found_losses, None if as_of else asked_at_ms),
+            downtimes=last_downtimes(*carried_out, from_cluster=pair.source, to_cluster=pair.target),
+            step_seconds=last_step_seconds(*carried_out, from_cluster=pair.source, to_cluster=pair.target),
+            reverse_flows=reverse_flows(config, flows),
+            extras=_extras(at, pair, seen_flows, directions),
+            objectives=config.allowed,
+            target_fences=[one.fence for one in state.fences().at(pair.target)],
+            fence_refusal=_fence_refusal(config, pair, seen_flows, choices, fence_hook),
+            shut_out_problem=_shut_out_problem(config, pair.target, there),
+            cut=at.cut.token,
+            not_copied=[
+                _not_copied(one, source, here, found_losses)
+                for one in maps
+                if _is_left(one, pair, state, here, there)
+            ],
+            elsewhere=from_elsewhere(maps, pair.source, pair.target),
+            records_group=recorder_settings(config, pair.source).records_group,
+        )
+
+
+def scope_of(config: MirrorConfig, state: DeltaLedgerState, plan: Plan) -> Scope:
+    """What carrying out a plan is about."""
+    return Scope(
+        topics=plan.topics,
+        choices=plan.choices,
+        elsewhere=from_elsewhere(
+            known_maps(config, state, Pair(plan.from_cluster, plan.to_cluster)),
+            plan.from_cluster,
+            plan.to_cluster,
+        ),
+        records_group=recorder_settings(config, plan.from_cluster).records_group,
+    )
+
+
+def recorder_settings(config: MirrorConfig, alias: str) -> RecorderSettings:
+    """What recorders of a cluster take."""
+    return RecorderSettings.of_flows(
+        [flow for flow in config.enabled_flows if alias in (flow.source, flow.target)]
+    )
+
+
+def known_maps(config: MirrorConfig, state: DeltaLedgerState, pair: Pair) -> list[KnownMap]:
+    """Of all flows that the ledger knows into the two clusters, whether the configuration has them still."""
+    directions = state.directions()
+    found = []
+    for flow, (source, target) in sorted(state.identities().ways().items()):
+        if target not in (pair.source, pair.target):
+            continue
+        opposite = config.flows[flow].opposite if flow in config.flows else None
+        enabled = [one for one in config.enabled_flows if (one.source, one.target) == (source, target)]
+        topics = {
+            (at.source_topic, at.source_topic_id, at.target_topic, at.target_topic_id)
+            for at in state.positions(flow)
+        }
+        found += [
+            KnownMap(
+                flow=flow,
+                source=source,
+                target=target,
+                source_topic=source_topic,
+                source_topic_id=source_topic_id,
+                topic=topic,
+                topic_id=topic_id,
+                is_copied=any(_copies(config, one, source_topic, topic) for one in enabled),
+                is_held=directions.held_back(flow, opposite, source=source, target=target, topic=topic)
+                is not None,
+            )
+            for source_topic, source_topic_id, topic, topic_id in sorted(topics)
+        ]
+    return found
+
+
+def _copies(config: MirrorConfig, flow: FlowConfig, source_topic: str, topic: str) -> bool:
+    selection = config.topic_selection(flow.name)
+    return selection.selects(source_topic) and flow.naming.target_name(source_topic) == topic
+
+
+def _is_left(
+    one: KnownMap, pair: Pair, state: DeltaLedgerState, source: SeenCluster, target: SeenCluster
+) -> bool:
+    """Whether both topics of a map of the pair are there, and nobody copies: silence of a cluster deletes nothing."""
+    if one.is_copied or (one.source, one.target) != (pair.source, pair.target):
+        return False
+    if target.live_id is not None and target.topic_ids.get(one.topic) != one.topic_id:
+        return False
+    if source.live_id is not None:
+        return source.topic_ids.get(one.source_topic) == one.source_topic_id
+    recorded = {state.topic: state.topic_id for state in state.last_topic_states(source.alias)}
+    is_deleted = one.source_topic_id in state.deleted_topic_ids(source.alias)
+    return not is_deleted and recorded.get(one.source_topic, one.source_topic_id) == one.source_topic_id
+
+
+def _not_copied(
+    one: KnownMap, source: KafkaAdmin, seen: SeenCluster, found: Sequence[Mapping[str, Any]]
+) -> NotCopied:
+    """With what lies behind its map: as its leaders say now, or as the ledger has it of a source that does not."""
+    mine = [
+        row
+        for row in found
+        if (row["flow"], row["source_topic"], row["source_topic_id"])
+        == (one.flow, one.source_topic, one.source_topic_id)
+    ]
+    if seen.live_id is not None and (live := _live_beyond(source, mine)) is not None:
+        return NotCopied(flow=one.flow, source_topic=one.source_topic, topic=one.topic, beyond=live)
+    records, ages = [row["records"] for row in mine], [row["age_seconds"] for row in mine]
+    is_known = bool(mine) and None not in records
+    return NotCopied(
+        flow=one.flow,
+        source_topic=one.source_topic,
+        topic=one.topic,
+        beyond=sum(records) if is_known else None,
+        age_seconds=max(ages) if is_known and None not in ages else None,
+    )
+
+
+def _live_beyond(source: KafkaAdmin, rows: Sequence[Mapping[str, Any]]) -> int | None:
+    """None: a partition has no leader, or nobody knows how far it was copied."""
+    copied = {(row["source_topic"], row["partition"]): row["copied_to"] for row in rows}
+    ends = source.ends(sorted(copied))
+    if not copied or None in copied.values() or ends.keys() != copied.keys():
+        return None
+    return sum(max(ends[place].high_watermark - (to or 0), 0) for place, to in copied.items())
+
+
+def _fence_refusal(
+    config: MirrorConfig, pair: Pair, flows: Sequence[SeenFlow], choices: Choices, hook: str | None
+) -> str | None:
+    """Of the topics that the plan is about."""
+    topics = {
+        one.source_topic
+        for flow in flows
+        for one in flow.positions
+        if one.target_topic not in choices.left_out
+        and (choices.topics is None or one.target_topic in choices.topics)
+    }
+    asked = asked_fence(pair.source, sorted(topics), choices, hook)
+    if asked is None or not topics:
+        return None
+    if asked.how is FenceHow.SHUT and (stopped := _flows_that_go_on(config, pair.source, topics, flows)):
+        names = ", ".join(stopped)
+        return f"{names} writes to these topics of {pair.source} as well, at any time: shut would stop it too"
+    return fence_refusal(config, asked)
+
+
+def _flows_that_go_on(
+    config: MirrorConfig, cluster: str, topics: Collection[str], leaving: Sequence[SeenFlow]
+) -> list[str]:
+    """Flows into topics of the source. Opposites of what is promoted write there only once the fence is lifted."""
+    held = {flow.config.opposite for flow in leaving if flow.is_promotable}
+    return sorted(
+        flow.name
+        for flow in config.enabled_flows
+        if flow.target == cluster
+        and flow.name not in held
+        and any(config.copies(flow, topic) for topic in topics)
+    )
+
+
+def _shut_out_problem(config: MirrorConfig, target: str, seen: SeenCluster) -> str | None:
+    """Whether the mirror can be denied is asked of who would do it; a cluster that does not answer says nothing."""
+    if config.cluster(target).mirror_principal is None:
+        return f"clusters.{target} has no mirror_principal"
+    if seen.live_id is None:
+        return None
+    with administered(config, target) as administrator:
+        try:
+            administrator.topic_acls()
+        except PreconditionError as error:
+            return str(error)
+    return None
+
+
+def _cluster(admin: KafkaAdmin, state: DeltaLedgerState) -> SeenCluster:
+    identities = state.identities()
+    recorded = identities.recorded_id(admin.alias)
+    try:
+        live = live_cluster(admin)
+        topic_ids = {name: topic.topic_id for name, topic in admin.topics().items() if not topic.internal}
+    except ClusterUnavailableError as error:
+        return SeenCluster(
+            alias=admin.alias, recorded_id=recorded, live_id=None, trouble=str(error), topic_ids={}
+        )
+    problem = None
+    try:
+        identities.require(admin.alias, live)
+    except PreconditionError as error:
+        problem = str(error)
+    return SeenCluster(
+        alias=admin.alias,
+        recorded_id=recorded,
+        live_id=live.cluster_id,
+        trouble=None,
+        topic_ids=topic_ids,
+        identity_problem=problem,
+    )
+
+
+def _flow(
+    config: MirrorConfig,
+    flow: FlowConfig,
+    state: DeltaLedgerState,
+    seen: tuple[SeenCluster, SeenCluster],
+    target_admin: KafkaAdmin,
+    incarnations: Mapping[str, str],
+) -> SeenFlow:
+    source, target = seen
+    claim = state.last_claim(writer_of(flow.name))
+    verdict = verdict_now(flow, claim)
+    selection = config.topic_selection(flow.name)
+    known = source.topic_ids or {one.topic: one.topic_id for one in state.last_topic_states(source.alias)}
+    positions = [
+        one
+        for one in state.positions(flow.name)
+        if selection.selects(one.source_topic) and not _is_gone(one, known, target)
+    ]
+    copied = {position.source_topic for position in positions}
+    is_behind = verdict is not RoleVerdict.IN_USE and claim is not None and target.live_id is not None
+    return SeenFlow(
+        config=flow,
+        driver=verdict,
+        positions=positions,
+        incarnations=incarnations,
+        stopped=state.stopped_partitions(flow.name),
+        unmirrored=[name for name in known if selection.selects(name) and name not in copied],
+        unrecorded=_unrecorded(flow, positions, target_admin, state, target, claim.last_recorded_at_ms)
+        if is_behind and claim is not None
+        else (),
+        paused=_paused(state.requests(flow.name)),
+    )
+
+
+def _paused(requests: FlowRequests) -> Pauses:
+    """What the driver has stopped at, not what it was asked for alone."""
+    return Pauses.by(one for one in pausing(requests.asked) if one.operation_id in requests.answered)
+
+
+def _is_gone(at: FlowPosition, at_source: Collection[str], target: SeenCluster) -> bool:
+    """Whether the topic was deleted at both sides: a target that does not answer says nothing."""
+    return (
+        target.live_id is not None
+        and at.source_topic not in at_source
+        and at.target_topic not in target.topic_ids
+    )
+
+
+def _unrecorded(
+    flow: FlowConfig,
+    positions: Sequence[FlowPosition],
+    target: KafkaAdmin,
+    state: DeltaLedgerState,
+    seen: SeenCluster,
+    recorded_at_ms: int,
+) -> list[tuple[str, int]]:
+    """Partitions that end with the flow's own records from long after the ledger heard of it last.
+
+    A driver records each round at its end, so what it may have left unrecorded is of a round: more says that another
+    copy of the ledger knows more.
+    """
+    producer = state.identities().producers(str(seen.live_id)).get(flow.name)
+    here = [one for one in positions if seen.topic_ids.get(one.target_topic) == one.target_topic_id]
+    ends = target.ends([(one.target_topic, one.partition) for one in here])
+    allowed_ms = _SILENT_HEARTBEATS * heartbeat_ms(flow)
+    found = []
+    for one in here:
+        end = ends.get((one.target_topic, one.partition))
+        if producer is None or end is None or end.high_watermark <= one.position.target_offset:
+            continue
+        place = TopicPartition(one.target_topic, one.target_topic_id, one.partition)
+        last = next(iter(target.batches_at(place, end.high_watermark - 1)), None)
+        if (
+            last is not None
+            and producer.wrote(last.producer_id)
+            and last.max_timestamp > recorded_at_ms + allowed_ms
+        ):
+            found.append((one.target_topic, one.partition))
+    return found
+
+
+def _permissions(state: DeltaLedgerState, clusters: Sequence[SeenCluster]) -> str:
+    """A digest of what both clusters allow to whom, as it was recorded last."""
+    digest = hashlib.sha256()
+    for cluster in clusters:
+        if cluster.recorded_id is None:
+            continue
+        for kind, known in sorted(state.last_permissions(cluster.alias, cluster.recorded_id).items()):
+            found = sorted(json.dumps(asdict(one), sort_keys=True, default=str) for one in known.found)
+            digest.update(json.dumps([str(kind), str(known.reading), found]).encode())
+    return digest.hexdigest()[:16]
+
+
+def _settings(at: DeltaSnapshot, asked: Asked, target: KafkaAdmin, seen: SeenCluster) -> Sequence[Setting]:
+    """What would become of each answer at the target, were it accepted; nothing is known of one that is away."""
+    if seen.live_id is None:
+        return [Setting(row, None, Outcome.TO_BE_SET) for row in group_answers(at, asked)]
+    return computed_sheet(at, target, asked).settings
+
+
+def _active(target: KafkaAdmin, groups: Collection[str], seen: SeenCluster) -> frozenset[str]:
+    if seen.live_id is None:
+        return frozenset()
+    return frozenset(
+        one.group_id
+        for one in target.groups()
+        if one.group_id in groups and has_members(one.group_state) is not False
+    )
+
+
+def losses_of(
+    at: DeltaSnapshot,
+    pair: Pair,
+    *,
+    at_ms: int | None,
+    cut: Cut | None = None,
+    unrecorded: UnrecordedCopies = NOTHING_READ,
+) -> list[dict[str, Any]]:
+    """Of each partition what is not at the target; what came since it was read last is estimated up to `at_ms`.
+
+    `at_ms` None: nothing is estimated.
+    """
+    params: dict[str, Value] = {"from_cluster": pair.source, "to_cluster": pair.target, "at_ms": at_ms}
+    return losses(answers.run_query(at, "failover_loss", params).to_pylist(), cut, unrecorded)
+
+
+def _held_behind_maps(flows: Sequence[SeenFlow], target: KafkaAdmin, seen: SeenCluster) -> UnrecordedCopies:
+    """What a driver may have copied and not recorded any more: what the target holds behind each map, read now; all of
+    it where one may yet write what it has fetched."""
+    if seen.live_id is None:
+        return NOTHING_READ
+    here = [
+        (flow, one)
+        for flow in flows
+        for one in flow.positions
+        if seen.topic_ids.get(one.target_topic) == one.target_topic_id
+    ]
+    ends = target.ends(sorted({(one.target_topic, one.partition) for _, one in here}))
+    return {
+        (flow.config.name, one.source_topic, one.partition): ALL_OF_IT
+        if flow.may_write(one.source_topic)
+        else max(end.high_watermark - one.position.target_offset, 0)
+        for flow, one in here
+        if (end := ends.get((one.target_topic, one.partition))) is not None
+    }
+
+
+def _commits_read(
+    at: DeltaSnapshot, cluster: str, found: Sequence[Mapping[str, Any]], asked_at_ms: int | None
+) -> CommitsRead:
+    """A recorder reads groups whenever it reads ends, and its last append tells when it was at work last."""
+    read_at_ms = at.last_recorded_at_ms(recorder_of(cluster)) or None
+    lost = [
+        row["read_at_ms"] + int(row["unseen_seconds"] * 1000)
+        for row in found
+        if row["read_at_ms"] is not None and row["unseen_seconds"] is not None
+    ]
+    lost_at_ms = max(lost, default=asked_at_ms)
+    if read_at_ms is None or lost_at_ms is None:
+        return CommitsRead(read_at_ms, None)
+    return CommitsRead(read_at_ms, max(lost_at_ms - read_at_ms, 0) / 1000)
+
+
+def _carried_out(at: DeltaSnapshot) -> tuple[Applies, list[dict[str, object]]]:
+    """All applies, and the rows of their plans."""
+
+    def of_kinds(*kinds: OperationKind) -> list[dict[str, object]]:
+        return at.rows(OPERATIONS.name, [("kind", "in", kinds)])
+
+    return Applies.of_rows(of_kinds(*APPLY_KINDS)), of_kinds(OperationKind.PLAN)
+
+
+def _extras(
+    at: DeltaSnapshot, pair: Pair, flows: Sequence[SeenFlow], directions: Directions
+) -> Mapping[str, int]:
+    """Only where applications left the target for the source before. What lies behind the map is on its way: behind
+    its end at the same cut, for by now it may have come further."""
+    if not any(directions.promotions(pair.target, pair.source, None).values()):
+        return {}
+    reached = {
+        (row["target_topic"], row["source_partition"]): row["target_end"]
+        for flow in flows
+        for row in answers.run_query(at, "flow_positions", {"flow": flow.config.name}).to_pylist()
+    }
+    found: dict[str, int] = defaultdict(int)
+    asked: dict[str, Value] = {"from_cluster": pair.source, "to_cluster": pair.target}
+    for row in answers.run_query(at, "one_sided_records", asked).to_pylist():
+        is_before = row["range_end"] <= reached.get((row["topic"], row["partition"]), 0)
+        if row["status"] == "extra" and row["cluster"] == pair.target and is_before:
+            found[row["topic"]] += row["offsets"]
+    return dict(found)
+
+
+def reverse_flows(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Mapping[str, str]:
+    """By flow its opposite, where it has one that is enabled."""
+    enabled = {flow.name for flow in config.enabled_flows}
+    return {
+        flow.name: flow.opposite for flow in flows if flow.opposite in enabled and flow.opposite is not None
+    }
+
+
+# Planning -----------------------------------------------------------------------------------------
+# Plans: made, recorded, and read again.
+
+
+def make_plan(
+    config: MirrorConfig,
+    kind: ChangeoverKind,
+    pair: Pair,
+    choices: Choices,
+    hooks: Mapping[StepName, str],
+    *,
+    as_of: str | None = None,
+) -> Planned:
+    """What carrying it out would do now, or as of a cut; nothing is changed, and nothing recorded."""
+    seen = see(config, kind, pair, choices, fence_hook=hooks.get(StepName.FENCE), as_of=as_of)
+    return planned(kind, seen, choices, hooks, oddities)
+
+
+def record_plan(config: MirrorConfig, made: Planned, *, reason: str | None, ticket: str | None) -> str:
+    """The plan as a row of the ledger, so that it can be carried out; returns the operation id of the row."""
+    content = PlanRecorded(
+        plan_id=made.plan.plan_id,
+        plan=made.plan.content(),
+        blockers=made.recorded_blockers,
+        cut=made.cut,
+        forecast=made.forecast,
+    )
+    return operator_operations(config).record(content, flow=None, reason=reason, ticket=ticket)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBefore:
+    """A plan as the ledger has it, and what was made of it."""
+
+    plan: Plan
+    recorded: PlanRecorded
+    applies: Applies
+
+
+def read_plan(config: MirrorConfig, plan_id: str, *, is_begun: bool = False) -> PlannedBefore:
+    """Raises `UsageError` for an id that no plan of this ledger has, `PreconditionError` for a plan of somebody else
+    under the id; where it `is_begun` that matters no more."""
+    at = answers.snapshot(config, None)
+    plan, recorded = recorded_plan(_rows(at, OperationKind.PLAN), plan_id, is_begun=is_begun)
+    return PlannedBefore(plan, recorded, read_applies(at))
+
+
+def read_applies(at: DeltaSnapshot) -> Applies:
+    """All operations that have carried out a plan."""
+    return Applies.of_rows(_rows(at, *APPLY_KINDS))
+
+
+def plan_rows(config: MirrorConfig) -> list[dict[str, object]]:
+    """Each plan of the ledger once, as it was recorded last, and how far it was carried out."""
+    at = answers.snapshot(config, None)
+    applies = read_applies(at)
+    found: dict[str, dict[str, object]] = {}
+    for row in _rows(at, OperationKind.PLAN):
+        one = PlanRecorded.of_row(row)
+        carried_out = applies.of_plan(one.plan_id)
+        found[one.plan_id] = {
+            "plan_id": one.plan_id,
+            "kind": one.plan["kind"],
+            "from": one.plan["from_cluster"],
+            "to": one.plan["to_cluster"],
+            "topics": len(one.plan["topics"]),
+            "blockers": len(one.blockers),
+            "recorded_at_ms": row["recorded_at_ms"],
+            "operator": row["operator"],
+            "applied": _applied(one, carried_out),
+            "operation_id": carried_out[-1].operation_id if carried_out else None,
+        }
+    return list(found.values())
+
+
+def _applied(recorded: PlanRecorded, carried_out: Sequence[Apply]) -> str:
+    """How far a plan was carried out; of a row under the id of another plan that it is one."""
+    if id_of(recorded.plan) != recorded.plan_id:
+        return "another plan under this id"
+    return str(carried_out[-1].state) if carried_out else "not applied"
+
+
+def _rows(at: DeltaSnapshot, *kinds: str) -> list[dict[str, object]]:
+    return at.rows(OPERATIONS.name, [("kind", "in", kinds)])

@@ -1,0 +1,541 @@
+"""Settles a flow: its target is read behind what is recorded, and what of it the flow wrote is recorded, unpaired.
+
+For a flow whose driver and whose source are dead. What was copied and not recorded is at the target all the same:
+applications that continue there read it, so it is not lost, and translations must not pass it. With the source back,
+the flow's next driver voids these rows and pairs the records with the source's ("Settling", PROTOCOL.md).
+
+Run twice, or again after a crash at any point, it comes to the same end: it begins at what is recorded by then. The
+operation is appended before the offset syncs that it tells of, so that no such row is without one.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Self
+
+from ledger.clock import Clock, SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.config.values import FlowConfig, TargetMode
+from ledger.context import cluster_admin, driver_operations, require_stopped
+from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, RefusedPartitionError
+from ledger.facts.identity import FlowProducer, LiveCluster
+from ledger.facts.operations import Settled
+from ledger.facts.roles import writer_of
+from ledger.facts.rows import FlowIdentity, sync_row
+from ledger.facts.state import FactLog, LedgerState
+from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, SyncCause, TopicPartition
+from ledger.facts.tables import OFFSET_SYNCS, Row
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
+from ledger.kafka.copying import FetchItem, Network, answer_to
+from ledger.kafka.network import KafkaNetwork
+from ledger.kafka.requests import TOPIC_GONE, ErrorCode, Fetched, describe
+from ledger.machine import LocalProcesses
+from ledger.mirror.assignment import Assignment
+from ledger.mirror.driver import claim_row_of, claim_row_with
+from ledger.mirror.syncs import SyncBuilder
+from ledger.mirror.tail import ForeignRecords, LastRecord, TargetTail, unreadable
+from ledger.store.log import DeltaFactLog
+from ledger.store.session import FLOW_TABLES, ClaimedOperations, WriterSession
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
+from ledger.words import counted
+
+# Unrecorded ---------------------------------------------------------------------------------------
+# Reads a target partition behind a flow's recorded end, without its source: what of it the flow wrote.
+
+
+_FETCH_BYTES = 4 * 1024 * 1024
+_GIVE_UP_AFTER_S = 30.0
+_PAUSE_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecorded:
+    """`syncs`: the flow's own records, none of them paired; `end`: up to where the target was read.
+
+    `others`: what other writers left between, None: nothing.
+    """
+
+    syncs: tuple[OffsetSync, ...]
+    end: int
+    others: ForeignRecords | None
+
+    @property
+    def records(self) -> int:
+        return sum(sync.records for sync in self.syncs)
+
+
+class TargetReading:
+    """One partition, from the flow's last recorded record to the target's high watermark.
+
+    The last record is read first: where another one lies there the target has lost its end, and what came since
+    is not behind what was recorded.
+    """
+
+    def __init__(self, assignment: Assignment, ends: PartitionEnds, network: Network, clock: Clock) -> None:
+        self._assignment = assignment
+        self._ends = ends
+        self._network = network
+        self._clock = clock
+        self._builder = SyncBuilder(assignment)
+        self._others: ForeignRecords | None = None
+
+    def read(self) -> Unrecorded:
+        """Raises `RefusedPartitionError` where the target does not hold what was recorded, and
+        `ClusterUnavailableError` where it cannot be read for half a minute."""
+        at = self._assignment.position
+        if self._ends.high_watermark < at.target_offset:
+            raise RefusedPartitionError(
+                f"the target ends at offset {self._ends.high_watermark}, the flow's record of it at "
+                f"{at.target_offset}: it lost its end; nothing of the partition was settled. The flow itself finds "
+                "what is left of it when its source is back"
+            )
+        tail = TargetTail(start=self._start())
+        while not tail.complete:
+            self._add(tail)
+            self._take(tail)
+        return Unrecorded(self._builder.syncs(), tail.position, self._others)
+
+    def _start(self) -> int:
+        at = self._assignment.position
+        has_last = at.next_sequence > 0 and at.target_offset > self._ends.log_start
+        return max(at.target_offset - 1 if has_last else at.target_offset, self._ends.log_start)
+
+    def _add(self, tail: TargetTail) -> None:
+        fetched = self._fetched(tail.position)
+        try:
+            tail.add(fetched.records, high_watermark=fetched.high_watermark)
+        except ProtocolError as error:
+            raise RefusedPartitionError(unreadable(tail, error).message) from error
+
+    def _take(self, tail: TargetTail) -> None:
+        producer, at = self._assignment.producer, self._assignment.position
+        while (found := tail.head) is not None:
+            tail.pop()
+            header = found.header
+            if header.base_offset < at.target_offset:
+                if (stop := LastRecord(self._assignment).another(header, at)) is not None:
+                    raise RefusedPartitionError(f"{stop.message}; nothing of the partition was settled")
+            elif producer.wrote(header.producer_id):
+                self._builder.unpaired(
+                    first_sequence=header.base_sequence,
+                    target_start=header.base_offset,
+                    count=found.written,
+                    cause=SyncCause.LOST_SOURCE,
+                    producer_id=header.producer_id,
+                )
+            elif header.count:
+                before = self._others
+                self._others = (
+                    ForeignRecords.beginning(header) if before is None else before.followed_by(header)
+                )
+
+    def _fetched(self, offset: int) -> Fetched:
+        partition, link = self._assignment.target, self._network.target
+        give_up = self._clock.monotonic() + _GIVE_UP_AFTER_S
+        trouble = "no answer"
+        while self._clock.monotonic() < give_up:
+            fetched, failure = self._ask(partition, offset)
+            if fetched is not None and not fetched.error:
+                return fetched
+            trouble = failure or (
+                "no answer" if fetched is None else self._trouble(fetched.error, partition, offset)
+            )
+            self._network.poll(_PAUSE_S)
+            link.refresh([partition.topic])
+        raise ClusterUnavailableError(
+            f"{partition.topic} partition {partition.partition} of the target cannot be read from offset {offset} on: "
+            f"{trouble}; nothing of it was settled. Settle again when it answers"
+        )
+
+    def _ask(self, partition: TopicPartition, offset: int) -> tuple[Fetched | None, str | None]:
+        link = self._network.target
+        node = link.leader(partition)
+        if node is None:
+            return None, "it has no leader"
+        item = FetchItem(partition, offset, _FETCH_BYTES)
+        ticket = link.fetch(node, [item], committed=False, max_wait_ms=0, max_bytes=_FETCH_BYTES)
+        completion = answer_to(ticket, self._network)
+        return (completion.fetched[0] if completion.fetched else None), completion.failure
+
+    def _trouble(self, error: int, partition: TopicPartition, offset: int) -> str:
+        if error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise RefusedPartitionError(
+                f"the target does not hold offset {offset} any more: its log was truncated or cleared meanwhile; "
+                "nothing of the partition was settled. Settle again"
+            )
+        if error in TOPIC_GONE and self._network.target.is_gone(partition):
+            raise RefusedPartitionError(
+                f"{partition.topic} was deleted at the target, or created again; nothing of the partition was settled"
+            )
+        return f"error {describe(error)}"
+
+
+# Tails --------------------------------------------------------------------------------------------
+# The tails of all target partitions of a flow, whose topics still exist.
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """A partition as it was recorded, and what was read of it; `found` None: `refused` says why nothing was."""
+
+    recorded: FlowPosition
+    found: Unrecorded | None
+    refused: str | None = None
+
+    @property
+    def pair(self) -> PartitionPair:
+        at = self.recorded
+        return PartitionPair(
+            TopicPartition(at.source_topic, at.source_topic_id, at.partition),
+            TopicPartition(at.target_topic, at.target_topic_id, at.partition),
+        )
+
+    @property
+    def syncs(self) -> tuple[OffsetSync, ...]:
+        return () if self.found is None else self.found.syncs
+
+    @property
+    def words(self) -> str:
+        if self.found is None:
+            return f"not settled: {self.refused}"
+        return f"{counted(self.found.records, 'record')} found, up to target offset {self.found.end}"
+
+    def operation(self) -> Settled:
+        """What is recorded of one that was read."""
+        at, source, target, found = self.recorded.position, self.pair.source, self.pair.target, self.found
+        assert found is not None, "a refused partition is not recorded"
+        return Settled(
+            topic=source.topic,
+            topic_id=source.topic_id,
+            partition=source.partition,
+            target_topic=target.topic,
+            target_topic_id=target.topic_id,
+            source_start=at.source_offset,
+            target_start=at.target_offset,
+            target_end=found.end,
+            first_sequence=at.next_sequence,
+            producer_id=self.recorded.producer_id,
+            records=found.records,
+            others=0 if found.others is None else found.others.records,
+            others_start=None if found.others is None else found.others.first.base_offset,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tails:
+    """Reads them one after the other, by the flow's producer ids; `target` and `network`: the target's side only."""
+
+    flow: FlowConfig
+    producer: FlowProducer
+    target: ClusterAdmin
+    state: LedgerState
+    network: Network
+    clock: Clock
+
+    def read(self, progress: Callable[[str], None]) -> list[Tail]:
+        """A line of `progress` for each. Raises `ClusterUnavailableError` when the target does not answer at all."""
+        existing = {topic.topic_id for topic in self.target.topics().values()}
+        positions = [one for one in self._last() if one.target_topic_id in existing]
+        if not positions:
+            return []
+        ends = self.target.ends([(one.target_topic, one.partition) for one in positions])
+        self.network.target.refresh(sorted({one.target_topic for one in positions}))
+        tails = []
+        for number, one in enumerate(positions, start=1):
+            tail = self._tail(one, ends.get((one.target_topic, one.partition)))
+            progress(
+                f"{one.target_topic} partition {one.partition} ({number} of {len(positions)}): {tail.words}"
+            )
+            tails.append(tail)
+        return tails
+
+    def _last(self) -> list[FlowPosition]:
+        """By target partition the furthest; of several incarnations of a source that stand there, the last one seen."""
+        deleted = self.state.deleted_topic_ids(self.flow.source)
+        seen_at = {
+            (one.topic_id, one.partition): one.read_at_ms
+            for one in self.state.last_high_watermarks(self.flow.source)
+        }
+
+        def age(one: FlowPosition) -> tuple[int, bool, int]:
+            source = one.source_topic_id, one.partition
+            return one.position.target_offset, one.source_topic_id not in deleted, seen_at.get(source, -1)
+
+        in_order = sorted(self.state.positions(self.flow.name), key=age)
+        last = {(one.target_topic, one.target_topic_id, one.partition): one for one in in_order}
+        return [last[place] for place in sorted(last)]
+
+    def _tail(self, recorded: FlowPosition, ends: PartitionEnds | None) -> Tail:
+        tail = Tail(recorded, None, "it has no leader at the target; settle again when it has one")
+        if ends is None:
+            return tail
+        assignment = Assignment(
+            source=tail.pair.source,
+            target=tail.pair.target,
+            position=recorded.for_producer(self.producer.current).position,
+            producer_id=self.producer.current,
+            former_producer_ids=self.producer.former,
+            end_offset=None,
+            exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
+        )
+        try:
+            return Tail(recorded, TargetReading(assignment, ends, self.network, self.clock).read())
+        except (RefusedPartitionError, ClusterUnavailableError) as error:
+            return Tail(recorded, None, str(error))
+
+
+# Settling -----------------------------------------------------------------------------------------
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SettlePorts:
+    """Everything that it talks to; of `network` the target's side only. `source_answers`: asked once, at first."""
+
+    target: ClusterAdmin
+    state: LedgerState
+    fact_log: FactLog
+    operations: ClaimedOperations
+    network: Network
+    clock: Clock
+    sleep: Callable[[float], None]
+    source_answers: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class SettledPartition:
+    """One partition's line; `refused`: why it was not settled (None: it was).
+
+    `source_start`: where its records count from at the source. `target_start`, `target_end`: what was read.
+    """
+
+    pair: PartitionPair
+    source_start: int
+    target_start: int
+    target_end: int | None = None
+    records: int = 0
+    others: str | None = None
+    refused: str | None = None
+
+    @classmethod
+    def of(cls, tail: Tail) -> Self:
+        at, found = tail.recorded.position, tail.found
+        if found is None:
+            return cls(tail.pair, at.source_offset, at.target_offset, refused=tail.refused)
+        others = found.others
+        return cls(
+            tail.pair,
+            at.source_offset,
+            at.target_offset,
+            found.end,
+            found.records,
+            None if others is None else f"{others.records} from target offset {others.first.base_offset} on",
+        )
+
+    def facts(self) -> dict[str, object]:
+        """For a receipt."""
+        return {
+            "topic": self.pair.source.topic,
+            "partition": self.pair.source.partition,
+            "target_topic": self.pair.target.topic,
+            "source_start": self.source_start,
+            "target_start": self.target_start,
+            "target_end": self.target_end,
+            "records": self.records,
+            "others": self.others,
+            "refused": self.refused,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SettledFlow:
+    """What came of it; `operation_id` None: the flow has no partition at the target, nothing was recorded."""
+
+    flow: str
+    operation_id: str | None
+    partitions: tuple[SettledPartition, ...]
+
+    @property
+    def records(self) -> int:
+        return sum(one.records for one in self.partitions)
+
+    @property
+    def refused(self) -> dict[PartitionPair, str]:
+        return {one.pair: one.refused for one in self.partitions if one.refused is not None}
+
+    @property
+    def words(self) -> str:
+        read = [one for one in self.partitions if one.refused is None]
+        with_records = sum(1 for one in read if one.records)
+        settled = (
+            f"{self.flow}: {counted(self.records, 'record')} copied and not recorded, "
+            f"on {with_records} of {counted(len(read), 'partition')} read"
+        )
+        with_others = sum(1 for one in read if one.others is not None)
+        others = f"; records of other writers on {with_others}" if with_others else ""
+        return f"{settled}{others}" + (f"; {len(self.refused)} not settled" if self.refused else "")
+
+    def facts(self) -> dict[str, object]:
+        """For a receipt."""
+        return {
+            "flow": self.flow,
+            "records": self.records,
+            "partitions": [one.facts() for one in self.partitions],
+        }
+
+
+def settle(
+    flow: FlowConfig,
+    ports: SettlePorts,
+    *,
+    host: str,
+    reason: str,
+    ticket: str | None = None,
+    operation_id: str | None = None,
+    after: int | None = None,
+    progress: Callable[[str], None] = log.info,
+) -> SettledFlow:
+    """Claim the flow, read the target's tails, record what the flow wrote there, and release the claim.
+
+    `after`: the epoch of the driver that is known to be dead. Raises `PreconditionError` where the source answers,
+    another cluster is behind the target's alias, or the flow never ran; `ShutOutError` where a driver claims it
+    meanwhile; `ClusterUnavailableError` where the target does not answer. Nothing is recorded then.
+    """
+    source = _recorded_source(flow, ports)
+    row = _claim_row(flow, source, ports, host)
+    with _claimed(flow, ports, row, after) as session:
+        ports.operations.begin(session)
+        # As the ledger is after the claim: the driver may have recorded until then.
+        producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
+        tails = Tails(flow, producer, ports.target, ports.state, ports.network, ports.clock).read(progress)
+        found = [tail for tail in tails if tail.found is not None]
+        if found:
+            operation_id = ports.operations.record_parts(
+                [tail.operation() for tail in found],
+                operation_id=operation_id,
+                flow=flow.name,
+                reason=reason,
+                ticket=ticket,
+            )
+        _record_syncs(flow, session, producer, found)
+        session.release()
+    return SettledFlow(flow.name, operation_id if found else None, tuple(map(SettledPartition.of, tails)))
+
+
+def _claim_row(flow: FlowConfig, source: LiveCluster, ports: SettlePorts, host: str) -> Row:
+    """With the producer id of the flow's driver, though it be fenced by now: nothing is written with it."""
+    identities, at_target = ports.state.identities(), live_cluster(ports.target)
+    identities.require(flow.source, source)
+    identities.require(flow.target, at_target)
+    known = identities.producers(at_target.cluster_id).get(flow.name)
+    if known is None:
+        return claim_row_of(flow, source, target=ports.target, state=ports.state, host=host)
+    return claim_row_with(flow, source, at_target, host=host, producer_id=known.current)
+
+
+def _claimed(flow: FlowConfig, ports: SettlePorts, row: Row, after: int | None) -> WriterSession:
+    writer = writer_of(flow.name)
+    if after is None:
+        return WriterSession.claimed(ports.fact_log, writer, FLOW_TABLES, row)
+    return WriterSession.following(
+        ports.fact_log,
+        writer,
+        FLOW_TABLES,
+        row,
+        after=after,
+        last_epoch=lambda: max(
+            one["writer_epoch"] for one in ports.state.identities().writers if one["writer"] == writer
+        ),
+        sleep=ports.sleep,
+    )
+
+
+def _recorded_source(flow: FlowConfig, ports: SettlePorts) -> LiveCluster:
+    """The source as claims know it."""
+    recorded = ports.state.identities().recorded_id(flow.source)
+    if recorded is None or not ports.state.has_run(flow.name):
+        raise PreconditionError(
+            f"flow {flow.name} has never run: nothing of it can be at {flow.target}; nothing was settled"
+        )
+    if ports.source_answers():
+        raise PreconditionError(
+            f"{flow.source} answers: beside it the flow itself finds what it copied and did not record, and pairs it; "
+            f"nothing was settled. Run it instead: mirror-ledger run {flow.name} --until-caught-up"
+        )
+    return LiveCluster(recorded, None)
+
+
+def _record_syncs(
+    flow: FlowConfig, session: WriterSession, producer: FlowProducer, tails: Sequence[Tail]
+) -> None:
+    identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
+    rows = [sync_row(identity, sync) for tail in tails for sync in tail.syncs]
+    if rows:
+        session.append(OFFSET_SYNCS.name, rows)
+
+
+# Put together -------------------------------------------------------------------------------------
+# What a flow wrote to its target and nobody recorded, while its driver and its source are dead.
+
+
+_REQUEST_TIMEOUT_S = 30.0
+
+
+def settle_flow(
+    config: MirrorConfig,
+    flow_name: str,
+    *,
+    reason: str,
+    ticket: str | None,
+    progress: Callable[[str], None],
+    operation_id: str | None = None,
+    is_promoted: bool = False,
+) -> SettledFlow:
+    """Record what the target holds of the flow behind its record.
+
+    `is_promoted`: no driver of the flow will find that itself, also where the source answers. Raises what `settle`
+    does, and `PreconditionError` while a driver of the flow may be at work.
+    """
+    flow = config.enabled_flow(flow_name)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    require_stopped(flow, state)
+    last = state.last_claim(writer_of(flow.name))
+    clusters = config.cluster(flow.source), config.cluster(flow.target)
+    with (
+        cluster_admin(config, flow.target) as target,
+        closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network,
+    ):
+        ports = SettlePorts(
+            target=target,
+            state=state,
+            fact_log=DeltaFactLog(config.ledger.path, SystemClock()),
+            operations=driver_operations(),
+            network=network,
+            clock=SystemClock(),
+            sleep=time.sleep,
+            source_answers=lambda: not is_promoted and _answers(config, flow.source),
+        )
+        return settle(
+            flow,
+            ports,
+            host=str(LocalProcesses().own()),
+            reason=reason,
+            ticket=ticket,
+            operation_id=operation_id,
+            after=None if last is None else last.epoch,
+            progress=progress,
+        )
+
+
+def _answers(config: MirrorConfig, cluster: str) -> bool:
+    try:
+        with cluster_admin(config, cluster) as admin:
+            admin.cluster_id()
+    except ClusterUnavailableError:
+        return False
+    return True

@@ -1,0 +1,760 @@
+"""Shutting the mirror itself out of what is promoted, proving it, and letting it in again."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+
+from ledger.changeover.pairs import Copies, Pair
+from ledger.clock import Clock, SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.config.values import FlowConfig
+from ledger.context import cluster_admin, operator_operations
+from ledger.errors import PreconditionError
+from ledger.facts.fences import EpochMarker, MirrorLetIn, MirrorShutOut, ShutOutProof
+from ledger.facts.operations import PartitionStopped
+from ledger.facts.roles import LastClaim, ProcessMark, ProcessTable, RoleVerdict, writer_of
+from ledger.facts.state import ChangeoverState, FactLog, OperationLog
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.cluster import ShutOutCluster, WriteProbe, require_recorded
+from ledger.kafka.leaders import KafkaFencing
+from ledger.machine import LocalProcesses
+from ledger.mirror.assignment import StopCause
+from ledger.roles import driver_verdict
+from ledger.store.log import DeltaFactLog
+from ledger.store.session import FLOW_TABLES, WriterSession
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
+from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
+from ledger.words import counted
+
+# Scope --------------------------------------------------------------------------------------------
+# What a shut-out is about, and what it is made with.
+
+
+@dataclass(frozen=True, slots=True)
+class ShutOutPorts:
+    """`cluster`: the promoted one as who may change rules reaches it, `mirror`: as the mirror does.
+
+    `progress` gets a line for people whenever something changes.
+    """
+
+    cluster: ShutOutCluster
+    mirror: WriteProbe
+    state: ChangeoverState
+    operations: OperationLog
+    fact_log: FactLog
+    processes: ProcessTable
+    clock: Clock
+    sleep: Callable[[float], None]
+    progress: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShutOutScope:
+    """`flows`: those of the pair that copy to its topics, `others`: all others into the cluster.
+
+    `principal`: the mirror's at the cluster, None: not configured. `with_markers`: abort markers are wanted as well.
+    `limit_s`: how long to wait for drivers, and for brokers to know of the rules.
+    """
+
+    pair: Pair
+    flows: Sequence[FlowConfig]
+    others: Sequence[FlowConfig]
+    copies: Copies
+    principal: str | None
+    with_markers: bool
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PromotedPartitions:
+    """Partitions of the promoted cluster that flows of the pair copy to, as they are there now.
+
+    `topics`: those of all of them, and those that were promoted by name and are not there.
+    """
+
+    by_flow: dict[str, tuple[TopicPartition, ...]]
+    topics: tuple[str, ...]
+
+
+def promoted_partitions(scope: ShutOutScope, ports: ShutOutPorts) -> PromotedPartitions:
+    """What is promoted now; raises `PreconditionError` where the ledger does not say so of a topic that is named."""
+    pair, directions = scope.pair, ports.state.directions()
+    named = set(pair.topics or ())
+    if not all(directions.standing(pair.former, pair.cluster, topic) for topic in named):
+        raise PreconditionError(
+            f"not all of {pair.words} is promoted now: the mirror is to write to the rest; nothing more was denied. "
+            "Promote it first"
+        )
+    there = [
+        topic
+        for _, topic in sorted(ports.cluster.topics().items())
+        if pair.names(topic.name)
+        and not topic.internal
+        and directions.standing(pair.former, pair.cluster, topic.name)
+    ]
+    by_flow = {
+        flow.name: tuple(
+            TopicPartition(topic.name, topic.topic_id, number)
+            for topic in there
+            if scope.copies(flow, topic.name)
+            for number in range(topic.partitions)
+        )
+        for flow in scope.flows
+    }
+    topics = named | {at.topic for partitions in by_flow.values() for at in partitions}
+    return PromotedPartitions(by_flow, tuple(sorted(topics)))
+
+
+# Stopping -----------------------------------------------------------------------------------------
+# Proof that the drivers of flows write no more to what is promoted.
+#
+# What counts, of a flow's last writer epoch
+#    it was released, or nobody ever claimed one
+#    its process is dead, or silent for three heartbeats: the next epoch is claimed for it, and released
+#    each partition has stopped: by a row that names a promotion that holds; or by one of another cause, or nothing was
+#    ever begun there, and either was seen for two rounds (a request that was granted before the driver read of the
+#    promotion would have ended the stop by then, and what is begun is recorded before it is written)
+#
+# A driver that claims later reads the promotion before it writes.
+
+
+_STOP_POLL_S = 0.5
+_NEVER_RAN = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedFlows:
+    """By flow its last writer epoch (0: it never ran), and by flow and partition how it is known that it stopped."""
+
+    epochs: dict[str, int]
+    words: dict[tuple[str, str, int], str]
+    partitions: PromotedPartitions
+
+
+@dataclass(slots=True)
+class StopWatch:
+    """Waits until all flows of a scope have stopped."""
+
+    scope: ShutOutScope
+    ports: ShutOutPorts
+    _seen_since: dict[tuple[str, str, int], tuple[str, float]] = field(default_factory=dict)
+    _told: str = ""
+
+    def wait(self) -> StoppedFlows:
+        """Raises `PreconditionError` when drivers are still at work after the limit, or it is demoted."""
+        deadline = self.ports.clock.monotonic() + self.scope.limit_s
+        while True:
+            stopped, pending = self._read()
+            if not pending and self.are_last(stopped):
+                return stopped
+            self._tell("; ".join(pending))
+            if self.ports.clock.monotonic() >= deadline:
+                left = "; ".join(pending) or "it began again"
+                raise PreconditionError(
+                    f"the mirror has not stopped within {self.scope.limit_s:g} s: {left}; nothing was denied. Find "
+                    "out about that driver, or end it (mirror-ledger stop FLOW), then try again"
+                )
+            self.ports.sleep(_STOP_POLL_S)
+
+    def are_last(self, stopped: StoppedFlows) -> bool:
+        """Whether nobody claimed a flow since."""
+        return stopped.epochs == {name: self._epoch(writer_of(name)) for name in stopped.epochs}
+
+    def _epoch(self, writer: str) -> int:
+        claim = self.ports.state.last_claim(writer)
+        return _NEVER_RAN if claim is None else claim.epoch
+
+    def _tell(self, waiting: str) -> None:
+        if waiting and waiting != self._told:
+            self._told = waiting
+            self.ports.progress(f"waiting until the mirror has stopped: {waiting}")
+
+    def _read(self) -> tuple[StoppedFlows, list[str]]:
+        found = promoted_partitions(self.scope, self.ports)
+        stopped, pending = StoppedFlows({}, {}, found), []
+        for flow in self.scope.flows:
+            left = self._judge(flow, found.by_flow[flow.name], stopped)
+            if left is not None:
+                pending.append(left)
+        return stopped, pending
+
+    def _judge(
+        self, flow: FlowConfig, partitions: tuple[TopicPartition, ...], stopped: StoppedFlows
+    ) -> str | None:
+        """Take down how the flow stopped; returns what it is still at, in words."""
+        claim = self.ports.state.last_claim(writer_of(flow.name))
+        stopped.epochs[flow.name] = _NEVER_RAN if claim is None else claim.epoch
+        if claim is None:
+            words = dict.fromkeys(partitions, "no driver ever ran")
+        elif claim.released:
+            words = dict.fromkeys(partitions, f"its driver ended: epoch {claim.epoch} was released")
+        else:
+            words = self._stops(flow, partitions)
+        left = [at for at in partitions if at not in words]
+        if claim is not None and left and (verdict := self._death(flow, claim)) is not None:
+            stopped.epochs[flow.name] = epoch = self._claim_for_dead(flow, claim, verdict)
+            said = f"its driver is dead ({verdict}): epoch {epoch} was claimed in its place"
+            words.update(dict.fromkeys(left, said))
+            left = []
+        stopped.words.update({(flow.name, at.topic, at.partition): said for at, said in words.items()})
+        return None if claim is None or not left else f"{_driver(flow, claim)} still has {_listed(left)}"
+
+    def _death(self, flow: FlowConfig, claim: LastClaim) -> RoleVerdict | None:
+        """How it is known that the last driver is dead; None: it may be at work."""
+        now_ms = self.ports.clock.now_ms()
+        verdict = driver_verdict(flow, claim, self.ports.processes, now_ms=now_ms)
+        return verdict if verdict.is_free and not self._is_alive_here(claim) else None
+
+    def _is_alive_here(self, claim: LastClaim) -> bool:
+        holder = ProcessMark.parse(claim.host)
+        return holder.is_beside(self.ports.processes.own()) and self.ports.processes.is_alive(holder)
+
+    def _stops(self, flow: FlowConfig, partitions: tuple[TopicPartition, ...]) -> dict[TopicPartition, str]:
+        """By partition how it stopped; those without an entry are not known to have."""
+        directions = self.ports.state.directions()
+        stops: dict[tuple[str, int], list[PartitionStopped]] = {}
+        for stop in self.ports.state.last_stops(flow.name):
+            stops.setdefault((stop.topic, stop.partition), []).append(stop)
+        copied = {(p.target_topic, p.partition) for p in self.ports.state.positions(flow.name)}
+        words: dict[TopicPartition, str] = {}
+        for at in partitions:
+            here = stops.get((flow.naming.source_name(at.topic) or "", at.partition), [])
+            promotions = directions.standing(flow.source, flow.target, at.topic)
+            if any(_is_of(stop, promotions) for stop in here):
+                words[at] = "its driver stopped it for the promotion"
+                continue
+            if any(stop.cause == StopCause.PROMOTED for stop in here):
+                said = ""  # for an earlier promotion, which was taken back
+            elif here:
+                said = f"it had stopped ({', '.join(sorted(stop.cause for stop in here))})"
+            elif (at.topic, at.partition) not in copied:
+                said = "no driver ever began there"
+            else:
+                said = ""
+            if self._lasts(flow, at, said):
+                words[at] = said
+        return words
+
+    def _lasts(self, flow: FlowConfig, at: TopicPartition, said: str) -> bool:
+        """Whether something that proves that nothing is written there was seen for two rounds."""
+        key, now = (flow.name, at.topic, at.partition), self.ports.clock.monotonic()
+        before, since = self._seen_since.get(key, (said, now))
+        since = since if before == said else now
+        self._seen_since[key] = (said, since)
+        return bool(said) and now - since >= 2 * flow.round_seconds
+
+    def _claim_for_dead(self, flow: FlowConfig, claim: LastClaim, verdict: RoleVerdict) -> int:
+        """The next epoch, claimed with what the last driver claimed with, and released.
+
+        Its host too: a standby follows that driver, and none that never began.
+        """
+        writer = writer_of(flow.name)
+        [last] = [
+            row
+            for row in self.ports.state.identities().writers
+            if row["writer"] == writer and row["writer_epoch"] == claim.epoch
+        ]
+        mine = {**{name: value for name, value in last.items() if name not in _STAMP}, "shut_out": None}
+        session = WriterSession.following(
+            self.ports.fact_log,
+            writer,
+            FLOW_TABLES,
+            mine,
+            after=claim.epoch,
+            last_epoch=lambda: self._epoch(writer),
+            sleep=self.ports.sleep,
+        )
+        with session:
+            session.release()
+        self.ports.progress(
+            f"the driver of flow {flow.name} is dead ({verdict}): epoch {session.epoch} was claimed in its place"
+        )
+        return session.epoch
+
+
+_STAMP = frozenset({"writer", "writer_epoch", "round", "recorded_at_ms"})
+
+
+def _is_of(stop: PartitionStopped, promotions: tuple[str, ...]) -> bool:
+    return stop.cause == StopCause.PROMOTED and any(words in stop.message for words in promotions)
+
+
+def _driver(flow: FlowConfig, claim: LastClaim) -> str:
+    holder = ProcessMark.parse(claim.host)
+    return f"flow {flow.name} (epoch {claim.epoch}, process {holder.pid} on host {holder.host})"
+
+
+def _listed(partitions: list[TopicPartition]) -> str:
+    by_topic: dict[str, list[str]] = {}
+    for at in partitions:
+        by_topic.setdefault(at.topic, []).append(str(at.partition))
+    return ", ".join(f"{topic} partition {', '.join(found)}" for topic, found in by_topic.items())
+
+
+# Fences -------------------------------------------------------------------------------------------
+# What keeps a mirror out that does not know of the promotion: rules of the cluster, and abort markers.
+#
+# Each is recorded before it is made (`mirror_shut_out` without a proof), so that `demote` finds it after a
+# crash at any place. Rules that others had made are left to them.
+
+
+MARKER_EPOCH = 1
+"""The mirror writes with producer epoch 0."""
+_POLL_S = 0.25
+_LEARNED_WITHIN_S = 5.0
+"""Brokers learn of a rule within milliseconds."""
+_ATTEMPTS = 10
+"""To write markers where leaders could not at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fences:
+    """What is to be made for promoted partitions.
+
+    `rules`: those that are the shut-out's own; `lacking`: of these those that are not there. `markers`: all that are
+    wanted. `impossible`: why no rule keeps the mirror out, None: rules may.
+    """
+
+    rules: tuple[TopicAcl, ...]
+    lacking: tuple[TopicAcl, ...]
+    markers: tuple[EpochMarker, ...]
+    impossible: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Topics that the mirror's principal may write to no more, and partitions of flows that markers hold.
+
+    `without_rules`, `without_markers`: why not.
+    """
+
+    topics: frozenset[str]
+    partitions: frozenset[tuple[str, str, int]]
+    without_rules: str | None
+    without_markers: str | None
+
+
+def wanted_fences(scope: ShutOutScope, ports: ShutOutPorts, found: PromotedPartitions) -> Fences:
+    """What of the fences is there, and what is to be made. Raises `PreconditionError` for a blocker."""
+    cluster_id = ports.cluster.cluster_id()
+    markers = _wanted_markers(ports, found, cluster_id) if scope.with_markers else ()
+    if scope.principal is None:
+        return Fences((), (), markers, f"clusters.{scope.pair.cluster} has no mirror_principal")
+    _require_alone(scope, found)
+    wanted = frozenset(_rule(topic, scope.principal) for topic in found.topics)
+    try:
+        there = ports.cluster.topic_acls()
+    except PreconditionError as error:
+        return Fences((), (), markers, str(error))
+    own = (ports.state.shut_outs().rules(cluster_id, found.topics) & wanted) | (wanted - there)
+    return Fences(tuple(sorted(own)), tuple(sorted(wanted - there)), markers, None)
+
+
+def _rule(topic: str, principal: str) -> TopicAcl:
+    return TopicAcl(AclPattern.LITERAL, topic, principal, "*", "write", AclPermission.DENY)
+
+
+def _require_alone(scope: ShutOutScope, found: PromotedPartitions) -> None:
+    """The principal of one cluster is that of all flows that write there."""
+    for flow in scope.others:
+        topics = [topic for topic in found.topics if scope.copies(flow, topic)]
+        if topics:
+            raise PreconditionError(
+                f"flow {flow.name} writes to {', '.join(topics)} of {scope.pair.cluster} as {scope.principal} as well: "
+                "what shuts one out shuts out both; nothing was denied. Promote other topics, or disable that flow"
+            )
+
+
+def _wanted_markers(
+    ports: ShutOutPorts, found: PromotedPartitions, cluster_id: str
+) -> tuple[EpochMarker, ...]:
+    """Of all ids that a flow ever had there: an older copy of the ledger may name an earlier one."""
+    producers = ports.state.identities().producers(cluster_id)
+    return tuple(
+        EpochMarker(
+            flow=flow,
+            producer_id=producer_id,
+            producer_epoch=MARKER_EPOCH,
+            topic=at.topic,
+            topic_id=at.topic_id,
+            partition=at.partition,
+        )
+        for flow, partitions in sorted(found.by_flow.items())
+        if flow in producers
+        for at in partitions
+        for producer_id in sorted({producers[flow].current, *producers[flow].former})
+    )
+
+
+def make_fences(
+    scope: ShutOutScope, ports: ShutOutPorts, fences: Fences, found: PromotedPartitions
+) -> Fenced:
+    """Make what is lacking, and read back what holds."""
+    without_rules = fences.impossible or _deny(scope, ports, fences, found.topics)
+    held, without_markers = _mark(ports, fences.markers)
+    asked = {(one.flow, one.topic, one.partition) for one in fences.markers}
+    open_ = {(one.flow, one.topic, one.partition) for one in fences.markers if one not in held}
+    return Fenced(
+        topics=frozenset() if without_rules else frozenset(found.topics),
+        partitions=frozenset(asked - open_),
+        without_rules=without_rules,
+        without_markers=without_markers if scope.with_markers else "no marker was asked for",
+    )
+
+
+def _deny(scope: ShutOutScope, ports: ShutOutPorts, fences: Fences, topics: Sequence[str]) -> str | None:
+    """Returns why the mirror's principal may write nevertheless; None: it may not, at any broker."""
+    try:
+        if fences.lacking:
+            ports.cluster.create_acls(fences.lacking)
+            ports.progress(f"denied WRITE to {scope.principal} on {', '.join(topics)}")
+        return _why_open(scope, ports, fences, topics)
+    except PreconditionError as error:
+        return str(error)
+
+
+def _why_open(scope: ShutOutScope, ports: ShutOutPorts, fences: Fences, topics: Sequence[str]) -> str | None:
+    """What is read back once brokers have had time to learn of the rules."""
+    deadline = ports.clock.monotonic() + _LEARNED_WITHIN_S
+    while True:
+        writable = ports.mirror.writable_topics(topics)
+        missing = set(fences.rules) - ports.cluster.topic_acls()
+        if not writable and not missing:
+            return None
+        if ports.clock.monotonic() >= deadline:
+            break
+        ports.sleep(_POLL_S)
+    if missing:
+        return f"{scope.pair.cluster} accepted rules and does not show them: {len(missing)} of {len(fences.rules)}"
+    return (
+        f"{scope.pair.cluster} lets the mirror write to {', '.join(sorted(writable))} in spite of the rule: it is a "
+        f"super user, or logs in as another principal than {scope.principal}"
+    )
+
+
+def _mark(ports: ShutOutPorts, markers: Sequence[EpochMarker]) -> tuple[set[EpochMarker], str | None]:
+    """Write what the leaders do not know of; returns those that they know of, and why others are lacking."""
+    held: set[EpochMarker] = set()
+    try:
+        for producer_id in sorted({one.producer_id for one in markers}):
+            held |= _mark_id(ports, [one for one in markers if one.producer_id == producer_id])
+    except PreconditionError as error:
+        return held, str(error)
+    lacking = len(markers) - len(held)
+    return held, f"{lacking} of {len(markers)} markers could not be written" if lacking else None
+
+
+def _mark_id(ports: ShutOutPorts, markers: Sequence[EpochMarker]) -> set[EpochMarker]:
+    """The same of one producer id; returns those that leaders know of in the end."""
+    held = _marked(ports, markers)
+    before = len(held)
+    for _ in range(_ATTEMPTS):
+        lacking = [one for one in markers if one not in held]
+        if not lacking:
+            break
+        ports.cluster.write_abort_markers(
+            [_at(one) for one in lacking],
+            producer_id=lacking[0].producer_id,
+            producer_epoch=MARKER_EPOCH,
+        )
+        held = _marked(ports, markers)
+        if len(held) < len(markers):
+            ports.sleep(_POLL_S)  # a leader that moved
+    ports.progress(f"abort markers: {len(held) - before} written, {before} were there")
+    return held
+
+
+def _marked(ports: ShutOutPorts, markers: Sequence[EpochMarker]) -> set[EpochMarker]:
+    known = ports.cluster.producer_epochs([_at(one) for one in markers], markers[0].producer_id)
+    return {one for one in markers if known.get(_at(one), 0) >= one.producer_epoch}
+
+
+def _at(marker: EpochMarker) -> TopicPartition:
+    return TopicPartition(marker.topic, marker.topic_id, marker.partition)
+
+
+# Shutting out -------------------------------------------------------------------------------------
+# Shutting the mirror out of what was promoted: it stops, then it is denied, then markers; what proves it is
+# recorded.
+#
+# Each step does what is lacking and reads back, so a shut-out that broke off is made again, to the same
+# end.
+
+
+@dataclass(frozen=True, slots=True)
+class ShutOutResult:
+    """`recorded`: what the receipt has; nothing was there to be shut out of where it names no partition."""
+
+    operation_id: str
+    recorded: MirrorShutOut
+
+    @property
+    def unproven(self) -> tuple[ShutOutProof, ...]:
+        return tuple(proof for proof in self.recorded.proof or () if not proof.is_proven)
+
+    @property
+    def words(self) -> str:
+        proof = self.recorded.proof or ()
+        unproven = len(self.unproven)
+        return (
+            f"the mirror has stopped at {counted(len(proof), 'partition')} of {self.recorded.cluster}: "
+            f"{len(proof) - unproven} proven, {unproven} unproven; rules {len(self.recorded.rules)}, "
+            f"markers {len(self.recorded.markers)}"
+        )
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """For a receipt."""
+        return self.recorded.content()
+
+
+def shut_mirror_out(
+    scope: ShutOutScope,
+    ports: ShutOutPorts,
+    *,
+    reason: str,
+    ticket: str | None = None,
+    operation_id: str | None = None,
+) -> ShutOutResult:
+    """Wait until the drivers have stopped, fence them, and record what proves it.
+
+    Raises `PreconditionError` when a driver is still at work after the limit, the topics are not promoted (any more),
+    or another flow writes to them with the same principal: then nothing (more) was denied. `ClusterUnavailableError`
+    when the cluster does not answer: to be tried again. What cannot be denied is no error: it is unproven.
+    """
+    watch = StopWatch(scope, ports)
+    while True:
+        stopped = watch.wait()
+        fences = wanted_fences(scope, ports, stopped.partitions)
+        if fences.lacking or fences.markers:
+            intended = _content(scope, ports, stopped, fences, proof=None)
+            operation_id = ports.operations.record_parts(
+                [intended], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
+            )
+        fenced = make_fences(scope, ports, fences, stopped.partitions)
+        if watch.are_last(stopped):
+            break
+        ports.progress("a driver claimed a flow meanwhile: waiting for it as well")
+    done = _content(scope, ports, stopped, fences, proof=_proof(stopped, fenced))
+    operation_id = ports.operations.record_parts(
+        [done], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
+    )
+    return ShutOutResult(operation_id, done)
+
+
+def _content(
+    scope: ShutOutScope,
+    ports: ShutOutPorts,
+    stopped: StoppedFlows,
+    fences: Fences,
+    *,
+    proof: tuple[ShutOutProof, ...] | None,
+) -> MirrorShutOut:
+    return MirrorShutOut(
+        cluster=scope.pair.cluster,
+        cluster_id=ports.cluster.cluster_id(),
+        former=scope.pair.former,
+        principal=scope.principal,
+        flows=stopped.epochs,
+        topics=stopped.partitions.topics,
+        rules=fences.rules,
+        markers=fences.markers,
+        proof=proof,
+    )
+
+
+def _proof(stopped: StoppedFlows, fenced: Fenced) -> tuple[ShutOutProof, ...]:
+    return tuple(
+        _proof_of(stopped, fenced, flow, at.topic, at.partition)
+        for flow, partitions in sorted(stopped.partitions.by_flow.items())
+        for at in partitions
+    )
+
+
+def _proof_of(stopped: StoppedFlows, fenced: Fenced, flow: str, topic: str, partition: int) -> ShutOutProof:
+    fences = (
+        *(("deny",) if topic in fenced.topics else ()),
+        *(("marker",) if (flow, topic, partition) in fenced.partitions else ()),
+    )
+    reason = (
+        "nothing keeps a mirror out that goes by an older copy of the ledger: "
+        f"{fenced.without_rules}; {fenced.without_markers or 'the ledger knows no producer id of the flow there'}"
+    )
+    return ShutOutProof(
+        flow=flow,
+        topic=topic,
+        partition=partition,
+        stopped=stopped.words[(flow, topic, partition)],
+        fences=fences,
+        reason=None if fences else reason,
+    )
+
+
+# Letting in ---------------------------------------------------------------------------------------
+# Letting the mirror in again: exactly the rules that a shut-out had created are removed.
+
+
+_GONE_WITHIN_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class LetInResult:
+    """`operation_id` None: there was nothing to remove, and nothing was recorded."""
+
+    operation_id: str | None
+    rules: tuple[TopicAcl, ...]
+
+    @property
+    def words(self) -> str:
+        if self.operation_id is None:
+            return "no rule had shut the mirror out"
+        return f"the mirror may write again: {counted(len(self.rules), 'rule')} removed"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """For a receipt."""
+        return {"rules": [rule.name for rule in self.rules]}
+
+
+@dataclass(frozen=True, slots=True)
+class LetInPorts:
+    """`cluster`: the promoted one as who may change rules reaches it."""
+
+    cluster: ShutOutCluster
+    state: ChangeoverState
+    operations: OperationLog
+    clock: Clock
+    sleep: Callable[[float], None]
+
+
+def let_mirror_in(
+    pair: Pair,
+    ports: LetInPorts,
+    *,
+    reason: str,
+    ticket: str | None = None,
+    operation_id: str | None = None,
+) -> LetInResult:
+    """Remove what shut the mirror out of the topics of a pair, and record it; what keeps others out as well stays.
+
+    Raises `PreconditionError` where the cluster refuses to, `ClusterUnavailableError` where it does not answer.
+    """
+    cluster_id = ports.cluster.cluster_id()
+    shut_outs = ports.state.shut_outs()
+    rules = tuple(sorted(shut_outs.rules(cluster_id, pair.ruled, pair.former)))
+    if not rules:
+        return LetInResult(None, ())
+    to_remove = shut_outs.only_of(cluster_id, pair.former, rules)
+    ports.cluster.delete_acls(sorted(to_remove))
+    _wait_until_gone(to_remove, ports)
+    let_in = MirrorLetIn(
+        cluster=ports.cluster.alias,
+        cluster_id=cluster_id,
+        former=pair.former,
+        topics=tuple(sorted({rule.name for rule in rules})),
+        rules=rules,
+    )
+    recorded = ports.operations.record_parts(
+        [let_in], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
+    )
+    return LetInResult(recorded, tuple(sorted(to_remove)))
+
+
+def _wait_until_gone(rules: frozenset[TopicAcl], ports: LetInPorts) -> None:
+    deadline = ports.clock.monotonic() + _GONE_WITHIN_S
+    while left := _left_of(rules, ports):
+        if ports.clock.monotonic() >= deadline:
+            names = ", ".join(sorted(rule.name for rule in left))
+            raise PreconditionError(
+                f"{ports.cluster.alias} still has the rules that shut the mirror out of {names}, though it accepted "
+                "their removal; nothing was recorded. Try again"
+            )
+        ports.sleep(_POLL_S)
+
+
+def _left_of(rules: frozenset[TopicAcl], ports: LetInPorts) -> frozenset[TopicAcl]:
+    """What the cluster still has of them, or a leader: a driver that writes there now would be denied, and stop."""
+    topics = sorted({rule.name for rule in rules} & ports.cluster.topics().keys())
+    brokers = sorted(set(ports.cluster.leaders(topics).values())) if topics else []
+    return rules & frozenset().union(ports.cluster.topic_acls(), *map(ports.cluster.acls_at, brokers))
+
+
+# Shut out -----------------------------------------------------------------------------------------
+# Shutting the mirror out of a promoted cluster, and letting it in again, as `promote` and `demote` do it.
+
+
+def shut_out(
+    config: MirrorConfig,
+    pair: Pair,
+    *,
+    with_markers: bool,
+    limit_s: float,
+    reason: str,
+    ticket: str | None,
+    operation_id: str | None,
+    say: Callable[[str], None],
+) -> ShutOutResult:
+    """Shut the mirror out of what of the pair is promoted, and record what proves it."""
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    scope = shut_out_scope(config, pair, with_markers=with_markers, limit_s=limit_s)
+    with shut_out_ports(config, pair.cluster, state, say) as ports:
+        require_recorded(state, ports.cluster)
+        return shut_mirror_out(scope, ports, reason=reason, ticket=ticket, operation_id=operation_id)
+
+
+def shut_out_scope(config: MirrorConfig, pair: Pair, *, with_markers: bool, limit_s: float) -> ShutOutScope:
+    """What of the configuration a shut-out is about."""
+    flows = pair.flows_of(config.flows.values(), config.copies)
+    others = [flow for flow in config.enabled_flows if flow.target == pair.cluster and flow not in flows]
+    return ShutOutScope(
+        pair=pair,
+        flows=flows,
+        others=others,
+        copies=config.copies,
+        principal=config.cluster(pair.cluster).mirror_principal,
+        with_markers=with_markers,
+        limit_s=limit_s,
+    )
+
+
+@contextmanager
+def shut_out_ports(
+    config: MirrorConfig, cluster: str, state: DeltaLedgerState, say: Callable[[str], None]
+) -> Iterator[ShutOutPorts]:
+    """The cluster with the credentials of an administrator, and with those of the mirror."""
+    clock = SystemClock()
+    with administered(config, cluster) as administrator, cluster_admin(config, cluster) as mirror:
+        yield ShutOutPorts(
+            cluster=administrator,
+            mirror=mirror,
+            state=state,
+            operations=operator_operations(config),
+            fact_log=DeltaFactLog(config.ledger.path, clock),
+            processes=LocalProcesses(),
+            clock=clock,
+            sleep=time.sleep,
+            progress=say,
+        )
+
+
+def let_in(
+    config: MirrorConfig,
+    pair: Pair,
+    state: DeltaLedgerState,
+    *,
+    reason: str,
+    ticket: str | None,
+    operation_id: str | None = None,
+) -> LetInResult:
+    """Remove the rules that shut the mirror out of the pair's topics."""
+    with administered(config, pair.cluster) as administrator:
+        require_recorded(state, administrator)
+        ports = LetInPorts(administrator, state, operator_operations(config), SystemClock(), time.sleep)
+        return let_mirror_in(pair, ports, reason=reason, ticket=ticket, operation_id=operation_id)
+
+
+def administered(config: MirrorConfig, cluster: str) -> closing[KafkaFencing]:
+    """A connection with the credentials that change rules."""
+    return closing(KafkaFencing(cluster, config.cluster(cluster).for_administration, SystemClock()))

@@ -1,0 +1,571 @@
+"""What each step of an apply does, from the check to the report."""
+
+import shlex
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from ledger.changeover import pairs
+from ledger.changeover.auditing import LedgerAudit, audit_rest, audit_rest_beside
+from ledger.changeover.cut import cut_of_pair
+from ledger.changeover.directions import change_direction, is_done
+from ledger.changeover.fencing import AskedLifting, fence_topics, leave_topics_open, unfence_topics
+from ledger.changeover.groups import moved_by, places_of, readers, record_sheets
+from ledger.changeover.hand_over import Asked as AskedHandOver
+from ledger.changeover.hand_over import Ready, hand_over
+from ledger.changeover.losses import (
+    Took,
+    compared,
+    compared_words,
+    loss_figures,
+    loss_words,
+    of_applications,
+    require_all_copied,
+)
+from ledger.changeover.measures import AskedFence, UnfenceResult
+from ledger.changeover.plans import BlockerCode, ChangeoverKind, FenceChoice, StepName, apply_command
+from ledger.changeover.receipts import StepResult, Waits
+from ledger.changeover.scene import Scene
+from ledger.changeover.seeing import asked_fence, losses_of, read_plan, recorder_settings, reverse_flows
+from ledger.changeover.settling import settle_flow
+from ledger.changeover.shut_out import shut_out
+from ledger.changeover.waiting import (
+    GroupsAtRest,
+    SeenCommits,
+    Standing,
+    WhichGroups,
+    application_offsets,
+    drain,
+    first_progress,
+    mirrors_at,
+    still_drained,
+)
+from ledger.clock import SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.config.values import Figure, Objective, objections
+from ledger.doctor.examination import examine
+from ledger.doctor.flow import DEFAULT_SHARE
+from ledger.doctor.results import is_safe, one_row_for_each_cause
+from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
+from ledger.facts.cut_offsets import Cut
+from ledger.facts.direction import Demoted, Promoted
+from ledger.facts.fences import FenceHow, Proof
+from ledger.facts.hand_overs import Purpose
+from ledger.facts.roles import RoleVerdict, recorder_of, verdict_here, writer_of
+from ledger.facts.syncs import TopicPartition
+from ledger.machine import LocalProcesses
+from ledger.offsets.between_clusters import commit_intervals
+from ledger.offsets.setting import Outcome, oddities
+from ledger.offsets.sheets import PositionSheet, Reasons, set_positions
+from ledger.recorders.run import record_clusters
+from ledger.roles import is_at_work
+from ledger.store import answers
+from ledger.words import counted
+
+# Before cut ---------------------------------------------------------------------------------------
+# Steps until nothing moves any more: checked, recorded, fenced, drained, at rest.
+
+
+_DRIFT = ("missing", "differs", "surplus", "unknown")
+_STOPPED = "its driver has stopped, and recorded what it copied"
+_MAY_LIVE = "a driver may be at work, and records what it copies; if it is dead:"
+
+
+def check(scene: Scene, _waits: Waits) -> StepResult:
+    """Nothing that the plan read has changed: that was found before the apply began.
+
+    What `doctor` finds of a source that answers, and where settings differ, is reported and stops nothing: what stands
+    against a change of direction stood against the plan. Audits begin beside it.
+    """
+    scene.kept.audit = LedgerAudit.begun(scene.config)
+    holds = f"the plan holds: {scene.plan.from_cluster} to {scene.plan.to_cluster}, flows {', '.join(scene.plan.flows)}"
+    is_reached = scene.is_source_there()
+    drift = _drifted_settings(scene)
+    words = [holds, *([f"settings differ: {', '.join(drift)}"] if drift else [])]
+    facts: dict[str, object] = {"is_source_reached": is_reached, "drift": drift}
+    if is_reached:
+        found = examine(scene.config, scene.plan.flows, probe=False, retention_share=DEFAULT_SHARE)
+        bad = [one for one in one_row_for_each_cause(found) if not is_safe([one], strict=False)]
+        words += [f"doctor: {one.subject}: {one.check} {one.verdict}" for one in bad]
+        facts["doctor"] = [
+            {
+                "subject": one.subject,
+                "check": str(one.check),
+                "verdict": str(one.verdict),
+                "measured": one.measured,
+            }
+            for one in bad
+        ]
+    return StepResult("; ".join(words), facts)
+
+
+def _drifted_settings(scene: Scene) -> list[str]:
+    """Settings of target topics that are not as they should follow, as recorded last."""
+    at = answers.snapshot(scene.config, None)
+    return sorted(
+        f"{row['setting']} of {row['target_topic']} {row['status']}"
+        for flow in scene.plan.flows
+        for row in answers.run_query(at, "topic_drift", {"flow": flow}).to_pylist()
+        if row["status"] in _DRIFT and row["target_topic"] in scene.plan.target_names
+    )
+
+
+def record(scene: Scene, waits: Waits) -> StepResult:
+    """Who records the target's groups and ends; read once where nobody does.
+
+    What is prepared for a switchover is done before producers are stopped: the ledger keeps its invariants.
+    """
+    if scene.plan.kind is ChangeoverKind.SWITCHOVER and scene.kept.audit is not None:
+        waits("the ledger is audited")
+        scene.kept.audit.require_kept()
+    alias = scene.plan.to_cluster
+    if _is_recorded(scene.config, scene, alias):
+        return StepResult(f"{alias} is recorded by a process of its own or a driver", {"is_recorded": True})
+    rows = record_clusters(scene.config, [alias], stop=threading.Event(), once=True)
+    return StepResult(
+        f"{alias} was read once; nobody records it now: run mirror-ledger record {alias}",
+        {"is_recorded": False, "rows": {cluster: dict(found) for cluster, found in rows.items()}},
+    )
+
+
+def stop_producers(scene: Scene, waits: Waits) -> StepResult:
+    """By the hook that ran before, or a person; what proves it is the fence."""
+    if StepName.STOP_PRODUCERS in scene.plan.hooks:
+        return StepResult("stopped by the hook", {"by": "hook"})
+    said = scene.asked.confirm(
+        f"producers of {', '.join(scene.plan.source_names)} at {scene.plan.from_cluster} are stopped", waits
+    )
+    return StepResult(said, {"by": said})
+
+
+def fence_source(scene: Scene, waits: Waits) -> StepResult:
+    """Nobody writes to the former source any more; or it is recorded why that could not be proven."""
+    choices = scene.plan.choices
+    asked = asked_fence(
+        scene.plan.from_cluster, scene.plan.source_names, choices, scene.plan.hooks.get(StepName.FENCE)
+    )
+    if asked is None:
+        return _not_fenced(scene)
+    asked = replace(asked, reason=scene.asked.reason, ticket=scene.asked.ticket)
+    result = fence_topics(scene.config, asked, waits, operation_id=scene.operation_id)
+    return StepResult(result.words, {"proof": str(result.proof), "fences": result.facts})
+
+
+def _not_fenced(scene: Scene) -> StepResult:
+    """A source that was given up may come back, with producers at work: status says so until it is fenced."""
+    choices, cluster = scene.plan.choices, scene.plan.from_cluster
+    facts: dict[str, object] = {"proof": "unproven", "reason": choices.unproven}
+    is_given_up = scene.plan.kind is ChangeoverKind.FAILOVER and StepName.PROMOTE in scene.plan.steps
+    if not is_given_up:
+        return StepResult(f"{cluster} is not fenced: {choices.unproven}", facts)
+    asked = AskedFence(
+        cluster=cluster,
+        topics=scene.plan.source_names,
+        how=FenceHow.CLOSED,
+        reason=scene.asked.reason,
+        ticket=scene.asked.ticket,
+        unproven=choices.unproven,
+    )
+    left = leave_topics_open(scene.config, asked, operation_id=scene.operation_id)
+    return StepResult(
+        f"{left.words}; when it answers again: mirror-ledger fence {cluster} --reason WHY, before anything else",
+        {**facts, "proof": str(left.proof), "fences": left.facts},
+    )
+
+
+def drain_source(scene: Scene, waits: Waits) -> StepResult:
+    """The maps reach the ends of the fenced source; a continued apply that has promoted the target does not wait."""
+    if scene.is_promoted:
+        return still_drained(
+            scene.source, scene.plan.topics, scene.state.positions, operation_id=scene.operation_id
+        )
+    patience = scene.patience(scene.plan.choices.drain_seconds)
+    return drain(scene.source, scene.plan.topics, scene.state.positions, patience, waits)
+
+
+def stop_groups(scene: Scene, waits: Waits) -> StepResult:
+    """No group of the former source has members or commits, and the ledger has where they stand."""
+    if StepName.STOP_GROUPS not in scene.plan.hooks:
+        scene.asked.confirm(
+            f"consumers of {', '.join(scene.plan.source_names)} at {scene.plan.from_cluster} are stopped",
+            waits,
+        )
+    return groups_at_rest(scene).wait(scene.patience(scene.plan.choices.groups_seconds), waits)
+
+
+def groups_at_rest(scene: Scene) -> GroupsAtRest:
+    """Groups that move, at all topics of the former source that they read; found once by each process."""
+    if scene.kept.at_rest is None:
+        scene.kept.at_rest = _groups_at_rest(scene)
+    return scene.kept.at_rest
+
+
+def look_at_groups(scene: Scene) -> None:
+    """Where they stand now, between steps: who commits without members is found before anybody waits for it."""
+    if StepName.STOP_GROUPS in scene.plan.steps and scene.plan.choices.watch_seconds:
+        groups_at_rest(scene).look()
+
+
+def _groups_at_rest(scene: Scene) -> GroupsAtRest:
+    choices = scene.plan.choices
+    at = answers.snapshot(scene.config, None)
+    moving, topics = readers(at, scene.plan, scene.scope)
+    which = WhichGroups(
+        are_recorded=scene.scope.records_group,
+        moving=moving,
+        named=None if choices.groups is None else frozenset(choices.groups),
+        accepted=frozenset(choices.accepted),
+    )
+    period_s = choices.watch_seconds
+    seen = (
+        SeenCommits(SystemClock(), period_s, commit_intervals(at, scene.plan.from_cluster))
+        if period_s
+        else None
+    )
+    return GroupsAtRest(
+        scene.source, topics, which, lambda: _recorded(scene), seen, lambda: _fenced_ends(scene)
+    )
+
+
+def _recorded(scene: Scene) -> Iterator[Standing]:
+    """What the ledger has of the former source's groups by now."""
+    yield from scene.state.last_checkpoints(scene.plan.from_cluster)
+    yield from scene.state.last_share_offsets(scene.plan.from_cluster)
+
+
+def _fenced_ends(scene: Scene) -> dict[tuple[str, int], int]:
+    """Of the partitions of the plan's topics where it is proven that nothing comes any more."""
+    topic_ids = {(one.source_topic, one.source_topic_id) for one in scene.plan.topics}
+    standing = [one.fence for one in scene.state.fences().at(scene.plan.from_cluster)]
+    return {
+        (fence.topic, one.partition): one.end
+        for fence in standing
+        if fence.proof == Proof.PROVEN and (fence.topic, fence.topic_id) in topic_ids
+        for one in fence.partitions
+    }
+
+
+def settle_flows(scene: Scene, waits: Waits) -> StepResult:
+    """What each flow had copied last and nobody has recorded.
+
+    A driver that was shut out has recorded it when it stopped, or was found dead. Of others nobody knows. Where nothing
+    is promoted, beside a source that answers, the flow itself finds it.
+    """
+    if scene.is_source_there() and not scene.is_promoted:
+        return StepResult(f"{scene.plan.from_cluster} answers: the flow itself finds what it copied last", {})
+    words, facts = [], {}
+    for name in scene.plan.flows:
+        if is_at_work(scene.config.flow(name), scene.state.last_claim(writer_of(name))):
+            may_live = f"{_MAY_LIVE} mirror-ledger settle {name} --reason WHY"
+            words.append(f"{name}: {_STOPPED if scene.is_promoted else may_live}")
+            continue
+        settled = settle_flow(
+            scene.config,
+            name,
+            reason=scene.asked.reason,
+            ticket=scene.asked.ticket,
+            progress=waits,
+            operation_id=scene.operation_id,
+            is_promoted=scene.is_promoted,
+        )
+        if settled.refused:
+            refused = "; ".join(f"{pair.target.topic} {why}" for pair, why in settled.refused.items())
+            raise PreconditionError(f"{settled.words}: {refused}")
+        words.append(settled.words)
+        facts[name] = settled.facts()
+    return StepResult("; ".join(words), facts)
+
+
+def _is_recorded(config: MirrorConfig, scene: Scene, alias: str) -> bool:
+    settings = recorder_settings(config, alias)
+    verdict = verdict_here(
+        scene.state.last_claim(recorder_of(alias)),
+        LocalProcesses(),
+        now_ms=SystemClock().now_ms(),
+        heartbeat_ms=int(settings.heartbeat_seconds * 1000),
+    )
+    return verdict is RoleVerdict.IN_USE
+
+
+# At target ----------------------------------------------------------------------------------------
+# Steps at the target: promoted, closed to the mirror, cut, handed over, with its groups in place.
+
+
+def promote(scene: Scene, waits: Waits) -> StepResult:
+    """Direction changes, unless it has already; not before all is copied that has come to the source meanwhile."""
+    if not scene.is_promoted:
+        scene.require_no_later_topics()
+        if StepName.DRAIN in scene.plan.steps:
+            drain_source(scene, waits)
+    made = change_direction(
+        scene.config,
+        Promoted,
+        scene.promoted_pair,
+        no_reverse=not scene.plan.choices.reverse,
+        is_exchange=True,
+        reason=scene.asked.reason,
+        ticket=scene.asked.ticket,
+        operation_id=scene.operation_id,
+    )
+    return StepResult(made.words, {"is_new": made.operation_id is not None})
+
+
+def cut(scene: Scene, _waits: Waits) -> StepResult:
+    """The ends of both sides, where the maps stand, and what of the former source is not at the target.
+
+    Raises `PreconditionError` where that is anything, of a switchover behind which nothing is copied any more.
+    """
+    if StepName.PROMOTE in scene.plan.steps:
+        scene.require_no_later_topics()  # again: now no driver begins with any
+        scene.kept.audited_rest = audit_rest_beside(scene.config, scene.kept.audit)
+    pair = pairs.Pair(scene.plan.to_cluster, scene.plan.from_cluster, scene.plan.target_names)
+    taken = cut_of_pair(scene.config, pair, operation_id=scene.operation_id)
+    figures = _losses(scene, taken)
+    if scene.plan.kind is ChangeoverKind.SWITCHOVER and StepName.PROMOTE in scene.plan.steps:
+        require_all_copied(figures, source=scene.plan.from_cluster, operation_id=scene.operation_id)
+    return StepResult(f"{taken.words}; {loss_words(figures)}", {**taken.facts, "loss": figures})
+
+
+def _losses(scene: Scene, taken: Cut) -> dict[str, Any]:
+    """Figures of the loss; where the cut has read that all is copied nothing else is asked, for applications wait."""
+    topic_ids = {(one.flow, one.source_topic): one.source_topic_id for one in scene.plan.topics}
+    is_planned = scene.plan.kind is ChangeoverKind.SWITCHOVER
+    if is_planned and (sources := taken.sources_copied(topic_ids)) is not None:
+        read_at_ms = [at.read_at_ms for at in sources if at.read_at_ms is not None]
+        counted = {"partitions": len(sources), "source_read_at_ms": min(read_at_ms, default=None)}
+        return {**loss_figures([]), **counted}
+    at = answers.snapshot(scene.config, None)
+    found = losses_of(at, scene.pair, at_ms=scene.begun_at_ms, cut=taken)
+    left: list[Mapping[str, Any]] = scene.scope.losses(found)
+    return loss_figures([_of_applications(scene, row) for row in left] if is_planned else left)
+
+
+def _of_applications(scene: Scene, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a source that answers what lies behind the map may be a mirror's, or markers: no loss."""
+    if not row["records"]:
+        return row
+    at = TopicPartition(row["source_topic"], row["source_topic_id"], row["partition"])
+    is_mirror = mirrors_at(scene.state, scene.plan.from_cluster_id)
+    try:
+        return of_applications(
+            row, application_offsets(scene.source, at, row["copied_to"], row["known_end"], is_mirror)
+        )
+    except ClusterUnavailableError:
+        return row
+
+
+def move_groups(scene: Scene, waits: Waits) -> StepResult:
+    """Every group continues at the target where it has to; raises when one does not, and the others do.
+
+    Where the former source answers its commits stood still when the groups were stopped, and have to stand there still:
+    an apply may be continued much later. Here they are watched once they are set: a consumer that assigned itself
+    partitions commits over them.
+    """
+    choices = scene.plan.choices
+    if StepName.STOP_GROUPS in scene.plan.steps:
+        with suppress(ClusterUnavailableError):
+            groups_at_rest(scene).require_still_at_rest(scene.patience(choices.groups_seconds), waits)
+    reasons = Reasons(scene.asked.reason, scene.asked.ticket, scene.operation_id)
+    at = answers.snapshot(scene.config, None)
+    if scene.kept.audit is not None:
+        at = scene.kept.audit.told(at)
+    quiet_s = choices.watch_seconds
+    after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
+    asked = places_of(scene.config, scene.plan, scene.scope)
+    _, done, why = set_positions(
+        scene.config,
+        at,
+        asked,
+        reasons,
+        after=after,
+        after_where_used=True,
+        require_own=scene.require_own,
+    )
+    if not done.is_complete:
+        raise PreconditionError(
+            f"not every group continues at {scene.plan.to_cluster}, what could be set is set:\n  "
+            + "\n  ".join([*done.left_lines(), *done.blockers])
+            + f"\nThen continue: {apply_command(scene.plan.plan_id)}. What it does not set, people "
+            f"do, for each of these groups: {_by_hand(scene, done)}"
+        )
+    record_sheets(scene.config, scene.plan.plan_id, done, why, scene.operation_id)
+    return StepResult(done.words, done.facts)
+
+
+def _by_hand(scene: Scene, done: PositionSheet) -> str:
+    """The command that sets the first of the groups that are left, with what it needs: what that group commits at the
+    target until somebody types it is not overwritten."""
+    first = next((one.group_id for one in done.left_out), None)
+    of_first = [one for one in done.left_out if one.group_id == first]
+    lacking = {status for one in of_first for status in oddities(one.answer)}
+    options = [f"--accept {status}" for status in sorted(lacking - set(scene.plan.choices.accepted))]
+    if any(one.outcome is Outcome.NEWER for one in of_first):
+        options.append("--overwrite-newer")
+    way = f"--from {scene.plan.from_cluster} --to {scene.plan.to_cluster}"
+    group = "GROUP" if first is None else shlex.quote(first)
+    return " ".join([f"mirror-ledger offsets set {way} --group {group}", *options])
+
+
+def hand_over_to_applications(scene: Scene, waits: Waits) -> StepResult:
+    """The target gets the settings and permissions that applications had, and loses the fence that it was left with
+    once; what people have to do is named."""
+    lifted = _open_to_applications(scene, waits)
+    ready = handed_over(scene, Purpose.APPLICATIONS, waits)
+    words = ready.words if lifted is None else f"{lifted.words}; {ready.words}"
+    return StepResult(words, {**ready.facts, "unfenced": () if lifted is None else lifted.facts})
+
+
+def _open_to_applications(scene: Scene, waits: Waits) -> UnfenceResult | None:
+    """None: nothing of the target was fenced."""
+    cluster = scene.plan.to_cluster
+    fenced = {one.fence.topic for one in scene.state.fences().at(cluster)} & set(scene.plan.target_names)
+    if not fenced:
+        return None
+    return lift_fences(scene, cluster, sorted(fenced), waits)
+
+
+def lift_fences(scene: Scene, cluster: str, topics: Sequence[str], waits: Waits) -> UnfenceResult:
+    """As a part of the operation."""
+    asked = AskedLifting(
+        cluster=cluster, topics=tuple(topics), reason=scene.asked.reason, ticket=scene.asked.ticket
+    )
+    return unfence_topics(scene.config, asked, waits, operation_id=scene.operation_id)
+
+
+def handed_over(scene: Scene, purpose: Purpose, waits: Waits) -> Ready:
+    """What became of it, for the topics of the plan; the mirrors of both clusters are no applications."""
+    plan = scene.plan
+    return hand_over(
+        scene.config,
+        AskedHandOver(pairs.Pair(plan.to_cluster, plan.from_cluster, scene.plan.target_names), purpose),
+        reason=scene.asked.reason,
+        ticket=scene.asked.ticket,
+        operation_id=scene.operation_id,
+        progress=waits,
+    )
+
+
+def shut_out_mirror(scene: Scene, waits: Waits) -> StepResult:
+    """Its drivers have stopped, and the cluster lets it write no more; raises where the latter is not proven."""
+    choices, target = scene.plan.choices, scene.plan.to_cluster
+    done = shut_out(
+        scene.config,
+        scene.promoted_pair,
+        with_markers=choices.abort_marker,
+        limit_s=choices.drain_seconds,
+        reason=scene.asked.reason,
+        ticket=scene.asked.ticket,
+        operation_id=scene.operation_id,
+        say=waits,
+    )
+    if done.unproven and not choices.accept_unproven_shut_out:
+        raise UnsafeError(
+            f"the mirror has stopped, and nothing but the ledger keeps it from {target}: {done.unproven[0].reason}. "
+            f"{BlockerCode.MIRROR_NOT_SHUT_OUT.advice}"
+        )
+    return StepResult(done.words, done.facts)
+
+
+# Afterwards ---------------------------------------------------------------------------------------
+# Steps once everything is in place: audited, applications started, measured, the way back opened, reported.
+
+
+_RULES_ARE_KNOWN_WITHIN_S = 5.0
+
+
+def audit(scene: Scene, _waits: Waits) -> StepResult:
+    """Every invariant of the ledger holds, as of when the mirror had stopped, else of now; that runs since `cut`."""
+    beside = scene.kept.audited_rest
+    at, passed = audit_rest(scene.config, scene.kept.audit) if beside is None else beside.result()
+    return StepResult(f"{counted(len(passed), 'audit')} passed", {"audits": passed, "cut": at.cut.token})
+
+
+def start_applications(scene: Scene, waits: Waits) -> StepResult:
+    """By the hook that ran before, or a person: from here on applications write at the target."""
+    if StepName.START_APPLICATIONS in scene.plan.hooks:
+        return StepResult("started by the hook", {"by": "hook"})
+    said = scene.asked.confirm(f"applications are started at {scene.plan.to_cluster}", waits)
+    return StepResult(said, {"by": said})
+
+
+def groups_progress(scene: Scene, waits: Waits) -> StepResult:
+    """When each group that was moved commits first at the target."""
+    seconds = scene.plan.choices.progress_seconds
+    if not seconds:
+        return StepResult("not waited for: --wait-progress", {})
+    moved = moved_by(scene.config, scene.operation_id)
+    return first_progress(scene.target, moved, scene.patience(seconds), waits)
+
+
+def reverse(scene: Scene, waits: Waits) -> StepResult:
+    """The former source gets what copying back needs; says what is to be run so that it gets what is written now."""
+    plan = scene.plan
+    if not plan.choices.reverse:
+        return StepResult("nothing is to be mirrored back", {})
+    if plan.choices.fence is FenceChoice.SHUT:
+        # A topic that takes no batch takes none of the mirror's; what keeps producers out is that they were moved.
+        lift_fences(scene, plan.from_cluster, scene.plan.source_names, waits)
+    ready = handed_over(scene, Purpose.MIRROR, waits)
+    given_up = _give_up(scene)
+    flows = [scene.config.flow(name) for name in plan.flows]
+    back = sorted(set(reverse_flows(scene.config, flows).values()))
+    commands = [f"mirror-ledger run {name} --from-cut {scene.operation_id}" for name in back]
+    lacking = _not_writable(scene, waits, is_opened=given_up is not None)
+    first = f"grant the mirror WRITE on {', '.join(lacking)} of {plan.from_cluster}, then " if lacking else ""
+    words = "; ".join(
+        [ready.words, *filter(None, [given_up]), f"to mirror back: {first}{'; '.join(commands)}"]
+    )
+    return StepResult(words, {"commands": commands, "not_writable": lacking, **ready.facts})
+
+
+def _give_up(scene: Scene) -> str | None:
+    """A source that applications came to before is promoted no more: its mirror may write there again, behind the cut,
+    when all has been handed over. Until now neither direction wrote. None: it was not promoted."""
+    way = scene.source_pair
+    if is_done(way, Demoted, scene.state.directions()):
+        return None
+    made = change_direction(
+        scene.config,
+        Demoted,
+        way,
+        cut_operation=scene.operation_id,
+        reason=scene.asked.reason,
+        ticket=scene.asked.ticket,
+        operation_id=scene.operation_id,
+    )
+    return made.words
+
+
+def _not_writable(scene: Scene, waits: Waits, *, is_opened: bool) -> list[str]:
+    """Topics of the source that the mirror may not write to; brokers learn a little later that a rule was removed."""
+
+    def lacking() -> list[str]:
+        return sorted(set(scene.plan.source_names) - scene.source.writable_topics(scene.plan.source_names))
+
+    if is_opened:
+        with suppress(PreconditionError):
+            patience = scene.patience(_RULES_ARE_KNOWN_WITHIN_S)
+            patience.until(lambda: ", ".join(lacking()) or None, waits, advice="")
+    return lacking()
+
+
+def report(scene: Scene, _waits: Waits) -> StepResult:
+    """What was lost, how long applications had nowhere to write, and what each step took, beside what was forecast."""
+    made = read_plan(scene.config, scene.plan.plan_id)
+    now, forecast = made.applies.the(scene.operation_id), made.recorded.forecast
+    took = Took.of(scene.plan.kind, now)
+    loss = now.done[StepName.CUT].read_back["loss"]
+    figures = {
+        **took.figures,
+        **loss,
+        "step_seconds": {str(step): round(took_ms / 1000, 3) for step, took_ms in now.took_ms.items()},
+    }
+    foreseen = compared(forecast["downtime"], figures["step_seconds"]) if "downtime" in forecast else {}
+    taken = Figure(
+        Objective.MAX_DOWNTIME_SECONDS, took.downtime_s, "this apply", is_at_least=took.is_at_least
+    )
+    missed = [words for _, words in objections(scene.config.allowed, [taken])]
+    words = [loss_words(loss), took.words, *([compared_words(foreseen)] if foreseen else []), *missed]
+    return StepResult("; ".join(words), {**figures, "forecast": foreseen})

@@ -1,0 +1,349 @@
+"""A plan as text: for people, for programs, and for a ticket."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from ledger.changeover.losses import downtime_words, loss_words
+from ledger.changeover.plans import Apply, ApplyState, Plan, StepName, apply_command, undo_command
+from ledger.facts.changeovers import RecordedBlocker
+from ledger.offsets.rendering import RENDERERS
+from ledger.offsets.sheets import commits_age, repeat_words
+from ledger.plain_text import json_text
+from ledger.words import counted, instant, shown, shown_lines, some_of
+
+Blockers = Sequence[RecordedBlocker]
+Forecast = Mapping[str, Any]
+_FEW, _MANY = 3, 10
+"""How many names stand in a line, and how many partitions below one another, where not all are asked for."""
+
+
+def plan_table(
+    plan: Plan,
+    blockers: Blockers,
+    forecast: Forecast,
+    applies: Sequence[Apply],
+    *,
+    width: int | None = None,
+    is_recorded: bool = True,
+) -> str:
+    """Lines for a terminal: first what it does, what it costs, what stands against it and what to type, then the rest.
+
+    What is said in front of the steps is a line each, of `width` characters at most, but for figures, of which nothing
+    is cut; `width` None: all of it, however long.
+    """
+    summary = _Summary(width)
+    for label, text in _facts(plan, forecast, applies).items():
+        summary.say(label, text, is_folded=label in _FIGURES)
+    causes = _causes(blockers)
+    for cause in causes:
+        summary.say("blocked", cause.words)
+    for words in next_words(plan, blockers, applies, is_recorded=is_recorded):
+        summary.say("next", words, is_folded=True)
+    if summary.is_cut or any(cause.number > 1 for cause in causes):
+        summary.say("", "all of it: --wide, or -o json")
+    lines = [_title(plan), *summary.lines]
+    for advice, codes in _advice(blockers).items():
+        lines += [f"  to do     {', '.join(codes)}: {shown(advice)}"]
+    lines.append("  steps")
+    for number, one in enumerate(_steps(plan, applies), start=1):
+        lines.append(f"    {number:2}  {shown_lines(one.line)}")
+    lines += [f"  lost      {shown(line)}" for line in _lost_lines(plan, forecast, applies, width)]
+    if width is None:
+        lines += [f"  blocked   {one.code}: {shown(one.words)}" for one in blockers]
+    return "\n".join([*lines, ""])
+
+
+@dataclass(slots=True)
+class _Summary:
+    """Labels with a line each; `is_cut`: one had more to say than fits."""
+
+    width: int | None
+    lines: list[str] = field(default_factory=list)
+    is_cut: bool = False
+
+    def say(self, label: str, text: str, *, is_folded: bool = False) -> None:
+        """A command is neither cut nor folded: it is there to be copied."""
+        line = f"  {label:9} {shown(text)}"
+        if self.width is None or len(line) <= self.width or _COMMAND in text:
+            self.lines.append(line)
+        elif is_folded:
+            self.lines += textwrap.wrap(
+                line, self.width, subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False
+            )
+        else:
+            self.lines.append(line[: self.width - len(_CUT)] + _CUT)
+            self.is_cut = True
+
+
+_CUT = " ..."
+_COMMAND = "mirror-ledger "
+_FIGURES = ("lost", "repeated", "downtime")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """What stands against a plan for one reason, however often, with an example."""
+
+    code: str
+    number: int
+    example: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.code}: " + (
+            self.example if self.number == 1 else f"{self.number:,} times, such as {self.example}"
+        )
+
+
+def _causes(blockers: Blockers) -> list[_Cause]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for one in blockers:
+        found.setdefault((one.code, one.cause), []).append(one.words)
+    return [_Cause(code, len(words), words[0]) for (code, _), words in found.items()]
+
+
+def _advice(blockers: Blockers) -> dict[str, list[str]]:
+    """By what is to be done the codes about which it is said."""
+    found: dict[str, list[str]] = {}
+    for one in blockers:
+        codes = found.setdefault(one.advice, [])
+        if one.code not in codes:
+            codes.append(one.code)
+    return found
+
+
+def next_words(
+    plan: Plan, blockers: Blockers, applies: Sequence[Apply], *, is_recorded: bool
+) -> Iterator[str]:
+    """What is typed next, complete."""
+    causes = _causes(blockers)
+    last = applies[-1] if applies else None
+    if not is_recorded:
+        yield "a plan as of the past is not recorded: it cannot be carried out"
+    elif last is not None and last.state is ApplyState.OPEN:
+        yield apply_command(plan.plan_id)
+        yield f"or take it back: {undo_command(last.operation_id)}"
+    elif last is not None and last.state is ApplyState.UNDOING:
+        yield undo_command(last.operation_id)
+    elif last is not None and last.state is ApplyState.DONE:
+        yield f"mirror-ledger verify {last.operation_id}"
+    elif causes:
+        yield f'nothing is carried out: {counted(len(causes), "cause")} against it; see "to do", then plan again'
+    else:
+        yield apply_command(plan.plan_id)
+
+
+def plan_markdown(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequence[Apply]) -> str:
+    """The same for a ticket."""
+    facts = list(_facts(plan, forecast, applies, names=len(plan.topics)).items())
+    steps = [one.cells for one in _steps(plan, applies)]
+    parts = [
+        f"# {_title(plan)[0].upper()}{_title(plan)[1:]}",
+        _markdown_table(("", ""), facts),
+        "## Steps",
+        _markdown_table(("step", "what is done", "hook", "state", "at", "receipt"), steps),
+    ]
+    if lost := list(_lost(plan, _counted_losses(forecast, applies))):
+        parts += ["## Lost", _markdown_table(("where", "what"), lost)]
+    if blockers:
+        rows = [(one.code, one.words, one.advice) for one in blockers]
+        parts += ["## Blocked by", _markdown_table(("code", "what was seen", "what to do"), rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """On one line, and in one cell whatever people or programs have written."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
+
+
+def plan_json(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequence[Apply]) -> str:
+    """For programs: the plan, and of each time it was carried out the receipts."""
+    return json_text(
+        [
+            {
+                "plan_id": plan.plan_id,
+                "plan": plan.content(),
+                "blockers": [asdict(one) for one in blockers],
+                "forecast": dict(forecast),
+                "applies": [apply_content(one) for one in applies],
+            }
+        ]
+    )
+
+
+def apply_content(one: Apply) -> dict[str, Any]:
+    """One carrying out, with its receipts."""
+    return {
+        "operation_id": one.operation_id,
+        "plan_id": one.plan_id,
+        "state": str(one.state),
+        "operator": one.operator,
+        "reason": one.reason,
+        "ticket": one.ticket,
+        "begun_at_ms": one.begun_at_ms,
+        "begun": {str(step): at_ms for step, at_ms in one.begun.items()},
+        "steps": [
+            {
+                "step": str(step),
+                "begun_at_ms": one.begun.get(step),
+                "done_at_ms": one.done_at_ms.get(step),
+                "words": receipt.words,
+                "read_back": dict(receipt.read_back),
+                "hook": None if receipt.hook is None else dict(receipt.hook),
+            }
+            for step, receipt in one.done.items()
+        ],
+        "failed": {str(step): failure.words for step, failure in one.failed.items()},
+        "figures": dict(one.figures),
+    }
+
+
+def repeated_words(forecast: Forecast) -> str:
+    """What would be read again, and by whom, as of the plan's cut."""
+    words = f"{repeat_words(forecast)} by {counted(forecast['groups'], 'group')}{commits_age(forecast)}"
+    if forecast["groups_without_place"]:
+        words += f"; {counted(forecast['groups_without_place'], 'group')} without a place"
+    if pending := forecast.get("groups_in_transactions"):
+        words += f"; commits of {', '.join(map(repr, pending))} in transactions that were open, waited for"
+    if ahead := forecast.get("groups_ahead"):  # plans of earlier versions do not say
+        words += f"; {counted(ahead, 'group')} had read more than is copied"
+    if earlier := forecast.get("groups_at_earlier_commits"):
+        words += f"; {counted(earlier, 'group')} at an earlier commit, up to which the outputs were copied"
+    return words
+
+
+def _counted_losses(forecast: Forecast, applies: Sequence[Apply]) -> Forecast:
+    """As the last carrying out has measured them, or forecast while none has."""
+    measured = applies[-1].figures if applies else {}
+    return measured if "losses" in measured else forecast
+
+
+def _lost_lines(plan: Plan, forecast: Forecast, applies: Sequence[Apply], width: int | None) -> Iterator[str]:
+    """Some of the partitions that lose something, or all; as it was measured, or forecast while it was not."""
+    found = [f"{where}: {what}" for where, what in _lost(plan, _counted_losses(forecast, applies))]
+    shown_ones = found if width is None else found[:_MANY]
+    yield from shown_ones
+    if left := len(found) - len(shown_ones):
+        yield f"and {counted(left, 'more partition')}: --wide, or -o json"
+
+
+def _lost(plan: Plan, figures: Forecast) -> Iterator[tuple[str, str]]:
+    """Where, and which offsets of the former source are known to be there and not at the target."""
+    for row in figures.get("losses", ()):
+        where = f"{row['source_topic']} partition {row['partition']} of {plan.from_cluster}"
+        if row["records"] is None:
+            yield where, "unknown"
+        else:
+            offsets = f"{row['copied_to']} to {row['known_end'] - 1}"
+            yield where, f"offsets {offsets}, at most {counted(row['records'], 'record')}"
+
+
+def _title(plan: Plan) -> str:
+    return f"plan {plan.plan_id}: {plan.kind} from {plan.from_cluster} to {plan.to_cluster}"
+
+
+def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: int = _FEW) -> dict[str, str]:
+    """What is said in front of the steps, by label, a line each; `names`: how many topics are named."""
+    unproven = f", unproven: {plan.choices.unproven}" if plan.choices.unproven else ""
+    found = {
+        "moves": f"{_topics(plan, names)}; {counted(forecast['groups'], 'group')}",
+        "lost": loss_words(_counted_losses(forecast, applies)),
+        "repeated": repeated_words(forecast),
+        **({"downtime": downtime_words(forecast["downtime"])} if "downtime" in forecast else {}),
+        "fence": f"{plan.choices.fence}{unproven}",
+    }
+    if plan.choices.left_out:
+        found["left out"] = _left_out(plan, forecast)
+    if applies:
+        found["applied"] = _applied(applies)
+    return found
+
+
+def _applied(applies: Sequence[Apply]) -> str:
+    """The last carrying out, and how many there were before it."""
+    last = applies[-1]
+    reason = f" ({last.reason})" if last.reason else ""
+    before = f"; {counted(len(applies) - 1, 'time')} before" if len(applies) > 1 else ""
+    return (
+        f"{last.state}: operation {last.operation_id}, begun {instant(last.begun_at_ms)} by {last.operator}"
+        f"{reason}{before}"
+    )
+
+
+def _topics(plan: Plan, at_most: int) -> str:
+    names = sorted(
+        one.topic if one.topic == one.source_topic else f"{one.source_topic} as {one.topic}"
+        for one in plan.topics
+    )
+    return f"{counted(len(names), 'topic')} ({some_of(names, 'topic', at_most=at_most)})"
+
+
+def _left_out(plan: Plan, forecast: Forecast) -> str:
+    """Nothing of it is fenced, promoted or set."""
+    readers = forecast.get("without_place", {})
+    return ", ".join(
+        f"{name} ({counted(readers[name], 'group')} that move get no place there)"
+        if name in readers
+        else name
+        for name in plan.choices.left_out
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """A step of a plan, and how far the last carrying out has come with it: `state` empty: it has not begun."""
+
+    step: StepName
+    hook: str = ""
+    state: str = ""
+    at: str = ""
+    words: str = ""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return (self.step, self.step.description, self.hook, self.state, self.at, self.words)
+
+    @property
+    def line(self) -> str:
+        line = f"{self.step}: {self.step.description}"
+        if self.hook:
+            line += f" (hook: {self.hook})"
+        if self.state == _DONE:
+            return f"{line}. {self.at}: {self.words}"
+        if self.state:
+            line += f". {self.state}"
+        return f"{line}: {self.words}" if self.words else line
+
+
+_DONE, _FAILED, _BEGUN = "done", "FAILED", "begun"
+
+
+def _steps(plan: Plan, applies: Sequence[Apply]) -> Iterator[_Step]:
+    last = applies[-1] if applies else None
+    for step in plan.steps:
+        one = _Step(step=step, hook=plan.hooks.get(step, ""))
+        yield one if last is None else _carried_out(one, last)
+
+
+def _carried_out(one: _Step, last: Apply) -> _Step:
+    step = one.step
+    if step in last.failed:
+        return replace(one, state=_FAILED, words=last.failed[step].words)
+    if step in last.done:
+        at = instant(last.done_at_ms[step])
+        return replace(one, state=_DONE, at=at, words=last.done[step].words)
+    return replace(one, state=_BEGUN) if step in last.begun else one
+
+
+def rendered_rows(rows: Sequence[Mapping[str, Any]], output: str) -> str:
+    """Rows in a form of `RENDERERS`."""
+    return RENDERERS[output](pa.Table.from_pylist(list(rows)))

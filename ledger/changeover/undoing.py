@@ -1,0 +1,471 @@
+"""Undoing what an apply has changed: the claim, who is at work at the target, and the steps back."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+from ledger.changeover.directions import change_direction, planned_way
+from ledger.changeover.fencing import AskedLifting, fence_topics, leave_topics_open, unfence_topics
+from ledger.changeover.groups import MovedCommit, moved_by, take_groups_back, why_at_work
+from ledger.changeover.hand_over import undo_hand_over
+from ledger.changeover.measures import AskedFence
+from ledger.changeover.plans import Applies, Apply, ApplyState, Plan, StepName, undo_command
+from ledger.changeover.receipts import (
+    OPERATION,
+    Action,
+    ApplyRecord,
+    Beside,
+    StepResult,
+    Told,
+    Waits,
+    name_in,
+    nothing_beside,
+)
+from ledger.changeover.role import beside, claimed_role
+from ledger.changeover.role import require_nobody_at_work as require_role
+from ledger.changeover.scope import promoted_pair
+from ledger.changeover.seeing import read_applies, read_plan, reverse_flows
+from ledger.changeover.shut_out import shut_out
+from ledger.changeover.waiting import Behind, mirrors_at, written_behind
+from ledger.clock import SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.context import cluster_admin
+from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
+from ledger.facts.changeovers import ApplyAlive, UndoBegun, Undone
+from ledger.facts.direction import Demoted, Promoted
+from ledger.facts.fences import FenceHow, QuietBounds, Unfenced
+from ledger.facts.operations import OperationKind
+from ledger.facts.roles import APPLY_WRITER, writer_of
+from ledger.facts.tables import OPERATIONS
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import live_cluster
+from ledger.machine import LocalProcesses
+from ledger.offsets.setting import nothing_taken_over
+from ledger.roles import is_at_work
+from ledger.store import answers
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
+
+# Undoing ------------------------------------------------------------------------------------------
+# Undoing what an apply has changed, step by step in reverse order, until applications write at the target.
+#
+# Each step reads what is there, undoes what is still as it was made, and reads back. So who was interrupted
+# begins again. Once it has begun the apply cannot be continued any more.
+
+
+TAKEN_BACK = (StepName.FENCE, StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS)
+"""Steps that change something that can be undone. What others have recorded is so, and stays."""
+
+_LEFT = "left_as_it_is"
+
+
+def to_take_back(
+    applies: Applies, operation_id: str, plan_of: Callable[[str], Plan]
+) -> tuple[Apply, Plan] | None:
+    """The apply and its plan; None: it was undone before.
+
+    Raises `UsageError` for an operation that nobody has begun, `PreconditionError` where a later one about the same
+    topics was not undone, or another apply is open.
+    """
+    found = applies.the(operation_id)
+    if found.state is ApplyState.UNDONE:
+        return None
+    open_one = applies.open()
+    if open_one is not None and open_one.operation_id != operation_id:
+        raise PreconditionError(
+            f"operation {open_one.operation_id} (plan {open_one.plan_id}) has not come to its end; nothing was done. "
+            f"Continue it, or take it back first: {undo_command(open_one.operation_id)}"
+        )
+    plan = plan_of(found.plan_id)
+    ids = _topic_ids(plan)
+    names = list(applies.by_id)
+    for later in names[names.index(operation_id) + 1 :]:
+        one = applies.by_id[later]
+        if one.state is not ApplyState.UNDONE and ids & _topic_ids(plan_of(one.plan_id)):
+            raise PreconditionError(
+                f"operation {later} came after it and is about the same topics; nothing was done. Take that back "
+                f"first: {undo_command(later)}"
+            )
+    return found, plan
+
+
+def _topic_ids(plan: Plan) -> set[str]:
+    return {topic_id for one in plan.topics for topic_id in (one.topic_id, one.source_topic_id)}
+
+
+def require_nobody_at_work(plan: Plan, reasons: Sequence[str]) -> None:
+    """Raise `PreconditionError` where applications are at work at the target, or may be."""
+    if not reasons:
+        return
+    lines = "\n  ".join(reasons)
+    raise PreconditionError(
+        f"{plan.to_cluster} is in use since; nothing was undone:\n  {lines}\nThe way back is a plan in the other "
+        f"direction: {planned_way(plan.to_cluster, plan.from_cluster)}"
+    )
+
+
+class OnFailure(StrEnum):
+    """What becomes of an undo when a step cannot be undone."""
+
+    STOP = "stop"  # it can be continued
+    LEAVE = "leave"  # the step is left as it is and named, and the undo comes to its end
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What became of each step that had begun, in words; `left`: those that stand as the apply made them."""
+
+    words: Mapping[str, str]
+    left: tuple[StepName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """`actions`: how each of `TAKEN_BACK` is undone."""
+
+    record: ApplyRecord
+    actions: Mapping[StepName, Action]
+    told: Told
+    on_failure: OnFailure = OnFailure.STOP
+    beside: Beside = nothing_beside
+
+    def take_back(self, of: Apply, plan: Plan, *, host: str) -> TakenBack:
+        """Each step that had begun, in reverse order. Raises what a step raises, unless that is left."""
+        self.record.add(
+            UndoBegun(plan_id=plan.plan_id, host=host, is_continued=of.state is ApplyState.UNDOING)
+        )
+        done: dict[StepName, StepResult] = {}
+        for step in reversed(plan.steps):
+            if step in TAKEN_BACK and step in of.begun:
+                stands = step is StepName.FENCE and _is_left(done.get(StepName.PROMOTE))
+                done[step] = self._fence_left(plan) if stands else self._undone(of, step)
+        words = {str(step): result.words for step, result in done.items()}
+        self.record.add(
+            Undone(steps=words, read_back={str(step): dict(one.read_back) for step, one in done.items()})
+        )
+        return TakenBack(words, tuple(step for step, result in done.items() if _is_left(result)))
+
+    def _fence_left(self, plan: Plan) -> StepResult:
+        """Applications would write at both sides."""
+        why = (
+            f"{plan.to_cluster} is promoted still, and without its fence {plan.from_cluster} would be written to as "
+            f"well. First mirror-ledger demote {plan.to_cluster} --over {plan.from_cluster} --reason WHY, "
+            "then mirror-ledger "
+            f"unfence {plan.from_cluster} --reason WHY"
+        )
+        self.told.begins(StepName.FENCE)
+        self.told.ends(StepName.FENCE, why, False)
+        return _left(why)
+
+    def _undone(self, of: Apply, step: StepName) -> StepResult:
+        self.told.begins(step)
+        self.record.add(ApplyAlive(step=step))
+        try:
+            with self.beside(partial(self.record.alive, step)):
+                result = self.actions[step](partial(self._waits, step))
+        except ShutOutError:
+            raise
+        except MirrorLedgerError as error:
+            name_in(error, OPERATION, of.operation_id)
+            self.told.ends(step, str(error), False)
+            if self.on_failure is OnFailure.STOP:
+                raise
+            return _left(str(error))
+        self.told.ends(step, result.words, True)
+        return result
+
+    def _waits(self, step: StepName, words: str) -> None:
+        self.told.waits(step, words)
+        self.record.alive(step)
+
+
+def _left(why: str) -> StepResult:
+    return StepResult(f"left as it is: {why}", {_LEFT: why})
+
+
+def _is_left(result: StepResult | None) -> bool:
+    return result is not None and _LEFT in result.read_back
+
+
+# Undoing ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Back:
+    """What the steps back share; `target`: where applications came to."""
+
+    config: MirrorConfig
+    plan: Plan
+    of: Apply
+    state: DeltaLedgerState
+    target: KafkaAdmin
+    moved: list[MovedCommit]
+    reason: str
+    ticket: str | None
+    require_own: Callable[[], None] = nothing_taken_over
+
+
+@dataclass(frozen=True, slots=True)
+class AskedUndo:
+    """What the operator said: why, and what becomes of a step that cannot be undone."""
+
+    reason: str
+    ticket: str | None
+    on_failure: OnFailure = OnFailure.STOP
+
+
+def undo_apply(config: MirrorConfig, operation_id: str, asked: AskedUndo, told: Told) -> TakenBack | None:
+    """Undo what an operation has changed; returns what became of each step, None: it was undone before.
+
+    Raises `UsageError` for an operation that nobody has begun, `PreconditionError` where applications are at work at
+    the target, another process is at work, or a later operation is to be undone first; and what a step raises.
+    """
+    if _to_take_back(config, operation_id) is None:
+        return None
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    clock, processes = SystemClock(), LocalProcesses()
+    after = require_role(lambda: state.last_claim(APPLY_WRITER), processes, clock, time.sleep)
+    found = _to_take_back(config, operation_id)  # again: who held the role may have come to the end
+    if found is None:
+        return None
+    of, plan = found
+    with cluster_admin(config, plan.to_cluster) as target:
+        back = _Back(
+            config, plan, of, state, target, moved_by(config, operation_id), asked.reason, asked.ticket
+        )
+        with claimed_role(config, plan, after=after) as role:
+            actions = _actions(replace(back, require_own=role.require_own), asked.on_failure)
+            record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
+            undoing = Undoing(record, actions, told, asked.on_failure, beside)
+            return undoing.take_back(of, plan, host=role.host)
+
+
+def _to_take_back(config: MirrorConfig, operation_id: str) -> tuple[Apply, Plan] | None:
+    applies = read_applies(answers.snapshot(config, None))
+    return to_take_back(applies, operation_id, lambda plan_id: read_plan(config, plan_id, is_begun=True).plan)
+
+
+def plan_of_operation(config: MirrorConfig, operation_id: str) -> Plan:
+    """The plan that an operation carries out; raises `UsageError` where nobody has begun one of that id."""
+    applies = read_applies(answers.snapshot(config, None))
+    return read_plan(config, applies.the(operation_id).plan_id, is_begun=True).plan
+
+
+# Who is at work ---------------------------------------------------------------------------------
+
+
+def _require_free(back: _Back) -> None:
+    """Raise where another cluster is the target by now, or applications are at work there, or may be.
+
+    Before anything was changed there it is not asked.
+    """
+    if not back.of.begun.keys() & {StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS}:
+        return
+    live = live_cluster(back.target)
+    back.state.identities().require(back.target.alias, live)
+    if live.cluster_id != back.plan.to_cluster_id:
+        raise PreconditionError(
+            f"another cluster answers behind {back.target.alias}: its Kafka cluster id is {live.cluster_id}, the "
+            f"operation was carried out at {back.plan.to_cluster_id}; nothing was done"
+        )
+    require_nobody_at_work(back.plan, [*why_at_work(back.target, back.moved), *_at_work(back)])
+
+
+def _at_work(back: _Back) -> list[str]:
+    """Who writes where the target was promoted, and who copies from there."""
+    if StepName.PROMOTE not in back.of.begun:
+        return []
+    return [
+        *written_behind(back.target, _behind(back), mirrors_at(back.state, back.plan.to_cluster_id)),
+        *(f"flow {name} copies back: mirror-ledger stop {name}" for name in _copying_back(back)),
+    ]
+
+
+def _behind(back: _Back) -> list[Behind]:
+    """Of each partition the end of what the flow has copied.
+
+    At the cut what lay behind that was a mirror's or a marker, unless applications had come before their time. What
+    retention had deleted by then is not asked for.
+    """
+    cut = back.state.cut(back.of.operation_id)
+    topics = {(one.flow, one.source_topic): one for one in back.plan.topics}
+    ends: dict[tuple[str, int], int] = {}
+    for flow in back.plan.flows:
+        for at in back.state.positions(flow):
+            one = topics.get((flow, at.source_topic))
+            if one is not None and one.topic_id == at.target_topic_id:
+                ends[one.topic, at.partition] = at.position.target_offset
+        for (source_topic, partition), pair in cut.pairs(flow).items():
+            one = topics.get((flow, source_topic))
+            if one is not None and pair.target is not None and pair.target.log_start is not None:
+                place = one.topic, partition
+                ends[place] = max(ends.get(place, 0), pair.target.log_start)
+    described = back.target.topics()
+    return [
+        Behind(one.topic, one.topic_id, partition, ends.get((one.topic, partition), 0))
+        for one in back.plan.topics
+        for partition in range(described[one.topic].partitions if one.topic in described else 1)
+    ]
+
+
+def _copying_back(back: _Back) -> list[str]:
+    """Drivers at work that may write to the former source: none may where that is promoted still."""
+    topics = back.plan.source_names
+    held = back.state.directions().promotions(back.plan.to_cluster, back.plan.from_cluster, topics)
+    if all(made_by is not None for made_by in held.values()):
+        return []
+    flows = [back.config.flow(name) for name in back.plan.flows if name in back.config.flows]
+    return [
+        name
+        for name in sorted(set(reverse_flows(back.config, flows).values()))
+        if is_at_work(back.config.flow(name), back.state.last_claim(writer_of(name)))
+    ]
+
+
+# Steps back -------------------------------------------------------------------------------------
+
+
+def _actions(back: _Back, on_failure: OnFailure) -> dict[StepName, Action]:
+    """Where applications are at work, or nobody knows, all is left: an apply that has come to its end is refused."""
+    try:
+        _require_free(back)
+    except MirrorLedgerError as error:
+        if on_failure is OnFailure.STOP or back.of.state is ApplyState.DONE:
+            raise
+        return dict.fromkeys(TAKEN_BACK, partial(_refuse, error))
+    taking_back: Mapping[StepName, Callable[[_Back, Waits], StepResult]] = {
+        StepName.MOVE_GROUPS: lambda back, _waits: take_groups_back(
+            back.target, back.moved, back.require_own
+        ),
+        StepName.HAND_OVER: _hand_back,
+        StepName.PROMOTE: _demote,
+        StepName.FENCE: _unfence,
+    }
+    return {step: partial(act, back) for step, act in taking_back.items()}
+
+
+def _refuse(error: MirrorLedgerError, _waits: Waits) -> StepResult:
+    raise error
+
+
+def _hand_back(back: _Back, waits: Waits) -> StepResult:
+    operation_id = back.of.operation_id
+    closed = _close_again(back, waits)
+    if not back.state.hand_overs().handed_over(operation_id):
+        return StepResult(closed or "nothing had been handed over")
+    done = undo_hand_over(
+        back.config,
+        operation_id,
+        reason=back.reason,
+        ticket=back.ticket,
+        progress=waits,
+        undo_id=operation_id,
+    )
+    words = [*([closed] if closed else []), *(one.words for one in done)]
+    return StepResult("; ".join(words), {"clusters": [one.facts for one in done]})
+
+
+def _close_again(back: _Back, waits: Waits) -> str | None:
+    """What the target was left with when applications left it before, and what this operation has lifted."""
+    rows = _rows_of(back, OperationKind.UNFENCED)
+    lifted = [one for one in map(Unfenced.of_row, rows) if one.cluster == back.plan.to_cluster]
+    if not lifted:
+        return None
+    choices, words = back.plan.choices, []
+    for how in sorted({one.how for one in lifted}):
+        asked = AskedFence(
+            cluster=back.plan.to_cluster,
+            topics=tuple(sorted({one.topic for one in lifted if one.how == how})),
+            how=FenceHow(how),
+            reason=back.reason,
+            ticket=back.ticket,
+            confirmed_super_users=choices.confirmed_super_users,
+            producers_stopped=True,
+            quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=choices.most_quiet_seconds),
+            wait_s=choices.drain_seconds,
+        )
+        was_made = any(one.denied or one.restored for one in lifted if one.how == how)
+        if was_made:
+            done = fence_topics(back.config, asked, waits, operation_id=back.of.operation_id)
+        else:
+            open_one = replace(asked, unproven="as it was before")
+            done = leave_topics_open(back.config, open_one, operation_id=back.of.operation_id)
+        words.append(done.words)
+    return "; ".join(words)
+
+
+def _rows_of(back: _Back, kind: OperationKind) -> list[dict[str, Any]]:
+    newest = open_ledger(back.config.ledger.path).now((OPERATIONS.name,))
+    rows = newest.rows(OPERATIONS.name, [("operation_id", "=", back.of.operation_id)])
+    return [row for row in rows if row["kind"] == kind]
+
+
+def _promote_again(back: _Back, waits: Waits) -> str | None:
+    """The former source, where applications had come to it before and this operation has demoted it."""
+    plan = back.plan
+    demoted = [
+        one
+        for one in map(Demoted.of_row, _rows_of(back, OperationKind.DEMOTED))
+        if one.cluster == plan.from_cluster
+    ]
+    if not demoted:
+        return None
+    way = replace(promoted_pair(plan), cluster=plan.from_cluster, former=plan.to_cluster)
+    made = change_direction(
+        back.config,
+        Promoted,
+        way,
+        is_exchange=True,
+        reason=back.reason,
+        ticket=back.ticket,
+        operation_id=back.of.operation_id,
+    )
+    done = shut_out(
+        back.config,
+        way,
+        with_markers=False,
+        limit_s=plan.choices.drain_seconds,
+        reason=back.reason,
+        ticket=back.ticket,
+        operation_id=back.of.operation_id,
+        say=waits,
+    )
+    return f"{made.words}; {done.words}"
+
+
+def _demote(back: _Back, waits: Waits) -> StepResult:
+    plan = back.plan
+    require_nobody_at_work(plan, _at_work(back))  # again: a mirror would find what was written since
+    again = _promote_again(back, waits)
+    made = change_direction(
+        back.config,
+        Demoted,
+        promoted_pair(plan),
+        reason=back.reason,
+        ticket=back.ticket,
+        operation_id=back.of.operation_id,
+    )
+    words = made.words if again is None else f"{again}; {made.words}"
+    return StepResult(words, {"is_new": made.operation_id is not None})
+
+
+def _unfence(back: _Back, waits: Waits) -> StepResult:
+    """Of the fences that stand those that the apply has made; what a hook has stopped, people start."""
+    cluster, operation_id = back.plan.from_cluster, back.of.operation_id
+    own = [one.fence for one in back.state.fences().at(cluster) if one.operation_id == operation_id]
+    if not own:
+        return StepResult(f"{cluster} has no fence that this operation made")
+    asked = AskedLifting(
+        cluster=cluster,
+        topics=tuple(sorted(one.topic for one in own)),
+        reason=back.reason,
+        ticket=back.ticket,
+    )
+    done = unfence_topics(back.config, asked, waits, operation_id=operation_id)
+    words = done.words
+    if any(one.how == FenceHow.HOOK for one in own):
+        words += "; what the hook has stopped is to be started again"
+    return StepResult(words, {"lifted": done.facts})

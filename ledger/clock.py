@@ -1,0 +1,90 @@
+"""Clocks and instants, and what is done again and again beside something else."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from ledger.errors import MirrorLedgerError
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """When something began: milliseconds since the epoch, and seconds for measuring."""
+
+    at_ms: int
+    monotonic: float
+
+
+class StopSignal(Protocol):
+    """Set when the driver is to end after the round under way."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+# Repeating ----------------------------------------------------------------------------------------
+# Something that is done again and again beside something else, in a thread of its own.
+
+
+@contextmanager
+def repeated(act: Callable[[], None], *, every_s: float, failed: Callable[[str], None]) -> Iterator[None]:
+    """Do it again and again for as long as the body takes, first after `every_s`.
+
+    What it fails with is said at once (`failed`), and ends it: whoever does the same next fails by it too.
+    """
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(every_s):
+            try:
+                act()
+            except MirrorLedgerError as error:
+                failed(str(error))
+                return
+
+    thread = threading.Thread(target=work, name="shown_alive", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+# Clock --------------------------------------------------------------------------------------------
+# Wall time and monotonic time.
+
+
+class Clock(Protocol):
+    """Wall time for rows, monotonic time for deadlines."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never goes back."""
+        ...
+
+
+def now_by(clock: Clock) -> Instant:
+    """Now, by both."""
+    return Instant(clock.now_ms(), clock.monotonic())
+
+
+# System -------------------------------------------------------------------------------------------
+# This machine's clocks.
+
+
+class SystemClock:
+    """Implements `Clock`."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()

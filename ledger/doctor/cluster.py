@@ -1,0 +1,520 @@
+"""One cluster examined: first whether it answers at all, then, only if it does, everything else."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.measurements import (
+    AppendObservation,
+    Broker,
+    ClockObservation,
+    ClusterProbe,
+    Operation,
+    Reach,
+    Send,
+    Settings,
+    TargetProbe,
+    Validity,
+)
+from ledger.doctor.permissions import Granting
+from ledger.doctor.results import CheckResult, Unmeasured, duration, failed, measure, unknown
+from ledger.errors import Trouble
+from ledger.facts.syncs import SEQUENCE_MODULUS
+from ledger.kafka.cluster import TopicDescription
+from ledger.kafka.requests import ErrorCode
+
+# Probing ------------------------------------------------------------------------------------------
+# The probe of a target's compare-and-append: what is sent, what must be answered, and the verdict.
+#
+# Partition 0 shows that a repetition is answered and not written, also after records of another producer,
+# and that a hole and an overlap are refused. Partition 1 shows the same where sequences wrap around.
+
+
+CLOCK_WARNING_MS = 1_000
+PRODUCER_STATE_WARNING_MS = 3_600_000
+_LAST = SEQUENCE_MODULUS - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A batch, what it shows, and its answer: the first offset, or None for a refusal with 45."""
+
+    shows: str
+    send: Send
+    offset: int | None
+
+
+SCRIPT = (
+    Expectation("a first batch is written", Send(0, 0, 3), 0),
+    Expectation("the same batch again is answered with its first offset", Send(0, 0, 3), 0),
+    Expectation("another producer's batch is written behind it", Send(0, 0, 2, own=False), 3),
+    Expectation("the first batch again, after foreign records, is answered as before", Send(0, 0, 3), 0),
+    Expectation("the next batch goes behind the foreign records", Send(0, 3, 2), 5),
+    Expectation("a batch that leaves a hole is refused", Send(0, 6, 1), None),
+    Expectation("a batch that overlaps is refused", Send(0, 4, 2), None),
+    Expectation("a batch of another length from a known sequence is refused", Send(0, 3, 3), None),
+    Expectation("a batch across the last sequence is written", Send(1, _LAST - 1, 4), 0),
+    Expectation("the same batch again is answered with its first offset", Send(1, _LAST - 1, 4), 0),
+    Expectation("the next batch starts after the wrap", Send(1, 2, 1), 4),
+    Expectation("a hole after the wrap is refused", Send(1, 4, 1), None),
+)
+SENDS = tuple(expectation.send for expectation in SCRIPT)
+ENDS = {0: 7, 1: 5}
+NOT_ASKED = "not asked for: --probe creates and deletes a topic at the target"
+
+
+def skipped_probe(subject: str) -> CheckResult:
+    return CheckResult(subject, Check.COMPARE_AND_APPEND, Verdict.SKIPPED, NOT_ASKED, "examine with --probe")
+
+
+def compare_and_append(subject: str, observed: AppendObservation | Unmeasured) -> CheckResult:
+    """Whether every answer was the one that exactly-once rests on."""
+    check = Check.COMPARE_AND_APPEND
+    if isinstance(observed, Unmeasured):
+        return unknown(subject, check, observed)
+    wrong = [*_wrong_answers(observed), *_wrong_ends(observed.ends)]
+    if wrong:
+        advice = "do not mirror to this cluster: repeated writes would leave duplicates or holes"
+        return CheckResult(subject, check, Verdict.FAILED, "; ".join(wrong), advice)
+    measured = (
+        f"{len(SCRIPT)} of {len(SCRIPT)} answers as expected in topic {observed.topic}, deleted since: "
+    )
+    measured += (
+        "repetitions are answered, holes and overlaps refused, also after foreign records and the wrap"
+    )
+    return CheckResult(subject, check, Verdict.OK, measured)
+
+
+def _wrong_answers(observed: AppendObservation) -> Iterator[str]:
+    for expectation, answer in zip(SCRIPT, observed.answers, strict=True):
+        refused = answer.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        got = f"error {answer.error}" if answer.error else f"offset {answer.base_offset}"
+        wanted = "error 45" if expectation.offset is None else f"offset {expectation.offset}"
+        if got != wanted and not (expectation.offset is None and refused):
+            yield f"{expectation.shows}: wanted {wanted}, got {got}"
+
+
+def _wrong_ends(ends: Mapping[int, int]) -> Iterator[str]:
+    for partition, wanted in ENDS.items():
+        if ends.get(partition) != wanted:
+            yield f"partition {partition} ends at {ends.get(partition)}, not at {wanted}"
+
+
+# Clocks ----------------------------------------------------------------------------------------
+
+
+def source_clock(subject: str) -> CheckResult:
+    """Only a write tells a broker's time, and a source is never written to."""
+    measured = "cannot be measured without writing to the source"
+    return CheckResult(subject, Check.BROKER_CLOCK, Verdict.SKIPPED, measured)
+
+
+def target_clocks(
+    cluster: str, observed: Sequence[ClockObservation] | Unmeasured | None
+) -> Iterator[CheckResult]:
+    """One result for each broker; `observed` None: no probe was asked for."""
+    check = Check.BROKER_CLOCK
+    if observed is None:
+        yield CheckResult(f"cluster {cluster}", check, Verdict.SKIPPED, NOT_ASKED, "examine with --probe")
+    elif isinstance(observed, Unmeasured):
+        yield unknown(f"cluster {cluster}", check, observed)
+    else:
+        for one in observed:
+            yield _clock(f"broker {cluster}/{one.node_id}", one)
+
+
+def _clock(subject: str, one: ClockObservation) -> CheckResult:
+    """The broker stamped somewhere between sending and answering: only what lies outside is its fault."""
+    ahead_ms, behind_ms = one.stamped_ms - one.answered_ms, one.sent_ms - one.stamped_ms
+    off_ms = max(ahead_ms, behind_ms, 0)
+    if off_ms > CLOCK_WARNING_MS:
+        direction = "ahead of" if ahead_ms > 0 else "behind"
+        measured = f"at least {duration(off_ms)} {direction} this machine"
+        advice = "set both clocks by NTP: lag in seconds, retention and --as-of times are off by that much"
+        return CheckResult(subject, Check.BROKER_CLOCK, Verdict.WARNING, measured, advice)
+    measured = f"within {duration(max(off_ms, one.answered_ms - one.sent_ms, 1))} of this machine's"
+    return CheckResult(subject, Check.BROKER_CLOCK, Verdict.OK, measured)
+
+
+# Producer state --------------------------------------------------------------------------------
+
+
+def producer_state(cluster: str, brokers: Mapping[int, Settings] | Unmeasured) -> Iterator[CheckResult]:
+    """How long target brokers remember producers, as they report it."""
+    check = Check.PRODUCER_STATE
+    if isinstance(brokers, Unmeasured):
+        yield unknown(f"cluster {cluster}", check, brokers)
+        return
+    for node_id, settings in sorted(brokers.items()):
+        yield _producer_state(f"broker {cluster}/{node_id}", settings)
+
+
+def _producer_state(subject: str, settings: Settings) -> CheckResult:
+    """Brokers before 3.5 do not tell the first of the two: then it is the second."""
+    transactional = settings["transactional.id.expiration.ms"]
+    producer = settings.get("producer.id.expiration.ms", transactional)
+    measured = (
+        f"producer.id.expiration.ms {producer} ({duration(int(producer))}), "
+        f"transactional.id.expiration.ms {transactional} ({duration(int(transactional))})"
+    )
+    if int(producer) < PRODUCER_STATE_WARNING_MS:
+        advice = (
+            "raise producer.id.expiration.ms: after that pause only the tail of the log tells repetitions"
+        )
+        return CheckResult(subject, Check.PRODUCER_STATE, Verdict.WARNING, measured, advice)
+    return CheckResult(subject, Check.PRODUCER_STATE, Verdict.OK, measured)
+
+
+# Connectivity -------------------------------------------------------------------------------------
+# Verdicts on brokers: do they answer, for how long are their certificates valid, what do they speak.
+
+
+CERTIFICATE_WARNING_MS = 14 * 86_400_000
+
+
+def reached(subject: str, check: Check, address: str, reach: Reach | Unmeasured) -> CheckResult:
+    """Whether an address answers; no answer is the measurement here, not the lack of one."""
+    if isinstance(reach, Unmeasured):
+        return failed(subject, check, reach)
+    return CheckResult(
+        subject, check, Verdict.OK, f"{address} answered, connected in {reach.connect_ms:.0f} ms"
+    )
+
+
+def certificate(subject: str, check: Check, validity: Validity | Unmeasured, now_ms: int) -> CheckResult:
+    """Whether a certificate is valid now and for the next two weeks."""
+    if isinstance(validity, Unmeasured):
+        return unknown(subject, check, validity)
+    left_ms = validity.not_after_ms - now_ms
+    if now_ms < validity.not_before_ms:
+        measured = f"not valid before {duration(validity.not_before_ms - now_ms)} from now"
+        return CheckResult(subject, check, Verdict.FAILED, measured, "check both clocks, or renew it")
+    if left_ms <= 0:
+        measured = f"expired {duration(-left_ms)} ago"
+        return CheckResult(
+            subject, check, Verdict.FAILED, measured, "renew it; no connection is made with it"
+        )
+    verdict = Verdict.WARNING if left_ms < CERTIFICATE_WARNING_MS else Verdict.OK
+    advice = "renew it in time" if verdict is Verdict.WARNING else None
+    return CheckResult(subject, check, verdict, f"expires in {duration(left_ms)}", advice)
+
+
+def identity(subject: str, now: str | Unmeasured, recorded: str | Unmeasured | None) -> CheckResult:
+    """Whether a cluster is the one that the ledger knows; `recorded` None: no writer ever claimed with it."""
+    check = Check.CLUSTER_IDENTITY
+    for value in (now, recorded):
+        if isinstance(value, Unmeasured):
+            return unknown(subject, check, value)
+    if recorded is None:
+        return CheckResult(subject, check, Verdict.OK, f"{now}; the ledger has recorded none yet")
+    if now != recorded:
+        meant = "mirror-ledger accept-cluster ALIAS --cluster-id ID --reason WHY"
+        advice = f"correct bootstrap_servers; or say that it is meant: {meant}"
+        return CheckResult(subject, check, Verdict.FAILED, f"{now}, the ledger recorded {recorded}", advice)
+    return CheckResult(subject, check, Verdict.OK, f"{now}, as recorded")
+
+
+# Versions --------------------------------------------------------------------------------------
+
+NEWEST = 32767
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A request, the versions of it that will do, and what is lost without them.
+
+    `needed`: without it a flow does not run. Else something weaker takes its place.
+    """
+
+    request: str
+    key: int
+    oldest: int
+    newest: int
+    needed: bool
+    without: str
+
+    def is_met(self, versions: Mapping[int, tuple[int, int]]) -> bool:
+        spoken = versions.get(self.key)
+        return spoken is not None and spoken[1] >= self.oldest and spoken[0] <= self.newest
+
+
+BOTH_SIDES = (
+    Requirement("Metadata", 3, 12, 12, True, "no topic ids and leader epochs: no topic can be copied"),
+    Requirement("ListOffsets", 2, 4, NEWEST, True, "ends of partitions cannot be read"),
+    Requirement("FindCoordinator", 10, 4, NEWEST, True, "committed offsets cannot be recorded"),
+    Requirement("OffsetFetch", 9, 8, 8, True, "committed offsets cannot be recorded"),
+    Requirement("DescribeConfigs", 32, 0, NEWEST, True, "settings of topics cannot be followed"),
+    Requirement("Fetch", 1, 12, 13, True, "record batches cannot be read with leader epochs"),
+    Requirement(
+        "Fetch",
+        1,
+        13,
+        13,
+        False,
+        "fetches go by topic name: a recreated topic is found only at the next refresh",
+    ),
+    Requirement("ListGroups", 16, 5, NEWEST, False, "types of groups are not recorded"),
+)
+TARGET_SIDE = (
+    Requirement("Produce", 0, 9, 13, True, "record batches cannot be written"),
+    Requirement("InitProducerId", 22, 0, NEWEST, True, "no producer id, so nothing is written exactly once"),
+    Requirement("CreateTopics", 19, 0, NEWEST, True, "target topics cannot be created"),
+    Requirement("CreatePartitions", 37, 0, NEWEST, True, "target topics cannot grow with their source"),
+    Requirement(
+        "Produce", 0, 13, 13, False, "writes go by topic name: one may reach a topic that was just recreated"
+    ),
+    Requirement("IncrementalAlterConfigs", 44, 0, NEWEST, False, "changed settings cannot follow the source"),
+)
+
+
+def versions(subject: str, reach: Reach | Unmeasured, *, is_target: bool) -> Iterator[CheckResult]:
+    """One result for each request that is missing, or one that says that none is."""
+    check = Check.BROKER_VERSION
+    if isinstance(reach, Unmeasured):
+        yield unknown(subject, check, reach)
+        return
+    missing = list(_missing(BOTH_SIDES + (TARGET_SIDE if is_target else ()), reach.versions))
+    for need in missing:
+        verdict = Verdict.FAILED if need.needed else Verdict.WARNING
+        yield CheckResult(
+            subject, check, verdict, _spoken(need, reach), f"{need.without}; upgrade the broker"
+        )
+    if not missing:
+        side = "target" if is_target else "source"
+        yield CheckResult(subject, check, Verdict.OK, f"speaks all that a {side} needs")
+
+
+def _missing(
+    requirements: tuple[Requirement, ...], versions: Mapping[int, tuple[int, int]]
+) -> Iterator[Requirement]:
+    """What is not spoken. A request that is needed and missing is not reported again for its better version."""
+    reported: set[int] = set()
+    for need in requirements:
+        if not need.is_met(versions) and need.key not in reported:
+            reported.add(need.key)
+            yield need
+
+
+def _spoken(need: Requirement, reach: Reach) -> str:
+    wanted = (
+        f"{need.request} {need.oldest}"
+        if need.newest in (need.oldest, NEWEST)
+        else (f"{need.request} {need.oldest} to {need.newest}")
+    )
+    spoken = reach.versions.get(need.key)
+    return f"{wanted} is not spoken; " + (
+        "the request is unknown" if spoken is None else f"{spoken[0]} to {spoken[1]} are"
+    )
+
+
+# Cluster examination ------------------------------------------------------------------------------
+
+
+_AT_ONCE = 8
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLook:
+    """What a cluster answered. `unreachable` is set when no address did, and nothing more was asked then.
+
+    `cluster_id`: which Kafka cluster stands behind the alias.
+    """
+
+    probe: ClusterProbe
+    addresses: Mapping[str, Reach | Unmeasured]
+    unreachable: Unmeasured | None
+    brokers: Mapping[Broker, Reach | Unmeasured] | Unmeasured
+    cluster_id: str | Unmeasured
+    topics: Mapping[str, TopicDescription] | Unmeasured
+
+    @property
+    def alias(self) -> str:
+        return self.probe.alias
+
+    @property
+    def granting(self) -> Granting:
+        return Granting(self.probe.servers, self.probe.principal)
+
+    @property
+    def node_ids(self) -> Sequence[int]:
+        return () if isinstance(self.brokers, Unmeasured) else [broker.node_id for broker in self.brokers]
+
+    @property
+    def broker_count(self) -> int | Unmeasured:
+        return self.brokers if isinstance(self.brokers, Unmeasured) else len(self.brokers)
+
+    def is_one_with(self, other: "ClusterLook") -> bool:
+        """Two aliases may name the same cluster. One that does not say which it is, is taken for another one."""
+        if isinstance(self.cluster_id, Unmeasured) or isinstance(other.cluster_id, Unmeasured):
+            return self.alias == other.alias
+        return self.cluster_id == other.cluster_id
+
+    def ask(self, measurement: Callable[[], Value]) -> Value | Unmeasured:
+        """Measure, unless it is known that nobody answers."""
+        if self.unreachable is not None:
+            return self.unreachable
+        return _because_of_a_broker(measure(measurement, _subject(self.alias)), self.brokers)
+
+    def broker_settings(self) -> Mapping[int, Settings] | Unmeasured:
+        found = self.ask(lambda: self.probe.broker_settings(self.node_ids))
+        if isinstance(found, Unmeasured) and found.trouble is Trouble.NOT_ALLOWED:
+            command = self.granting.command([Operation.DESCRIBE_CONFIGS], [("cluster", None)])
+            return replace(found, advice=command)
+        return found
+
+
+def look_at(probe: ClusterProbe) -> ClusterLook:
+    """Reach the bootstrap addresses, then every broker that the cluster advertises."""
+    addresses = _reach_all(probe, probe.addresses())
+    unreachable = _unreachable(probe.alias, addresses)
+    if unreachable is not None:
+        return ClusterLook(probe, addresses, unreachable, unreachable, unreachable, unreachable)
+    brokers = _reached_brokers(probe)
+    cluster_id = _because_of_a_broker(measure(probe.cluster_id, _subject(probe.alias)), brokers)
+    topics = _because_of_a_broker(measure(probe.topics, _subject(probe.alias)), brokers)
+    return ClusterLook(probe, addresses, None, brokers, cluster_id, topics)
+
+
+def _reached_brokers(probe: ClusterProbe) -> Mapping[Broker, Reach | Unmeasured] | Unmeasured:
+    advertised = measure(probe.brokers, _subject(probe.alias))
+    if isinstance(advertised, Unmeasured):
+        return advertised
+    reached = _reach_all(probe, [broker.address for broker in advertised])
+    return {broker: reached[broker.address] for broker in advertised}
+
+
+def _reach_all(probe: ClusterProbe, addresses: Sequence[str]) -> dict[str, Reach | Unmeasured]:
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        found = pool.map(lambda address: _reached(probe, address), addresses)
+        return dict(zip(addresses, found, strict=True))
+
+
+def _reached(probe: ClusterProbe, address: str) -> Reach | Unmeasured:
+    return measure(lambda: probe.reach(address), f"cluster {probe.alias} at {address}")
+
+
+def _unreachable(alias: str, addresses: Mapping[str, Reach | Unmeasured]) -> Unmeasured | None:
+    """One reason for all addresses when none answers, with each reason and each advice once."""
+    refusals = [reach for reach in addresses.values() if isinstance(reach, Unmeasured)]
+    if len(refusals) < len(addresses):
+        return None
+    reasons = list(dict.fromkeys(refusal.reason for refusal in refusals))
+    advice = "; ".join(dict.fromkeys(refusal.what_to_do for refusal in refusals))
+    return Unmeasured("; ".join(reasons), refusals[0].trouble or Trouble.NO_ANSWER, _subject(alias), advice)
+
+
+def _because_of_a_broker(
+    found: Value | Unmeasured, brokers: Mapping[Broker, Reach | Unmeasured] | Unmeasured
+) -> Value | Unmeasured:
+    """A cluster that was reached and does not answer a request: a broker that cannot be reached is why."""
+    if not isinstance(found, Unmeasured) or isinstance(brokers, Unmeasured):
+        return found
+    missing = (reach for reach in brokers.values() if isinstance(reach, Unmeasured))
+    return next(missing, found) if found.trouble is Trouble.NO_ANSWER else found
+
+
+def _subject(alias: str) -> str:
+    return f"cluster {alias}"
+
+
+# Findings --------------------------------------------------------------------------------------
+
+
+def cluster_findings(
+    look: ClusterLook, recorded_ids: Mapping[str, str] | Unmeasured, *, is_target: bool, now_ms: int
+) -> Iterator[CheckResult]:
+    """All that is said of a cluster, whatever flows do with it."""
+    subject = _subject(look.alias)
+    yield from _addresses(look)
+    recorded = recorded_ids if isinstance(recorded_ids, Unmeasured) else recorded_ids.get(look.alias)
+    yield identity(subject, look.cluster_id, recorded)
+    if look.probe.uses_tls:
+        yield from _own_certificate(subject, look, now_ms)
+    yield from _broker_findings(look, is_target=is_target, now_ms=now_ms)
+    if is_target:
+        yield from producer_state(look.alias, look.broker_settings())
+
+
+def _addresses(look: ClusterLook) -> Iterator[CheckResult]:
+    subject, check = _subject(look.alias), Check.BOOTSTRAP_ADDRESS
+    if look.unreachable is not None:
+        yield failed(subject, check, look.unreachable)
+        return
+    for address, reach in look.addresses.items():
+        yield reached(subject, check, address, reach)
+
+
+def _own_certificate(subject: str, look: ClusterLook, now_ms: int) -> Iterator[CheckResult]:
+    validity = measure(look.probe.client_certificate, subject)
+    if isinstance(validity, Unmeasured) and look.unreachable is not None:
+        validity = look.unreachable
+    if validity is not None:
+        yield certificate(subject, Check.CLIENT_CERTIFICATE, validity, now_ms)
+
+
+def _broker_findings(look: ClusterLook, *, is_target: bool, now_ms: int) -> Iterator[CheckResult]:
+    if isinstance(look.brokers, Unmeasured):
+        yield from _unknown_brokers(look, look.brokers, now_ms)
+        return
+    for broker, reach in look.brokers.items():
+        subject = f"broker {look.alias}/{broker.node_id}"
+        yield reached(subject, Check.ADVERTISED_BROKER, broker.address, reach)
+        if look.probe.uses_tls:
+            yield _certificate(look, subject, broker.address, now_ms, reach)
+        yield from versions(subject, reach, is_target=is_target)
+
+
+def _unknown_brokers(look: ClusterLook, why: Unmeasured, now_ms: int) -> Iterator[CheckResult]:
+    """A certificate is checked all the same: an expired one may be why nobody can log in."""
+    subject = _subject(look.alias)
+    yield unknown(subject, Check.ADVERTISED_BROKER, why)
+    if look.probe.uses_tls:
+        for address in look.addresses:
+            yield _certificate(look, f"{subject} at {address}", address, now_ms, why)
+    yield unknown(subject, Check.BROKER_VERSION, why)
+
+
+def _certificate(
+    look: ClusterLook, subject: str, address: str, now_ms: int, reach: Reach | Unmeasured
+) -> CheckResult:
+    """What keeps the broker from being reached keeps its certificate from being seen, or is that certificate."""
+    validity = measure(lambda: look.probe.certificate(address), subject)
+    if isinstance(reach, Unmeasured) and isinstance(validity, Unmeasured):
+        validity = reach
+    found = certificate(subject, Check.TLS_CERTIFICATE, validity, now_ms)
+    if isinstance(reach, Unmeasured) and reach.trouble is Trouble.EXPIRED and found.verdict is Verdict.FAILED:
+        return replace(found, because=reach)
+    return found
+
+
+# The probe -------------------------------------------------------------------------------------
+
+
+def probe_findings(
+    look: ClusterLook, target: TargetProbe | None, *, is_source: bool, is_target: bool
+) -> Iterator[CheckResult]:
+    """What only writing tells, in topics of its own; `target` None: not asked for."""
+    subject = f"cluster {look.alias}"
+    if not is_target:
+        if is_source:
+            yield source_clock(subject)
+        return
+    if target is None:
+        yield skipped_probe(subject)
+        yield from target_clocks(look.alias, None)
+        return
+    yield compare_and_append(subject, look.ask(lambda: _appended(target)))
+    yield from target_clocks(look.alias, look.ask(lambda: _clocks(target, look)))
+
+
+def _appended(target: TargetProbe) -> AppendObservation:
+    with target.compare_and_append() as topic:
+        return topic.appends(SENDS)
+
+
+def _clocks(target: TargetProbe, look: ClusterLook) -> Sequence[ClockObservation]:
+    with target.clock(max(len(look.node_ids), 1)) as topic:
+        return topic.clocks()

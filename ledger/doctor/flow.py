@@ -1,0 +1,654 @@
+"""One flow examined, on both of its clusters: topics, permissions, sizes, retention."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ledger.config.values import FlowConfig, TargetMode
+from ledger.doctor import permissions, topic_settings
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.cluster import ClusterLook
+from ledger.doctor.measurements import LedgerProbe, Operation, Operations, Permissions, Settings
+from ledger.doctor.results import (
+    LEDGER,
+    CheckResult,
+    Unmeasured,
+    counted,
+    duration,
+    measure,
+    named,
+    size,
+    unknown,
+)
+from ledger.doctor.topic_settings import SideOfPair, TopicPair
+from ledger.errors import Trouble
+from ledger.facts.direction import Directions
+from ledger.facts.findings import EXPLAINED, FindingName
+from ledger.facts.syncs import FlowPosition
+from ledger.kafka.cluster import PartitionEnds, TopicDescription
+from ledger.topics.acls import TopicAcl, may_write, writers
+from ledger.topics.flows import plain_names
+from ledger.topics.following import SourceTopic, TopicFollowing
+from ledger.topics.naming import (
+    IdlePattern,
+    NamePatterns,
+    TakenTopics,
+    TopicSelection,
+    idle_patterns,
+    matches_any,
+    plain_name,
+    taken_topics,
+)
+
+# Retention ----------------------------------------------------------------------------------------
+# Verdicts on retention: how long what is not copied yet stays at the source.
+#
+# Kafka deletes whole segments, when the largest timestamp in one is older than `retention.ms`, or the log
+# without it is still larger than `retention.bytes`. So a record stays at least as long as reported here.
+
+
+DEFAULT_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a flow stands on one partition beside what the source still has.
+
+    Limits are None when there is none. `timestamp_ms`: of the batch at the position, None when there is
+    no batch. `bytes`: of the partition, None when the cluster did not say.
+    """
+
+    topic: str
+    partition: int
+    position: int
+    log_start: int
+    end: int
+    timestamp_ms: int | None
+    bytes: int | None
+    retention_ms: int | None
+    retention_bytes: int | None
+    delete_retention_ms: int | None
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.position)
+
+    @property
+    def lost(self) -> int:
+        """Records (or gaps) between the position and the log start."""
+        return max(0, self.log_start - self.position)
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """What is left of a limit on one partition."""
+
+    standing: Standing
+    left: int
+    limit: int
+
+    @property
+    def share(self) -> float:
+        return self.left / self.limit if self.limit else 0.0
+
+
+def retention(
+    subject: str, standings: Sequence[Standing] | Unmeasured, *, now_ms: int, share: float
+) -> Iterator[CheckResult]:
+    """The three verdicts on a flow, each with its worst partition."""
+    if isinstance(standings, Unmeasured):
+        for check in (Check.RETENTION_TIME, Check.RETENTION_BYTES, Check.TOMBSTONES):
+            yield unknown(subject, check, standings)
+        return
+    yield _time(subject, standings, now_ms, share)
+    yield _bytes(subject, standings, share)
+    yield _tombstones(subject, standings, now_ms, share)
+
+
+def _time(subject: str, standings: Sequence[Standing], now_ms: int, share: float) -> CheckResult:
+    check = Check.RETENTION_TIME
+    lost = [standing for standing in standings if standing.lost]
+    if lost:
+        worst = max(lost, key=lambda standing: standing.lost)
+        measured = (
+            f"{named([standing.name for standing in lost])}: the flow stands at {worst.position} of {worst.name}, "
+            f"the log starts at {worst.log_start}: {worst.lost:,} offsets were deleted"
+        )
+        advice = "what was deleted is recorded as lost when the flow runs; see on_loss, resume and skip-to"
+        return CheckResult(subject, check, Verdict.FAILED, measured, advice)
+    found = [
+        Headroom(s, s.timestamp_ms + s.retention_ms - now_ms, s.retention_ms)
+        for s in _behind(standings)
+        if s.retention_ms is not None and s.timestamp_ms is not None
+    ]
+    advice = "let the flow catch up, or raise retention.ms at the source"
+    return _by_worst(subject, check, standings, found, share, duration, advice)
+
+
+def _bytes(subject: str, standings: Sequence[Standing], share: float) -> CheckResult:
+    check = Check.RETENTION_BYTES
+    bounded = [s for s in _behind(standings) if s.retention_bytes is not None]
+    unsized = [s.name for s in bounded if s.bytes is None]
+    if unsized:
+        advice = "allow the mirror's principal to Describe the cluster at the source, which tells sizes"
+        reason = f"the source does not tell the size of {named(unsized)}"
+        return unknown(subject, check, Unmeasured(reason, at=subject, advice=advice))
+    found = [
+        Headroom(s, s.retention_bytes - _bytes_after_position(s), s.retention_bytes)
+        for s in bounded
+        if s.retention_bytes is not None
+    ]
+    advice = "let the flow catch up, or raise retention.bytes at the source"
+    return _by_worst(subject, check, standings, found, share, size, advice)
+
+
+def _tombstones(subject: str, standings: Sequence[Standing], now_ms: int, share: float) -> CheckResult:
+    found = [
+        Headroom(s, s.timestamp_ms + s.delete_retention_ms - now_ms, s.delete_retention_ms)
+        for s in _behind(standings)
+        if s.delete_retention_ms is not None and s.timestamp_ms is not None
+    ]
+    advice = (
+        "tombstones may be dropped before they are copied: deleted keys would remain at the target; "
+        "let the flow catch up, or raise delete.retention.ms"
+    )
+    return _by_worst(subject, Check.TOMBSTONES, standings, found, share, duration, advice)
+
+
+def _behind(standings: Sequence[Standing]) -> list[Standing]:
+    return [standing for standing in standings if standing.lag]
+
+
+def _bytes_after_position(standing: Standing) -> int:
+    """From the share of offsets: batches are taken to be of one size."""
+    offsets = standing.end - standing.log_start
+    return (standing.bytes or 0) * standing.lag // offsets if offsets else 0
+
+
+def _by_worst(
+    subject: str,
+    check: Check,
+    standings: Sequence[Standing],
+    found: Sequence[Headroom],
+    share: float,
+    shown: Callable[[int], str],
+    advice: str,
+) -> CheckResult:
+    if not found:
+        lag = sum(standing.lag for standing in standings)
+        why = "no limit applies" if lag else "caught up"
+        measured = f"{counted(len(standings), 'partition')}, {lag:,} records behind: {why}"
+        return CheckResult(
+            subject, check, Verdict.OK, measured if standings else "the flow has no position yet"
+        )
+    worst = min(found, key=lambda headroom: headroom.share)
+    at_risk = sum(headroom.share < share for headroom in found)
+    left = (
+        f"{shown(worst.left)} of {shown(worst.limit)} left"
+        if worst.left > 0
+        else "may be deleted at any time"
+    )
+    measured = f"worst {worst.standing.name}: {left}, {worst.standing.lag:,} records behind"
+    if at_risk:
+        measured = f"{counted(at_risk, 'partition')} at risk; {measured}"
+        return CheckResult(subject, check, Verdict.WARNING, measured, advice)
+    return CheckResult(subject, check, Verdict.OK, measured)
+
+
+# Selection ----------------------------------------------------------------------------------------
+# Verdicts on what a flow selects: its topics, the groups that are recorded, and patterns that do nothing.
+
+
+_ALL = ".*"
+
+
+def selected_topics(
+    subject: str, cluster: str, topics: Sequence[str] | Unmeasured, idle: Sequence[IdlePattern]
+) -> CheckResult:
+    """`topics` that are selected, and patterns that do nothing at the source `cluster`."""
+    wrong = [pattern.described(cluster) for pattern in idle if not pattern.is_guard]
+    guards = [pattern.pattern for pattern in idle if pattern.is_guard]
+    advice = "correct the patterns; or topics do not exist yet, or the principal may not describe them"
+    return _finding(subject, Check.SELECTED_TOPICS, topics, "topic", wrong, guards, advice)
+
+
+def selected_groups(
+    subject: str, cluster: str, groups: Sequence[str] | Unmeasured, patterns: NamePatterns
+) -> CheckResult:
+    """`groups`: all that the principal is shown."""
+    if isinstance(groups, Unmeasured):
+        return unknown(subject, Check.SELECTED_GROUPS, groups)
+    selected = [*filter(patterns.matches, groups)]
+    unmatched = [pattern for pattern in patterns.exclude if not any(_matching(pattern, groups))]
+    wrong = [
+        *(f"groups has '{p}'" for p in patterns.include if p != _ALL and not any(_matching(p, selected))),
+        *(f"groups_exclude has '{p}'" for p in unmatched if plain_name(p) is not None),
+    ]
+    problems = [
+        f"{pattern}: no group of {cluster} that this principal is shown matches it" for pattern in wrong
+    ]
+    guards = [pattern for pattern in unmatched if plain_name(pattern) is None]
+    advice = "correct the patterns; or groups do not exist yet, or the principal may not describe them"
+    return _finding(subject, Check.SELECTED_GROUPS, selected, "group", problems, guards, advice)
+
+
+def _matching(pattern: str, names: Sequence[str]) -> Iterator[str]:
+    return (name for name in names if matches_any([pattern], name))
+
+
+def _finding(
+    subject: str,
+    check: Check,
+    selected: Sequence[str] | Unmeasured,
+    kind: str,
+    wrong: Sequence[str],
+    guards: Sequence[str],
+    advice: str,
+) -> CheckResult:
+    if isinstance(selected, Unmeasured):
+        return unknown(subject, check, selected)
+    listed = f"{counted(len(selected), kind)}: {named(list(selected))}" if selected else f"no {kind}"
+    so_far = [f"nothing to exclude so far: {named(guards)}"] if guards else []
+    measured = "; ".join([listed, *wrong, *so_far])
+    return CheckResult(
+        subject, check, Verdict.WARNING if wrong else Verdict.OK, measured, advice if wrong else None
+    )
+
+
+# Topic names --------------------------------------------------------------------------------------
+# Verdict on names: topics whose names differ in `.` and `_` alone are one topic in Kafka's metrics.
+
+
+def metric_name(topic: str) -> str:
+    """The name that Kafka's metrics know a topic by, as its own admin does (`Topic.unifyCollisionChars`)."""
+    return topic.replace(".", "_")
+
+
+def conflicts(subject: str, taken: TakenTopics | Unmeasured) -> Iterator[CheckResult]:
+    """Why a driver refuses to start, or leaves topics out when they come later."""
+    if not isinstance(taken, Unmeasured) and taken.conflicts:
+        measured = "; ".join(dict.fromkeys(taken.conflicts.values()))
+        advice = EXPLAINED[FindingName.TARGET_NAME_CONFLICT].next
+        yield CheckResult(subject, Check.TOPIC_NAMES, Verdict.FAILED, measured, advice)
+
+
+def topic_names(
+    subject: str, wanted: Sequence[str] | Unmeasured, there: Collection[str] | Unmeasured
+) -> CheckResult:
+    """`wanted`: target topics of the flow; `there`: all topics that the target has."""
+    check = Check.TOPIC_NAMES
+    for names in (wanted, there):
+        if isinstance(names, Unmeasured):
+            return unknown(subject, check, names)
+    assert not isinstance(wanted, Unmeasured)
+    assert not isinstance(there, Unmeasured)
+    shared = _shared(wanted, there)
+    if not shared:
+        return CheckResult(subject, check, Verdict.OK, f"{counted(len(wanted), 'name')} of their own")
+    measured = named([f"{' and '.join(names)} are both {metric_name(names[0])}" for names in shared])
+    missing = [name for names in shared for name in names if name not in there]
+    refused = f"; brokers refuse to create {named(missing)} beside the other" if missing else ""
+    advice = f"rename one of them by a rename rule, or exclude it: metrics do not tell them apart{refused}"
+    return CheckResult(subject, check, Verdict.WARNING, measured, advice)
+
+
+def _shared(wanted: Sequence[str], there: Collection[str]) -> list[list[str]]:
+    """Topics of one name in metrics, as far as the flow makes one of them."""
+    topics: dict[str, set[str]] = {}
+    for name in {*wanted, *there}:
+        topics.setdefault(metric_name(name), set()).add(name)
+    made = {metric_name(name) for name in wanted}
+    return [sorted(topics[name]) for name in sorted(made) if len(topics[name]) > 1]
+
+
+# Target writers -----------------------------------------------------------------------------------
+# Verdict on who may write to target topics beside the mirror, before they are promoted.
+
+
+_CHECK = Check.TARGET_WRITERS
+_ADVICE = (
+    "records of others stop the flow (foreign_write): allow it when topics are promoted, deny it until then"
+)
+
+
+def target_writers(
+    subject: str, topics: Sequence[str], acls: frozenset[TopicAcl] | Unmeasured, mirror: str | None
+) -> CheckResult:
+    """`topics`: the flow's own at its target, none of them promoted; `mirror`: its principal, None: not known."""
+    if isinstance(acls, Unmeasured):
+        return unknown(subject, _CHECK, acls)
+    who = {topic: _others(topic, acls, mirror) for topic in topics}
+    open_topics = sorted(topic for topic, others in who.items() if others)
+    if not open_topics:
+        measured = f"{counted(len(topics), 'topic')}: nobody else"
+        return CheckResult(subject, _CHECK, Verdict.OK, measured)
+    if mirror is None:
+        reason = "which principal is the mirror's is not configured, so who else may write is not known"
+        return unknown(subject, _CHECK, Unmeasured(reason, advice="set mirror_principal of the cluster"))
+    principals = sorted(frozenset().union(*who.values()))
+    measured = f"{named(principals)} may write to {named(open_topics)}"
+    return CheckResult(subject, _CHECK, Verdict.WARNING, measured, _ADVICE)
+
+
+def no_authorizer(subject: str) -> CheckResult:
+    """Everybody may."""
+    measured = "the cluster has no authorizer: everybody may write"
+    advice = "an authorizer keeps applications away until the topics are promoted"
+    return CheckResult(subject, _CHECK, Verdict.WARNING, measured, advice)
+
+
+def _others(topic: str, acls: frozenset[TopicAcl], mirror: str | None) -> frozenset[str]:
+    allowed = writers(topic, acls) - {mirror}
+    return frozenset(principal for principal in allowed if may_write(principal, topic, acls))
+
+
+# Flow examination ---------------------------------------------------------------------------------
+
+
+_BROKER_DEFAULTS = {
+    "max.message.bytes": "message.max.bytes",
+    "min.insync.replicas": "min.insync.replicas",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+}
+"""Settings of a topic by the broker's setting that they default to."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLook:
+    """A flow with its two clusters; `selected` are the source topics that it takes, by name."""
+
+    flow: FlowConfig
+    selection: TopicSelection
+    source: ClusterLook
+    target: ClusterLook
+    ledger: LedgerProbe
+
+    @property
+    def subject(self) -> str:
+        return f"flow {self.flow.name}"
+
+    @property
+    def taken(self) -> TakenTopics | Unmeasured:
+        """What the flow makes of the source's topics, by the rule that its driver goes by."""
+        if isinstance(self.source.topics, Unmeasured):
+            return self.source.topics
+        internal = {name: topic.internal for name, topic in self.source.topics.items()}
+        return taken_topics(
+            self.selection, self.flow.naming, internal, same_cluster=self.source.is_one_with(self.target)
+        )
+
+    @property
+    def selected(self) -> Mapping[str, TopicDescription] | Unmeasured:
+        taken = self.taken
+        if isinstance(taken, Unmeasured) or isinstance(self.source.topics, Unmeasured):
+            return taken if isinstance(taken, Unmeasured) else {}
+        return {name: self.source.topics[name] for name in taken.names}
+
+    @property
+    def following(self) -> TopicFollowing:
+        """How the flow makes target topics."""
+        flow, brokers = self.flow, len(self.target.node_ids)
+        return TopicFollowing(flow.naming, brokers, flow.replication_factor, flow.settings_following)
+
+
+def flow_findings(
+    look: FlowLook, *, also_target: frozenset[str], now_ms: int, share: float
+) -> Iterator[CheckResult]:
+    """All that is said of a flow. `also_target`: source topics that some flow writes to."""
+    selected = look.selected
+    if not look.flow.enabled:
+        measured = "enabled = false: run refuses it"
+        yield CheckResult(
+            look.subject, Check.ENABLED, Verdict.WARNING, measured, "remove the line when it is to run"
+        )
+    yield from _selection(look, selected)
+    yield from conflicts(look.subject, look.taken)
+    yield topic_names(look.subject, _wanted(look, selected), look.target.topics)
+    yield from _source_permissions(look, selected, also_target)
+    yield from _target_permissions(look, selected)
+    yield from retention(look.subject, _standings(look, selected), now_ms=now_ms, share=share)
+    pairs = _pairs(look, selected)
+    yield from topic_settings.batch_size(look.subject, pairs, look.target.broker_settings())
+    yield from topic_settings.replication(look.subject, pairs, look.target.broker_count)
+    yield from topic_settings.partitions(look.subject, pairs)
+    yield from topic_settings.settings(look.subject, pairs)
+
+
+def left_out(flow: FlowConfig) -> CheckResult:
+    """What is said of a disabled flow that nobody named."""
+    advice = f"mirror-ledger doctor {flow.name} examines it all the same"
+    return CheckResult(f"flow {flow.name}", Check.ENABLED, Verdict.SKIPPED, "enabled = false", advice)
+
+
+def target_topics(look: FlowLook) -> frozenset[str]:
+    """Names that the flow writes to at its target."""
+    selected = look.selected
+    return frozenset(() if isinstance(selected, Unmeasured) else map(look.flow.naming.target_name, selected))
+
+
+def _wanted(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured) -> list[str] | Unmeasured:
+    return selected if isinstance(selected, Unmeasured) else [*map(look.flow.naming.target_name, selected)]
+
+
+def _selection(
+    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
+) -> Iterator[CheckResult]:
+    taken = look.taken
+    refusals = {} if isinstance(taken, Unmeasured) else taken.refusals
+    cluster, idle = look.source.alias, list(idle_patterns(look.selection, refusals))
+    names = selected if isinstance(selected, Unmeasured) else list(selected)
+    yield selected_topics(look.subject, cluster, names, idle)
+    listed = look.source.ask(look.source.probe.groups)
+    groups = listed if isinstance(listed, Unmeasured) else [group.group_id for group in listed]
+    yield selected_groups(look.subject, cluster, groups, look.flow.group_patterns)
+
+
+# Permissions -----------------------------------------------------------------------------------
+
+
+def _source_permissions(
+    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured, also_target: frozenset[str]
+) -> Iterator[CheckResult]:
+    """Topics that the flow names are asked for too: what may not be described is in no listing."""
+    seen = () if isinstance(selected, Unmeasured) else tuple(selected)
+    asked = list(dict.fromkeys([*seen, *plain_names(look.flow.topics)]))
+    found = _permissions(look, look.source, asked, selected)
+    operations = {} if isinstance(found, Unmeasured) else found.topics
+    topics = [name for name in asked if name in seen or _is_hidden(operations, name)]
+    yield from permissions.source(look.subject, found, topics, look.source.granting, also_target=also_target)
+    yield permissions.recorded(look.subject, look.source.alias, found, look.source.granting)
+
+
+def _is_hidden(operations: Mapping[str, Operations | None], name: str) -> bool:
+    return operations.get(name) is None
+
+
+def _target_permissions(
+    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
+) -> Iterator[CheckResult]:
+    names = () if isinstance(selected, Unmeasured) else tuple(selected)
+    wanted = [look.flow.naming.target_name(name) for name in names]
+    there = {} if isinstance(look.target.topics, Unmeasured) else look.target.topics
+    found = _permissions(look, look.target, wanted, selected)
+    existing = [name for name in wanted if name in there]
+    absent = [name for name in wanted if name not in there]
+    yield from permissions.target(look.subject, found, existing, absent, look.target.granting)
+    yield from _target_writers(look, wanted, found)
+    yield permissions.recorded(look.subject, look.target.alias, found, look.target.granting)
+
+
+def _target_writers(
+    look: FlowLook, wanted: Sequence[str], found: Permissions | Unmeasured
+) -> Iterator[CheckResult]:
+    """Of targets that others may write to by design nothing is said."""
+    if look.flow.target_mode is TargetMode.SHARED:
+        return
+    if not isinstance(found, Unmeasured) and not found.enforced:
+        yield no_authorizer(look.subject)
+        return
+    directions = measure(look.ledger.directions, LEDGER)
+    known = Directions() if isinstance(directions, Unmeasured) else directions
+    own = [name for name in wanted if known.promotion(look.flow.source, look.flow.target, name) is None]
+    acls = found if isinstance(found, Unmeasured) else look.target.ask(look.target.probe.topic_acls)
+    if isinstance(acls, Unmeasured) and acls.trouble is Trouble.NOT_ALLOWED:
+        acls = replace(acls, advice=look.target.granting.command([Operation.DESCRIBE], [("cluster", None)]))
+    yield target_writers(look.subject, own, acls, look.target.probe.principal)
+
+
+def _permissions(
+    look: FlowLook,
+    cluster: ClusterLook,
+    topics: Sequence[str],
+    selected: Mapping[str, TopicDescription] | Unmeasured,
+) -> Permissions | Unmeasured:
+    if isinstance(selected, Unmeasured):
+        return selected
+    return cluster.ask(lambda: cluster.probe.permissions(topics, plain_names(look.flow.groups)))
+
+
+# Retention -------------------------------------------------------------------------------------
+
+
+def _standings(
+    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
+) -> list[Standing] | Unmeasured:
+    if isinstance(selected, Unmeasured):
+        return selected
+    recorded = measure(lambda: look.ledger.positions(look.flow.name), LEDGER)
+    if isinstance(recorded, Unmeasured):
+        return recorded
+    positions = [position for position in recorded if _is_of(position, selected)]
+    return look.source.ask(lambda: _measured_standings(look.source, positions)) if positions else []
+
+
+def _is_of(position: FlowPosition, selected: Mapping[str, TopicDescription]) -> bool:
+    """Positions of earlier incarnations, and of topics that the flow left, have nothing to lose."""
+    topic = selected.get(position.source_topic)
+    return topic is not None and topic.topic_id == position.source_topic_id
+
+
+def _measured_standings(source: ClusterLook, positions: Sequence[FlowPosition]) -> list[Standing]:
+    at = {(known.source_topic, known.partition): known.position.source_offset for known in positions}
+    topics = sorted({topic for topic, _ in at})
+    ends = source.probe.ends(list(at))
+    settings = source.probe.settings(topics)
+    behind = {p: at[p] for p, found in ends.items() if found.log_start <= at[p] < found.last_stable}
+    timestamps = source.probe.timestamps(behind)
+    sizes = _sizes(source, settings, ends)
+    return [
+        _standing(partition, at[partition], found, settings[partition[0]], timestamps, sizes)
+        for partition, found in sorted(ends.items())
+        if partition[0] in settings
+    ]
+
+
+def _sizes(
+    source: ClusterLook, settings: Mapping[str, Settings], ends: Mapping[tuple[str, int], PartitionEnds]
+) -> Mapping[tuple[str, int], int]:
+    """Only of topics that are bounded by size; none when the cluster does not tell them."""
+    bounded = {
+        topic: 1 + max(partition for name, partition in ends if name == topic)
+        for topic in {name for name, _ in ends}
+        if _limit(settings.get(topic, {}), "retention.bytes", "delete") is not None
+    }
+    found = measure(lambda: source.probe.sizes(bounded)) if bounded else {}
+    return {} if isinstance(found, Unmeasured) else found
+
+
+def _standing(
+    partition: tuple[str, int],
+    position: int,
+    ends: PartitionEnds,
+    settings: Settings,
+    timestamps: Mapping[tuple[str, int], int],
+    sizes: Mapping[tuple[str, int], int],
+) -> Standing:
+    return Standing(
+        topic=partition[0],
+        partition=partition[1],
+        position=position,
+        log_start=ends.log_start,
+        end=ends.last_stable,
+        timestamp_ms=timestamps.get(partition),
+        bytes=sizes.get(partition),
+        retention_ms=_limit(settings, "retention.ms", "delete"),
+        retention_bytes=_limit(settings, "retention.bytes", "delete"),
+        delete_retention_ms=_limit(settings, "delete.retention.ms", "compact"),
+    )
+
+
+def _limit(settings: Settings, name: str, policy: str) -> int | None:
+    """A limit that applies under the topic's cleanup policy; Kafka writes -1 for none."""
+    applies = policy in settings.get("cleanup.policy", "delete").split(",")
+    value = int(settings.get(name, -1)) if applies else -1
+    return value if value >= 0 else None
+
+
+# Pairs -----------------------------------------------------------------------------------------
+
+
+def _pairs(
+    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
+) -> tuple[TopicPair, ...] | Unmeasured:
+    there = look.target.topics
+    if isinstance(selected, Unmeasured):
+        return selected
+    if isinstance(there, Unmeasured):
+        return there
+    wanted = [look.flow.naming.target_name(name) for name in selected]
+    existing = look.target.ask(lambda: look.target.probe.settings([n for n in wanted if n in there]))
+    if isinstance(existing, Unmeasured):
+        return existing
+    sources = look.source.ask(lambda: _source_sides(look, selected))
+    if isinstance(sources, Unmeasured):
+        return sources
+    absent = _absent_sides(look, [side for side in sources if _target_of(look, side) not in existing])
+    if isinstance(absent, Unmeasured):
+        return absent
+    sides = {name: _side(there[name], settings) for name, settings in existing.items()} | absent
+    return tuple(
+        TopicPair(side, sides[_target_of(look, side)], _target_of(look, side) in existing) for side in sources
+    )
+
+
+def _target_of(look: FlowLook, side: SideOfPair) -> str:
+    return look.flow.naming.target_name(side.name)
+
+
+def _source_sides(look: FlowLook, selected: Mapping[str, TopicDescription]) -> list[SideOfPair]:
+    settings = look.source.probe.settings(list(selected))
+    return [_side(selected[name], found) for name, found in settings.items()]
+
+
+def _side(topic: TopicDescription, settings: Settings) -> SideOfPair:
+    return SideOfPair(topic.name, topic.partitions, topic.replication_factor, settings)
+
+
+def _absent_sides(look: FlowLook, sources: Sequence[SideOfPair]) -> dict[str, SideOfPair] | Unmeasured:
+    """Target topics as the flow will create them: their settings, over the defaults of the target's brokers."""
+    if not sources:
+        return {}
+    defaults = look.target.broker_settings()
+    if isinstance(defaults, Unmeasured):
+        return defaults
+    own = look.source.ask(lambda: look.source.probe.own_settings([source.name for source in sources]))
+    if isinstance(own, Unmeasured):
+        return own
+    brokers = next(iter(defaults.values()), {})
+    inherited = {name: brokers[default] for name, default in _BROKER_DEFAULTS.items()}
+    return {
+        _target_of(look, source): _absent_side(look, source, own.get(source.name, {}), inherited)
+        for source in sources
+    }
+
+
+def _absent_side(look: FlowLook, source: SideOfPair, own: Settings, inherited: Settings) -> SideOfPair:
+    made = look.following.creation(
+        SourceTopic(source.name, "", source.partitions, source.replication_factor, own)
+    )
+    return SideOfPair(
+        made.name, made.partitions, made.replication_factor, {**inherited, **made.configuration}
+    )

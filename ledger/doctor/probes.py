@@ -1,0 +1,604 @@
+"""Measurements of one cluster for `doctor`: `measurements.ClusterProbe` on real brokers. Nothing is written."""
+
+import os
+import shutil
+import socket
+import ssl
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from cryptography import x509
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from kafka import errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.protocol.admin import ACLOperation, DescribeAclsRequest, DescribeClusterRequest
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from ledger.clock import Clock
+from ledger.config.values import ClusterConfig
+from ledger.doctor.measurements import (
+    Answer,
+    AppendObservation,
+    Broker,
+    ClockObservation,
+    Operation,
+    Operations,
+    Partition,
+    Permissions,
+    ProbeTopic,
+    Reach,
+    Send,
+    Settings,
+    TableCommit,
+    TableState,
+    Validity,
+)
+from ledger.errors import (
+    ClusterUnavailableError,
+    LedgerUnavailableError,
+    ProtocolError,
+    SetupError,
+    Trouble,
+    UsageError,
+)
+from ledger.facts.cuts import ClockStep
+from ledger.facts.direction import Directions
+from ledger.facts.syncs import FlowPosition, TopicPartition
+from ledger.facts.tables import TABLES
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.batches import HEADER_BYTES, Record, encode, patch_for_target, read_header
+from ledger.kafka.cluster import GroupListing, PartitionEnds, TopicDescription
+from ledger.kafka.connection import (
+    Address,
+    BrokerConnection,
+    parse_addresses,
+    resolved_properties,
+    tls_context,
+)
+from ledger.kafka.copying import Completion, FetchItem, Network, ProduceItem, answer_to
+from ledger.kafka.groups import hidden_groups
+from ledger.kafka.network import KafkaNetwork
+from ledger.kafka.requests import TOPIC_GONE, TRANSIENT
+from ledger.kafka.topics import broker_settings, delete_topic_by_name, metadata, partition_sizes
+from ledger.store.damage import words_of
+from ledger.store.delta_tables import opened_at, table_uri
+from ledger.store.maintenance import MAINTAINED_BY, MERGE
+from ledger.store.merging import data_files
+from ledger.store.snapshots import DeltaLedger, open_ledger, steps_back
+from ledger.store.state import DeltaLedgerState
+from ledger.topics.acls import TopicAcl
+
+# Permissions --------------------------------------------------------------------------------------
+# Which operations the mirror's principal is authorized for, as the brokers tell it.
+#
+# The library's `describe_acls` and `describe_cluster` would do, but for their deadline (see
+# `ClusterConnection`).
+
+
+_ANY = 1
+_OPERATIONS = {
+    ACLOperation.READ: Operation.READ,
+    ACLOperation.WRITE: Operation.WRITE,
+    ACLOperation.CREATE: Operation.CREATE,
+    ACLOperation.DELETE: Operation.DELETE,
+    ACLOperation.ALTER: Operation.ALTER,
+    ACLOperation.DESCRIBE: Operation.DESCRIBE,
+    ACLOperation.DESCRIBE_CONFIGS: Operation.DESCRIBE_CONFIGS,
+    ACLOperation.ALTER_CONFIGS: Operation.ALTER_CONFIGS,
+    ACLOperation.IDEMPOTENT_WRITE: Operation.IDEMPOTENT_WRITE,
+}
+
+
+async def asked_permissions(
+    manager: KafkaConnectionManager, topics: Collection[str], groups: Collection[str]
+) -> Permissions:
+    nobody = f"mirror-ledger-doctor-{uuid.uuid4().hex}"
+    hidden = await hidden_groups(manager, [*groups, nobody])
+    return Permissions(
+        enforced=await _is_enforced(manager),
+        cluster=await _on_cluster(manager),
+        topics=await _on_topics(manager, topics),
+        groups_seen=nobody not in hidden,
+        hidden_groups=tuple(group for group in groups if group in hidden),
+    )
+
+
+async def _is_enforced(manager: KafkaConnectionManager) -> bool:
+    """A cluster without an authorizer says so to whoever asks for its ACLs."""
+    request = DescribeAclsRequest(
+        resource_type_filter=_ANY,
+        resource_name_filter=None,
+        pattern_type_filter=_ANY,
+        principal_filter=f"User:{uuid.uuid4().hex}",
+        host_filter=None,
+        operation=_ANY,
+        permission_type=_ANY,
+    )
+    answer = await manager.send(request)
+    return bool(answer.error_code != errors.SecurityDisabledError.errno)
+
+
+async def _on_cluster(manager: KafkaConnectionManager) -> Operations | None:
+    """None: without Describe on the cluster an empty set is answered, whatever else is allowed."""
+    answer = await manager.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    return _operations(answer.authorized_operations) or None
+
+
+async def _on_topics(
+    manager: KafkaConnectionManager, topics: Collection[str]
+) -> dict[str, Operations | None]:
+    answer = await metadata(manager, topics, operations=True)
+    hidden = errors.TopicAuthorizationFailedError.errno
+    return {
+        topic.name: None if topic.error_code == hidden else _operations(topic.authorized_operations)
+        for topic in answer.topics
+    }
+
+
+def _operations(codes: Iterable[int]) -> Operations:
+    """Those of a response that mean something here; it lists codes of `ACLOperation`."""
+    return frozenset(_OPERATIONS[code] for code in map(ACLOperation, codes) if code in _OPERATIONS)
+
+
+# Certificates -------------------------------------------------------------------------------------
+# Until when certificates are valid: the broker's, read in a handshake of its own, and the mirror's own
+# file.
+#
+# Python's `ssl` tells the dates of a certificate only after it has verified it, and an expired one is
+# refused before. So `cryptography` reads what was shown in a handshake that verifies nothing.
+
+
+def broker_validity(address: Address, properties: Mapping[str, str], *, timeout_s: float) -> Validity:
+    """The validity of the certificate that a broker shows. Nothing but the handshake is sent."""
+    context = tls_context(str(address), properties)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((address.host, address.port), timeout=timeout_s) as plain,
+            context.wrap_socket(plain, server_hostname=address.host) as secured,
+        ):
+            shown = secured.getpeercert(binary_form=True)
+    except OSError as error:
+        raise ClusterUnavailableError(f"{address} showed no certificate: {error}") from error
+    if shown is None:
+        raise ProtocolError(f"{address} showed no certificate")
+    return validity(shown)
+
+
+def file_validity(path: Path) -> Validity:
+    """The validity of the first certificate of a PEM file."""
+    try:
+        return _dates(x509.load_pem_x509_certificate(path.read_bytes()))
+    except OSError as error:
+        raise UsageError(
+            f"certificate {path} cannot be read: {error.strerror}", trouble=Trouble.TLS_FILES
+        ) from error
+    except ValueError as error:
+        raise UsageError(f"{path} holds no PEM certificate: {error}", trouble=Trouble.TLS_FILES) from error
+
+
+def validity(certificate: bytes) -> Validity:
+    """The two dates of a DER certificate. Raises `ProtocolError` for what is none."""
+    try:
+        return _dates(x509.load_der_x509_certificate(certificate))
+    except ValueError as error:
+        raise ProtocolError(f"a certificate cannot be read: {error}") from error
+
+
+def _dates(certificate: x509.Certificate) -> Validity:
+    dates = (certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+    return Validity(*(int(date.timestamp() * 1000) for date in dates))
+
+
+# Cluster probe ------------------------------------------------------------------------------------
+
+
+CONNECT_TIMEOUT_S = 4.0
+TIMEOUT_S = 9.0
+_FETCH_BYTES = 4096
+_FETCHED_AT_ONCE = 200
+
+
+class KafkaClusterProbe:
+    """Implements `measurements.ClusterProbe`. Constructing it opens nothing; `close` ends its connections."""
+
+    def __init__(self, cluster: ClusterConfig, clock: Clock, environ: Mapping[str, str] = os.environ) -> None:
+        self.alias = cluster.name
+        self.servers = cluster.bootstrap_servers
+        self._cluster = cluster
+        self._environ = environ
+        self._admin = KafkaAdmin(cluster.name, cluster, clock, timeout_s=TIMEOUT_S, environ=environ)
+
+    def close(self) -> None:
+        self._admin.close()
+
+    @property
+    def principal(self) -> str | None:
+        """As it is configured; else as brokers call a SASL user; None for certificates and a name that is a secret."""
+        if self._cluster.mirror_principal is not None:
+            return self._cluster.mirror_principal
+        user = self._cluster.properties.get("sasl.username")
+        return f"User:{user}" if isinstance(user, str) else None
+
+    @property
+    def uses_tls(self) -> bool:
+        protocol = self._cluster.properties.get("security.protocol", "plaintext")
+        return isinstance(protocol, str) and protocol.upper().endswith("SSL")
+
+    # -- brokers ---------------------------------------------------------------------------------
+
+    def addresses(self) -> Sequence[str]:
+        return [str(address) for address in parse_addresses(self.servers)]
+
+    def reach(self, address: str) -> Reach:
+        properties = resolved_properties(self._cluster, self._environ)
+        started = time.monotonic()
+        with closing(
+            BrokerConnection(_address(address), properties, timeout_s=CONNECT_TIMEOUT_S)
+        ) as connection:
+            connect_ms = (time.monotonic() - started) * 1000
+            spoken = connection.api_versions()
+            # Versions are given to anybody; what comes next needs a login where there is one.
+            connection.call(MetadataRequest[1](topics=[]), MetadataResponse)
+        return Reach(connect_ms, spoken)
+
+    def certificate(self, address: str) -> Validity:
+        properties = resolved_properties(self._cluster, self._environ)
+        return broker_validity(_address(address), properties, timeout_s=CONNECT_TIMEOUT_S)
+
+    def client_certificate(self) -> Validity | None:
+        location = resolved_properties(self._cluster, self._environ).get("ssl.certificate.location")
+        return None if location is None else file_validity(Path(location))
+
+    def brokers(self) -> Sequence[Broker]:
+        answer = self._admin.connection.run("list the brokers", metadata, [])
+        return [Broker(b.node_id, str(Address(b.host, b.port))) for b in answer.brokers]
+
+    def cluster_id(self) -> str:
+        return self._admin.cluster_id()
+
+    # -- topics and groups -----------------------------------------------------------------------
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        return self._admin.topics()
+
+    def groups(self) -> Sequence[GroupListing]:
+        return self._admin.groups()
+
+    def own_settings(self, topics: Sequence[str]) -> Mapping[str, Settings]:
+        return self._admin.configurations(topics)
+
+    def ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, PartitionEnds]:
+        return self._admin.ends(partitions)
+
+    def settings(self, topics: Sequence[str]) -> Mapping[str, Settings]:
+        return self._admin.effective_settings(topics)
+
+    def broker_settings(self, node_ids: Sequence[int]) -> Mapping[int, Settings]:
+        operation = "describe the configuration of brokers (DescribeConfigs on the cluster)"
+        return self._admin.connection.run(operation, broker_settings, node_ids)
+
+    def sizes(self, topics: Mapping[str, int]) -> Mapping[Partition, int]:
+        operation = "describe log directories (Describe on the cluster)"
+        return self._admin.connection.run(operation, partition_sizes, topics)
+
+    def timestamps(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        if not positions:
+            return {}
+        topics = self.topics()
+        wanted = {
+            TopicPartition(name, topics[name].topic_id, partition): offset
+            for (name, partition), offset in positions.items()
+            if name in topics
+        }
+        network = KafkaNetwork(self._cluster, self._cluster, request_timeout_s=TIMEOUT_S)
+        with closing(network):
+            network.source.refresh(sorted({partition.topic for partition in wanted}))
+            return dict(_timestamps(network, wanted))
+
+    # -- permissions -----------------------------------------------------------------------------
+
+    def permissions(self, topics: Collection[str], groups: Collection[str]) -> Permissions:
+        return self._admin.connection.run(
+            "ask which operations are authorized", asked_permissions, topics, groups
+        )
+
+    def topic_acls(self) -> frozenset[TopicAcl]:
+        return self._admin.topic_acls()
+
+
+def _address(text: str) -> Address:
+    (address,) = parse_addresses(text)
+    return address
+
+
+def _timestamps(network: KafkaNetwork, wanted: Mapping[TopicPartition, int]) -> dict[Partition, int]:
+    """One request for each partition, over the connections that copying uses."""
+    by_leader: dict[int, list[FetchItem]] = defaultdict(list)
+    for partition, offset in wanted.items():
+        if (leader := network.source.leader(partition)) is not None:
+            by_leader[leader].append(FetchItem(partition, offset, _FETCH_BYTES))
+    found: dict[Partition, int] = {}
+    for leader, items in by_leader.items():
+        for start in range(0, len(items), _FETCHED_AT_ONCE):
+            found |= _fetched(network, leader, items[start : start + _FETCHED_AT_ONCE])
+    return found
+
+
+def _fetched(network: KafkaNetwork, leader: int, items: Sequence[FetchItem]) -> dict[Partition, int]:
+    """Only headers are read, so batches that the answer cuts off are enough."""
+    ticket = network.source.fetch(
+        leader, items, committed=True, max_wait_ms=0, max_bytes=_FETCH_BYTES * (len(items) + 1)
+    )
+    completion = answer_to(ticket, network)
+    if completion.failure:
+        raise ClusterUnavailableError(
+            f"the records at the flow's positions cannot be read: {completion.failure}"
+        )
+    return {
+        (item.partition.topic, item.partition.partition): read_header(answer.records).max_timestamp
+        for item, answer in zip(items, completion.fetched, strict=True)
+        if answer is not None and answer.error == 0 and len(answer.records) >= HEADER_BYTES
+    }
+
+
+# Target probe -------------------------------------------------------------------------------------
+# `doctor --probe` at a target: topics of its own, raw produce requests, and the topics' deletion.
+#
+# The requests go over the same connections as the copy's, so what is shown holds for the copy.
+
+
+PREFIX = "mirror-ledger-probe-"
+SUFFIX = "-internal"  # no flow, and no MirrorMaker, selects such a topic
+APPEND_PARTITIONS = 2
+_REPEAT_S = 0.1
+_NO_CODEC = 0
+_EMPTY_RECORD = bytes((1, 2, 48, 0))  # no key, the value `0`, no headers
+_NOT_YET = TRANSIENT | TOPIC_GONE
+_ONE_REPLICA = {"min.insync.replicas": "1"}
+
+
+class KafkaTargetProbe:
+    """Implements `measurements.TargetProbe`."""
+
+    def __init__(self, cluster: ClusterConfig, clock: Clock, environ: Mapping[str, str] = os.environ) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._admin = KafkaAdmin(cluster.name, cluster, clock, timeout_s=TIMEOUT_S, environ=environ)
+
+    def close(self) -> None:
+        self._admin.close()
+
+    @contextmanager
+    def compare_and_append(self) -> Iterator[ProbeTopic]:
+        with self._topic(APPEND_PARTITIONS, {"message.timestamp.type": "CreateTime"}) as topic:
+            yield topic
+
+    @contextmanager
+    def clock(self, brokers: int) -> Iterator[ProbeTopic]:
+        with self._topic(brokers, {"message.timestamp.type": "LogAppendTime"}) as topic:
+            yield topic
+
+    @contextmanager
+    def _topic(self, partitions: int, settings: Mapping[str, str]) -> Iterator["LinkedTopic"]:
+        """One replica each: with as many partitions as brokers, every broker leads one."""
+        name = f"{PREFIX}{uuid.uuid4().hex[:12]}{SUFFIX}"
+        network = KafkaNetwork(self._cluster, self._cluster, request_timeout_s=TIMEOUT_S)
+        try:
+            self._admin.create_topic(
+                name, partitions=partitions, replication_factor=1, configuration={**_ONE_REPLICA, **settings}
+            )
+            topic_id = self._admin.topics()[name].topic_id
+            network.target.refresh([name])
+            producer_ids = (self._admin.allocate_producer_id(), self._admin.allocate_producer_id())
+            yield LinkedTopic(name, topic_id, partitions, network, producer_ids, self._clock)
+        finally:
+            network.close()
+            self._delete(name)
+
+    def _delete(self, name: str) -> None:
+        """Delete the topic and wait until no broker that is asked knows it. One that was never made is fine."""
+        operation = f"delete the probe's topic {name}, which is to be deleted by hand"
+        self._admin.connection.run(operation, delete_topic_by_name, name, timeout_ms=int(TIMEOUT_S * 1000))
+        deadline = time.monotonic() + TIMEOUT_S
+        while name in self._admin.topics():
+            if time.monotonic() > deadline:
+                raise ClusterUnavailableError(
+                    f"the probe's topic {name} was deleted but is still described; check again"
+                )
+            time.sleep(_REPEAT_S)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedTopic:
+    """A probe's topic behind a copy's network: `producer_ids` are the mirror's own and another one."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    network: Network
+    producer_ids: tuple[int, int]
+    clock: Clock
+
+    def appends(self, script: Sequence[Send]) -> AppendObservation:
+        answers = tuple(self._answer(send) for send in script)
+        ends = {partition: self._end(partition) for partition in range(self.partitions)}
+        return AppendObservation(self.name, answers, ends)
+
+    def clocks(self) -> Sequence[ClockObservation]:
+        return [self._clock_of(partition) for partition in range(self.partitions)]
+
+    def _clock_of(self, partition: int) -> ClockObservation:
+        """The first record only warms the connection up; the second one's round trip bounds the clock."""
+        self._answer(Send(partition, 0, 1))
+        sent_ms = self.clock.now_ms()
+        answer = self._answer(Send(partition, 1, 1))
+        answered_ms = self.clock.now_ms()
+        if answer.error:
+            raise ProtocolError(f"a record for {self.name}/{partition} was refused with error {answer.error}")
+        stamped_ms = self._stamp(partition, answer.base_offset)
+        return ClockObservation(self._leader(partition), sent_ms, stamped_ms, answered_ms)
+
+    def _answer(self, send: Send) -> Answer:
+        """The broker's answer; a leader that is not ready is asked again."""
+        deadline = self.clock.monotonic() + TIMEOUT_S
+        while True:
+            item = ProduceItem(self._partition(send.partition), self._batch(send))
+            ticket = self.network.target.produce(
+                self._leader(send.partition), [item], timeout_ms=int(TIMEOUT_S * 1000)
+            )
+            produced = self._answered(ticket).produced[0]
+            if produced is None:
+                raise ProtocolError(f"an answer leaves out {self.name}/{send.partition}")
+            if produced.error not in _NOT_YET or self.clock.monotonic() > deadline:
+                return Answer(produced.error, produced.base_offset)
+            time.sleep(_REPEAT_S)
+            self.network.target.refresh([self.name])
+
+    def _batch(self, send: Send) -> memoryview:
+        now_ms = self.clock.now_ms()
+        records = [Record(delta, now_ms, 0, _EMPTY_RECORD) for delta in range(send.count)]
+        batch = memoryview(encode(records, codec=_NO_CODEC))
+        producer_id = self.producer_ids[0 if send.own else 1]
+        patch_for_target(batch, _NO_CODEC, producer_id=producer_id, sequence=send.sequence)
+        return batch
+
+    def _end(self, partition: int) -> int:
+        return self._fetch(partition, 0)[0]
+
+    def _stamp(self, partition: int, offset: int) -> int:
+        return read_header(self._fetch(partition, offset)[1]).max_timestamp
+
+    def _fetch(self, partition: int, offset: int) -> tuple[int, memoryview]:
+        """High watermark and records from an offset on."""
+        items = [FetchItem(self._partition(partition), offset, _FETCH_BYTES)]
+        leader = self._leader(partition)
+        ticket = self.network.target.fetch(
+            leader, items, committed=True, max_wait_ms=0, max_bytes=_FETCH_BYTES
+        )
+        fetched = self._answered(ticket).fetched[0]
+        if fetched is None or fetched.error:
+            raise ProtocolError(f"{self.name}/{partition} cannot be read back at {offset}: {fetched}")
+        return fetched.high_watermark, fetched.records
+
+    def _answered(self, ticket: int) -> Completion:
+        completion = answer_to(ticket, self.network)
+        if completion.failure:
+            raise ClusterUnavailableError(f"a probe of {self.name} failed: {completion.failure}")
+        return completion
+
+    def _leader(self, partition: int) -> int:
+        leader = self.network.target.leader(self._partition(partition))
+        if leader is None:
+            raise ClusterUnavailableError(f"{self.name}/{partition} has no leader")
+        return leader
+
+    def _partition(self, partition: int) -> TopicPartition:
+        return TopicPartition(self.name, self.topic_id, partition)
+
+
+# Ledger probe -------------------------------------------------------------------------------------
+# Measurements of the ledger for `doctor`: `measurements.LedgerProbe`, without a JVM.
+
+
+MOST_COMMITS = 10_000
+
+
+class DeltaLedgerProbe:
+    """Implements `measurements.LedgerProbe`. Constructing it reads nothing."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @property
+    def folder(self) -> str | None:
+        located = urlparse(self.path)
+        if located.scheme == "file":
+            return unquote(located.path)
+        return None if "://" in self.path else self.path
+
+    def table(self, name: str) -> TableState | None:
+        uri = table_uri(self.path, name)
+        with _reported(uri):
+            if not DeltaTable.is_deltatable(uri):
+                return None
+            table = opened_at(uri)
+            commits = tuple(map(_commit, table.history(limit=MOST_COMMITS)))
+            return TableState(dict(table.metadata().configuration), commits, tuple(data_files(table)))
+
+    def clock_steps(self) -> Sequence[ClockStep]:
+        with _reported(self.path):
+            now = DeltaLedger(self.path).now()
+            return [step for table in TABLES for step in steps_back(table.name, now.relation(table.name))]
+
+    def cluster_ids(self) -> Mapping[str, str]:
+        ledger = open_ledger(self.path)
+        with _reported(self.path):
+            return DeltaLedgerState(ledger).identities().recorded_ids()
+
+    def positions(self, flow: str) -> Sequence[FlowPosition]:
+        return DeltaLedgerState(open_ledger(self.path)).positions(flow)
+
+    def directions(self) -> Directions:
+        return DeltaLedgerState(open_ledger(self.path)).directions()
+
+    def exclusive_create(self) -> bool:
+        """Link a scratch file to one name twice, as two writers of deltalake would make the same commit."""
+        folder = self._local()
+        commit = folder / f".mirror-ledger-doctor-{uuid.uuid4().hex}"
+        staged = commit.with_suffix(".staged")
+        try:
+            staged.touch(exist_ok=False)
+            os.link(staged, commit)
+            os.link(staged, commit)
+        except FileExistsError:
+            return True
+        except OSError as error:
+            raise SetupError(f"no file can be linked in {folder}: {error.strerror}") from error
+        finally:
+            commit.unlink(missing_ok=True)
+            staged.unlink(missing_ok=True)
+        return False
+
+    def free_bytes(self) -> int:
+        folder = self._local()
+        try:
+            return shutil.disk_usage(folder).free
+        except OSError as error:
+            raise SetupError(f"{folder} cannot be examined: {error.strerror}") from error
+
+    def _local(self) -> Path:
+        """The ledger's folder; before it is made, the folder above that there is."""
+        if self.folder is None:
+            raise SetupError(f"{self.path} is not a local folder; nothing was measured")
+        folder = Path(self.folder).absolute()
+        return next(found for found in (folder, *folder.parents) if found.is_dir())
+
+
+def _commit(entry: Mapping[str, Any]) -> TableCommit:
+    parameters = entry.get("operationParameters") or {}
+    return TableCommit(
+        version=int(entry["version"]),
+        operation=str(entry.get("operation", "unnamed")),
+        overwrites=str(parameters.get("mode", "")).lower() == "overwrite",
+        committed_at_ms=int(entry["timestamp"]),
+        merges=entry.get("operation") == "OPTIMIZE" or entry.get(MAINTAINED_BY) == MERGE,
+    )
+
+
+@contextmanager
+def _reported(where: str) -> Iterator[None]:
+    """What the store or the Delta library refuses, as an error of ours."""
+    try:
+        yield
+    except (DeltaError, OSError, LedgerUnavailableError) as error:
+        raise SetupError(f"{where} cannot be read: {words_of(error)}", trouble=Trouble.LEDGER) from error

@@ -1,1 +1,0 @@
-"""Pure rules: standard library only, no clock, no IO."""

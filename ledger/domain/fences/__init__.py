@@ -1,1 +1,0 @@
-"""Fences: what stops applications from writing at a cluster, what proves it, and what is recorded of it."""

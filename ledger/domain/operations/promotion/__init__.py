@@ -1,1 +1,0 @@
-"""What a promotion does beside its row: each of it as it is recorded."""

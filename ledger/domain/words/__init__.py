@@ -1,1 +1,0 @@
-"""Numbers, instants and partitions as people read them."""

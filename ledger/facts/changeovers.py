@@ -1,0 +1,204 @@
+"""Plans of changes of direction, and what became of each step of carrying one out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+from ledger.facts.group_offsets import IntendedCommit, OffsetsSet, SeenAppend
+from ledger.facts.operations import OperationContent, OperationKind
+
+
+class ApplyResult(StrEnum):
+    """How carrying out a plan ended."""
+
+    DONE = "done"
+    FAILED = "failed"  # at a step; it can be continued
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedBlocker:
+    """Why a plan could not be carried out as things stood: a code, words, and what to do.
+
+    `cause`: what those of a code have in common that are shown as one; plans of earlier versions do not say.
+    """
+
+    code: str
+    words: str
+    advice: str
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRecorded(OperationContent):
+    """A plan as it was shown: `plan` is what its id is a hash of.
+
+    `cut`: what it was read from. `forecast`: figures as of the cut; they are not part of the plan.
+    """
+
+    kind: ClassVar = OperationKind.PLAN
+    plan_id: str
+    plan: Mapping[str, Any]
+    blockers: tuple[RecordedBlocker, ...]
+    cut: str
+    forecast: Mapping[str, Any]
+
+    def content(self) -> dict[str, object]:
+        return {**OperationContent.content(self), "blockers": [asdict(one) for one in self.blockers]}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        named = {name: content[name] for name in ("plan_id", "plan", "cut", "forecast")}
+        return cls(**named, blockers=tuple(map(_blocker, content["blockers"])))
+
+
+def _blocker(recorded: Mapping[str, Any]) -> RecordedBlocker:
+    said = {name: recorded[name] for name in ("code", "words", "advice")}
+    return RecordedBlocker(**said, cause=recorded.get("cause", ""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyClaimed(OperationContent):
+    """A process carries out a plan from now on; `is_continued`: an earlier process had begun this operation."""
+
+    kind: ClassVar = OperationKind.APPLY_CLAIMED
+    plan_id: str
+    host: str
+    is_continued: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyAlive(OperationContent):
+    """The process is at work on a step that takes long."""
+
+    kind: ClassVar = OperationKind.APPLY_ALIVE
+    step: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBegun(OperationContent):
+    """A step is about to change something."""
+
+    kind: ClassVar = OperationKind.STEP_BEGUN
+    step: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDone(OperationContent):
+    """The receipt of a step: what came of it, in words, and what was read back afterwards.
+
+    `hook`: the external command's exit code and the end of its output; None: it had none.
+    """
+
+    kind: ClassVar = OperationKind.STEP_DONE
+    step: str
+    words: str
+    read_back: Mapping[str, Any] = field(default_factory=dict)
+    hook: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFailed(OperationContent):
+    """A step ended without having come to what it was to come to; it can be carried out again."""
+
+    kind: ClassVar = OperationKind.STEP_FAILED
+    step: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyEnded(OperationContent):
+    """All steps are done, or one has failed; `figures`: what was measured."""
+
+    kind: ClassVar = OperationKind.APPLY_ENDED
+    result: str
+    words: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoBegun(OperationContent):
+    """A process undoes from now on what an apply has changed; `is_continued`: an earlier process had begun to."""
+
+    kind: ClassVar = OperationKind.UNDO_BEGUN
+    plan_id: str
+    host: str
+    is_continued: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone(OperationContent):
+    """What an apply had changed was undone: by step what became of it, in words and as it was read back."""
+
+    kind: ClassVar = OperationKind.UNDONE
+    steps: Mapping[str, str]
+    read_back: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanExported(OperationContent):
+    """A plan was written down to be carried out without the program; its rows `sheet` share the operation id.
+
+    `cut`: as of which groups were placed. `left_out`: what the files do not hold, in words. `denied`: by topic of
+    `from_cluster` the principals whom people are to deny writing there.
+    """
+
+    kind: ClassVar = OperationKind.PLAN_EXPORTED
+    plan_id: str
+    cut: str
+    groups: int
+    left_out: Sequence[str]
+    from_cluster: str | None = None
+    denied: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet(OperationContent):
+    """Where a group is to continue at the target by a plan; what is not `offsets_set` is the same there.
+
+    `plan_id` of a plan that was exported, or carried out.
+    """
+
+    kind: ClassVar = OperationKind.SHEET
+    plan_id: str
+    group: str
+    source_cluster: str
+    target_cluster: str
+    group_type: str | None
+    cut: str
+    commits: tuple[IntendedCommit, ...]
+    seen: tuple[SeenAppend, ...] | None = None
+
+    @classmethod
+    def of(cls, plan_id: str, intended: OffsetsSet) -> Self:
+        assert intended.source_cluster is not None, "a plan says where groups come from"
+        return cls(
+            plan_id=plan_id,
+            group=intended.group,
+            source_cluster=intended.source_cluster,
+            target_cluster=intended.target_cluster,
+            group_type=intended.group_type,
+            cut=intended.cut,
+            commits=intended.commits,
+            seen=intended.seen,
+        )
+
+    @property
+    def intended(self) -> OffsetsSet:
+        """As it is recorded when it is set."""
+        return OffsetsSet(
+            group=self.group,
+            source_cluster=self.source_cluster,
+            target_cluster=self.target_cluster,
+            group_type=self.group_type,
+            cut=self.cut,
+            commits=self.commits,
+            seen=self.seen,
+        )
+
+    def content(self) -> dict[str, object]:
+        return {"plan_id": self.plan_id, **self.intended.content()}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls.of(content["plan_id"], OffsetsSet.of_content(content))

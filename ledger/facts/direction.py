@@ -1,0 +1,310 @@
+"""Which direction of a pair of clusters holds: promotions of a cluster, and what takes them back."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+from ledger.facts.fences import FENCE_KINDS, Fence, Unfenced
+from ledger.facts.operations import OperationContent, OperationKind, Row
+from ledger.facts.requests import AskedBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectionChange(OperationContent):
+    """Of a pair of clusters by alias, with the Kafka cluster ids that they had.
+
+    `cluster`: the one that is promoted, or was; `former`: where applications wrote before. `topics`: their names at
+    `cluster`, whatever their ids; None: all of the pair, later ones too. `later`: those that nobody has named come
+    with the named ones, less what was `left_out` by name.
+    """
+
+    cluster: str
+    cluster_id: str
+    former: str
+    former_id: str
+    topics: tuple[str, ...] | None
+    later: bool = False
+    left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls(**_keys(content))
+
+    def content(self) -> dict[str, object]:
+        found = OperationContent.content(self)
+        return {key: value for key, value in found.items() if value or key not in _ONLY_WHERE_SO}
+
+    def covers(self, source: str, target: str, topic: str) -> bool:
+        """Whether it is about a flow from `source` into this topic of `target`."""
+        return (self.former, self.cluster) == (source, target) and self.names(topic)
+
+    def names(self, topic: str) -> bool:
+        """Whether it is about a topic of `cluster`."""
+        return is_among(topic, self.topics, later=self.later, left_out=self.left_out)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Topics that it names, whether it is about them or leaves them out."""
+        return frozenset((*(self.topics or ()), *self.left_out))
+
+
+_ONLY_WHERE_SO = frozenset({"later", "left_out", "no_reverse", "cut_operation"})
+"""Keys that a row lacks where nothing is to be said by them."""
+
+
+def is_among(
+    topic: str, topics: Collection[str] | None, *, later: bool = False, left_out: Collection[str] = ()
+) -> bool:
+    """Whether a topic is one of these: of all (None), of those that are named, or of those that come later too."""
+    return topics is None or topic in topics or (later and topic not in left_out)
+
+
+def _keys(content: Mapping[str, Any]) -> dict[str, Any]:
+    topics = content["topics"]
+    named = {name: content[name] for name in ("cluster", "cluster_id", "former", "former_id")}
+    return {
+        **named,
+        "topics": None if topics is None else tuple(topics),
+        "later": content.get("later", False),
+        "left_out": tuple(content.get("left_out", ())),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promoted(DirectionChange):
+    """Applications write at `cluster` from now on: no flow from `former` may.
+
+    `no_reverse`: nothing is to be mirrored back, by the operator's word.
+    """
+
+    kind: ClassVar = OperationKind.PROMOTED
+    no_reverse: bool = False
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls(**_keys(content), no_reverse=content.get("no_reverse", False))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demoted(DirectionChange):
+    """Applications do not write at `cluster` any more: flows from `former` may again.
+
+    `cut_operation`: whose cut says where these continue; None: where they stood.
+    """
+
+    kind: ClassVar = OperationKind.DEMOTED
+    cut_operation: str | None = None
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls(**_keys(content), cut_operation=content.get("cut_operation"))
+
+
+Promotion = Callable[[str], str | None]
+"""Why a flow may not write to a topic of its target at present, in words; None: it may."""
+
+
+def nothing_promoted(_target_topic: str) -> str | None:
+    return None
+
+
+LATER = ""
+"""Stands for the topics of a pair that nobody has named; no topic has that name."""
+
+
+class HeldBack(StrEnum):
+    """Why a flow leaves a topic of its target alone. The first that applies, in this order, is the reason."""
+
+    PROMOTED = "promoted"  # the target was promoted over its source
+    OPPOSITE_HOLDS = "opposite_holds"  # the flow of the other direction holds
+
+
+DIRECTION_KINDS = (OperationKind.PROMOTED, OperationKind.DEMOTED)
+DIRECTION_ROWS = (*DIRECTION_KINDS, OperationKind.DRIVER_STARTING)
+"""What `Directions` reads: the changes, and which flow was started before which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directions:
+    """All changes of direction, in the order of the operators' serial, each with who made it, in words.
+
+    `started`: by flow, where in that serial its first driver was started: before that driver's claim, so before
+    anything that the flow wrote, and by no clock.
+    """
+
+    changes: tuple[tuple[DirectionChange, str], ...] = ()
+    started: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row]) -> Self:
+        """From rows of `operations` of `DIRECTION_ROWS`, in the order of their stamps."""
+        changes: list[tuple[DirectionChange, str]] = []
+        started: dict[str, int] = {}
+        for row in rows:
+            if row["kind"] == OperationKind.DRIVER_STARTING:
+                started.setdefault(row["flow"], row["round"])
+            else:
+                changes.append((_change(row), _made_by(row)))
+        return cls(tuple(changes), started)
+
+    def promotion(self, source: str, target: str, topic: str) -> str | None:
+        """Who promoted a topic of `target` over `source`, and when, in words; None: it is not promoted now.
+
+        Of all changes that are about it the last counts.
+        """
+        standing = self.standing(source, target, topic)
+        return standing[-1] if standing else None
+
+    def was_ever_promoted(self, cluster: str, topic: str) -> bool:
+        """Whether applications may have written to a topic of `cluster`, whatever was demoted since."""
+        return any(
+            isinstance(change, Promoted) and change.cluster == cluster and change.names(topic)
+            for change, _ in self.changes
+        )
+
+    def standing(self, source: str, target: str, topic: str) -> tuple[str, ...]:
+        """The same of each promotion since the topic was demoted last, in order: any of them holds drivers back."""
+        standing: tuple[str, ...] = ()
+        for change, words in self.changes:
+            if change.covers(source, target, topic):
+                standing = (*standing, words) if change.kind is OperationKind.PROMOTED else ()
+        return standing
+
+    def kept_ends(self, source: str, target: str, topic: str) -> str | None:
+        """Whose cut says where a flow from `source` continues with a demoted topic of `target`; None: no cut does."""
+        last = self._last(source, target, topic)
+        return last[0].cut_operation if last is not None and isinstance(last[0], Demoted) else None
+
+    def _last(self, source: str, target: str, topic: str) -> tuple[DirectionChange, str] | None:
+        about = [made for made in self.changes if made[0].covers(source, target, topic)]
+        return about[-1] if about else None
+
+    def goes_before(self, flow: str, opposite: str) -> bool:
+        """Whether it is this flow whose direction holds while nobody has said where applications write."""
+        own, other = self.started.get(flow), self.started.get(opposite)
+        return other is None or (own is not None and own < other)
+
+    def held_back(
+        self, flow: str, opposite: str | None, *, source: str, target: str, topic: str
+    ) -> HeldBack | None:
+        """Why a flow from `source` may not write to this topic of `target`; None: it may."""
+        if self.promotion(source, target, topic) is not None:
+            return HeldBack.PROMOTED
+        is_own = opposite is None or self.promotion(target, source, topic) is not None
+        if opposite is None or is_own or self.goes_before(flow, opposite):
+            return None
+        return HeldBack.OPPOSITE_HOLDS
+
+    def promotions(self, source: str, target: str, topics: Iterable[str] | None) -> dict[str, str | None]:
+        """By topic of `target` who promoted it over `source`, None: nobody now; `topics` None: all that there may be.
+
+        Topics that nobody has named are one, `LATER`.
+        """
+        named = self._named(source, target) if topics is None else topics
+        return {topic: self.promotion(source, target, topic) for topic in sorted(named)}
+
+    def without_reverse(self, source: str, target: str, topics: Iterable[str] | None) -> bool:
+        """Whether all of these are promoted, and it was said of each that nothing is to be mirrored back."""
+        named = self._named(source, target) if topics is None else topics
+        return all(any(one.no_reverse for one in self._standing(source, target, topic)) for topic in named)
+
+    def _named(self, source: str, target: str) -> set[str]:
+        of_pair = [one for one, _ in self.changes if (one.former, one.cluster) == (source, target)]
+        return {LATER, *(topic for one in of_pair for topic in one.named)}
+
+    def _standing(self, source: str, target: str, topic: str) -> list[Promoted]:
+        """Promotions of a topic since it was demoted last."""
+        standing: list[Promoted] = []
+        for change, _ in self.changes:
+            if change.covers(source, target, topic):
+                standing = [*standing, change] if isinstance(change, Promoted) else []
+        return standing
+
+
+def _change(row: Row) -> DirectionChange:
+    is_promotion = row["kind"] == OperationKind.PROMOTED
+    return Promoted.of_row(row) if is_promotion else Demoted.of_row(row)
+
+
+def _made_by(row: Row) -> str:
+    return AskedBy.of_row(row).described(row["operation_id"], row["recorded_at_ms"])
+
+
+# Standing -----------------------------------------------------------------------------------------
+# What stands about a promoted topic: by which operation it was promoted, what keeps writers from where it
+# was.
+#
+# It is read from the rows of directions and fences in the order of the operators' serial, since what was
+# said of a fence before a topic was promoted says nothing about the promotion.
+
+
+STANDING_KINDS = (*DIRECTION_KINDS, *FENCE_KINDS)
+"""Kinds of the rows that are read."""
+
+
+class FenceStanding(StrEnum):
+    """What became of the fence of a topic where applications wrote before."""
+
+    NONE = "none"  # nobody has made one, or it was lifted before the promotion
+    STANDS = "stands"  # proved or not: that is said of the fence itself
+    LIFTED = "lifted"  # since the promotion: somebody has said that it need not be
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingPromotion:
+    """A topic that is promoted now, as the last promotion about it has it."""
+
+    operation_id: str
+    promoted_at_ms: int
+    no_reverse: bool
+    fence: FenceStanding
+
+
+_Content = Promoted | Demoted | Fence | Unfenced
+_CONTENT_OF: Mapping[str, type[_Content]] = {one.kind: one for one in (Promoted, Demoted, Fence, Unfenced)}
+
+
+@dataclass(frozen=True, slots=True)
+class StandingRows:
+    """Rows of `STANDING_KINDS` with what they say, in order: read once, whatever number of topics is asked about."""
+
+    rows: Sequence[tuple[Row, _Content]]
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row]) -> "StandingRows":
+        return cls(
+            [(row, _CONTENT_OF[row["kind"]].of_row(row)) for row in rows if row["kind"] in _CONTENT_OF]
+        )
+
+    def promotion(
+        self, *, source: str, target: str, source_topic: str, topic: str
+    ) -> StandingPromotion | None:
+        """Of `topic` of `target` over `source_topic` of `source`; None: it is not promoted.
+
+        Where it was promoted several times since it was demoted last, one that nothing is to be mirrored back by
+        counts.
+        """
+        found: StandingPromotion | None = None
+        fence = FenceStanding.NONE
+        for row, content in self.rows:
+            match content:
+                case Promoted() if content.covers(source, target, topic):
+                    fence = FenceStanding.NONE if found is None and fence is FenceStanding.LIFTED else fence
+                    found = _promoted(row, content, found)
+                case Demoted() if content.covers(source, target, topic):
+                    found = None
+                case Fence() if (content.cluster, content.topic) == (source, source_topic):
+                    fence = FenceStanding.STANDS
+                case Unfenced() if (content.cluster, content.topic) == (source, source_topic):
+                    fence = FenceStanding.LIFTED
+        return None if found is None else replace(found, fence=fence)
+
+
+def _promoted(row: Row, promoted: Promoted, before: StandingPromotion | None) -> StandingPromotion:
+    return StandingPromotion(
+        operation_id=row["operation_id"],
+        promoted_at_ms=row["recorded_at_ms"],
+        no_reverse=promoted.no_reverse or (before is not None and before.no_reverse),
+        fence=FenceStanding.NONE,
+    )

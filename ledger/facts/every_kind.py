@@ -1,0 +1,71 @@
+"""The class of each kind of operation."""
+
+from collections.abc import Mapping
+
+from ledger.facts.changeovers import (
+    ApplyAlive,
+    ApplyClaimed,
+    ApplyEnded,
+    PlanExported,
+    PlanRecorded,
+    Sheet,
+    StepBegun,
+    StepDone,
+    StepFailed,
+    UndoBegun,
+    Undone,
+)
+from ledger.facts.direction import Demoted, Promoted
+from ledger.facts.fences import Fence, MirrorLetIn, MirrorShutOut, Unfenced
+from ledger.facts.group_offsets import ExtrasDecided, OffsetsSet, OffsetsSetResult
+from ledger.facts.hand_overs import HandedOver, HandOverResult, HandOverUndone
+from ledger.facts.identity import ClusterAcceptance
+from ledger.facts.last_rows import (
+    LastCheckpoints,
+    LastHighWatermarks,
+    LastOffsetSyncs,
+    LastShareOffsets,
+    LastWriters,
+)
+from ledger.facts.operations import (
+    AclsFollowed,
+    ConfigurationChanged,
+    DriverStarting,
+    FindingCleared,
+    FindingRaised,
+    KeysResynced,
+    LedgerRepaired,
+    OperationContent,
+    OperationKind,
+    PartitionResumed,
+    PartitionStopped,
+    Row,
+    ScopeReduced,
+    Settled,
+    TailCopiedAgain,
+    TopicFollowed,
+)
+from ledger.facts.requests import AcceptForeign, Pause, Receipt, Resume, Resync, SkipTo, StopRequest
+
+EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
+    kind.kind: kind
+    for kind in (
+        *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
+        *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
+        *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded),
+        *(PlanExported, Sheet, UndoBegun, Undone),
+        *(Promoted, Demoted, MirrorShutOut, MirrorLetIn, KeysResynced),
+        *(Fence, Unfenced),
+        *(HandedOver, HandOverUndone, HandOverResult),
+        *(Promoted, Demoted, KeysResynced, Settled),
+        *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
+        *(FindingRaised, FindingCleared, TailCopiedAgain, LedgerRepaired),
+        *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),
+    )
+}
+
+
+def content_of(row: Row) -> OperationContent | None:
+    """What a row of `operations` says; None: it is of a kind that only a later program knows."""
+    kind = EVERY_KIND.get(row["kind"])
+    return None if kind is None else kind.of_row(row)

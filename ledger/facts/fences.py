@@ -1,0 +1,581 @@
+"""Fences, and the mirror shut out: what proves them, and what is recorded of them."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+from ledger.facts.operations import OperationContent, OperationKind, Row, known_acls, objects_of
+from ledger.facts.requests import AskedBy
+from ledger.topics.acls import TopicAcl, denial
+
+# Shut outs ----------------------------------------------------------------------------------------
+# What keeps the mirror itself from writing to topics that were promoted, as it is recorded, and how it
+# ends.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochMarker:
+    """An abort marker of a flow's producer id with a later producer epoch: earlier ones are refused behind it."""
+
+    flow: str
+    producer_id: int
+    producer_epoch: int
+    topic: str
+    topic_id: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShutOutProof:
+    """What proves that a flow writes no more to a partition of the promoted cluster.
+
+    `stopped`: how it is known that its driver stopped. `fences`: what keeps a mirror out that does not know of the
+    promotion (`deny`, `marker`). `reason`: why it is not proven, None: it is.
+    """
+
+    flow: str
+    topic: str
+    partition: int
+    stopped: str
+    fences: tuple[str, ...]
+    reason: str | None
+
+    @property
+    def is_proven(self) -> bool:
+        return self.reason is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorShutOut(OperationContent):
+    """How the mirror is shut out of promoted topics.
+
+    `flows`: by name the writer epoch that has stopped, 0: it never ran. `rules`: those that were created for it, and
+    are to be removed again; `markers`: all that there are for it. `proof` None: it is about to be done.
+    """
+
+    kind: ClassVar = OperationKind.MIRROR_SHUT_OUT
+    cluster: str
+    cluster_id: str
+    former: str
+    principal: str | None
+    flows: Mapping[str, int]
+    topics: tuple[str, ...]
+    rules: tuple[TopicAcl, ...]
+    markers: tuple[EpochMarker, ...]
+    proof: tuple[ShutOutProof, ...] | None
+
+    def content(self) -> dict[str, object]:
+        return {
+            "cluster": self.cluster,
+            "cluster_id": self.cluster_id,
+            "former": self.former,
+            "principal": self.principal,
+            "flows": dict(self.flows),
+            "topics": list(self.topics),
+            "rules": [asdict(rule) for rule in self.rules],
+            "markers": [asdict(marker) for marker in self.markers],
+            "proof": None if self.proof is None else [_proof_content(proof) for proof in self.proof],
+        }
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        proof = content["proof"]
+        named = {name: content[name] for name in ("cluster", "cluster_id", "former", "principal", "flows")}
+        return cls(
+            **named,
+            topics=tuple(content["topics"]),
+            rules=tuple(known_acls(content["rules"])),
+            markers=tuple(EpochMarker(**_known(EpochMarker, marker)) for marker in content["markers"]),
+            proof=None if proof is None else tuple(map(_proof_of, proof)),
+        )
+
+
+def _proof_content(proof: ShutOutProof) -> dict[str, object]:
+    return {**asdict(proof), "fences": list(proof.fences)}
+
+
+def _proof_of(content: Mapping[str, Any]) -> ShutOutProof:
+    return ShutOutProof(**{**_known(ShutOutProof, content), "fences": tuple(content["fences"])})
+
+
+def _known(kind: type[EpochMarker | ShutOutProof], content: Mapping[str, Any]) -> dict[str, Any]:
+    """Without keys of a later program."""
+    return {field.name: content[field.name] for field in fields(kind)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorLetIn(OperationContent):
+    """Rules that shut the mirror out of topics were removed; markers stay for ever.
+
+    `former`: the cluster over which it is promoted no more, None: any (rows of earlier programs). A rule that keeps
+    flows from another cluster out as well is named and stays.
+    """
+
+    kind: ClassVar = OperationKind.MIRROR_LET_IN
+    cluster: str
+    cluster_id: str
+    former: str | None = None
+    topics: tuple[str, ...]
+    rules: tuple[TopicAcl, ...]
+
+    def content(self) -> dict[str, object]:
+        return {
+            "cluster": self.cluster,
+            "cluster_id": self.cluster_id,
+            "former": self.former,
+            "topics": list(self.topics),
+            "rules": [asdict(rule) for rule in self.rules],
+        }
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls(
+            cluster=content["cluster"],
+            cluster_id=content["cluster_id"],
+            former=content.get("former"),
+            topics=tuple(content["topics"]),
+            rules=tuple(known_acls(content["rules"])),
+        )
+
+
+SHUT_OUT_KINDS = (OperationKind.MIRROR_SHUT_OUT, OperationKind.MIRROR_LET_IN)
+
+
+@dataclass(frozen=True, slots=True)
+class ShutOuts:
+    """All that was recorded of it, in the order of the operators' serial."""
+
+    changes: Sequence[MirrorShutOut | MirrorLetIn] = ()
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row]) -> Self:
+        """From rows of `operations` of `SHUT_OUT_KINDS`, in the order of their stamps."""
+        return cls([_change(row) for row in rows])
+
+    def rules(
+        self, cluster_id: str, topics: Collection[str] | None, former: str | None = None
+    ) -> frozenset[TopicAcl]:
+        """Rules that were created at a cluster for these topics (None: all) and not removed since.
+
+        `former`: those that keep flows from there out, None: from anywhere.
+        """
+        standing = self._by_former(cluster_id)
+        found = standing.values() if former is None else (standing.get(former, frozenset()),)
+        return frozenset(rule for rules in found for rule in rules if topics is None or rule.name in topics)
+
+    def only_of(self, cluster_id: str, former: str, rules: Collection[TopicAcl]) -> frozenset[TopicAcl]:
+        """Of these rules those that keep nobody out but flows from `former`."""
+        standing = self._by_former(cluster_id)
+        others = [rules_of for name, rules_of in standing.items() if name != former]
+        return frozenset(rules).difference(*others)
+
+    def _by_former(self, cluster_id: str) -> dict[str, frozenset[TopicAcl]]:
+        standing: dict[str, frozenset[TopicAcl]] = {}
+        for change in self.changes:
+            named = frozenset(change.rules)
+            if change.cluster_id != cluster_id:
+                continue
+            if isinstance(change, MirrorShutOut):
+                standing[change.former] = standing.get(change.former, frozenset()) | named
+            else:
+                for former in standing:
+                    if change.former in (None, former):
+                        standing[former] -= named
+        return standing
+
+    def has_rules(self, cluster: str, former: str, topics: Collection[str] | None) -> bool:
+        """Whether rules stand that keep flows from `former` out of these topics (None: all) of what an alias stood
+        for."""
+        ids = {change.cluster_id for change in self.changes if change.cluster == cluster}
+        return any(self.rules(cluster_id, topics, former) for cluster_id in ids)
+
+    def fenced_ids(self, cluster_id: str) -> frozenset[int]:
+        """Producer ids of which a cluster holds markers, or may hold them: nothing is written with them again."""
+        return frozenset(
+            marker.producer_id
+            for change in self.changes
+            if isinstance(change, MirrorShutOut) and change.cluster_id == cluster_id
+            for marker in change.markers
+        )
+
+
+def _change(row: Row) -> MirrorShutOut | MirrorLetIn:
+    is_shut_out = row["kind"] == OperationKind.MIRROR_SHUT_OUT
+    return MirrorShutOut.of_row(row) if is_shut_out else MirrorLetIn.of_row(row)
+
+
+# Proof --------------------------------------------------------------------------------------------
+# What proves a fence, partition by partition: that its leader refuses writers, and that all it has taken is
+# seen.
+#
+# Rules
+#    F1  a leader that refuses writers itself proves it: its authorizer lists the rules that deny them, or it refused a
+#        batch for the size that the fence allows. Where only a setting was read back, five seconds of F3 come instead
+#    F2  what no leader enforces (a hook), or what lets some records pass, stillness alone shows: no data record for the
+#        longest pause that writers made in the last hour, within bounds; where nothing lies in the log, for the least
+#    F3  a reading is *calm* when the leader's log ends where readers see it end (log end = high watermark = last stable
+#        offset), and no coordinator has an open transaction there. A record that followers lack yet is behind the high
+#        watermark, so nothing else shows it
+#    F4  a partition is proved by two calm readings, so far apart as F1 or F2 want it, at the same leader in the same
+#        leader epoch, between which no application has written: markers of transactions and copies may come. The first
+#        one is made after the leader was found to refuse
+
+
+class Proof(StrEnum):
+    """What is known of a fence; of several partitions the last one in this order counts."""
+
+    PROVEN = "proven"  # each leader refuses writers, and shows all that it took before
+    OBSERVED = "observed"  # nothing was written for as long as writers pause, no leader tells more
+    UNPROVEN = "unproven"  # it could not be proved, and an operator continues all the same
+    BEGUN = "begun"  # rules are made, or about to be; not proved yet
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody has to care for it."""
+        return self in (Proof.UNPROVEN, Proof.BEGUN)
+
+
+_ORDER = tuple(Proof)
+
+
+def least(proofs: Iterable[Proof]) -> Proof:
+    """The one that holds for all; nothing proves nothing."""
+    return max(proofs, key=_ORDER.index, default=Proof.UNPROVEN)
+
+
+class Evidence(StrEnum):
+    """What shows that nobody may write to a partition."""
+
+    RULES = "rules"  # its leader's authorizer lists the rules that deny it
+    REFUSAL = "refusal"  # its leader refused a batch for its size
+    SETTING = "setting"  # its leader told the setting, and could not be asked to refuse anything
+    STILLNESS = "stillness"  # nothing but that nobody does
+
+
+@dataclass(frozen=True, slots=True)
+class QuietBounds:
+    """How long stillness is watched at least and at most, in seconds, where nothing else proves."""
+
+    least_s: float = 5.0
+    most_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class QuietTime:
+    """How far two calm readings are to be apart; `is_telling`: writers never paused for longer, or it is no matter."""
+
+    seconds: float
+    is_telling: bool
+
+
+_APART = {Evidence.RULES: 1.0, Evidence.REFUSAL: 1.0, Evidence.SETTING: 5.0}
+
+
+def quiet_time(
+    evidence: Evidence, longest_pause_s: float | None, bounds: QuietBounds, *, is_empty: bool
+) -> QuietTime:
+    """F1, F2. `longest_pause_s`: between two changes of the high watermark in the last hour, None: no two are known."""
+    if evidence in _APART:
+        return QuietTime(_APART[evidence], is_telling=True)
+    if is_empty and longest_pause_s is None:
+        return QuietTime(bounds.least_s, is_telling=True)
+    if longest_pause_s is None or longest_pause_s > bounds.most_s:
+        return QuietTime(bounds.most_s, is_telling=False)
+    return QuietTime(max(longest_pause_s, bounds.least_s), is_telling=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderReading:
+    """A partition as its leader has it; `log_end` None: it does not tell, `leader_epoch` None: nor in which epoch.
+
+    `in_sync`: how many replicas have all of it, the leader among them.
+    """
+
+    leader: int
+    leader_epoch: int | None
+    log_start: int
+    last_stable: int
+    high_watermark: int
+    log_end: int | None
+    in_sync: int
+
+    @property
+    def behind(self) -> int:
+        """Records that followers lack as far as is known, and nobody sees yet."""
+        return 0 if self.log_end is None else max(0, self.log_end - self.high_watermark)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.log_start >= self.high_watermark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWatch:
+    """A partition since its leader was found to refuse, as it was read last.
+
+    `end`: up to there it is known what was appended; behind it there was no data record. `still_since_s`: when the
+    first calm reading of F4 was answered, None: there was none; `read_at_s`: when the last one was asked, both on a
+    clock that never goes back: behind that nobody knows what came. `appended`: how often data was found behind the
+    fence. `in_transaction`: a coordinator has one open there.
+    """
+
+    topic: str
+    partition: int
+    evidence: Evidence
+    quiet: QuietTime
+    reading: LeaderReading
+    still_since_s: float | None
+    read_at_s: float
+    in_transaction: bool = False
+    appended: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.reading.high_watermark
+
+    def after(
+        self,
+        reading: LeaderReading,
+        *,
+        in_transaction: bool,
+        has_data: bool,
+        asked_s: float,
+        answered_s: float,
+    ) -> "PartitionWatch":
+        """As it was read again; `has_data`: a data record lies behind the known end, or the log lost its end."""
+        seen = replace(
+            self,
+            reading=reading,
+            in_transaction=in_transaction,
+            read_at_s=asked_s,
+            appended=self.appended + has_data,
+        )
+        if has_data or not self._is_same_leader(reading) or self.still_since_s is None:
+            return seen.begun(answered_s)
+        return seen
+
+    def begun(self, answered_s: float) -> "PartitionWatch":
+        """From this reading on, where it is calm."""
+        return replace(self, still_since_s=answered_s if self.is_calm else None)
+
+    def _is_same_leader(self, reading: LeaderReading) -> bool:
+        return (reading.leader, reading.leader_epoch) == (self.reading.leader, self.reading.leader_epoch)
+
+    @property
+    def has_open_transaction(self) -> bool:
+        return self.in_transaction or self.reading.last_stable < self.end
+
+    @property
+    def is_calm(self) -> bool:
+        """F3. Where stillness is all that there is, a leader that does not tell its log end is believed."""
+        reading = self.reading
+        is_told = reading.log_end is not None and reading.leader_epoch is not None
+        if not is_told and self.evidence is not Evidence.STILLNESS:
+            return False
+        return not self.has_open_transaction and reading.log_end in (reading.high_watermark, None)
+
+    def waits_s(self, now_s: float) -> float:
+        """For how long it has to stay still, until it is read again."""
+        begun_s = now_s if self.still_since_s is None else self.still_since_s
+        return max(0.0, self.quiet.seconds - (now_s - begun_s))
+
+    @property
+    def is_still(self) -> bool:
+        """F4."""
+        return self.is_calm and self.still_since_s is not None and self.waits_s(self.read_at_s) == 0.0
+
+    @property
+    def proof(self) -> Proof:
+        if not self.is_still:
+            return Proof.UNPROVEN
+        return Proof.OBSERVED if self.evidence is Evidence.STILLNESS else Proof.PROVEN
+
+
+# Receipts -----------------------------------------------------------------------------------------
+# Fences as they are recorded: what was made for a topic, what proves it, and what of it was lifted.
+
+
+class FenceHow(StrEnum):
+    """What stops writers."""
+
+    CLOSED = "closed"  # rules that deny every principal to write
+    SHUT = "shut"  # max.message.bytes so low that no batch fits
+    HOOK = "hook"  # a command of the operator's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencedPartition:
+    """Where a partition stood when its fence was proved, or given up: no data record lay behind `end`.
+
+    `quiet_ms`: how far the two readings that prove it had to be apart. `is_telling`: writers had not paused for longer,
+    or it is no matter. `proof`: a `Proof`, `evidence`: an `Evidence`, or what a later program knows. `evidence` and
+    `leader_epoch` are None in rows of earlier programs, which watched stillness alone.
+    """
+
+    partition: int
+    end: int
+    last_stable: int
+    quiet_ms: int
+    is_telling: bool
+    proof: str
+    evidence: str | None = None
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRun:
+    """A command that was run: its exit code, None when it was ended for its time; what it printed, shortened."""
+
+    command: tuple[str, ...]
+    exit_code: int | None
+    output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence(OperationContent):
+    """A fence of a topic; of several rows about a topic of a cluster the last one counts.
+
+    `denied`: principals for which a rule was created (DENY WRITE, for this topic, from every host), those of earlier
+    rows included; others had one already. `former`: own settings that were changed, as they were (None: not set).
+    `super_users`: those that no rule stops, None: the brokers do not say; `confirmed`: those that do not write, by the
+    operator's word. `override`: why somebody continues without a proof.
+    """
+
+    kind: ClassVar = OperationKind.FENCE
+    cluster: str
+    cluster_id: str | None
+    topic: str
+    topic_id: str | None
+    how: str
+    proof: str
+    denied: tuple[str, ...] = ()
+    former: Mapping[str, str | None] = field(default_factory=dict)
+    super_users: tuple[str, ...] | None = None
+    confirmed: tuple[str, ...] = ()
+    hook: HookRun | None = None
+    partitions: tuple[FencedPartition, ...] = ()
+    override: str | None = None
+
+    @property
+    def rules(self) -> frozenset[TopicAcl]:
+        """The rules that were created for it."""
+        return frozenset(denial(self.topic, principal) for principal in self.denied)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not proved; what only a later program knows is not known to be."""
+        return self.proof not in (Proof.PROVEN, Proof.OBSERVED)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether anything was changed for it that has to be changed back."""
+        return bool(self.denied or self.former or self.hook is not None)
+
+    def content(self) -> dict[str, object]:
+        return {
+            **OperationContent.content(self),
+            "hook": None if self.hook is None else {**asdict(self.hook), "command": list(self.hook.command)},
+            "partitions": objects_of(self.partitions),
+        }
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        named = ("cluster", "cluster_id", "topic", "topic_id", "how", "proof", "former", "override")
+        hook, users = content["hook"], content["super_users"]
+        return cls(
+            **{name: content[name] for name in named},
+            denied=tuple(content["denied"]),
+            super_users=None if users is None else tuple(users),
+            confirmed=tuple(content["confirmed"]),
+            hook=None
+            if hook is None
+            else HookRun(command=tuple(hook["command"]), exit_code=hook["exit_code"], output=hook["output"]),
+            partitions=tuple(map(_partition, content["partitions"])),
+        )
+
+
+def _partition(recorded: Mapping[str, Any]) -> FencedPartition:
+    names = ("partition", "end", "last_stable", "quiet_ms", "is_telling", "proof")
+    later = ("evidence", "leader_epoch")
+    known = [*names, *(name for name in later if name in recorded)]
+    return FencedPartition(**{name: recorded[name] for name in known})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfenced(OperationContent):
+    """A fence of a topic that was lifted: rules that were removed, settings that were set back (None: removed)."""
+
+    kind: ClassVar = OperationKind.UNFENCED
+    cluster: str
+    cluster_id: str
+    topic: str
+    topic_id: str | None
+    how: str
+    denied: tuple[str, ...] = ()
+    restored: Mapping[str, str | None] = field(default_factory=dict)
+    hook: HookRun | None = None
+
+    def content(self) -> dict[str, object]:
+        return {
+            **OperationContent.content(self),
+            "hook": None if self.hook is None else {**asdict(self.hook), "command": list(self.hook.command)},
+        }
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        named = ("cluster", "cluster_id", "topic", "topic_id", "how", "restored")
+        hook = content["hook"]
+        return cls(
+            **{name: content[name] for name in named},
+            denied=tuple(content["denied"]),
+            hook=None
+            if hook is None
+            else HookRun(command=tuple(hook["command"]), exit_code=hook["exit_code"], output=hook["output"]),
+        )
+
+
+FENCE_KINDS = (OperationKind.FENCE, OperationKind.UNFENCED)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingFence:
+    """A fence that was not lifted, as its last row has it; who made it, in words, under which operation."""
+
+    fence: Fence
+    operation_id: str
+    made_by: str
+    recorded_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fences:
+    """All fences that stand, by cluster and topic."""
+
+    standing: Mapping[tuple[str, str], StandingFence] = field(default_factory=dict)
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row]) -> Self:
+        """From rows of `operations` of `FENCE_KINDS`, in the order of their stamps."""
+        standing: dict[tuple[str, str], StandingFence] = {}
+        for row in rows:
+            if row["kind"] == Unfenced.kind:
+                lifted = Unfenced.of_row(row)
+                standing.pop((lifted.cluster, lifted.topic), None)
+                continue
+            fence = Fence.of_row(row)
+            words = AskedBy.of_row(row).described(row["operation_id"], row["recorded_at_ms"])
+            at = fence.cluster, fence.topic
+            standing[at] = StandingFence(fence, row["operation_id"], words, row["recorded_at_ms"])
+        return cls(standing)
+
+    def of(self, cluster: str, topic: str) -> StandingFence | None:
+        return self.standing.get((cluster, topic))
+
+    def at(self, cluster: str) -> list[StandingFence]:
+        """Those of a cluster, by topic."""
+        return [one for (alias, _), one in sorted(self.standing.items()) if alias == cluster]
+
+    def which(self, matches: Callable[[Fence], bool]) -> list[StandingFence]:
+        """By cluster and topic."""
+        return [one for _, one in sorted(self.standing.items()) if matches(one.fence)]

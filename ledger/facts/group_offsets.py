@@ -1,0 +1,172 @@
+"""Offsets of groups that were set at a target, as it is recorded: what was about to be set, and what became of it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any, ClassVar, Self, TypeVar
+
+from ledger.facts.operations import OperationContent, OperationKind, objects_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntendedCommit:
+    """A partition of the target where a group's commit is about to go from `former` to `to`, and why there.
+
+    `former` None: nothing was committed there. `source_offset` None: the group has no commit at the source; then
+    `source_topic_id` is that of its other commits on the topic, None where these are of several. What is known of
+    the commit at the source: `source_leader_epoch`, and `source_made_after_ms`, when it was not there yet. Both are
+    None where nobody knows, and all three in rows of earlier programs.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    former: int | None
+    to: int
+    source_topic: str
+    source_topic_id: str | None = None
+    source_partition: int
+    source_offset: int | None
+    source_leader_epoch: int | None = None
+    source_made_after_ms: int | None = None
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitResult:
+    """What became of a partition of a group; `topic`, `partition` and `to` are None where the answers had none."""
+
+    source_topic: str
+    source_partition: int
+    topic: str | None
+    partition: int | None
+    former: int | None
+    to: int | None
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenAppend:
+    """The last append of a writer to a table that answers were computed from: what it appended later they knew not."""
+
+    table: str
+    writer: str
+    epoch: int
+    round: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsSet(OperationContent):
+    """Commits of a group that are about to be made, by answers at a cut.
+
+    `source_cluster`: alias of the cluster that the group comes from; None in rows of earlier programs. `group_type`:
+    `share` of a share group, whose share-partition start offsets these are; None of all others. `seen`: what of the cut
+    tells the move from what comes behind it; None in rows of earlier programs.
+    """
+
+    kind: ClassVar = OperationKind.OFFSETS_SET
+    group: str
+    source_cluster: str | None = None
+    target_cluster: str
+    group_type: str | None = None
+    cut: str
+    commits: tuple[IntendedCommit, ...]
+    seen: tuple[SeenAppend, ...] | None = None
+
+    def content(self) -> dict[str, object]:
+        found = {**OperationContent.content(self), "commits": objects_of(self.commits)}
+        seen = found.pop("seen")
+        return found if seen is None else {**found, "seen": objects_of(self.seen or ())}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls(
+            group=content["group"],
+            source_cluster=content.get("source_cluster"),
+            target_cluster=content["target_cluster"],
+            group_type=content.get("group_type"),
+            cut=content["cut"],
+            commits=tuple(_known(IntendedCommit, one) for one in content["commits"]),
+            seen=None
+            if content.get("seen") is None
+            else tuple(_known(SeenAppend, one) for one in content["seen"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsSetResult(OperationContent):
+    """What was read back of a group."""
+
+    kind: ClassVar = OperationKind.OFFSETS_SET_RESULT
+    group: str
+    results: tuple[CommitResult, ...]
+
+    def content(self) -> dict[str, object]:
+        return {"group": self.group, "results": objects_of(self.results)}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        results = tuple(_known(CommitResult, one) for one in content["results"])
+        return cls(group=content["group"], results=results)
+
+
+_PartT = TypeVar("_PartT", IntendedCommit, CommitResult, SeenAppend)
+
+
+def _known(part: type[_PartT], recorded: Mapping[str, Any]) -> _PartT:
+    """Keys that are not known here are ignored."""
+    return part(**{one.name: recorded[one.name] for one in fields(part) if one.name in recorded})
+
+
+# Extras decisions ---------------------------------------------------------------------------------
+# What operators decided about extras: records that a cluster alone has, behind the end of the maps from it.
+
+
+class ExtrasPolicy(StrEnum):
+    """What is to become of extras."""
+
+    KEEP_LOCAL = "keep_local"  # they stay where they are, and are copied nowhere
+    SALVAGE = "salvage"  # they stay, and are copied to a topic of their own
+    REPLICATE = "replicate"  # they are copied as all others
+    RECREATE = "recreate"  # they are given up with their topic, which is created again
+
+
+STAY_LOCAL = frozenset({ExtrasPolicy.KEEP_LOCAL, ExtrasPolicy.SALVAGE})
+"""Policies by which extras come to no other side, so that no group has to read them there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtraRange:
+    """Offsets `[extra_start, extra_end)` of a partition."""
+
+    partition: int
+    extra_start: int
+    extra_end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtrasDecided(OperationContent):
+    """A decision about extras of a topic, by its id; `cluster_id`: of the cluster, None when nobody has recorded it.
+
+    `policy`: an `ExtrasPolicy`, or what a later program knows. Of several decisions on an offset the last counts.
+    """
+
+    kind: ClassVar = OperationKind.EXTRAS_DECIDED
+    cluster: str
+    cluster_id: str | None
+    topic: str
+    topic_id: str
+    policy: str
+    ranges: tuple[ExtraRange, ...]
+
+    def content(self) -> dict[str, object]:
+        return {**OperationContent.content(self), "ranges": [asdict(one) for one in self.ranges]}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        ranges = tuple(
+            ExtraRange(partition=one["partition"], extra_start=one["extra_start"], extra_end=one["extra_end"])
+            for one in content["ranges"]
+        )
+        named = {name: content[name] for name in ("cluster", "cluster_id", "topic", "topic_id", "policy")}
+        return cls(**named, ranges=ranges)

@@ -1,0 +1,241 @@
+"""Which Kafka cluster an alias stands for, and which producer ids are whose there.
+
+An alias stands for the cluster that was accepted for it last; before the first acceptance, for the one that
+writers claimed with. Another one behind the alias is refused by all that would act on it: what the ledger says
+of positions, deletions and producer ids is true of one cluster alone.
+
+A Kafka cluster gives no producer id twice until it is formatted again. One that was, under its old id, gives them from
+the beginning, so a declaration that it was rebuilt names the claims (by writer epochs) whose ids prove nothing any
+more. Until then it is refused where that is known: the offset of its metadata is lower than before.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+from ledger.errors import PreconditionError
+from ledger.facts.fences import ShutOuts
+from ledger.facts.operations import OperationContent, OperationKind
+
+# Cluster acceptances ------------------------------------------------------------------------------
+# What operators say of the clusters behind aliases.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAcceptance(OperationContent):
+    """An operator's word on what an alias stands for.
+
+    `former_id`: what it stood for before. `retired_epochs`: by writer, up to which epoch claims with `cluster_id`
+    say nothing of it any more: neither producer ids nor its metadata; empty unless it was declared rebuilt.
+    """
+
+    kind: ClassVar = OperationKind.CLUSTER_ACCEPTED
+    cluster: str
+    cluster_id: str
+    former_id: str | None
+    rebuilt: bool
+    retired_epochs: Mapping[str, int] = field(default_factory=dict)
+
+
+# Cluster identity ---------------------------------------------------------------------------------
+
+
+METADATA_LAG = 1200
+"""How far one broker's metadata may be behind another's; a cluster that does nothing writes two records a second."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCluster:
+    """A cluster as it answers: its id, and how far its metadata has come (None: it does not tell)."""
+
+    cluster_id: str
+    metadata_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedProducer:
+    """What a partition's leader remembers of a producer; `transactional_id` None: it has none, or it is not shown."""
+
+    last_timestamp_ms: int | None
+    has_open_transaction: bool
+    transactional_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowProducer:
+    """The producer ids of one flow at one Kafka cluster: it writes with `current`, and wrote with `former`."""
+
+    current: int
+    former: frozenset[int] = frozenset()
+
+    def wrote(self, producer_id: int) -> bool:
+        """Whether a batch with this id is the flow's own."""
+        return producer_id == self.current or producer_id in self.former
+
+    def as_former(self, producer_id: int) -> int | None:
+        """The id if it is a former one; None for the current one."""
+        return producer_id if producer_id in self.former else None
+
+    def after(self, producer_id: int, replaces: int | None) -> Self:
+        """With the id of one more claim: a first driver that lost a race has one too, and writes nothing with it."""
+        if producer_id == self.current:
+            return self
+        if replaces == self.current:
+            return type(self)(producer_id, self.former | {self.current})
+        return type(self)(self.current, self.former | {producer_id})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentities:
+    """What `writers` and acceptances say of clusters; acceptances in the order of the operators' serial.
+
+    `shut_outs`: what says of which producer ids a cluster holds markers.
+    """
+
+    writers: Sequence[Row]
+    acceptances: Sequence[ClusterAcceptance]
+    shut_outs: ShutOuts = field(default_factory=ShutOuts)
+
+    @classmethod
+    def of_rows(
+        cls, writers: Iterable[Row], operations: Iterable[Row], shut_outs: Iterable[Row] = ()
+    ) -> Self:
+        """From rows of `writers`, and those of `operations` of the kinds `cluster_accepted` and `SHUT_OUT_KINDS`.
+
+        Those of `operations` in order.
+        """
+        accepted = [ClusterAcceptance.of_row(row) for row in operations]
+        return cls(list(writers), accepted, ShutOuts.of_rows(shut_outs))
+
+    # -- aliases ---------------------------------------------------------------------------------
+
+    def recorded_id(self, cluster: str) -> str | None:
+        """The Kafka cluster id that an alias stands for; None when nobody ever claimed with it, or with several."""
+        possible = self.possible_ids(cluster)
+        return next(iter(possible)) if len(possible) == 1 else None
+
+    def possible_ids(self, cluster: str) -> frozenset[str]:
+        """The id that was accepted last; before the first acceptance, those that anybody claimed with.
+
+        Several can be claimed with only by first claims at one moment: each later one is compared with the others.
+        """
+        accepted = [one.cluster_id for one in self.acceptances if one.cluster == cluster]
+        if accepted:
+            return frozenset({accepted[-1]})
+        return frozenset(
+            str(row[f"{side}_cluster_id"])
+            for row in self.writers
+            for side in ("source", "target")
+            if row[f"{side}_cluster"] == cluster and row[f"{side}_cluster_id"] is not None
+        )
+
+    def recorded_ids(self) -> dict[str, str]:
+        """By alias what it stands for, of all that anybody claimed with or accepted; several ids are named together."""
+        aliases = {one.cluster for one in self.acceptances}
+        for row in self.writers:
+            aliases |= {row["source_cluster"], row["target_cluster"]}
+        found = {alias: self.possible_ids(alias) for alias in aliases if alias is not None}
+        return {alias: " and ".join(sorted(possible)) for alias, possible in found.items() if possible}
+
+    def ways(self) -> dict[str, tuple[str, str]]:
+        """By flow the clusters that it was claimed with last, by alias: all that ever ran, whatever becomes of them."""
+        claims = [
+            row for row in self.writers if row["flow"] is not None and row["target_cluster"] is not None
+        ]
+        claims.sort(key=lambda row: (row["writer_epoch"], row["round"]))
+        return {row["flow"]: (row["source_cluster"], row["target_cluster"]) for row in claims}
+
+    def require(self, cluster: str, live: LiveCluster) -> None:
+        """Raise `PreconditionError` unless the cluster behind an alias is the recorded one, and was all the time."""
+        possible, live_id = self.possible_ids(cluster), live.cluster_id
+        if possible and possible != {live_id}:
+            raise PreconditionError(
+                f"another cluster answers behind {cluster}: its Kafka cluster id is {live_id}, the ledger knows "
+                f"{' and '.join(sorted(possible))}; nothing was copied, recorded or deleted. Correct "
+                f"bootstrap_servers; or, if {cluster} is to be that cluster from now on: mirror-ledger "
+                f"accept-cluster {cluster} --cluster-id {live_id} --reason WHY"
+            )
+        reached = self._metadata_offset(live_id)
+        found = live.metadata_offset
+        if reached is not None and found is not None and reached - found > METADATA_LAG:
+            raise PreconditionError(
+                f"{cluster} has the Kafka cluster id that the ledger knows, {live_id}, but its metadata went back from "
+                f"offset {reached} to {found}: it was formatted again, and gives producer ids and topics "
+                "again; nothing was copied, recorded or deleted. If that is so: mirror-ledger accept-cluster "
+                f"{cluster} --cluster-id {live_id} --rebuilt --reason WHY"
+            )
+
+    def _metadata_offset(self, cluster_id: str) -> int | None:
+        """How far the metadata of a cluster had come, as claims say that count."""
+        reached = [
+            row[f"{side}_metadata_offset"]
+            for row, side in self._claims_with(cluster_id)
+            if row.get(f"{side}_metadata_offset") is not None
+        ]
+        return max(reached, default=None)
+
+    def _claims_with(self, cluster_id: str) -> list[tuple[Row, str]]:
+        """Claims that say something of a cluster as it is now, each with the side that it is on."""
+        retired = self._retired_epochs(cluster_id)
+        return [
+            (row, side)
+            for row in self.writers
+            for side in ("source", "target")
+            if row[f"{side}_cluster_id"] == cluster_id and row["writer_epoch"] > retired.get(row["writer"], 0)
+        ]
+
+    # -- producer ids ----------------------------------------------------------------------------
+
+    def producers(self, cluster_id: str) -> dict[str, FlowProducer]:
+        """By flow, its producer ids at a Kafka cluster."""
+        found: dict[str, FlowProducer] = {}
+        for row in sorted(self._claimed_at(cluster_id), key=lambda row: (row["writer_epoch"], row["round"])):
+            flow, producer_id = str(row["flow"]), int(row["producer_id"])
+            known = found.get(flow)
+            found[flow] = (
+                FlowProducer(producer_id)
+                if known is None
+                else known.after(producer_id, row.get("former_producer_id"))
+            )
+        return found
+
+    def mirror_ids(self, cluster_id: str) -> frozenset[int]:
+        """Every producer id by which a batch of a Kafka cluster is known for a mirror's."""
+        return frozenset(int(row["producer_id"]) for row in self._claimed_at(cluster_id))
+
+    def is_fenced(self, flow: str, cluster_id: str) -> bool:
+        """Whether the id that a flow writes with at a Kafka cluster was shut out of partitions by markers."""
+        producer = self.producers(cluster_id).get(flow)
+        return producer is not None and producer.current in self.shut_outs.fenced_ids(cluster_id)
+
+    def _claimed_at(self, cluster_id: str) -> list[Row]:
+        return [
+            row
+            for row, side in self._claims_with(cluster_id)
+            if side == "target" and row["producer_id"] is not None
+        ]
+
+    def _retired_epochs(self, cluster_id: str) -> dict[str, int]:
+        retired: dict[str, int] = {}
+        for accepted in self.acceptances:
+            if accepted.cluster_id == cluster_id:
+                for writer, epoch in accepted.retired_epochs.items():
+                    retired[writer] = max(epoch, retired.get(writer, 0))
+        return retired
+
+    # -- accepting -------------------------------------------------------------------------------
+
+    def accepting(self, cluster: str, cluster_id: str, *, rebuilt: bool) -> ClusterAcceptance:
+        """The acceptance of a cluster as things stand."""
+        epochs: dict[str, int] = {}
+        for row, _ in self._claims_with(cluster_id) if rebuilt else ():
+            epochs[row["writer"]] = max(row["writer_epoch"], epochs.get(row["writer"], 0))
+        return ClusterAcceptance(
+            cluster=cluster,
+            cluster_id=cluster_id,
+            former_id=self.recorded_id(cluster),
+            rebuilt=rebuilt,
+            retired_epochs=epochs,
+        )

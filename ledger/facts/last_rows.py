@@ -1,0 +1,317 @@
+"""What a start needs of a table without reading all of it: last rows, up to where, and the proof that none is missed.
+
+Rows are only ever added, and a writer's rows of one table are ordered by (epoch, round). So the rows up to a place of
+each writer are the same for ever (L4), whoever noted the last ones of them, however long ago, and whatever became of
+that process since: these and the rows behind the places tell the last rows of all. Which files have rows behind them is
+guessed by what the log says of files; that the guess left nothing out is counted:
+
+    S1  rows of the files left out + rows read that lie at or before the places = rows noted
+        (then every row behind the places was read)
+
+Where the sum is another one, all files are read.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeVar
+
+from ledger.errors import InvalidValueError
+from ledger.facts.operations import OperationContent, OperationKind
+from ledger.facts.tables import epoch_and_round, place_of
+
+CLOCKS_APART_MS = 10_000
+"""So much younger than a file of several writers what was noted has to be, before the file is left out."""
+LEAST_ROWS = 100_000
+"""So many rows a start may read before last rows are noted again."""
+ROWS_FOR_EACH = 50
+"""And so many for each row that is noted: what is noted stays a small part of the ledger."""
+
+Row = Mapping[str, Any]
+_RowT = TypeVar("_RowT", bound=Row)
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """The last append is wanted of each combination of these columns; others are `left_out` of its rows."""
+
+    of_each: tuple[str, ...]
+    left_out: frozenset[str] = frozenset()
+
+    def decides(self, columns: Iterable[str]) -> bool:
+        """Whether the last rows tell if any row at all has certain values in these columns."""
+        return set(self.of_each).issuperset(columns)
+
+
+GRAINS: Mapping[str, Grain] = {
+    "offset_syncs": Grain(
+        (
+            *("flow", "source_cluster", "source_topic", "source_topic_id", "source_partition"),
+            *("target_topic_id", "kind", "cause"),
+        ),
+        frozenset(
+            {
+                *("gaps", "recovered", "first_timestamp_ms", "last_timestamp_ms", "bytes", "checksum"),
+                *("raw_batches", "record_path_batches"),
+            }
+        ),
+    ),
+    "checkpoints": Grain(("cluster", "group_id", "topic", "partition")),
+    "share_offsets": Grain(("cluster", "group_id", "topic", "partition")),
+    "high_watermarks": Grain(("cluster", "topic", "topic_id", "partition")),
+    "writers": Grain(("writer", "writer_epoch", "event", "flow")),
+}
+"""By table. The others grow with what happens, not with every round."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastPlace:
+    """A writer's last append to a table, and when it appended last by its clocks: of all its rows the latest time."""
+
+    epoch: int
+    round: int
+    latest_ms: int
+
+    @property
+    def place(self) -> int:
+        """What orders a writer's rows."""
+        return place_of(self.epoch, self.round)
+
+    def further(self, other: Self) -> Self:
+        """The later append of two, and the latest time of both."""
+        last = max(self, other, key=lambda at: at.place)
+        return replace(last, latest_ms=max(self.latest_ms, other.latest_ms))
+
+    @classmethod
+    def of_place(cls, place: int, latest_ms: int) -> Self:
+        return cls(*epoch_and_round(place), latest_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Up to where last rows were noted: so many rows of the table, by writer up to its place.
+
+    `settled_ms`: files that have nothing younger seem to have been there.
+    """
+
+    rows: int
+    until: Mapping[str, LastPlace]
+    settled_ms: int
+
+    def __post_init__(self) -> None:
+        if self.rows < len(self.until) or any(min(at.epoch, at.round) < 0 for at in self.until.values()):
+            raise InvalidValueError(f"no table has {self.rows} rows up to {dict(self.until)}")
+
+    @classmethod
+    def of(cls, rows: int, until: Mapping[str, LastPlace], *, now_ms: int | None = None) -> Self:
+        """As a table was read; at a time by the clock of who read it, where that is known."""
+        latest_ms = max((at.latest_ms for at in until.values()), default=0)
+        return cls(rows, until, settled(latest_ms, now_ms=now_ms))
+
+    def covers(self, writer: str, place: int) -> bool:
+        """Whether a row counts among those noted."""
+        return writer in self.until and place <= self.until[writer].place
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamps:
+    """What the log says of a file's rows; None where it does not."""
+
+    path: str
+    rows: int | None
+    writers: tuple[str, str] | None = None
+    last_epoch: int | None = None
+    last_round: int | None = None
+    last_ms: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What tells it from all other files of its table."""
+        return self.path.rpartition("/")[2]
+
+    def last_ms_of(self, writer: str) -> int | None:
+        """When the writer's last row in it was recorded, where the log says that; None where it does not."""
+        return self.last_ms if self.writers == (writer, writer) else None
+
+    def may_tell_later(self, writer: str, known_ms: int | None) -> bool:
+        """Whether only its rows can tell that it has one of the writer that was recorded after what is known."""
+        if self.last_ms_of(writer) is not None:
+            return False
+        may_have_some = self.writers is None or self.writers[0] <= writer <= self.writers[1]
+        return may_have_some and (None in (self.last_ms, known_ms) or (self.last_ms or 0) > (known_ms or 0))
+
+    def seems_noted(self, noted: Noted) -> bool:
+        """Whether none of its rows seems to be new: by places where one writer made it, else by time."""
+        if self.rows is None:
+            return False
+        is_of_one = self.writers is not None and self.writers[0] == self.writers[1]
+        if is_of_one and self.writers is not None and None not in (self.last_epoch, self.last_round):
+            return noted.covers(self.writers[0], place_of(self.last_epoch or 0, self.last_round or 0))
+        return self.last_ms is not None and self.last_ms <= noted.settled_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The files that are read, and how many rows those have that are left out."""
+
+    read: tuple[FileStamps, ...]
+    left_out_rows: int
+
+    @classmethod
+    def of(cls, files: Sequence[FileStamps], noted: Noted | None) -> Self:
+        """All files are read where nothing was noted."""
+        read = tuple(file for file in files if noted is None or not file.seems_noted(noted))
+        return cls(read, sum(file.rows or 0 for file in files) - sum(file.rows or 0 for file in read))
+
+    def misses_nothing(self, noted: Noted, *, noted_rows_read: int) -> bool:
+        """S1."""
+        return self.left_out_rows + noted_rows_read == noted.rows
+
+
+def settled(latest_ms: int, *, now_ms: int | None) -> int:
+    """Until when rows of all writers are there where the latest one is of that time: clocks differ, appends take time.
+
+    Without a clock only what is older by so much counts.
+    """
+    return latest_ms - CLOCKS_APART_MS if now_ms is None else min(latest_ms, now_ms - CLOCKS_APART_MS)
+
+
+def is_due(files: Sequence[FileStamps], noted: Noted | None, *, noted_rows: int, now_ms: int) -> bool:
+    """Whether last rows are to be noted again: a start would leave out enough of what it reads by now.
+
+    `noted_rows`: how many last rows there are, as far as that is known.
+    """
+    times = [file.last_ms for file in files if file.last_ms is not None]
+    until_ms = settled(max(times, default=0), now_ms=now_ms)
+    to_leave_out = [
+        file.rows or 0
+        for file in Split.of(files, noted).read
+        if file.last_ms is not None and file.last_ms <= until_ms
+    ]
+    return sum(to_leave_out) >= max(LEAST_ROWS, ROWS_FOR_EACH * noted_rows)
+
+
+def last_of_each(rows: Iterable[_RowT], grain: Grain) -> list[_RowT]:
+    """The rows of the last append of each combination of the grain's columns, of several those of that append."""
+    last: dict[tuple[Any, ...], list[_RowT]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in grain.of_each)
+        found = last.setdefault(key, [])
+        if found and _place(found[0]) < _place(row):
+            found.clear()
+        if not found or _place(found[0]) == _place(row):
+            found.append(row)
+    return [row for found in last.values() for row in found]
+
+
+def noted_with(rows: Iterable[Row], before: Noted | None = None, *, now_ms: int | None = None) -> Noted:
+    """Up to where rows reach, with those that were noted before; `rows` are none of these."""
+    count, until = (0, {}) if before is None else (before.rows, dict(before.until))
+    for row in rows:
+        count += 1
+        at = LastPlace(row["writer_epoch"], row["round"], row["recorded_at_ms"])
+        until[row["writer"]] = at.further(until.get(row["writer"], at))
+    return Noted.of(count, until, now_ms=now_ms)
+
+
+def _place(row: Row) -> int:
+    return place_of(row["writer_epoch"], row["round"])
+
+
+# Last rows ----------------------------------------------------------------------------------------
+# Last rows of a table, noted so that a start need not read all of it (`facts.last_rows`).
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRows(OperationContent):
+    """Of one table: its Delta id, how many rows it had, by writer up to where, and the last ones of each combination.
+
+    `until`: epoch, round, and the latest `recorded_at_ms` of all rows of the writer. `settled_ms`: as `Noted` has it.
+    `last`: by column the values, as JSON that is deflated (zlib) and written in base64url without padding.
+    """
+
+    table_id: str
+    of_each: Sequence[str]
+    rows: int
+    until: Mapping[str, Sequence[int]]
+    settled_ms: int
+    last: str
+
+    @classmethod
+    def of(
+        cls, table_id: str, of_each: Sequence[str], noted: Noted, last: Mapping[str, Sequence[Any]]
+    ) -> Self:
+        """`last`: by column the values of the rows."""
+        until = {writer: [at.epoch, at.round, at.latest_ms] for writer, at in sorted(noted.until.items())}
+        return cls(
+            table_id=table_id,
+            of_each=list(of_each),
+            rows=noted.rows,
+            until=until,
+            settled_ms=noted.settled_ms,
+            last=_packed(last),
+        )
+
+    @property
+    def noted(self) -> Noted:
+        """Raises `TypeError`, `ValueError` or `InvalidValueError` where it says nothing that can be."""
+        until = {writer: LastPlace(*map(int, at)) for writer, at in self.until.items()}
+        return Noted(int(self.rows), until, int(self.settled_ms))
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """The last rows; raises `ValueError`, `zlib.error` or `TypeError` where they are not whole."""
+        text = zlib.decompress(base64.b64decode(self.last + "=" * (-len(self.last) % 4), b"-_", True))
+        return dict(json.loads(text))
+
+
+def _packed(columns: Mapping[str, Sequence[Any]]) -> str:
+    text = json.dumps(dict(columns), separators=(",", ":"), ensure_ascii=False)
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), level=9)).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastOffsetSyncs(LastRows):
+    """Those of `offset_syncs`."""
+
+    kind: ClassVar = OperationKind.LAST_OFFSET_SYNCS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastCheckpoints(LastRows):
+    """Those of `checkpoints`."""
+
+    kind: ClassVar = OperationKind.LAST_CHECKPOINTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastShareOffsets(LastRows):
+    """Those of `share_offsets`."""
+
+    kind: ClassVar = OperationKind.LAST_SHARE_OFFSETS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastHighWatermarks(LastRows):
+    """Those of `high_watermarks`."""
+
+    kind: ClassVar = OperationKind.LAST_HIGH_WATERMARKS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastWriters(LastRows):
+    """Those of `writers`."""
+
+    kind: ClassVar = OperationKind.LAST_WRITERS
+
+
+LAST_ROWS: Mapping[str, type[LastRows]] = {
+    "offset_syncs": LastOffsetSyncs,
+    "checkpoints": LastCheckpoints,
+    "share_offsets": LastShareOffsets,
+    "high_watermarks": LastHighWatermarks,
+    "writers": LastWriters,
+}
+"""By table."""

@@ -1,0 +1,535 @@
+"""Operations as they are recorded: kinds, contents, and what happened to partitions, topics and flows."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+from ledger.errors import InvalidValueError
+from ledger.facts.tables import in_order
+from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
+from ledger.topics.following import SettingsChange
+
+# Kinds --------------------------------------------------------------------------------------------
+# The kinds of rows of `operations`.
+
+
+class OperationKind(StrEnum):
+    """What a row says; `every_kind` has the class of its content, PROTOCOL.md the keys ("Operations")."""
+
+    # Of operators: what they ask of a flow's driver.
+    STOP = "stop"  # drivers that run end; it gets no receipt
+    PAUSE = "pause"  # a topic or the whole flow: copy nothing until resumed
+    RESUME = "resume"  # end a pause; let stopped partitions try again
+    SKIP_TO = "skip_to"  # record the source offsets up to `offset` as lost and continue there
+    ACCEPT_FOREIGN = "accept_foreign"  # continue after what the target holds now
+    RESYNC = "resync"  # copy again what the source holds, from `offset` or its log start
+    # Of operators: what they did, or declare.
+    DRIVER_STARTING = "driver_starting"  # a process is about to run the flow: Spark starts before the claim
+    SCOPE_REDUCED = "scope_reduced"  # topics that were mirrored are meant to be left out
+    CLUSTER_ACCEPTED = "cluster_accepted"  # an alias stands for another Kafka cluster from now on
+    OFFSETS_SET = "offsets_set"  # a group's offsets are about to be set at a target
+    OFFSETS_SET_RESULT = "offsets_set_result"  # what became of that, as it was read back
+    EXTRAS_DECIDED = "extras_decided"  # what becomes of records that one cluster alone has
+    PROMOTED = "promoted"  # applications write at a cluster now: flows into it from the other one stop
+    DEMOTED = "demoted"  # they do not any more: these flows continue
+    FENCE = "fence"  # applications are kept from writing to a topic of a cluster, or are about to be
+    UNFENCED = "unfenced"  # they are so no longer
+    HANDED_OVER = "handed_over"  # settings and permissions of a cluster are about to be another one's
+    HAND_OVER_UNDONE = "hand_over_undone"  # they are about to be as they were
+    HAND_OVER_RESULT = "hand_over_result"  # what became of that, as it was read back
+    SETTLED = "settled"  # the end of a target partition was recorded without its source
+    MIRROR_SHUT_OUT = "mirror_shut_out"  # what keeps the mirror from writing to what is promoted
+    MIRROR_LET_IN = "mirror_let_in"  # the rules of that were removed
+    KEYS_RESYNCED = "keys_resynced"  # the keys of a partition were compared, and what was missing written
+    # Of changes of direction.
+    PLAN = "plan"  # what a change of direction would do, and what stands against it
+    APPLY_CLAIMED = "apply_claimed"  # a process carries a plan out from now on
+    APPLY_ALIVE = "apply_alive"  # it is at work
+    STEP_BEGUN = "step_begun"
+    STEP_DONE = "step_done"  # the receipt of a step
+    STEP_FAILED = "step_failed"
+    APPLY_ENDED = "apply_ended"
+    PLAN_EXPORTED = "plan_exported"  # a plan was written down for people to carry out
+    SHEET = "sheet"  # where a group is to continue by a plan
+    UNDO_BEGUN = "undo_begun"  # a process undoes what an apply has changed
+    UNDONE = "undone"  # what an apply had changed was undone
+    # Of drivers and recorders.
+    RECEIPT = "receipt"  # what became of a request
+    CONFIGURATION_CHANGED = (
+        "configuration_changed"  # the flow continues with another one than the last driver's
+    )
+    PARTITION_STOPPED = "partition_stopped"
+    PARTITION_RESUMED = "partition_resumed"  # it makes progress again
+    TAIL_COPIED_AGAIN = (
+        "tail_copied_again"  # what may have been copied is copied again: nothing could be proved
+    )
+    TOPIC_FOLLOWED = "topic_followed"  # a target topic was created, changed or deleted
+    ACLS_FOLLOWED = "acls_followed"  # access control lists were created or removed at the target
+    FINDING_RAISED = "finding_raised"  # something needs attention, and nothing stopped
+    FINDING_CLEARED = "finding_cleared"  # it does so no longer
+    LEDGER_REPAIRED = "ledger_repaired"  # damaged files of the ledger were given up
+    # Of maintenance.
+    LAST_OFFSET_SYNCS = (
+        "last_offset_syncs"  # last rows of that table, so that a start need not read all of it
+    )
+    LAST_CHECKPOINTS = "last_checkpoints"
+    LAST_SHARE_OFFSETS = "last_share_offsets"
+    LAST_HIGH_WATERMARKS = "last_high_watermarks"
+    LAST_WRITERS = "last_writers"
+
+
+# Content ------------------------------------------------------------------------------------------
+# What a row of `operations` says: the base of one class for each kind.
+#
+# Whoever records an operation gives an object of its class, which knows its kind; whoever reads one gets
+# the same object back. A later program may know more: kinds and keys that this one does not know are
+# ignored, and a value that is one of several (a cause, a result, an action) is kept as the text that it is.
+
+
+Row = Mapping[str, Any]
+
+
+class OperationContent:
+    """Base of frozen dataclasses; unless they say otherwise, their fields are the keys of the JSON object."""
+
+    __slots__ = ()
+    kind: ClassVar[OperationKind]
+
+    def content(self) -> dict[str, object]:
+        """The JSON object of a row, as PROTOCOL.md has it for the kind."""
+        return {name: _plain(getattr(self, name)) for name in _names(type(self))}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        """From the JSON object of a row; raises `KeyError` or `TypeError` where a key is missing."""
+        return cls(**{name: content[name] for name in _names(cls) if name in content})
+
+    @classmethod
+    def of_row(cls, row: Row) -> Self:
+        """What a row of `operations` of this kind says.
+
+        Raises `InvalidValueError` when it does not have what rows of the kind have.
+        """
+        try:
+            return cls.of_content(json.loads(row["content"]))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidValueError(
+                f"operation {row.get('operation_id')} is no {cls.kind} as PROTOCOL.md has it, it was not read: "
+                f"{row['content']} ({type(error).__name__}: {error})"
+            ) from error
+
+
+def objects_of(parts: Sequence[object]) -> list[dict[str, object]]:
+    """The JSON objects of dataclasses of one kind, whose values are plain: of thousands `asdict` would copy each."""
+    names = _names(type(parts[0])) if parts else []
+    return [{name: getattr(one, name) for name in names} for one in parts]
+
+
+def _names(kind: type[object]) -> list[str]:
+    return [field.name for field in fields(kind)]  # type: ignore[arg-type]  # all of these are dataclasses
+
+
+def _plain(value: object) -> object:
+    """As JSON gives it back."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def recorded_cut(rows: Iterable[Row]) -> str | None:
+    """The token of the cut that an operation, of whatever kind, says it went by, from its rows; None: it says none."""
+    said = (json.loads(row["content"] or "{}").get("cut") for row in rows)
+    return next((token for token in said if isinstance(token, str)), None)
+
+
+# Partition events ---------------------------------------------------------------------------------
+# What happened to a partition of a flow, as it is recorded.
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStop:
+    """Why a partition stands still, as the ledger has it."""
+
+    cause: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStopped(OperationContent):
+    """A partition of the source stands still; `cause` may be one that only a later program knows."""
+
+    kind: ClassVar = OperationKind.PARTITION_STOPPED
+    topic: str
+    topic_id: str
+    partition: int
+    cause: str
+    message: str
+    next: str | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Source topic id and partition."""
+        return self.topic_id, self.partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionResumed(OperationContent):
+    """A partition of the source that had stopped makes progress again."""
+
+    kind: ClassVar = OperationKind.PARTITION_RESUMED
+    topic: str
+    topic_id: str
+    partition: int
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Source topic id and partition."""
+        return self.topic_id, self.partition
+
+
+STOP_KINDS = (PartitionResumed.kind, PartitionStopped.kind)
+
+
+def stopped_partitions(rows: Sequence[Row]) -> dict[tuple[str, int], RecordedStop]:
+    """Partitions that stand still by topic id and number, from rows of `STOP_KINDS`."""
+    return {place: RecordedStop(stop.cause, stop.message) for place, stop in last_stops(rows).items()}
+
+
+def last_stops(rows: Sequence[Row]) -> dict[tuple[str, int], PartitionStopped]:
+    """The same with all that the last row of each says; of a round a stop comes last."""
+    stopped: dict[tuple[str, int], PartitionStopped] = {}
+    for row in sorted(
+        rows, key=lambda row: (row["writer_epoch"], row["round"], STOP_KINDS.index(row["kind"]))
+    ):
+        if row["kind"] == PartitionStopped.kind:
+            stop = PartitionStopped.of_row(row)
+            stopped[stop.place] = stop
+        else:
+            stopped.pop(PartitionResumed.of_row(row).place, None)
+    return stopped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailCopiedAgain(OperationContent):
+    """A partition of the source is copied again from what may have been copied already; its policy is to."""
+
+    kind: ClassVar = OperationKind.TAIL_COPIED_AGAIN
+    topic: str
+    topic_id: str
+    partition: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeysResynced(OperationContent):
+    """Keys of a partition were compared: with any record at the source, alive at the target, tombstones written."""
+
+    kind: ClassVar = OperationKind.KEYS_RESYNCED
+    topic: str
+    partition: int
+    source_keys: int
+    target_keys: int
+    tombstones: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled(OperationContent):
+    """A target partition was read behind the flow's recorded end, while its source did not answer.
+
+    `source_start`, `target_start`, `first_sequence`: where the flow stood, with the sequence of `producer_id` (None:
+    it has had one only). `target_end`: up to where the target was read. `records`: the flow's own that were found;
+    `others`: records of other writers, which are nobody's claim, and `others_start`: where the first of them lies.
+    """
+
+    kind: ClassVar = OperationKind.SETTLED
+    topic: str
+    topic_id: str
+    partition: int
+    target_topic: str
+    target_topic_id: str
+    source_start: int
+    target_start: int
+    target_end: int
+    first_sequence: int
+    producer_id: int | None
+    records: int
+    others: int
+    others_start: int | None
+
+
+SettledByEpoch = Mapping[int, Settled]
+"""Of one source partition, by the writer epoch that was claimed to settle it."""
+
+
+def settlements(rows: Iterable[Row]) -> dict[tuple[str, int], SettledByEpoch]:
+    """By source topic id and partition, from rows of `settled`; those that found nothing are left out."""
+    found: dict[tuple[str, int], dict[int, Settled]] = {}
+    for row in rows:
+        settled = Settled.of_row(row)
+        if settled.records:
+            found.setdefault((settled.topic_id, settled.partition), {})[row["writer_epoch"]] = settled
+    return dict(found)
+
+
+# Target changes -----------------------------------------------------------------------------------
+# What a flow changed at its target, as it is recorded: topics, their settings, access control lists.
+
+
+class TopicAction(StrEnum):
+    """What a flow did with a target topic."""
+
+    CREATED = "created"
+    PARTITIONS_ADDED = "partitions_added"
+    SETTINGS_CHANGED = "settings_changed"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFollowed(OperationContent):
+    """A change of a target topic; `partitions` None: their number is as before."""
+
+    kind: ClassVar = OperationKind.TOPIC_FOLLOWED
+    action: str
+    topic: str
+    topic_id: str
+    partitions: int | None = None
+    change: SettingsChange = field(default_factory=SettingsChange)
+
+    def content(self) -> dict[str, object]:
+        return {
+            "action": self.action,
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+            "partitions": self.partitions,
+            "set": dict(self.change.to_set),
+            "removed": list(self.change.to_remove),
+        }
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls(
+            action=content["action"],
+            topic=content["topic"],
+            topic_id=content["topic_id"],
+            partitions=content["partitions"],
+            change=SettingsChange(content["set"], tuple(content["removed"])),
+        )
+
+
+def followed_settings(rows: Sequence[Row]) -> dict[str, frozenset[str]]:
+    """Names of settings that a flow had set and not removed, by target topic id, from rows in order."""
+    names: dict[str, frozenset[str]] = {}
+    for row in rows:
+        followed = TopicFollowed.of_row(row)
+        before = names.get(followed.topic_id, frozenset())
+        after = (before | followed.change.to_set.keys()) - set(followed.change.to_remove)
+        names[followed.topic_id] = after
+    return names
+
+
+class AclAction(StrEnum):
+    """What a flow did with access control lists."""
+
+    CREATED = "created"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class AclsFollowed(OperationContent):
+    """Access control lists that were created or removed; those of kinds that are not known here are left out."""
+
+    kind: ClassVar = OperationKind.ACLS_FOLLOWED
+    action: str
+    acls: tuple[TopicAcl, ...]
+
+    def content(self) -> dict[str, object]:
+        return {"action": str(self.action), "acls": [asdict(acl) for acl in self.acls]}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        return cls(content["action"], tuple(known_acls(content["acls"])))
+
+
+def known_acls(recorded: Iterable[Mapping[str, str]]) -> Iterator[TopicAcl]:
+    """Access control lists as rows have them."""
+    patterns, permissions = set(AclPattern), set(AclPermission)
+    for rule in recorded:
+        if rule["pattern"] in patterns and rule["permission"] in permissions:
+            yield TopicAcl(
+                pattern=AclPattern(rule["pattern"]),
+                name=rule["name"],
+                principal=rule["principal"],
+                host=rule["host"],
+                operation=rule["operation"],
+                permission=AclPermission(rule["permission"]),
+            )
+
+
+def created_acls(rows: Sequence[Row]) -> frozenset[TopicAcl]:
+    """Access control lists that a flow had created and not removed, from rows in order."""
+    created: set[TopicAcl] = set()
+    for row in rows:
+        followed = AclsFollowed.of_row(row)
+        if followed.action == AclAction.CREATED:
+            created |= set(followed.acls)
+        elif followed.action == AclAction.REMOVED:
+            created -= set(followed.acls)
+    return frozenset(created)
+
+
+# Finding events -----------------------------------------------------------------------------------
+# Findings as they are recorded: raised, cleared, and which of them are open.
+
+
+FindingKey = tuple[str, str | None, int | None]
+"""Name, topic and partition of a finding (`mirror.findings`)."""
+
+_ONLY_OF_CLUSTERS = ("cluster", "since_ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfFinding(OperationContent):
+    """What is said of one finding."""
+
+    finding: str
+    topic: str | None
+    partition: int | None
+
+    @property
+    def key(self) -> FindingKey:
+        return self.finding, self.topic, self.partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingRaised(_OfFinding):
+    """Something that needs attention. `cluster` (alias) and `since_ms` are given for clusters that do not answer."""
+
+    kind: ClassVar = OperationKind.FINDING_RAISED
+    message: str
+    next: str | None = None
+    cluster: str | None = None
+    since_ms: int | None = None
+
+    def content(self) -> dict[str, object]:
+        said = OperationContent.content(self)
+        return {
+            name: value for name, value in said.items() if value is not None or name not in _ONLY_OF_CLUSTERS
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingCleared(_OfFinding):
+    """A finding holds no longer."""
+
+    kind: ClassVar = OperationKind.FINDING_CLEARED
+
+    @classmethod
+    def of_key(cls, key: FindingKey) -> Self:
+        finding, topic, partition = key
+        return cls(finding=finding, topic=topic, partition=partition)
+
+
+FINDING_KINDS = (OperationKind.FINDING_RAISED, OperationKind.FINDING_CLEARED)
+
+
+def open_findings(rows: Sequence[Row]) -> frozenset[FindingKey]:
+    """Findings raised and not cleared since, from rows of `FINDING_KINDS`."""
+    left: set[FindingKey] = set()
+    for row in in_order(rows):
+        if row["kind"] == FindingRaised.kind:
+            left.add(FindingRaised.of_row(row).key)
+        else:
+            left.discard(FindingCleared.of_row(row).key)
+    return frozenset(left)
+
+
+# Flow events --------------------------------------------------------------------------------------
+# What happened to a flow as a whole, as it is recorded.
+
+
+@dataclass(frozen=True, slots=True)
+class DriverStarting(OperationContent):
+    """A process, as writers say it, is about to run the flow; the claim comes after Spark has started.
+
+    `until_caught_up`: it ends when all that the source had then is copied; earlier versions do not say.
+    """
+
+    kind: ClassVar = OperationKind.DRIVER_STARTING
+    host: str
+    until_caught_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PendingStart:
+    """The process that began to run a flow, as writers say it, and when."""
+
+    host: str
+    at_ms: int
+
+    @classmethod
+    def of_row(cls, row: Row) -> "PendingStart":
+        """The start that a row of `operations` holds."""
+        return cls(DriverStarting.of_row(row).host, row["recorded_at_ms"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationChanged(OperationContent):
+    """A flow continues with this configuration; `old_hash` and `changed` (keys) are None where they are unknown."""
+
+    kind: ClassVar = OperationKind.CONFIGURATION_CHANGED
+    old_hash: str | None
+    new_hash: str
+    changed: Sequence[str] | None
+    configuration: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeReduced(OperationContent):
+    """Leaving out source topics is meant; by topic how far it had been copied, summed over partitions."""
+
+    kind: ClassVar = OperationKind.SCOPE_REDUCED
+    topics: Mapping[str, int]
+
+
+def accepted_reductions(rows: Sequence[Row]) -> dict[str, int]:
+    """By source topic how far it had been copied when leaving it out was last accepted, from rows in order."""
+    accepted: dict[str, int] = {}
+    for row in rows:
+        accepted |= ScopeReduced.of_row(row).topics
+    return accepted
+
+
+# Repairs ------------------------------------------------------------------------------------------
+# What was given up of a ledger whose files were damaged.
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A damaged file, and in `words` how it was.
+
+    `rows`: the least and greatest values that the log has of its rows; None: the log had none, or it was an entry of
+    the log: nobody knows which rows it named.
+    """
+
+    file: str
+    words: str
+    rows: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRepaired(OperationContent):
+    """Of one table the damaged files, which are read no more."""
+
+    kind: ClassVar = OperationKind.LEDGER_REPAIRED
+    table: str
+    given_up: Sequence[GivenUp]
+
+    def content(self) -> dict[str, object]:
+        return {"table": self.table, "given_up": [asdict(one) for one in self.given_up]}
+
+    @classmethod
+    def of_content(cls, content: Mapping[str, Any]) -> Self:
+        found = [GivenUp(one["file"], one["words"], one["rows"]) for one in content["given_up"]]
+        return cls(content["table"], found)

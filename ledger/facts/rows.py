@@ -1,0 +1,241 @@
+"""Facts as rows of their tables, and back."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any, TypeAlias, TypeVar
+
+from ledger.facts.groups import GroupEvent, GroupFact, ShareOffset
+from ledger.facts.history import AdoptionHistory, FormerCopy
+from ledger.facts.permissions import (
+    Permission,
+    PermissionEvent,
+    PermissionKind,
+    Permissions,
+    PermissionsOfKind,
+)
+from ledger.facts.syncs import (
+    Absence,
+    Checkpoint,
+    FlowPosition,
+    Gap,
+    GapCause,
+    OffsetSync,
+    Position,
+    RecordedSync,
+    SyncCause,
+    SyncKind,
+    TopicPartition,
+    holding,
+    source_may_be_gone,
+)
+from ledger.facts.tables import Row
+
+
+class TopicEvent(StrEnum):
+    """What a row of `topics` says. One read can yield several rows for a topic, in this order."""
+
+    OBSERVED = "observed"  # seen for the first time by this recorder, or with another replication factor
+    DELETED = "deleted"  # no longer there: this topic id has ended
+    CREATED = "created"  # new since the last read
+    RECREATED = "recreated"  # another topic id than at the last read: the former incarnation has ended
+    PARTITIONS_ADDED = "partitions_added"
+    CONFIGURATION_CHANGED = "configuration_changed"
+
+
+AnyOffset: TypeAlias = Checkpoint | ShareOffset
+Offset = TypeVar("Offset", Checkpoint, ShareOffset)
+
+
+def offset_row(offset: AnyOffset) -> dict[str, object]:
+    """A row of its table without its stamp."""
+    absence = None if offset.absence is None else offset.absence.value
+    return {**asdict(offset), "absence": absence}
+
+
+def recorded_offset(kind: type[Offset], row: Mapping[str, Any]) -> Offset:
+    """What a row without its stamp says."""
+    absence = None if row["absence"] is None else Absence(row["absence"])
+    return kind(**{**row, "absence": absence})
+
+
+def group_row(fact: GroupFact) -> dict[str, object]:
+    """A row of `groups` without its stamp."""
+    return {**asdict(fact), "event": fact.event.value}
+
+
+def recorded_group(row: Mapping[str, Any]) -> GroupFact:
+    """What a row of `groups` without its stamp says."""
+    return GroupFact(**{**row, "event": GroupEvent(row["event"])})
+
+
+_COLUMNS = tuple(field.name for field in fields(Permission))
+IDENTITY = tuple(column for column in _COLUMNS if column != "value")
+"""The columns that say which permission a row is about; of a row about a whole kind all but `kind` are null."""
+
+
+def recorded_permissions(rows: Sequence[Mapping[str, Any]]) -> Permissions:
+    """What is known by the last row of each permission and of each kind."""
+    readings = {row["kind"]: PermissionEvent(row["event"]) for row in rows if row["entity"] is None}
+    present = [_permission(row) for row in rows if row["event"] == PermissionEvent.PRESENT]
+    return {
+        PermissionKind(kind): PermissionsOfKind(
+            reading, frozenset(permission for permission in present if permission.kind == kind)
+        )
+        for kind, reading in readings.items()
+    }
+
+
+def _permission(row: Mapping[str, Any]) -> Permission:
+    return Permission(**{**{name: row[name] for name in _COLUMNS}, "kind": PermissionKind(row["kind"])})
+
+
+# Sync rows ----------------------------------------------------------------------------------------
+# Offset syncs as rows of `offset_syncs`.
+
+
+@dataclass(frozen=True, slots=True)
+class FlowIdentity:
+    """What every row of a flow says about it."""
+
+    flow: str
+    source_cluster: str
+    target_cluster: str
+    producer_id: int | None = None
+
+
+def sync_row(identity: FlowIdentity, sync: OffsetSync) -> Row:
+    """One row without its stamp."""
+    return {
+        "flow": identity.flow,
+        "source_cluster": identity.source_cluster,
+        "target_cluster": identity.target_cluster,
+        "source_topic": sync.source.topic,
+        "source_topic_id": sync.source.topic_id,
+        "source_partition": sync.source.partition,
+        "source_leader_epoch": sync.source_leader_epoch,
+        "target_topic": sync.target.topic,
+        "target_topic_id": sync.target.topic_id,
+        "target_partition": sync.target.partition,
+        "source_start": sync.source_start,
+        "source_end": sync.source_end,
+        "target_start": sync.target_start,
+        "target_end": sync.target_end,
+        "first_sequence": sync.first_sequence,
+        "producer_id": identity.producer_id,
+        "former_producer_id": sync.former_producer_id,
+        "gaps": [
+            {"source_start": gap.source_start, "source_end": gap.source_end, "cause": str(gap.cause)}
+            for gap in sync.gaps
+        ],
+        "kind": str(sync.kind),
+        "cause": None if sync.cause is None else str(sync.cause),
+        "recovered": sync.recovered,
+        "first_timestamp_ms": sync.first_timestamp_ms,
+        "last_timestamp_ms": sync.last_timestamp_ms,
+        "records": sync.records,
+        "bytes": sync.bytes,
+        "checksum": sync.checksum,
+        "raw_batches": sync.raw_batches,
+        "record_path_batches": sync.record_path_batches,
+    }
+
+
+_AS_IT_IS = (
+    "source_leader_epoch",
+    "source_start",
+    "source_end",
+    "target_start",
+    "target_end",
+    "first_sequence",
+    "recovered",
+    "first_timestamp_ms",
+    "last_timestamp_ms",
+    "records",
+    "bytes",
+    "checksum",
+    "raw_batches",
+    "record_path_batches",
+    "former_producer_id",
+)
+
+
+def recorded_sync(row: Mapping[str, Any]) -> RecordedSync:
+    """The offset sync that a row tells, with its place in the order of recording."""
+    sync = OffsetSync(
+        source=TopicPartition(row["source_topic"], row["source_topic_id"], row["source_partition"]),
+        target=TopicPartition(row["target_topic"], row["target_topic_id"], row["target_partition"]),
+        gaps=tuple(
+            Gap(gap["source_start"], gap["source_end"], GapCause(gap["cause"])) for gap in row["gaps"]
+        ),
+        kind=SyncKind(row["kind"]),
+        cause=None if row["cause"] is None else SyncCause(row["cause"]),
+        **{name: row[name] for name in _AS_IT_IS},
+    )
+    return RecordedSync(row["writer_epoch"], row["round"], sync, row["producer_id"])
+
+
+def flow_position(row: Mapping[str, Any]) -> FlowPosition:
+    """The position that a row of the query `flow_positions` tells."""
+    return FlowPosition(
+        source_topic=row["source_topic"],
+        source_topic_id=row["source_topic_id"],
+        partition=row["source_partition"],
+        target_topic=row["target_topic"],
+        target_topic_id=row["target_topic_id"],
+        position=Position(
+            source_offset=row["source_end"],
+            target_offset=row["target_end"],
+            next_sequence=row["next_sequence"],
+            leader_epoch=row["source_leader_epoch"],
+            source_may_be_gone=source_may_be_gone(
+                SyncKind(row["kind"]), None if row["cause"] is None else SyncCause(row["cause"])
+            ),
+        ),
+        producer_id=row["producer_id"],
+    )
+
+
+def former_copies(rows: Iterable[Mapping[str, Any]]) -> list[FormerCopy]:
+    """What holds of offset syncs of any flows, by flow and source partition."""
+    return [
+        FormerCopy(group[0]["source_topic"], group[0]["target_cluster"], syncs)
+        for group in _by_partition(rows)
+        if (syncs := tuple(holding(recorded_sync(row) for row in group)))
+    ]
+
+
+def adoptions(rows: Iterable[Mapping[str, Any]]) -> list[AdoptionHistory]:
+    """Rows of any flows, by flow and source partition, oldest first."""
+    return [
+        [recorded.sync for recorded in sorted(map(recorded_sync, group), key=lambda recorded: recorded.place)]
+        for group in _by_partition(rows)
+    ]
+
+
+CopyKey = tuple[str, int, str]
+"""Source topic id, source partition, target topic id."""
+
+
+def copying_flows(rows: Iterable[Mapping[str, Any]]) -> dict[CopyKey, str]:
+    """By source partition and target topic the flow whose map holds records there, the first by name of several."""
+    found: dict[CopyKey, str] = {}
+    for group in _by_partition(rows):
+        flow = group[0]["flow"]
+        for sync in holding(recorded_sync(row) for row in group):
+            if sync.kind in _MAPPED_KINDS and sync.records:
+                key = (sync.source.topic_id, sync.source.partition, sync.target.topic_id)
+                found[key] = min(flow, found.get(key, flow))
+    return found
+
+
+_MAPPED_KINDS = frozenset({SyncKind.COPIED, SyncKind.ADOPTED})
+
+
+def _by_partition(rows: Iterable[Mapping[str, Any]]) -> Iterable[list[Mapping[str, Any]]]:
+    """Rows of the same flow and source partition together."""
+    groups: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        key = (row["flow"], row["source_topic_id"], row["source_partition"])
+        groups.setdefault(key, []).append(row)
+    return groups.values()

@@ -1,0 +1,575 @@
+"""What drivers and recorders read of the newest ledger, whoever keeps its rows.
+
+A rule about rows that only they ask for stands here once, over a `RowSource`. Where a flow stands is the
+exception: ledgers on disk have too many offset syncs for that, and leave it to a query.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from ledger.errors import ClaimBegunError
+from ledger.facts.changeovers import PlanExported
+from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
+from ledger.facts.direction import DIRECTION_ROWS, Directions
+from ledger.facts.fences import FENCE_KINDS, SHUT_OUT_KINDS, Fence, Fences, ShutOuts
+from ledger.facts.groups import GroupFact, ShareOffset
+from ledger.facts.hand_overs import HAND_OVER_KINDS, HandOvers
+from ledger.facts.history import ADOPTION_KINDS, AdoptionHistory, FormerCopy
+from ledger.facts.identity import ClusterIdentities
+from ledger.facts.operations import (
+    FINDING_KINDS,
+    STOP_KINDS,
+    ConfigurationChanged,
+    DriverStarting,
+    FindingKey,
+    OperationContent,
+    OperationKind,
+    PartitionStopped,
+    RecordedStop,
+    SettledByEpoch,
+    accepted_reductions,
+    created_acls,
+    followed_settings,
+    last_stops,
+    open_findings,
+    settlements,
+    stopped_partitions,
+)
+from ledger.facts.permissions import Permissions
+from ledger.facts.requests import REQUEST_ROWS, Acceptance, FlowRequests, acceptances
+from ledger.facts.roles import LastClaim
+from ledger.facts.rows import (
+    IDENTITY,
+    TopicEvent,
+    adoptions,
+    copying_flows,
+    former_copies,
+    recorded_group,
+    recorded_offset,
+    recorded_permissions,
+    recorded_sync,
+)
+from ledger.facts.syncs import (
+    Checkpoint,
+    FlowPosition,
+    HighWatermark,
+    RecordedSync,
+    SyncCause,
+    TopicState,
+    WriterEvent,
+)
+from ledger.facts.tables import (
+    CHECKPOINTS,
+    CUT_OFFSETS,
+    GROUPS,
+    HIGH_WATERMARKS,
+    OFFSET_SYNCS,
+    OPERATIONS,
+    PERMISSIONS,
+    SHARE_OFFSETS,
+    TOPICS,
+    Row,
+)
+from ledger.topics.acls import TopicAcl, denial
+
+# Row source ---------------------------------------------------------------------------------------
+# Where rows of the ledger come from: what memory, DuckDB and Delta have in common for those who read them.
+
+
+Comparison = Literal["=", "<", ">=", "in", "not in"]
+Filter = tuple[str, Comparison, Any]
+"""Column, comparison, and the value or values; null compares with nothing, and is `not in` no values alone."""
+
+
+class RowSource(Protocol):
+    """Rows of the newest ledger, or of one cut."""
+
+    def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        """The rows of a table that pass all filters, each writer's in the order of recording.
+
+        Raises `LedgerUnavailableError` when the table cannot be read.
+        """
+        ...
+
+    def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
+        """Of each combination of these columns the row recorded last, of those that pass; without their stamps.
+
+        The rows of a combination have to be of one writer, and no two of one append. Raises as `rows`.
+        """
+        ...
+
+    def claims(self, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        """Of the rows of `writers` that pass, of each epoch at least the claim and the last one of each other event.
+
+        Raises as `rows`.
+        """
+        ...
+
+    def last_recorded_at_ms(self, writer: str) -> int | None:
+        """When the writer last appended to any table; None: never. Raises as `rows`."""
+        ...
+
+
+# Recorded state -----------------------------------------------------------------------------------
+
+
+Rows = list[dict[str, Any]]
+
+
+class RecordedState(ABC):
+    """Implements `RecordingState`, and with it `LedgerState`."""
+
+    def __init__(self, source: RowSource) -> None:
+        self._source = source
+
+    @abstractmethod
+    def positions(self, flow: str) -> list[FlowPosition]: ...
+
+    # -- offset syncs ----------------------------------------------------------------------------
+
+    def recorded_syncs(self, flow: str, source_topic: str, partition: int) -> list[RecordedSync]:
+        rows = self._syncs(
+            ("flow", "=", flow), ("source_topic", "=", source_topic), ("source_partition", "=", partition)
+        )
+        return [recorded_sync(row) for row in rows]
+
+    def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
+        rows = self._syncs(
+            ("source_cluster", "=", cluster),
+            ("source_topic", "in", sorted(topic_ids)),
+            ("source_topic_id", "not in", sorted(topic_ids.values())),
+        )
+        return former_copies(rows)
+
+    def copied_by_others(
+        self, flow: str, source_topic_ids: Collection[str]
+    ) -> dict[tuple[str, int, str], str]:
+        of_topics: Filter = ("source_topic_id", "in", sorted(source_topic_ids))
+        return copying_flows(self._syncs(of_topics, ("flow", "not in", [flow])))
+
+    def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
+        at_target: Filter = ("target_topic_id", "in", sorted(topic_ids))
+        at_source: Filter = ("source_topic_id", "in", sorted(topic_ids))
+        adopted = self._syncs(("kind", "in", sorted(ADOPTION_KINDS)), at_target)
+        went_back = self._syncs(("cause", "=", SyncCause.SOURCE_TRUNCATED), at_source)
+        return adoptions([*adopted, *went_back])
+
+    # -- writers ---------------------------------------------------------------------------------
+
+    def has_run(self, flow: str) -> bool:
+        return bool(self._source.claims([("flow", "=", flow)]))
+
+    def identities(self) -> ClusterIdentities:
+        claimed = self._source.claims([("event", "=", WriterEvent.CLAIMED)])
+        told = self._operations(("kind", "in", (OperationKind.CLUSTER_ACCEPTED, *SHUT_OUT_KINDS)))
+        accepted = [row for row in told if row["kind"] == OperationKind.CLUSTER_ACCEPTED]
+        return ClusterIdentities.of_rows(
+            claimed, accepted, [row for row in told if row["kind"] in SHUT_OUT_KINDS]
+        )
+
+    def last_claim(self, writer: str) -> LastClaim | None:
+        rows = self._source.claims([("writer", "=", writer)])
+        last_recorded_at_ms = self._source.last_recorded_at_ms(writer) if rows else None
+        if last_recorded_at_ms is None:
+            return None
+        return last_claim(rows, last_recorded_at_ms=last_recorded_at_ms)
+
+    # -- operations ------------------------------------------------------------------------------
+
+    def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
+        return stopped_partitions(self._of_flow(flow, *STOP_KINDS))
+
+    def requests(self, flow: str) -> FlowRequests:
+        return self.requests_and_directions(flow)[0]
+
+    def requests_and_directions(self, flow: str) -> tuple[FlowRequests, Directions]:
+        rows = self._operations(("kind", "in", (*REQUEST_ROWS, *DIRECTION_ROWS)))
+        changes = [row for row in rows if row["kind"] in DIRECTION_ROWS]
+        return FlowRequests.of_rows([row for row in rows if row["flow"] == flow]), Directions.of_rows(changes)
+
+    def directions(self) -> Directions:
+        return Directions.of_rows(self._operations(("kind", "in", DIRECTION_ROWS)))
+
+    def fences(self) -> Fences:
+        return Fences.of_rows(self._operations(("kind", "in", FENCE_KINDS)))
+
+    def denied_by_fences(self, cluster: str) -> frozenset[TopicAcl]:
+        """The rules that any fence ever made at a cluster: of one that was lifted they may have been seen last."""
+        rows = map(Fence.of_row, self._operations(("kind", "=", OperationKind.FENCE)))
+        return frozenset(rule for fence in rows if fence.cluster == cluster for rule in fence.rules)
+
+    def denied_by_hand(self, cluster: str) -> frozenset[TopicAcl]:
+        """The rules that people were to make at a cluster by exported plans, whether they have or not."""
+        rows = map(PlanExported.of_row, self._operations(("kind", "=", OperationKind.PLAN_EXPORTED)))
+        return frozenset(
+            denial(topic, principal)
+            for exported in rows
+            if exported.from_cluster == cluster
+            for topic, principals in exported.denied.items()
+            for principal in principals
+        )
+
+    def hand_overs(self) -> HandOvers:
+        return HandOvers.of_rows(self._operations(("kind", "in", HAND_OVER_KINDS)))
+
+    def last_stops(self, flow: str) -> list[PartitionStopped]:
+        """Of each partition that stands still, what its last row says."""
+        return list(last_stops(self._of_flow(flow, *STOP_KINDS)).values())
+
+    def shut_outs(self) -> ShutOuts:
+        """What shuts the mirror out of promoted topics."""
+        return ShutOuts.of_rows(self._operations(("kind", "in", SHUT_OUT_KINDS)))
+
+    def driver_began_at(self, flow: str, host: str) -> int | None:
+        """Place among operations at which this process, as writers say it, began to run the flow; None: it did not."""
+        starts = self._of_flow(flow, OperationKind.DRIVER_STARTING)
+        return max((row["round"] for row in starts if DriverStarting.of_row(row).host == host), default=None)
+
+    def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
+        return acceptances(self._of_flow(flow, OperationKind.RECEIPT))
+
+    def settlements(self, flow: str) -> dict[tuple[str, int], SettledByEpoch]:
+        return settlements(self._of_flow(flow, OperationKind.SETTLED))
+
+    def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
+        """The flow's configuration of that hash, when it was recorded."""
+        changes = map(ConfigurationChanged.of_row, self._of_flow(flow, ConfigurationChanged.kind))
+        found = [dict(change.configuration) for change in changes if change.new_hash == config_hash]
+        return found[-1] if found else None
+
+    def open_findings(self, flow: str) -> frozenset[FindingKey]:
+        return open_findings(self._of_flow(flow, *FINDING_KINDS))
+
+    def findings_of(self, writer: str) -> frozenset[FindingKey]:
+        return open_findings(self._operations(("kind", "in", FINDING_KINDS), ("writer", "=", writer)))
+
+    def accepted_reductions(self, flow: str) -> dict[str, int]:
+        """Topics that an operator meant to leave out, with how far they had been copied then."""
+        return accepted_reductions(self._of_flow(flow, OperationKind.SCOPE_REDUCED))
+
+    def created_acls(self, flow: str) -> frozenset[TopicAcl]:
+        return created_acls(self._of_flow(flow, OperationKind.ACLS_FOLLOWED))
+
+    def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
+        return followed_settings(self._of_flow(flow, OperationKind.TOPIC_FOLLOWED))
+
+    # -- clusters --------------------------------------------------------------------------------
+
+    def deleted_topic_ids(self, cluster: str) -> frozenset[str]:
+        rows = self._source.rows(TOPICS.name, [("cluster", "=", cluster), ("event", "=", TopicEvent.DELETED)])
+        return frozenset(row["topic_id"] for row in rows)
+
+    def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
+        rows = self._newest(CHECKPOINTS.name, cluster, ("group_id", "topic", "partition"))
+        return [recorded_offset(Checkpoint, row) for row in rows]
+
+    def last_groups(self, cluster: str) -> list[GroupFact]:
+        return [recorded_group(row) for row in self._newest(GROUPS.name, cluster, ("group_id",))]
+
+    def last_share_offsets(self, cluster: str) -> list[ShareOffset]:
+        rows = self._newest(SHARE_OFFSETS.name, cluster, ("group_id", "topic", "partition"))
+        return [recorded_offset(ShareOffset, row) for row in rows]
+
+    def last_high_watermarks(self, cluster: str) -> list[HighWatermark]:
+        rows = self._newest(HIGH_WATERMARKS.name, cluster, ("topic", "topic_id", "partition"))
+        return [HighWatermark(**row) for row in rows]
+
+    def last_topic_states(self, cluster: str) -> list[TopicState]:
+        rows = self._newest(TOPICS.name, cluster, ("topic",))
+        return [_topic_state(row) for row in rows if row["event"] != TopicEvent.DELETED]
+
+    def topic_history(self, cluster: str) -> list[TopicState]:
+        """All states that recorders have seen of topics of a cluster, in the order of recording."""
+        return [_topic_state(row) for row in self._source.rows(TOPICS.name, [("cluster", "=", cluster)])]
+
+    def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
+        rows = self._newest(PERMISSIONS.name, cluster, IDENTITY)
+        return recorded_permissions([row for row in rows if row["cluster_id"] == cluster_id])
+
+    # -- cuts ------------------------------------------------------------------------------------
+
+    def cut(self, operation_id: str) -> Cut:
+        """What an operation recorded of a cut; of one that recorded none it is empty."""
+        rows = self._source.rows(CUT_OFFSETS.name, [("operation_id", "=", operation_id)])
+        return Cut.of_rows(operation_id, rows)
+
+    def cut_targets(self, flow: str, topic: str, partition: int) -> list[CutOffset]:
+        """What all cuts of a flow say of a partition of its target."""
+        of_target: Sequence[Filter] = (
+            ("flow", "=", flow),
+            ("side", "=", CutSide.TARGET),
+            ("topic", "=", topic),
+            ("partition", "=", partition),
+        )
+        return [CutOffset.of_row(row) for row in self._source.rows(CUT_OFFSETS.name, of_target)]
+
+    # --------------------------------------------------------------------------------------------
+
+    def _syncs(self, *filters: Filter) -> Rows:
+        return self._source.rows(OFFSET_SYNCS.name, filters)
+
+    def _operations(self, *filters: Filter) -> Rows:
+        return self._source.rows(OPERATIONS.name, filters)
+
+    def _of_flow(self, flow: str, *kinds: str) -> Rows:
+        return self._operations(("kind", "in", kinds), ("flow", "=", flow))
+
+    def _newest(self, table: str, cluster: str, grain: Sequence[str]) -> Rows:
+        return self._source.newest(table, [("cluster", "=", cluster)], grain)
+
+
+def last_claim(rows: Sequence[Mapping[str, Any]], *, last_recorded_at_ms: int) -> LastClaim:
+    """From all rows of `writers` of one writer."""
+    last = max(rows, key=lambda row: (row["writer_epoch"], row["round"]))
+    claim = min(
+        (row for row in rows if row["writer_epoch"] == last["writer_epoch"]), key=lambda row: row["round"]
+    )
+    return LastClaim(
+        epoch=last["writer_epoch"],
+        host=last["host"],
+        released=last["event"] == WriterEvent.RELEASED,
+        last_recorded_at_ms=last_recorded_at_ms,
+        claimed_at_ms=claim["recorded_at_ms"],
+        config_hash=claim["config_hash"],
+    )
+
+
+def _topic_state(row: Mapping[str, Any]) -> TopicState:
+    return TopicState(
+        cluster=row["cluster"],
+        topic=row["topic"],
+        topic_id=row["topic_id"],
+        partitions=row["partitions"],
+        replication_factor=row["replication_factor"],
+        configuration=tuple(sorted(json.loads(row["configuration"]).items())),
+    )
+
+
+# Ledger -------------------------------------------------------------------------------------------
+# Both sides of the ledger: what is appended under a claim, and what of it drivers read.
+
+
+@dataclass(frozen=True, slots=True)
+class WriterClaim:
+    """A claimed writer epoch; every append names it."""
+
+    writer: str
+    epoch: int
+
+
+class FactLog(Protocol):
+    """The append side of the ledger. Each append is one commit of one table, read back before it counts."""
+
+    def claim(self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None) -> WriterClaim:
+        """Take the next epoch of `writer`: a commit to each of `tables`, then the claim as a row of `writers`.
+
+        `after`: the epoch that is to be followed; raises `ClaimBegunError` when a table knows of a later one. None:
+        any.
+
+        The log itself adds the column `shut_out` to the row: where each table stood when earlier epochs were
+        shut out of it. Raises `PreconditionError` when another driver claimed at the same moment.
+        """
+        ...
+
+    def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
+        """Append rows of one round. Raises `ShutOutError` when a later epoch has been claimed."""
+        ...
+
+    def append_next(self, writer: str, table: str, rows: Sequence[Row]) -> int:
+        """Append rows as the next round of a writer that claims nothing (epoch 0); returns the round.
+
+        Of two that append at the same moment each gets a round of its own.
+        """
+        ...
+
+    def last_epoch(self, writer: str, table: str) -> int:
+        """The epoch of the writer's last commit to a table by now, of a claim too; 0: none."""
+        ...
+
+
+def require_last(writer: str, epoch: int, *, after: int | None) -> None:
+    """Raise `ClaimBegunError` unless the writer's last epoch is the one that a claim is to follow."""
+    if after is not None and epoch != after:
+        raise ClaimBegunError(
+            f"{writer} was to be claimed after epoch {after}; another process is about to claim it, or has: epoch "
+            f"{epoch} is known already; nothing was claimed",
+            epoch,
+        )
+
+
+class LedgerState(Protocol):
+    """The read side that drivers need: latest state, no time travel."""
+
+    def positions(self, flow: str) -> list[FlowPosition]: ...
+
+    def recorded_syncs(self, flow: str, source_topic: str, partition: int) -> list[RecordedSync]:
+        """All rows of one flow and source partition, of each topic id that it had, superseded ones included."""
+        ...
+
+    def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
+        """What flows copied from these topics of a cluster when they had another id than the one given."""
+        ...
+
+    def copied_by_others(
+        self, flow: str, source_topic_ids: Collection[str]
+    ) -> dict[tuple[str, int, str], str]:
+        """By source topic id, partition and target topic id another flow whose map holds records there."""
+        ...
+
+    def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
+        """By flow and source partition, what was adopted at these topics, and what tells that their logs went back."""
+        ...
+
+    def has_run(self, flow: str) -> bool:
+        """Whether a driver has ever claimed an epoch of the flow."""
+        ...
+
+    def last_claim(self, writer: str) -> LastClaim | None:
+        """The latest claim of a writer and what the writer did since; None: nobody ever claimed."""
+        ...
+
+    def identities(self) -> ClusterIdentities:
+        """Which Kafka clusters aliases stand for, and whose producer ids are whose there."""
+        ...
+
+    def deleted_topic_ids(self, cluster: str) -> frozenset[str]:
+        """Ids of topics of a cluster that were seen deleted by a recorder."""
+        ...
+
+    def last_checkpoints(self, cluster: str) -> list[Checkpoint]: ...
+
+    def last_high_watermarks(self, cluster: str) -> list[HighWatermark]: ...
+
+    def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
+        """By (source topic id, partition) those whose last event is that they stopped."""
+        ...
+
+    def requests(self, flow: str) -> FlowRequests: ...
+
+    def requests_and_directions(self, flow: str) -> tuple[FlowRequests, Directions]:
+        """The same, and what of which clusters is promoted: by one read, for drivers ask before every round."""
+        ...
+
+    def cut(self, operation_id: str) -> Cut:
+        """What an operation recorded of both sides when it took a cut; empty where it took none."""
+        ...
+
+    def cut_targets(self, flow: str, topic: str, partition: int) -> list[CutOffset]:
+        """What all cuts of a flow say of a partition of its target."""
+        ...
+
+    def directions(self) -> Directions: ...
+
+    def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
+        """By source topic id and partition, what operators accepted last."""
+        ...
+
+    def settlements(self, flow: str) -> dict[tuple[str, int], SettledByEpoch]:
+        """By source topic id and partition, what was recorded of their targets' ends without the source."""
+        ...
+
+    def open_findings(self, flow: str) -> frozenset[FindingKey]:
+        """Findings that were raised and not cleared since."""
+        ...
+
+    def created_acls(self, flow: str) -> frozenset[TopicAcl]:
+        """Access control lists that the flow had created and not removed."""
+        ...
+
+    def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
+        """Names of settings that the flow had set and not removed, by target topic id."""
+        ...
+
+
+class ChangeoverState(LedgerState, Protocol):
+    """What those read besides who promote and demote: the last of other writers."""
+
+    def last_stops(self, flow: str) -> list[PartitionStopped]:
+        """Of each partition that stands still, what its last row says."""
+        ...
+
+    def directions(self) -> Directions: ...
+
+    def shut_outs(self) -> ShutOuts:
+        """What shuts the mirror out of promoted topics."""
+        ...
+
+
+class MirrorProducers(Protocol):
+    """Tells mirror flows from applications by their producer ids, for one Kafka cluster id."""
+
+    def is_mirror(self, producer_id: int) -> bool:
+        """Whether a flow has recorded this id. Ask only after a batch with it was fetched: then it is final.
+
+        Raises `LedgerUnavailableError` when the ledger cannot be asked.
+        """
+        ...
+
+
+OperationEntry = tuple[str | None, OperationContent]
+"""Reason and content of an operation."""
+
+
+class OperationLog(Protocol):
+    """Appends to `operations`; the content knows its kind."""
+
+    def record(
+        self, content: OperationContent, *, flow: str | None, reason: str | None, ticket: str | None = None
+    ) -> str:
+        """Append one row and return its operation id."""
+        ...
+
+    def record_all(self, entries: Sequence[OperationEntry], *, flow: str | None) -> None:
+        """Append an operation for each reason and content, all of them at once or none."""
+        ...
+
+    def record_parts(
+        self,
+        contents: Sequence[OperationContent],
+        *,
+        operation_id: str | None = None,
+        flow: str | None,
+        reason: str | None,
+        ticket: str | None = None,
+    ) -> str:
+        """Append at once the rows of one operation; returns its id, which they share: a new one unless given."""
+        ...
+
+
+# Recording state ----------------------------------------------------------------------------------
+# What a recorder reads of the ledger, beside what drivers read.
+
+
+class RecordingState(LedgerState, Protocol):
+    """What a recorder reads from the ledger."""
+
+    def last_topic_states(self, cluster: str) -> list[TopicState]:
+        """The latest state of each topic that was not deleted since."""
+        ...
+
+    def last_groups(self, cluster: str) -> list[GroupFact]:
+        """What was recorded last of each group, and of the listing."""
+        ...
+
+    def last_share_offsets(self, cluster: str) -> list[ShareOffset]:
+        """What was recorded last of each share group and partition."""
+        ...
+
+    def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
+        """What was recorded last of the permissions of the cluster with this Kafka cluster id."""
+        ...
+
+    def findings_of(self, writer: str) -> frozenset[FindingKey]:
+        """Findings that the writer raised and has not cleared since."""
+        ...
+
+    def fences(self) -> Fences:
+        """Fences that were not lifted."""
+        ...
+
+    def last_claim(self, writer: str) -> LastClaim | None:
+        """The claim with the highest epoch, and when that writer last appended anywhere."""
+        ...

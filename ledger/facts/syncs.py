@@ -1,0 +1,643 @@
+"""Offset syncs: what one says, and what holds of those of a flow: order, supersession, where to continue."""
+
+import base64
+import binascii
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum
+from functools import lru_cache
+
+from ledger.errors import InvalidValueError
+
+# Facts --------------------------------------------------------------------------------------------
+# What the ledger records: offset syncs, checkpoints, high watermarks, topic states, writer claims.
+#
+# Ranges are half-open. Times are milliseconds since the epoch, UTC. An unknown value is None.
+
+
+SEQUENCE_MODULUS = 1 << 31
+"""Producer sequences count records modulo this."""
+
+
+class GapCause(StrEnum):
+    """Why a source offset inside an offset sync holds no copied record."""
+
+    CONTROL = "control"  # a transaction marker
+    ABORTED = "aborted"  # a record of an aborted transaction
+    COMPACTED = "compacted"  # the cleaner had removed it before it was read
+    FILTERED = "filtered"  # the flow's configuration leaves it out
+    MIRROR_WRITE = "mirror_write"  # written by a mirror flow, not by an application
+
+
+class SyncKind(StrEnum):
+    """What a row of `offset_syncs` says about a stretch of source offsets."""
+
+    STARTED = "started"  # nothing yet: the flow begins with the partition here (empty ranges)
+    COPIED = "copied"
+    ADOPTED = "adopted"  # paired with records that something else had written at the target
+    LOST = "lost"
+    SUPERSEDED = "superseded"  # what earlier rows say from `source_start` on holds no longer
+    UNPAIRED = "unpaired"  # the flow's own records at the target whose source offset could not be identified
+
+
+class SyncCause(StrEnum):
+    """Why a row that is not a copy was written."""
+
+    RETENTION = "retention"  # lost: deleted before it was copied; unpaired: at the target, before it could be recorded
+    DELETED_RECORDS = "deleted_records"  # lost: the log start moved though retention had no reason
+    SKIPPED = "skipped"  # lost: an operator said to continue after it
+    KEPT_LOCAL = "kept_local"  # lost: decided to stay at the source, and to be copied nowhere
+    OVERTAKEN = "overtaken"  # lost: given up, the target has a later record of the key
+    SOURCE_TRUNCATED = "source_truncated"  # superseded: the source lost its end (leader epochs)
+    TARGET_TRUNCATED = "target_truncated"  # superseded: the target lost records of this flow
+    TARGET_RECREATED = "target_recreated"  # superseded: the target topic was deleted and created again
+    RESYNC = (
+        "resync"  # superseded: an operator had it copied again; unpaired: tombstones of a comparison of keys
+    )
+    SETTLED = "settled"  # superseded: what was recorded without the source is read again beside it
+    EARLIEST = "earliest"  # started at the source's log start
+    LATEST = "latest"  # started at the source's last stable offset
+    TIMESTAMP = "timestamp"  # started at the first record at or after a time
+    CUT = "cut"  # started where a cut says that the way back begins: what lies before is decided; unpaired: others'
+    RECREATED = "recreated"  # started with a new incarnation of the source topic
+    LOST_SOURCE = "lost_source"  # unpaired: their source records were deleted
+    ACCEPTED = "accepted"  # unpaired: an operator said to continue after them
+    COMPACTED = (
+        "compacted"  # unpaired: a cleaner has been at work, and their source records cannot be identified
+    )
+    REPEATED = "repeated"  # unpaired: written a second time, by a request that came late
+
+
+def source_may_be_gone(kind: SyncKind, cause: SyncCause | None) -> bool:
+    """Whether, after a row, records of the flow at the target may have no source record any more."""
+    if kind is SyncKind.SUPERSEDED:
+        return cause not in (SyncCause.TARGET_TRUNCATED, SyncCause.SETTLED)
+    if cause is SyncCause.CUT:
+        return False
+    return kind in (SyncKind.LOST, SyncKind.UNPAIRED) or cause is SyncCause.RECREATED
+
+
+class Absence(StrEnum):
+    """Why a commit that was recorded once is not there any more."""
+
+    GONE = "gone"  # the group was deleted or has expired, or it has no commit for the partition any more
+    HIDDEN = "hidden"  # the mirror's principal is not shown the group, or the topic, any more
+
+
+class WriterEvent(StrEnum):
+    """What a row of `writers` says."""
+
+    CLAIMED = "claimed"
+    ALIVE = "alive"  # nothing else was appended for a heartbeat
+    RELEASED = "released"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Source offsets `[source_start, source_end)` that hold no copied record, and why."""
+
+    source_start: int
+    source_end: int
+    cause: GapCause
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartition:
+    """One partition of one incarnation of a topic."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPair:
+    """A source partition and the target partition that it is copied to."""
+
+    source: TopicPartition
+    target: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSync:
+    """Source `[source_start, source_end)` went to target `[target_start, target_end)`, gaps left out.
+
+    What only copies have is left at its default by rows of the other kinds. `former_producer_id`: the records
+    were written with this one, before the flow got the id that `first_sequence` is for.
+    """
+
+    source: TopicPartition
+    target: TopicPartition
+    source_leader_epoch: int | None
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+    first_sequence: int
+    kind: SyncKind
+    cause: SyncCause | None
+    gaps: tuple[Gap, ...] = ()
+    recovered: bool = False
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+    records: int = 0
+    bytes: int = 0
+    checksum: int | None = None
+    raw_batches: int = 0
+    record_path_batches: int = 0
+    former_producer_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a group had committed for one partition; `committed_offset` None: `absence` says why.
+
+    `transaction_pending`: a transaction that was open when this was read had committed another offset.
+    """
+
+    cluster: str
+    group_id: str
+    group_type: str | None
+    group_state: str | None
+    topic: str
+    topic_id: str | None
+    partition: int
+    committed_offset: int | None
+    leader_epoch: int | None
+    metadata: str | None
+    read_at_ms: int
+    absence: Absence | None = None
+    transaction_pending: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HighWatermark:
+    """Where one partition started and ended.
+
+    `confirms_others`: all ends that have no row beside it were read too, and had not changed.
+    `previous_read_at_ms`: when the read before began, at which all ends were as they had been recorded.
+    """
+
+    cluster: str
+    topic: str
+    topic_id: str
+    partition: int
+    leader_epoch: int | None
+    log_start: int
+    last_stable: int
+    high_watermark: int
+    read_at_ms: int
+    confirms_others: bool | None = None
+    previous_read_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """A topic as a cluster described it."""
+
+    cluster: str
+    topic: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    configuration: tuple[tuple[str, str], ...]
+
+
+# Position -----------------------------------------------------------------------------------------
+# Where a flow stands on one partition, and what it knows of the target behind that.
+#
+# Both are carried: from the ledger's last row to the driver, from the driver to a task, and back from it.
+# Who carries them holds them whole, so that what is to be carried, too, is one more field here and a line
+# where it changes.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Up to where one partition is copied.
+
+    `source_offset`: the next to be copied. `target_offset`: behind the last record there that is recorded.
+    `next_sequence`: of the flow's next record. `former_sequence`: the producer id that the flow had before, and its
+    next sequence, where nothing was written with the present one yet. `leader_epoch`: that of the last source batch
+    before `source_offset`, None when unknown. `source_may_be_gone`: source records before it were deleted, so records
+    of the flow at the target, behind `target_offset`, may have no source any more.
+    """
+
+    source_offset: int
+    target_offset: int
+    next_sequence: int
+    leader_epoch: int | None = None
+    source_may_be_gone: bool = False
+    former_sequence: tuple[int, int] | None = None
+
+    def copied_up_to(self, source_offset: int, target_offset: int, next_sequence: int) -> "Position":
+        """A batch further; made for every one of them, so without `replace`, which takes twice the time."""
+        return Position(
+            source_offset=source_offset,
+            target_offset=target_offset,
+            next_sequence=next_sequence,
+            leader_epoch=self.leader_epoch,
+            source_may_be_gone=self.source_may_be_gone,
+            former_sequence=self.former_sequence,
+        )
+
+    def lost_up_to(self, source_offset: int) -> "Position":
+        """Source records before `source_offset` were deleted, or left out: whatever leader wrote the last of them."""
+        return replace(self, source_offset=source_offset, leader_epoch=None, source_may_be_gone=True)
+
+    def with_another_producer(self, former_producer_id: int) -> "Position":
+        """As it is for a producer id that nothing was written with, after one that all of it was."""
+        return replace(self, next_sequence=0, former_sequence=(former_producer_id, self.next_sequence))
+
+    def after(self, syncs: Sequence[OffsetSync]) -> "Position":
+        """As it is known to be by what a task has to record; the next driver will tell the same from the last row."""
+        may_be_gone = self.source_may_be_gone
+        if any(sync.records and not sync.recovered for sync in syncs):
+            may_be_gone = False  # something new was written, so all of the tail was explained
+        if syncs and syncs[-1].kind is SyncKind.UNPAIRED:
+            may_be_gone = True
+        return replace(self, source_may_be_gone=may_be_gone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailKnowledge:
+    """What the tasks of one run have learned of a target behind the flow's position.
+
+    `start`: target offsets below it hold nothing unrecorded of this flow. `leader_epoch`: that of the target's leader
+    under which the flow's last record was searched, None when it was not. `refused_sequences`: how often the target
+    refused the next sequence since it last took one. `both_sides_seen`: the source answered, and the tail was read up
+    to its end.
+    """
+
+    start: int = 0
+    leader_epoch: int | None = None
+    refused_sequences: int = 0
+    both_sides_seen: bool = False
+
+
+NOTHING_KNOWN = TailKnowledge()
+"""When a run begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPosition:
+    """Where a flow stands on one partition, from its last row.
+
+    Sequences are of `producer_id`, None when the flow has had one only.
+    """
+
+    source_topic: str
+    source_topic_id: str
+    partition: int
+    target_topic: str
+    target_topic_id: str
+    position: Position
+    producer_id: int | None = None
+
+    def for_producer(self, producer_id: int) -> "FlowPosition":
+        """As a driver with this producer id continues: nothing was written with it when the last row is of another."""
+        if self.producer_id is None or self.producer_id == producer_id:
+            return self
+        position = self.position.with_another_producer(self.producer_id)
+        return replace(self, producer_id=producer_id, position=position)
+
+
+# Supersession -------------------------------------------------------------------------------------
+# What holds of a flow's offset syncs: order of recording, supersession, and where to continue after a
+# truncation.
+#
+# A `superseded` row voids what was recorded before it, or beside it in its round, about source offsets from
+# its `source_start` on. What lies across is cut there. The row itself stays: the flow continues where it
+# says.
+
+
+SEQUENCED_KINDS = frozenset({SyncKind.COPIED, SyncKind.UNPAIRED})
+"""Kinds of rows whose records the flow itself wrote, each with a sequence of its own."""
+
+_PLACED = frozenset({SyncKind.STARTED, SyncKind.UNPAIRED})
+
+
+def recording_order(
+    *, writer_epoch: int, round_number: int, kind: str, source_start: int, source_end: int, target_end: int
+) -> tuple[int, int, bool, int, int]:
+    """The key that sorts the rows of one partition, oldest first; the last one tells where the flow stands.
+
+    Within a round the rows follow the source, and a superseded row comes last: of two the lower one.
+    """
+    if kind == SyncKind.SUPERSEDED:
+        return writer_epoch, round_number, True, -source_start, target_end
+    return writer_epoch, round_number, False, source_end, target_end
+
+
+def effective(syncs: Sequence[OffsetSync]) -> list[OffsetSync]:
+    """The offset syncs of one partition after supersession, oldest first as they are given.
+
+    A superseded row comes back with an empty source range: where the flow continues. What has no source offsets
+    and lies just there holds when the target continues behind it.
+    """
+    return [sync for _, sync in numbered_effective(syncs)]
+
+
+def numbered_effective(syncs: Sequence[OffsetSync]) -> list[tuple[int, OffsetSync]]:
+    """The same, each with the place of its row among those given."""
+    kept: list[tuple[int, OffsetSync]] = []
+    later: list[OffsetSync] = []
+    for index, sync in reversed(list(enumerate(syncs))):
+        if not any(_voids(superseded, sync) for superseded in later):
+            kept.append((index, _below(_as_it_holds(sync), later)))
+        if sync.kind is SyncKind.SUPERSEDED:
+            later.append(sync)
+    return kept[::-1]
+
+
+def _voids(superseded: OffsetSync, sync: OffsetSync) -> bool:
+    """Whether nothing of an earlier row holds after a superseded one."""
+    if sync.source_start != superseded.source_start or sync.kind not in _PLACED:
+        return sync.source_start >= superseded.source_start
+    goes_on_there = sync.target.topic_id == superseded.target.topic_id
+    return not (goes_on_there and sync.target_end <= superseded.target_end)
+
+
+def _as_it_holds(sync: OffsetSync) -> OffsetSync:
+    return replace(sync, source_end=sync.source_start) if sync.kind is SyncKind.SUPERSEDED else sync
+
+
+def _below(sync: OffsetSync, later: Sequence[OffsetSync]) -> OffsetSync:
+    """What later superseded rows leave of a row; its bytes, batches and times stay those of the whole."""
+    cut = min((superseded.source_start for superseded in later), default=sync.source_end)
+    if sync.source_end <= cut:
+        return sync
+    gaps = tuple(
+        Gap(gap.source_start, min(gap.source_end, cut), gap.cause)
+        for gap in sync.gaps
+        if gap.source_start < cut
+    )
+    shorter = replace(sync, source_end=cut, gaps=gaps, checksum=None)
+    if sync.kind is SyncKind.LOST:
+        return shorter
+    records = cut - sync.source_start - sum(gap.source_end - gap.source_start for gap in gaps)
+    return replace(shorter, records=records, target_end=sync.target_start + records)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSync:
+    """An offset sync with the place at which it was recorded.
+
+    `producer_id`: the flow's at that time; None when it has had one only.
+    """
+
+    writer_epoch: int
+    round: int
+    sync: OffsetSync
+    producer_id: int | None = None
+
+    @property
+    def written_with(self) -> int | None:
+        """The producer id of its records; None when the flow has had one only."""
+        former = self.sync.former_producer_id
+        return self.producer_id if former is None else former
+
+    def counts_for(self, producer_id: int) -> bool:
+        """Whether its records have sequences of this producer id."""
+        return self.sync.former_producer_id is None and self.producer_id in (None, producer_id)
+
+    @property
+    def place(self) -> tuple[int, int, bool, int, int]:
+        """Sorts the rows of one partition, oldest first."""
+        return recording_order(
+            writer_epoch=self.writer_epoch,
+            round_number=self.round,
+            kind=self.sync.kind,
+            source_start=self.sync.source_start,
+            source_end=self.sync.source_end,
+            target_end=self.sync.target_end,
+        )
+
+
+def holding(recorded: Iterable[RecordedSync]) -> list[OffsetSync]:
+    """What still holds of a partition's rows, oldest first, the supersessions themselves left out."""
+    oldest_first = [row.sync for row in sorted(recorded, key=lambda row: row.place)]
+    return [sync for sync in effective(oldest_first) if sync.kind is not SyncKind.SUPERSEDED]
+
+
+def by_source_incarnation(recorded: Iterable[RecordedSync]) -> dict[str, list[RecordedSync]]:
+    """The rows of one partition by the topic id that its source had."""
+    found: dict[str, list[RecordedSync]] = {}
+    for row in recorded:
+        found.setdefault(row.sync.source.topic_id, []).append(row)
+    return found
+
+
+def restart_after_target_truncation(
+    holding_there: Iterable[OffsetSync], target_end: int, *, next_sequence: int
+) -> Position | None:
+    """The first source offset whose record the target lost when its log ends at `target_end`.
+
+    `holding_there`: what holds of one incarnation of the source in that log, oldest first. None when nothing of
+    it reaches past that end.
+    """
+    before: OffsetSync | None = None
+    for sync in holding_there:
+        if sync.records and sync.target_end > target_end:
+            kept = max(target_end - sync.target_start, 0)
+            epoch_of = sync if kept else before
+            return Position(
+                # A gap at its start may be of the same leader epoch as the sync, and is recorded again with it.
+                source_offset=_source_of(sync, kept) if kept else sync.source_start,
+                target_offset=target_end,
+                next_sequence=next_sequence,
+                leader_epoch=None if epoch_of is None else epoch_of.source_leader_epoch,
+            )
+        before = sync
+    return None
+
+
+def _source_of(sync: OffsetSync, records: int) -> int:
+    """The source offset of the record after the first `records` of a sync; where it stands, for an unpaired one."""
+    if sync.kind is SyncKind.UNPAIRED:
+        return sync.source_start
+    offset = sync.source_start
+    for gap in sync.gaps:
+        if offset + records < gap.source_start:
+            break
+        records -= gap.source_start - offset
+        offset = gap.source_end
+    return offset + records
+
+
+def sequence_at(
+    recorded: Iterable[RecordedSync], target_topic_id: str, target_offset: int, *, producer_id: int
+) -> int | None:
+    """The sequence of the flow's record at a target offset, or of the next one, with one of its producer ids.
+
+    It is that of the log: it counts what a supersession took out of the map, and what other incarnations of
+    the source left there. None when nothing that was written with that id lies there or behind.
+    """
+    rows = [row for row in _written(recorded, target_topic_id) if row.counts_for(producer_id)]
+    claim = _claim(rows, target_offset)
+    if claim is not None:
+        sync = claim.sync
+        return (sync.first_sequence + target_offset - sync.target_start) % SEQUENCE_MODULUS
+    following = [row.sync for row in rows if row.sync.target_start >= target_offset and row.sync.records]
+    return min(following, key=lambda sync: sync.target_start).first_sequence if following else None
+
+
+def is_as_recorded(
+    recorded: Iterable[RecordedSync],
+    target_topic_id: str,
+    target_offset: int,
+    *,
+    producer_id: int,
+    sequence: int,
+) -> bool:
+    """Whether what was recorded at a target offset is a record of that producer id and sequence."""
+    claim = _claim(_written(recorded, target_topic_id), target_offset)
+    if claim is None or claim.written_with not in (None, producer_id):
+        return False
+    if claim.sync.former_producer_id is not None:
+        return True  # its sequence is not recorded
+    wanted = claim.sync.first_sequence + target_offset - claim.sync.target_start
+    return wanted % SEQUENCE_MODULUS == sequence
+
+
+def _written(recorded: Iterable[RecordedSync], target_topic_id: str) -> list[RecordedSync]:
+    """Rows of records that the flow wrote to a target, oldest first."""
+    return [
+        row
+        for row in sorted(recorded, key=lambda row: row.place)
+        if row.sync.kind in SEQUENCED_KINDS and row.sync.target.topic_id == target_topic_id
+    ]
+
+
+def _claim(oldest_first: Sequence[RecordedSync], target_offset: int) -> RecordedSync | None:
+    """The row whose record lies at an offset; of two claims the later counts."""
+    claims = (row for row in reversed(oldest_first) if _covers(row.sync, target_offset))
+    return next(claims, None)
+
+
+def _covers(sync: OffsetSync, target_offset: int) -> bool:
+    return bool(sync.records) and sync.target_start <= target_offset < sync.target_end
+
+
+@dataclass(frozen=True, slots=True)
+class CommonEnd:
+    """Up to where the source still holds what was copied, and the leader epoch of the last batch there."""
+
+    source_end: int
+    leader_epoch: int | None
+
+
+def common_end(recorded: Iterable[RecordedSync], *, epoch: int | None, end: int) -> CommonEnd:
+    """Where what was copied and what the source holds part, when it ends leader epoch `epoch` at `end`.
+
+    The smaller of both ends of the last common epoch (KIP-101: how a follower truncates); `epoch` None: only
+    `end` is known.
+    """
+    syncs = holding(recorded)
+    later_epochs = [
+        sync.source_start
+        for sync in syncs
+        if epoch is not None and sync.source_leader_epoch is not None and sync.source_leader_epoch > epoch
+    ]
+    source_end = min([end, *later_epochs])
+    below = [sync for sync in syncs if sync.source_start < source_end]
+    return CommonEnd(source_end, below[-1].source_leader_epoch if below else None)
+
+
+# Offset ranges ------------------------------------------------------------------------------------
+# Half-open ranges of offsets of one partition: put together, taken from each other, searched.
+#
+# Where ranges are called ascending they are also apart from each other.
+
+
+OffsetRange = tuple[int, int]
+"""Start and end of a half-open range of offsets."""
+
+
+class Share(Enum):
+    """How much of a stretch of offsets lies in one of several ranges."""
+
+    NONE = "none"
+    PART = "part"
+    ALL = "all"
+
+
+def share_of(ranges: Sequence[OffsetRange], start: int, end: int) -> Share:
+    """How much of `[start, end)` ascending ranges hold; ranges that touch have to be joined."""
+    index = bisect_right(ranges, start, key=_end)
+    if index == len(ranges) or ranges[index][0] >= end:
+        return Share.NONE
+    return Share.ALL if ranges[index][0] <= start and end <= ranges[index][1] else Share.PART
+
+
+def joined(ranges: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+    """Ranges in the order of their starts, with those made one that touch or overlap."""
+    current: OffsetRange | None = None
+    for start, end in ranges:
+        if current is not None and start <= current[1]:
+            current = current[0], max(current[1], end)
+            continue
+        if current is not None:
+            yield current
+        current = start, end
+    if current is not None:
+        yield current
+
+
+def without(whole: OffsetRange, taken: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+    """What is left of a range; `taken` is in the order of starts."""
+    start, whole_end = whole
+    for taken_start, taken_end in taken:
+        if start < min(taken_start, whole_end):
+            yield start, min(taken_start, whole_end)
+        start = max(start, taken_end)
+    if start < whole_end:
+        yield start, whole_end
+
+
+def overlapping(ranges: Sequence[OffsetRange], start: int, end: int) -> Sequence[OffsetRange]:
+    """Those of ascending ranges that reach into `[start, end)`."""
+    return ranges[bisect_right(ranges, start, key=_end) : bisect_left(ranges, end, key=_start)]
+
+
+def from_offset(ranges: Sequence[OffsetRange], offset: int) -> tuple[OffsetRange, ...]:
+    """Those of ascending ranges that reach beyond an offset."""
+    return tuple(ranges[bisect_right(ranges, offset, key=_end) :])
+
+
+def _start(found: OffsetRange) -> int:
+    return found[0]
+
+
+def _end(found: OffsetRange) -> int:
+    return found[1]
+
+
+# Topic ids ----------------------------------------------------------------------------------------
+# Topic ids: 16 bytes on the wire, 22 characters of URL-safe base64 everywhere else.
+#
+# The text is the one that Kafka's own tools print, so an id of the ledger can be compared with theirs.
+
+
+_RAW_LENGTH = 16
+_TEXT_LENGTH = 22
+_REMEMBERED = 1 << 15  # every request names the same topics again
+
+
+def topic_id_text(raw: bytes) -> str:
+    """The canonical text of the 16 bytes that requests and responses carry."""
+    if len(raw) != _RAW_LENGTH:
+        raise InvalidValueError(f"a topic id has 16 bytes, got {len(raw)}")
+    return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def topic_id_bytes(text: str) -> bytes:
+    """The 16 bytes of a canonical text; the inverse of `topic_id_text`."""
+    try:
+        raw = base64.b64decode(text.encode("ascii") + b"==", altchars=b"-_", validate=True)
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise InvalidValueError(f"a topic id is 22 characters of URL-safe base64, got {text!r}") from error
+    if len(text) != _TEXT_LENGTH or topic_id_text(raw) != text:
+        raise InvalidValueError(f"a topic id is 22 characters of URL-safe base64, got {text!r}")
+    return raw

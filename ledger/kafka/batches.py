@@ -1,0 +1,456 @@
+"""Record batches, version 2: the 61-byte header, and what may be patched in it.
+
+Layout and attribute bits: Kafka's `DefaultRecordBatch`. The CRC-32C covers byte 21 to the end; base
+offset, length and leader epoch stand before it. Bytes from 61 on are never changed by a raw copy.
+"""
+
+import gzip
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import cramjam
+import crc32c
+import lz4.frame
+
+from ledger.errors import ProtocolError
+from ledger.facts.syncs import SEQUENCE_MODULUS
+
+HEADER_BYTES = 61
+CRC_START = 21
+MAGIC = 2
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LENGTH = struct.Struct(">qi")
+_LEADER_EPOCH_AND_MAGIC = struct.Struct(">ib")
+_CRC = struct.Struct(">I")
+_ATTRIBUTES = struct.Struct(">h")
+_PRODUCER = struct.Struct(">qhi")
+_LENGTH_PREFIX_BYTES = 12
+_PRODUCER_START = 43
+_COPIED_ATTRIBUTES = CODEC_MASK
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """The fields of one batch header, and `size`, the bytes of the whole batch."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def size(self) -> int:
+        return self.length + _LENGTH_PREFIX_BYTES
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last one that the batch covers, records there or not."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    def sequence_at(self, offset: int) -> int:
+        """The producer's sequence of the record at an offset that the batch covers."""
+        return next_sequence(self.base_sequence, offset - self.base_offset)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def has_log_append_time(self) -> bool:
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """A cleaner left tombstones in it: its base timestamp is the time up to which they are kept (KIP-534)."""
+        return bool(self.attributes & DELETE_HORIZON)
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_dense(self) -> bool:
+        """Every covered offset has its record: the batch was never cleaned."""
+        return self.count == self.last_offset_delta + 1
+
+
+def read_header(batch: memoryview) -> BatchHeader:
+    """Parse the header of the batch that starts at byte 0. Raises `ProtocolError` for another magic."""
+    header = BatchHeader(*_HEADER.unpack_from(batch))
+    if header.magic != MAGIC:
+        raise ProtocolError(
+            f"a record batch must have magic {MAGIC}, got {header.magic} at offset {header.base_offset}; "
+            "it was not copied"
+        )
+    return header
+
+
+def batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Whole batches of a fetched record set, in order; a cut-off one at the end is left out."""
+    position, end = 0, len(records)
+    while end - position >= HEADER_BYTES:
+        size = _LENGTH.unpack_from(records, position)[1] + _LENGTH_PREFIX_BYTES
+        if size < HEADER_BYTES:
+            raise ProtocolError(
+                f"a record batch has at least {HEADER_BYTES} bytes, got {size}; nothing was copied"
+            )
+        if position + size > end:
+            return
+        batch = records[position : position + size]
+        yield read_header(batch), batch
+        position += size
+
+
+def crc_matches(header: BatchHeader, batch: memoryview) -> bool:
+    """Whether the batch's bytes are those that its CRC was computed over."""
+    return bool(crc32c.crc32c(batch[CRC_START:]) == header.crc)
+
+
+def patch_for_target(batch: memoryview, attributes: int, *, producer_id: int, sequence: int) -> None:
+    """Make the batch the mirror's own, in place: base offset 0, producer id, epoch 0, sequence, new CRC.
+
+    Of the attributes only the codec stays: the transactional bit would need a transaction at the
+    target, and timestamp type and delete horizon belong to the source's log.
+    """
+    _LENGTH.pack_into(batch, 0, 0, len(batch) - _LENGTH_PREFIX_BYTES)
+    _LEADER_EPOCH_AND_MAGIC.pack_into(batch, _LENGTH_PREFIX_BYTES, -1, MAGIC)
+    _ATTRIBUTES.pack_into(batch, CRC_START, attributes & _COPIED_ATTRIBUTES)
+    _PRODUCER.pack_into(batch, _PRODUCER_START, producer_id, 0, sequence)
+    _CRC.pack_into(batch, CRC_START - 4, crc32c.crc32c(batch[CRC_START:]))
+
+
+def build(
+    *, attributes: int, base_timestamp: int, max_timestamp: int, count: int, payload: bytes
+) -> bytearray:
+    """A dense batch of `count` records around an encoded (and compressed) payload, not yet patched."""
+    out = bytearray(HEADER_BYTES + len(payload))
+    length = len(out) - _LENGTH_PREFIX_BYTES
+    _HEADER.pack_into(
+        out,
+        0,
+        0,
+        length,
+        -1,
+        MAGIC,
+        0,
+        attributes,
+        count - 1,
+        base_timestamp,
+        max_timestamp,
+        -1,
+        -1,
+        -1,
+        count,
+    )
+    out[HEADER_BYTES:] = payload
+    _CRC.pack_into(out, CRC_START - 4, crc32c.crc32c(memoryview(out)[CRC_START:]))
+    return out
+
+
+def payload_checksum(batch: memoryview, previous: int) -> int:
+    """CRC-32C over byte 61 on, chained onto the checksum of the batches before."""
+    return int(crc32c.crc32c(batch[HEADER_BYTES:], previous))
+
+
+def next_sequence(sequence: int, count: int) -> int:
+    """The producer sequence `count` records later; wraps as Kafka's `incrementSequence` does."""
+    return (sequence + count) % SEQUENCE_MODULUS
+
+
+# Compression --------------------------------------------------------------------------------------
+# The compression codecs of record batches, by their number in the attributes.
+
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_INT = struct.Struct(">i")
+
+
+def _snappy_decompress(data: bytes) -> bytes:
+    """Java's snappy streams are framed in blocks; other clients write one raw block."""
+    if not data.startswith(_XERIAL_MAGIC):
+        return bytes(cramjam.snappy.decompress_raw(data))
+    out, position = [], len(_XERIAL_HEADER)
+    while position < len(data):
+        size = _INT.unpack_from(data, position)[0]
+        position += _INT.size
+        if not 0 <= size <= len(data) - position:
+            raise ValueError(f"a snappy block of {size} bytes at byte {position} of {len(data)}")
+        out.append(bytes(cramjam.snappy.decompress_raw(data[position : position + size])))
+        position += size
+    return b"".join(out)
+
+
+def _snappy_compress(data: bytes) -> bytes:
+    out = [_XERIAL_HEADER]
+    for position in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[position : position + _XERIAL_BLOCK_BYTES]))
+        out += (_INT.pack(len(block)), block)
+    return b"".join(out)
+
+
+def _lz4_compress(data: bytes) -> bytes:
+    """Independent blocks: Kafka's reader refuses linked ones."""
+    return bytes(lz4.frame.compress(data, block_linked=False))
+
+
+_DECOMPRESS: dict[int, Callable[[bytes], bytes]] = {
+    NONE: bytes,
+    GZIP: gzip.decompress,
+    SNAPPY: _snappy_decompress,
+    LZ4: lambda data: bytes(lz4.frame.decompress(data)),
+    ZSTD: lambda data: bytes(cramjam.zstd.decompress(data)),
+}
+_COMPRESS: dict[int, Callable[[bytes], bytes]] = {
+    NONE: bytes,
+    GZIP: lambda data: gzip.compress(data, mtime=0),  # a fixed time keeps the result the same on every run
+    SNAPPY: _snappy_compress,
+    LZ4: _lz4_compress,
+    ZSTD: lambda data: bytes(cramjam.zstd.compress(data)),
+}
+_BROKEN = (
+    *(OSError, EOFError, RuntimeError, ValueError),
+    MemoryError,  # a broken header may claim any size, which lz4 asks for at once
+    *(cramjam.DecompressionError, struct.error, zlib.error),
+)
+
+
+def decompress(codec: int, data: bytes) -> bytes:
+    """Records as they were before compression. Raises `ProtocolError` for an unknown codec or broken data."""
+    return _apply(_DECOMPRESS, codec, data)
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    """The same bytes for the same input and library versions."""
+    return _apply(_COMPRESS, codec, data)
+
+
+def _apply(table: dict[int, Callable[[bytes], bytes]], codec: int, data: bytes) -> bytes:
+    if codec not in table:
+        raise ProtocolError(f"codecs are {sorted(table)}, got {codec}; the batch was not decoded")
+    try:
+        return table[codec](data)
+    except _BROKEN as error:
+        raise ProtocolError(
+            f"records of codec {codec} cannot be decoded: {error}; the batch was not copied"
+        ) from error
+
+
+# Varint -------------------------------------------------------------------------------------------
+# Variable-length integers of the Kafka protocol: plain (unsigned) and zig-zag.
+
+
+Buffer = bytes | bytearray | memoryview
+
+
+def read_unsigned(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Return (value, position after it)."""
+    byte = buffer[position]
+    if byte < 0x80:
+        return byte, position + 1
+    value, shift = byte & 0x7F, 7
+    while True:
+        position += 1
+        byte = buffer[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position + 1
+        shift += 7
+        if shift > 63:
+            raise ProtocolError(
+                f"a varint has at most 10 bytes, got more at byte {position}; nothing was decoded"
+            )
+
+
+def read_signed(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Return (zig-zag decoded value, position after it)."""
+    value, position = read_unsigned(buffer, position)
+    return (value >> 1) ^ -(value & 1), position
+
+
+def unsigned(value: int) -> bytes:
+    """Encode a value that is not negative."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def signed(value: int) -> bytes:
+    """Encode zig-zag; values are those of a signed 64-bit integer."""
+    return unsigned(((value << 1) ^ (value >> 63)) & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+# Records ------------------------------------------------------------------------------------------
+# Records inside a batch: the slow path, for batches that must not be copied as they are.
+#
+# A record is: length, attributes, timestamp delta, offset delta, then key, value and headers, which this
+# module keeps as one run of bytes (`content`) and never decodes. Source: Kafka's `DefaultRecord`.
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record with its place in the log; `content` is key, value and headers as encoded."""
+
+    offset: int
+    timestamp: int
+    attributes: int
+    content: bytes
+
+
+def decode(header: BatchHeader, batch: memoryview) -> list[Record]:
+    """The batch's records, timestamps as a consumer sees them. Raises `ProtocolError` when they do not add up."""
+    payload = decompress(header.codec, bytes(batch[HEADER_BYTES:]))
+    try:
+        records = list(_decode_payload(header, payload))
+    except IndexError as error:
+        raise ProtocolError(
+            f"the records at offset {header.base_offset} end too early; they were not copied"
+        ) from error
+    if len(records) != header.count:
+        raise ProtocolError(
+            f"the batch at offset {header.base_offset} must hold {header.count} records, found {len(records)}; "
+            "it was not copied"
+        )
+    return records
+
+
+def _decode_payload(header: BatchHeader, payload: bytes) -> Iterator[Record]:
+    position = 0
+    while position < len(payload):
+        size, position = read_signed(payload, position)
+        end = position + size
+        if size < 0 or end > len(payload):
+            raise IndexError
+        attributes = payload[position]
+        timestamp_delta, position = read_signed(payload, position + 1)
+        offset_delta, position = read_signed(payload, position)
+        timestamp = (
+            header.max_timestamp if header.has_log_append_time else header.base_timestamp + timestamp_delta
+        )
+        yield Record(header.base_offset + offset_delta, timestamp, attributes, payload[position:end])
+        position = end
+
+
+def encode(records: list[Record], *, codec: int) -> bytearray:
+    """A dense, unpatched batch of the records, in order, whatever their offsets were."""
+    base_timestamp = records[0].timestamp
+    payload = bytearray()
+    for delta, record in enumerate(records):
+        body = b"".join(
+            (
+                bytes((record.attributes,)),
+                signed(record.timestamp - base_timestamp),
+                signed(delta),
+                record.content,
+            )
+        )
+        payload += signed(len(body))
+        payload += body
+    return build(
+        attributes=codec,
+        base_timestamp=base_timestamp,
+        max_timestamp=max(record.timestamp for record in records),
+        count=len(records),
+        payload=compress(codec, bytes(payload)),
+    )
+
+
+# Record fields ------------------------------------------------------------------------------------
+# Key, value and headers inside the content of a record, for whoever has to read it.
+#
+# Source: Kafka's `DefaultRecord`.
+
+
+_NONE = signed(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFields:
+    """What a record is chosen by; the value is skipped."""
+
+    key: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+
+
+def read_fields(content: bytes) -> RecordFields:
+    """The fields of a record's content. Raises `ProtocolError` when its lengths do not add up."""
+    try:
+        key, position = _read_bytes(content, 0)
+        _, position = _read_bytes(content, position)
+        count, position = read_signed(content, position)
+        headers = []
+        for _ in range(count):
+            name, position = _read_bytes(content, position)
+            value, position = _read_bytes(content, position)
+            headers.append((name or b"", value))
+    except IndexError as error:
+        raise ProtocolError("the fields of a record end too early; it was not copied") from error
+    if count < 0 or position != len(content):
+        raise ProtocolError(
+            f"the fields of a record end at byte {position} of {len(content)}, with {count} headers; "
+            "it was not copied"
+        )
+    return RecordFields(key, tuple(headers))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """Key of a record (None: it has none) and whether its value is null."""
+
+    key: bytes | None
+    is_tombstone: bool
+
+
+def key_state(content: bytes) -> KeyState:
+    """What a cleaner goes by. Raises `ProtocolError` when key and value are longer than the content."""
+    try:
+        key, position = _read_bytes(content, 0)
+        value_size, position = read_signed(content, position)
+    except IndexError as error:
+        raise ProtocolError("the key of a record ends too late; nothing was done with it") from error
+    if position + max(value_size, 0) > len(content):
+        raise ProtocolError("the value of a record ends too late; nothing was done with it")
+    return KeyState(key, value_size < 0)
+
+
+def tombstone(key: bytes) -> bytes:
+    """The content of a record that deletes the key: no value, no headers."""
+    return signed(len(key)) + key + _NONE + signed(0)
+
+
+def _read_bytes(content: bytes, position: int) -> tuple[bytes | None, int]:
+    """A length and that many bytes; -1 stands for none. Raises `IndexError` past the end."""
+    size, position = read_signed(content, position)
+    if size < 0:
+        return None, position
+    if position + size > len(content):
+        raise IndexError
+    return content[position : position + size], position + size

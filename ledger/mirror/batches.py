@@ -1,0 +1,385 @@
+"""What to do with each fetched batch: copy it raw, re-encode it, or leave a gap.
+
+The plan depends on the source's bytes and on rules that answer the same every time. So a repeated attempt
+plans the same batches again and can be matched with what an earlier one has already written.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ledger.errors import ProtocolError
+from ledger.facts.state import MirrorProducers
+from ledger.facts.syncs import Gap, GapCause, OffsetRange, Position, Share, share_of
+from ledger.kafka.batches import (
+    BatchHeader,
+    Record,
+    batches,
+    crc_matches,
+    decode,
+    encode,
+    read_fields,
+    read_header,
+    read_signed,
+)
+from ledger.kafka.requests import Fetched
+from ledger.mirror.assignment import Assignment, Divergence
+from ledger.topics.naming import KEEP_ALL, RecordFilter
+
+# Record rules -------------------------------------------------------------------------------------
+# Which committed records of a source partition are copied: by who wrote them, and by the flow's filter.
+
+
+RecordTest = Callable[[Record], GapCause | None]
+"""Why a record is left out; None when it is copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRules:
+    """Answers the same for the same batch every time.
+
+    `is_mirror`: whether a producer id is a mirror flow's; may raise `LedgerUnavailableError`. `returning`:
+    source ranges that are copied although a mirror wrote them. `adopted`: source ranges that are left out as if
+    a mirror had written them. Both are ascending and decide by offset, so a batch that lies across the end of
+    such a range is copied in part.
+    """
+
+    is_mirror: Callable[[int], bool]
+    returning: tuple[OffsetRange, ...] = ()
+    record_filter: RecordFilter = KEEP_ALL
+    adopted: tuple[OffsetRange, ...] = ()
+
+    def left_out(self, header: BatchHeader, position: int) -> GapCause | RecordTest | None:
+        """For the batch from `position` on: None to copy all of it, a cause to copy nothing, else a test."""
+        start = max(position, header.base_offset)
+        is_mirror = self.is_mirror(header.producer_id)
+        exempt = share_of(self.returning if is_mirror else self.adopted, start, header.end_offset)
+        if exempt is Share.PART:
+            return self._of_mirror if is_mirror else self._of_adopted
+        if is_mirror == (exempt is Share.NONE):
+            return GapCause.MIRROR_WRITE
+        return None if self.record_filter.keeps_all else self._of_application
+
+    def _of_mirror(self, record: Record) -> GapCause | None:
+        returns = share_of(self.returning, record.offset, record.offset + 1) is Share.ALL
+        return self._of_application(record) if returns else GapCause.MIRROR_WRITE
+
+    def _of_adopted(self, record: Record) -> GapCause | None:
+        is_adopted = share_of(self.adopted, record.offset, record.offset + 1) is Share.ALL
+        return GapCause.MIRROR_WRITE if is_adopted else self._of_application(record)
+
+    def _of_application(self, record: Record) -> GapCause | None:
+        return filtered(self.record_filter, record.content, timestamp_ms=record.timestamp)
+
+
+def filtered(record_filter: RecordFilter, content: bytes, *, timestamp_ms: int) -> GapCause | None:
+    """Why a flow's filter leaves an application's record out; `content`: its key, value and headers as stored."""
+    if record_filter.keeps_all:
+        return None
+    fields = read_fields(content)
+    is_kept = record_filter.keeps(key=fields.key, headers=fields.headers, timestamp_ms=timestamp_ms)
+    return None if is_kept else GapCause.FILTERED
+
+
+# Batch plan ---------------------------------------------------------------------------------------
+
+
+_ABORT_MARKER = 0
+_GAP_BYTES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Source offsets `[source_start, source_end)` become `count` records of `batch`; `gaps` lie inside."""
+
+    source_start: int
+    source_end: int
+    batch: memoryview
+    attributes: int
+    count: int
+    gaps: tuple[Gap, ...]
+    raw: bool
+    base_timestamp: int
+    max_timestamp: int
+    leader_epoch: int
+
+    @property
+    def held_bytes(self) -> int:
+        """About what it takes in memory."""
+        return len(self.batch) + _GAP_BYTES * len(self.gaps)
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Source offsets that hold nothing to copy."""
+
+    gap: Gap
+    leader_epoch: int | None
+
+    @property
+    def source_end(self) -> int:
+        return self.gap.source_end
+
+    @property
+    def held_bytes(self) -> int:
+        return _GAP_BYTES
+
+
+Step = Copy | Skip
+
+
+class _AbortedRanges:
+    """Which transactional batches to drop, by Kafka's consumer rule.
+
+    A producer's batches are aborted from the listed first offset up to its abort marker.
+    """
+
+    def __init__(self, aborted: tuple[tuple[int, int], ...]) -> None:
+        self._starts = [(first_offset, producer_id) for producer_id, first_offset in aborted]
+        heapq.heapify(self._starts)
+        self._open: set[int] = set()
+
+    def covers(self, header: BatchHeader) -> bool:
+        while self._starts and self._starts[0][0] < header.end_offset:
+            self._open.add(heapq.heappop(self._starts)[1])
+        return header.is_transactional and header.producer_id in self._open
+
+    def pass_over(self, header: BatchHeader, batch: memoryview) -> bool:
+        """Take note of a batch, markers included; returns whether it is aborted."""
+        is_aborted = self.covers(header)
+        if header.is_control and header.count and _is_abort_marker(header, batch):
+            self._open.discard(header.producer_id)
+        return is_aborted
+
+
+def plan_batches(
+    fetched: Fetched, *, position: int, end_offset: int | None, rules: RecordRules
+) -> Iterator[Step]:
+    """Steps that tile `[position, ...)` without a hole, in order, up to `end_offset` or the last whole batch.
+
+    Raises `ProtocolError` for a batch whose CRC or records do not add up, and `LedgerUnavailableError` for
+    one whose writer cannot be looked up.
+    """
+    aborted = _AbortedRanges(fetched.aborted)
+    for header, batch in batches(fetched.records):
+        if header.end_offset <= position:
+            aborted.pass_over(header, batch)
+            continue
+        if end_offset is not None and position >= end_offset:
+            return
+        if header.base_offset > position:
+            yield Skip(Gap(position, header.base_offset, GapCause.COMPACTED), header.leader_epoch)
+            position = header.base_offset
+        yield from _plan_batch(header, batch, position, aborted, rules)
+        position = header.end_offset
+
+
+def _plan_batch(
+    header: BatchHeader, batch: memoryview, position: int, aborted: _AbortedRanges, rules: RecordRules
+) -> Iterator[Step]:
+    if not crc_matches(header, batch):
+        raise ProtocolError(
+            f"the batch at source offset {header.base_offset} fails its CRC; it was not copied"
+        )
+    cause = _skip_cause(header, batch, aborted)
+    if cause is not None:
+        yield Skip(Gap(position, header.end_offset, cause), header.leader_epoch)
+        return
+    left_out = rules.left_out(header, position)
+    if left_out is None and _may_go_raw(header, position):
+        yield _copy(header, position, batch, header, (), raw=True)
+    elif isinstance(left_out, GapCause):
+        yield Skip(Gap(position, header.end_offset, left_out), header.leader_epoch)
+    else:
+        yield from _plan_records(header, batch, position, left_out or _nothing)
+
+
+def _skip_cause(header: BatchHeader, batch: memoryview, aborted: _AbortedRanges) -> GapCause | None:
+    is_aborted = aborted.pass_over(header, batch)
+    if header.is_control:
+        return GapCause.CONTROL
+    if is_aborted:
+        return GapCause.ABORTED
+    return GapCause.COMPACTED if header.count == 0 else None
+
+
+def _nothing(_record: Record) -> GapCause | None:
+    return None
+
+
+def _is_abort_marker(header: BatchHeader, batch: memoryview) -> bool:
+    """A control batch holds one record; its key is version and type (int16 each): 0 aborts, 1 commits."""
+    content = decode(header, batch)[0].content
+    size, start = read_signed(content, 0)
+    return size >= 4 and int.from_bytes(content[start + 2 : start + 4], "big") == _ABORT_MARKER
+
+
+def _may_go_raw(header: BatchHeader, position: int) -> bool:
+    """Dense, wholly wanted, and with timestamps that mean the same at the target."""
+    return header.is_dense and header.base_offset >= position and not header.has_log_append_time
+
+
+def _plan_records(
+    header: BatchHeader, batch: memoryview, position: int, left_out: RecordTest
+) -> Iterator[Step]:
+    """The record path: what is kept goes raw if it is all there was, else in a batch of its own."""
+    chosen = [(record, left_out(record)) for record in decode(header, batch) if record.offset >= position]
+    gaps = tuple(_gaps(chosen, position, header.end_offset))
+    kept = [record for record, cause in chosen if cause is None]
+    if not kept:
+        yield from (Skip(gap, header.leader_epoch) for gap in gaps)
+    elif not gaps and _may_go_raw(header, position):
+        yield _copy(header, position, batch, header, (), raw=True)
+    else:
+        encoded = memoryview(encode(kept, codec=header.codec))
+        yield _copy(header, position, encoded, read_header(encoded), gaps, raw=False)
+
+
+def _gaps(chosen: list[tuple[Record, GapCause | None]], start: int, end: int) -> Iterator[Gap]:
+    """Stretches of `[start, end)` without a kept record: maximal ones, of one cause each."""
+    open_gap: Gap | None = None
+    for stretch in _stretches(chosen, start, end):
+        if open_gap is not None and (open_gap.source_end, open_gap.cause) == (
+            stretch.source_start,
+            stretch.cause,
+        ):
+            open_gap = Gap(open_gap.source_start, stretch.source_end, stretch.cause)
+            continue
+        if open_gap is not None:
+            yield open_gap
+        open_gap = stretch
+    if open_gap is not None:
+        yield open_gap
+
+
+def _stretches(chosen: list[tuple[Record, GapCause | None]], start: int, end: int) -> Iterator[Gap]:
+    """Holes between records, and the records that are left out, one by one."""
+    expected = start
+    for record, cause in chosen:
+        if record.offset > expected:
+            yield Gap(expected, record.offset, GapCause.COMPACTED)
+        expected = record.offset + 1
+        if cause is not None:
+            yield Gap(record.offset, expected, cause)
+    if expected < end:
+        yield Gap(expected, end, GapCause.COMPACTED)
+
+
+def _copy(
+    header: BatchHeader,
+    position: int,
+    batch: memoryview,
+    sent: BatchHeader,
+    gaps: tuple[Gap, ...],
+    *,
+    raw: bool,
+) -> Copy:
+    """`header` is the source's batch, `sent` the one that goes to the target."""
+    return Copy(
+        source_start=position,
+        source_end=header.end_offset,
+        batch=batch,
+        attributes=sent.attributes,
+        count=sent.count,
+        gaps=gaps,
+        raw=raw,
+        base_timestamp=_begins_at(sent, batch),
+        max_timestamp=sent.max_timestamp,
+        leader_epoch=header.leader_epoch,
+    )
+
+
+def _begins_at(header: BatchHeader, batch: memoryview) -> int:
+    """The time of the first record, as far as the header has it.
+
+    Where a delete horizon stands in its place the record itself is asked, and the largest time taken if it cannot be
+    read: a batch that travels as it is need not be understood.
+    """
+    if not header.has_delete_horizon:
+        return header.base_timestamp
+    try:
+        return decode(header, batch)[0].timestamp
+    except ProtocolError:
+        return header.max_timestamp
+
+
+# Source reading -----------------------------------------------------------------------------------
+# Up to where one partition's source was read in a task, and what is to be done about what was read.
+
+
+class SourceReading:
+    """Plans what is fetched, in source order (P1)."""
+
+    def __init__(self, assignment: Assignment, writers: MirrorProducers) -> None:
+        self._stop_at = assignment.end_offset
+        self._rules = RecordRules(
+            writers.is_mirror, assignment.returning, assignment.record_filter, assignment.adopted
+        )
+        self._ends: tuple[int, int] | None = None
+        self._divergence: Divergence | None = None
+        self.go_back_to(assignment.position)
+
+    def go_back_to(self, position: Position) -> None:
+        """Read on from there."""
+        self._position = position.source_offset
+        self._leader_epoch = position.leader_epoch
+        self._is_drained = False
+
+    @property
+    def position(self) -> int:
+        """The offset to fetch next."""
+        return self._position
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """That of the last batch before it, None when unknown."""
+        return self._leader_epoch
+
+    @property
+    def ends(self) -> tuple[int, int] | None:
+        """Last stable offset and high watermark as of the last answer, None before the first one."""
+        return self._ends
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """What the source said when it no longer knew the end of the leader epoch."""
+        return self._divergence
+
+    @property
+    def is_drained(self) -> bool:
+        """The last answer had no more records after what it brought."""
+        return self._is_drained
+
+    @property
+    def has_all(self) -> bool:
+        """There is nothing more to read, at present or up to where the task goes."""
+        return self._is_drained or self.is_at_end
+
+    @property
+    def is_at_end(self) -> bool:
+        """Where the task goes, if it goes anywhere."""
+        return self._stop_at is not None and self._position >= self._stop_at
+
+    def note(self, fetched: Fetched) -> Divergence | None:
+        """Take what an answer says of the source; returns what it says of records that are not those read before."""
+        self._ends = fetched.last_stable, fetched.high_watermark
+        if fetched.diverging_end is not None and fetched.diverging_epoch is not None:
+            self._divergence = Divergence(fetched.diverging_epoch, fetched.diverging_end)
+        return self._divergence
+
+    def steps(self, fetched: Fetched) -> Iterator[Step]:
+        """What is to be done about an answer's records, one after the other; each is behind us when it is returned.
+
+        Raises `ProtocolError` at bytes that are no batch and `LedgerUnavailableError` at a batch whose writer cannot
+        be looked up, when those before it were returned.
+        """
+        try:
+            for step in plan_batches(
+                fetched, position=self._position, end_offset=self._stop_at, rules=self._rules
+            ):
+                self._position = step.source_end
+                if step.leader_epoch is not None:
+                    self._leader_epoch = step.leader_epoch
+                yield step
+        finally:
+            self._is_drained = self._position >= fetched.last_stable

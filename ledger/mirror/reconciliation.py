@@ -1,0 +1,628 @@
+"""What of one partition is at the target already: its tail is read and recognised before anything is sent there.
+
+The rules P1 to P6 are those of PROTOCOL.md ("Copying a partition").
+"""
+
+from ledger.errors import ProtocolError
+from ledger.facts.findings import Side
+from ledger.facts.identity import FlowProducer
+from ledger.facts.syncs import GapCause, SyncCause, TailKnowledge
+from ledger.kafka.batches import BatchHeader
+from ledger.mirror.assignment import WRITING, Asked, Assignment, OpenRequests, Stop, Troubles
+from ledger.mirror.batches import Copy, Skip, SourceReading, Step
+from ledger.mirror.syncs import SyncBuilder
+from ledger.mirror.tail import (
+    ForeignRecords,
+    LastRecord,
+    TailBatch,
+    TailSearch,
+    TargetTail,
+    copied_again,
+    foreign,
+    landed_behind,
+    landed_below,
+    not_explained,
+    paired,
+    repeated,
+    unreadable,
+)
+from ledger.mirror.window import SendWindow, Sent
+
+# Tail reading -------------------------------------------------------------------------------------
+# Where the tail of a target is read from: under a leader that is new, with the flow's last record first.
+
+
+class TailReading:
+    """`tail` is what was read of it so far."""
+
+    def __init__(self, assignment: Assignment, window: SendWindow, builder: SyncBuilder) -> None:
+        self._window = window
+        self._builder = builder
+        self._last_record = LastRecord(assignment)
+        self.read_from(window.next_offset)
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Of the leader that has shown the flow's last record, or had none to show."""
+        return self._last_record.leader_epoch
+
+    def begin_again(self, start: int) -> None:
+        """A doubt: the tail is read again, from what is settled on."""
+        self._last_record.give_up()
+        self.read_from(start)
+
+    def read_from(self, start: int) -> None:
+        """The next read is at this target offset."""
+        self.tail = TargetTail(start=start)
+
+    def begin_under(self, leader_epoch: int | None) -> None:
+        """The next read is of this leader: under another than before one record earlier, with the flow's last one.
+
+        Where that is not there any more the log went back, and may have grown past it since by others' records.
+        """
+        at = self._builder.position
+        is_at_start = self.tail.position == self._window.next_offset
+        if is_at_start and self._last_record.search_under(leader_epoch, at):
+            self.read_from(at.target_offset - 1)
+
+    def pass_over_last_record(self) -> bool:
+        """The target answers that its offset is out of range: its retention may have deleted it.
+
+        Then the tail is read from the recorded end after all, which tells whether the log went back. False when
+        the last record was not searched.
+        """
+        if not self._last_record.is_searched:
+            return False
+        self._last_record.pass_over()
+        self.read_from(self._window.next_offset)
+        return True
+
+    def take_last_record(self) -> Stop | None:
+        """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
+        if not self._last_record.is_searched:
+            self._last_record.finish()
+            return None
+        found, at = self.tail.first, self._builder.position
+        is_there = found is not None and found.base_offset < at.target_offset
+        if found is not None and is_there and (stop := self._last_record.another(found, at)) is not None:
+            self._last_record.give_up()
+            return stop
+        self._last_record.finish()
+        if found is None:
+            self.read_from(self._window.next_offset)
+        elif is_there and not found.is_control:
+            self.tail.pop()
+        return None
+
+
+# Explanations -------------------------------------------------------------------------------------
+# Why own records at the target may have no source record any more, or may not be distinguished from copies
+# of others.
+#
+# What is not explained is nobody's to guess: then the partition stops.
+
+
+class Explanations:
+    """Of one partition, as it stands with what is settled and planned."""
+
+    def __init__(self, assignment: Assignment, window: SendWindow, builder: SyncBuilder) -> None:
+        self._assignment = assignment
+        self._window = window
+        self._builder = builder
+        self._has_expired = False
+
+    def expected_sequence(self, found: TailBatch) -> int | None:
+        """The next sequence of the batch's producer id; None when it is not known any more."""
+        producer_id = found.header.producer_id
+        is_current = producer_id == self._assignment.producer.current
+        return self._window.next_sequence if is_current else self._builder.former_next(producer_id)
+
+    def own_have_expired(self) -> None:
+        """Own records were deleted at the target before anybody read them."""
+        self._has_expired = True
+
+    @property
+    def has_expired(self) -> bool:
+        return self._has_expired
+
+    @property
+    def is_behind_hole(self) -> bool:
+        """A cleaner took what was before the next record, and an equal one may have been there."""
+        return isinstance(self._window.first, Skip)
+
+    @property
+    def may_be_gone(self) -> bool:
+        """Whether source records before the next one may be deleted that this flow had copied."""
+        is_hole_passed = self.is_behind_hole or self._builder.ends_in_hole
+        return is_hole_passed or self._assignment.position.source_may_be_gone or self._has_expired
+
+    def is_accepted(self, found: TailBatch) -> bool:
+        """An operator has accepted what lies there."""
+        return found.header.base_offset < self._assignment.accepted_below
+
+    def cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
+        """Why a batch of the flow's own has no source record; None when nothing explains it."""
+        if self.is_accepted(found):
+            return SyncCause.ACCEPTED
+        in_sequence = found.header.base_sequence == self.expected_sequence(found)
+        is_explained = source_has_holes or self.may_be_gone
+        if in_sequence and is_explained:
+            return SyncCause.LOST_SOURCE
+        return SyncCause.COMPACTED if self._assignment.copies_tail_again else None
+
+
+# Between ------------------------------------------------------------------------------------------
+# What lies at the target before a batch of the flow's own that landed further on than expected (P6).
+
+
+class Between:
+    """P6: it is read before the batch is settled; a record of the flow's own in it was written twice.
+
+    `landed`: the batch. `own`: what of it the flow wrote, as far as it was read.
+    """
+
+    def __init__(self, landed: Sent, producer: FlowProducer) -> None:
+        self.landed = landed
+        self.own: list[TailBatch] = []
+        self._producer = producer
+        self._others: ForeignRecords | None = None
+
+    def take(self, tail: TargetTail) -> None:
+        """Take what was read of it."""
+        self._others = self._others or tail.others(self._producer, below=self.landed.landed_offset)
+        while (found := tail.head) is not None:
+            tail.pop()
+            is_own = self._producer.wrote(found.header.producer_id)
+            if is_own and found.header.base_offset < self.landed.landed_offset:
+                self.own.append(found)
+
+    def stop(self, assignment: Assignment) -> Stop | None:
+        """Why nothing may be written after it; None where others may write and the flow wrote nothing twice."""
+        if self.own:
+            return repeated(self.own)
+        if not assignment.exclusive:
+            return None
+        return landed_behind(
+            self.landed.landed_offset,
+            expected=self.landed.expected_offset,
+            between=self._others,
+            own=assignment.producer_id,
+        )
+
+
+# Settling -----------------------------------------------------------------------------------------
+# Records what of one partition was sent, once it is proved to be at the target.
+
+
+class Settling:
+    """P3: only what is acknowledged leaves the window for the builder, in source order."""
+
+    def __init__(self, window: SendWindow, builder: SyncBuilder, *, exclusive: bool) -> None:
+        self._window = window
+        self._builder = builder
+        self._exclusive = exclusive
+
+    def settle(self, *, waiting: Sent | None, has_stopped: bool) -> None:
+        """As far as it goes: not up to `waiting`, whose surroundings are not known yet (P6).
+
+        Behind a stop nothing is read any more: what has others before it is left to the next attempt.
+        """
+        while (oldest := self._window.oldest) is not None and oldest is not waiting:
+            if not self._may_settle(oldest, has_stopped=has_stopped):
+                return
+            self.settle_oldest()
+
+    def _may_settle(self, sent: Sent, *, has_stopped: bool) -> bool:
+        if isinstance(sent.step, Skip):
+            return True
+        if sent.base_offset is None:
+            return False
+        may_read = not has_stopped or not self._exclusive
+        return may_read or sent.base_offset == self._builder.position.target_offset
+
+    def settle_oldest(self) -> None:
+        """It is known to be there."""
+        sent = self._window.settle_oldest()
+        if isinstance(sent.step, Skip):
+            self._builder.skip(sent.step)
+        else:
+            self._builder.copied(sent.step, base_offset=sent.landed_offset, recovered=False)
+
+
+# Expired target -----------------------------------------------------------------------------------
+# Where a flow continues when a target's log begins behind its position: retention deleted what lay between.
+
+
+def end_of_expired(assignment: Assignment, first: BatchHeader | None) -> int:
+    """Where the target's log begins, or at the flow's own first batch there if that reaches below."""
+    begins = assignment.target_log_start
+    return begins if first is None else min(begins, first.base_offset)
+
+
+def sequence_behind_expired(assignment: Assignment, first: BatchHeader | None, expected: int) -> int:
+    """The sequence there: that of the flow's own first batch, else the one that follows what the target remembers.
+
+    Where both are unknown it is the expected one, as if nothing of the flow was deleted: the target refuses the next
+    batch if anything was.
+    """
+    if first is not None and first.producer_id == assignment.producer_id:
+        return first.base_sequence
+    return expected if assignment.remembered_sequence is None else assignment.remembered_sequence
+
+
+# Reconciliation -----------------------------------------------------------------------------------
+
+
+class TailReconciliation:
+    """P2, P6: what is at the target is known before anything is sent there, and what came between before it is settled.
+
+    It settles what `window` has sent, and starts over with it and with `source` where that is not enough.
+    `stop`: why nothing more is written. `copied_again`: as a `PartitionResult` has it.
+    """
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        source: SourceReading,
+        window: SendWindow,
+        requests: OpenRequests,
+        troubles: Troubles,
+    ) -> None:
+        self.assignment = assignment
+        self.stop: Stop | None = None
+        self.copied_again: str | None = None
+        self._producer = assignment.producer
+        self._source = source
+        self._window = window
+        self._requests = requests
+        self._troubles = troubles
+        self._builder = SyncBuilder(assignment)
+        self._settling = Settling(window, self._builder, exclusive=assignment.exclusive)
+        self._tail_start = assignment.tail.start
+        self.reading = TailReading(assignment, window, self._builder)
+        self._lost_from: int | None = None
+        self._explanations = Explanations(assignment, window, self._builder)
+        self._begin()
+
+    def start_over(self) -> None:
+        """Fall back to what is settled; what is on its way is found in the tail, or sent again (P4)."""
+        self._requests.begin_again()
+        self._begin()
+
+    def _begin(self) -> None:
+        at = self._builder.position
+        next_offset = max(at.target_offset, self._tail_start, self.assignment.target_log_start)
+        self._source.go_back_to(at)
+        self._window.begin_again(next_offset=next_offset, next_sequence=at.next_sequence)
+        self.reading.begin_again(next_offset)
+        self._between: Between | None = None
+        self._search: TailSearch | None = None
+        self._was_searched = self._may_guess = self._leaves_tail = False
+
+    # -- what is known ---------------------------------------------------------------------------
+
+    @property
+    def tail(self) -> TargetTail:
+        """What was read of what lies at the target behind what is settled."""
+        return self.reading.tail
+
+    @property
+    def builder(self) -> SyncBuilder:
+        """What is proved to be at the target."""
+        return self._builder
+
+    @property
+    def lost_from(self) -> int | None:
+        """The target offset at which a batch landed though this flow had written beyond it."""
+        return self._lost_from
+
+    @property
+    def is_active(self) -> bool:
+        """Still has something to do in this task."""
+        return self.stop is None and not self.has_reached_end
+
+    @property
+    def has_reached_end(self) -> bool:
+        end_offset = self.assignment.end_offset
+        is_there = end_offset is not None and self._builder.position.source_offset >= end_offset
+        is_seen = self._source.ends is not None and not self.tail.needs_read
+        return is_there and (is_seen or self.assignment.tail.both_sides_seen)
+
+    @property
+    def may_send(self) -> bool:
+        """P2."""
+        return self.stop is None and self.tail.complete and self.tail.head is None
+
+    @property
+    def has_read_tail(self) -> bool:
+        """Up to its end, and nothing has to be found out about it any more."""
+        return self.tail.complete and self._search is None
+
+    def knowledge(self) -> TailKnowledge:
+        """For the next task, but for refused sequences."""
+        are_seen = self._source.ends is not None and self.has_read_tail and self.tail.head is None
+        return TailKnowledge(
+            start=self._next_tail_start(),
+            leader_epoch=self.reading.leader_epoch,
+            both_sides_seen=are_seen or self.assignment.tail.both_sides_seen,
+        )
+
+    def _next_tail_start(self) -> int:
+        """A target that others fill is not read again from the flow's last record in every round."""
+        if self.assignment.exclusive or self.stop is not None or self._search is not None:
+            return 0
+        if self._between is not None:
+            return self._between.landed.expected_offset
+        return self.tail.position if self.tail.head is None else self.tail.head.header.base_offset
+
+    # -- reading the tail ------------------------------------------------------------------------
+
+    def wants_tail(self, now: float) -> bool:
+        """P2, P4: the tail is read when no request of this partition can still change it."""
+        idle = not self._requests.is_open(Asked.TAIL) and not self._requests.is_open(Asked.WRITE)
+        return self.is_active and idle and self.tail.needs_read and now >= self._troubles.retry_at
+
+    def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
+        """Take the next piece of what the target holds past the recorded end, or between (P6); bad bytes stop it."""
+        between = self._between
+        try:
+            self.tail.add(
+                records, high_watermark=high_watermark if between is None else between.landed.landed_offset
+            )
+        except ProtocolError as error:
+            self.stop_at_once(unreadable(self.tail, error))
+            return
+        self._troubles.settle_trouble(Side.TARGET)
+        if between is not None:
+            self._take_between(between)
+            return
+        if (stop := self.reading.take_last_record()) is not None:
+            self.stop_at_once(stop)
+        self.advance()
+
+    @property
+    def reads_between(self) -> bool:
+        """A batch that is at the target waits to be settled until what came before it was read (P6)."""
+        return self._between is not None and self.stop is None
+
+    def _take_between(self, between: Between) -> None:
+        """A record of the flow's own among what came between was written twice; all of it is known at once."""
+        between.take(self.tail)
+        if not self.tail.complete:
+            return
+        self._between = None
+        for batch in between.own:
+            self._builder.repeated(
+                first_sequence=batch.header.base_sequence,
+                target_start=batch.header.base_offset,
+                count=batch.written,
+                producer_id=batch.header.producer_id,
+            )
+        self._settling.settle_oldest()
+        if (stop := between.stop(self.assignment)) is not None:
+            self.stop_at_once(stop)
+        self.advance()
+
+    # -- what is there and what is planned -------------------------------------------------------
+
+    def take_step(self, step: Step) -> None:
+        """The next step of the source's plan: to be sent, unless it is searched at the target."""
+        if self._search is not None:
+            self._search.take_step(step)
+        else:
+            self._window.plan(step)
+
+    def acknowledged(self, base_offset: int) -> None:
+        """The oldest unacknowledged batch lies at `base_offset` (acks=all)."""
+        is_first = not self._window.is_known_to_target
+        sent = self._window.take_acknowledgement()
+        if base_offset < sent.expected_offset:
+            self._landed_below(base_offset, sent.expected_offset)
+            return
+        sent.land_at(base_offset)
+        may_hide_own = is_first or self.assignment.exclusive
+        if base_offset > sent.expected_offset and may_hide_own and self._between is None:
+            self._between = Between(sent, self._producer)  # P6
+            self.reading.read_from(sent.expected_offset)
+        self._settle()
+
+    def _landed_below(self, base_offset: int, expected_offset: int) -> None:
+        """A log that goes back has lost records: others' alone, or those that were recorded as this flow's."""
+        if base_offset >= self._builder.position.target_offset:
+            self._tail_start = 0
+            self.start_over()
+            return
+        self._lost_from = base_offset
+        self.stop_at_once(landed_below(base_offset, expected=expected_offset))
+
+    def advance(self) -> None:
+        """Skip gaps and recognise what the target already holds, as far as possible without IO."""
+        if self._search is not None:
+            self._go_on_searching(self._search)
+            return
+        while self.stop is None and self._advance_once():
+            pass
+        self._settle()
+        if self.tail.complete and self.tail.head is None and self._window.oldest is None:
+            if self._builder.position.target_offset < self.assignment.target_log_start:
+                self._begin_behind_expired(None)
+            # Transaction markers at the target take an offset each and hold no record.
+            self._window.expect_behind(self.tail.position)
+
+    def _advance_once(self) -> bool:
+        """One step further; False when only IO brings more."""
+        step = self._window.first
+        if isinstance(step, Skip) and not self._may_be_in_tail(step):
+            self._window.pass_first()
+            return True
+        found = self.tail.head
+        if found is None:
+            return False
+        if not self._producer.wrote(found.header.producer_id):
+            self._meet_foreign(found)
+            return True
+        if self._builder.position.target_offset < self.assignment.target_log_start:
+            self._begin_behind_expired(found.header)
+        if self._leaves_tail:
+            self._leave_unpaired(found, SyncCause.COMPACTED)
+            return True
+        copy = self._window.first_copy
+        if copy is None:
+            return False
+        self._recognise(copy, found)
+        return True
+
+    def _may_be_in_tail(self, step: Skip) -> bool:
+        """A hole is skipped once it is known that nothing of the tail is a copy of what was there."""
+        is_read = self.tail.complete and self.tail.head is None
+        return step.gap.cause is GapCause.COMPACTED and not is_read
+
+    def _begin_behind_expired(self, first: BatchHeader | None) -> None:
+        """Continue where the target's log begins."""
+        self._settle()
+        end = end_of_expired(self.assignment, first)
+        if end > self._builder.position.target_offset:
+            following = sequence_behind_expired(self.assignment, first, self._builder.position.next_sequence)
+            if following != self._builder.position.next_sequence:
+                self._explanations.own_have_expired()
+            self._builder.expired(target_end=end, next_sequence=following, first=first)
+            self._window.expect_next(offset=self._window.next_offset, sequence=following)
+
+    def _recognise(self, step: Copy, found: TailBatch) -> None:
+        """Pair one planned step with the head of the tail."""
+        self._settle()
+        expected = self._explanations.expected_sequence(found)
+        in_sequence = found.header.base_sequence == expected
+        may_pair = in_sequence and (self._may_guess or not self._explanations.is_behind_hole)
+        written = paired(step, found, others_may_be_gone=self._explanations.may_be_gone) if may_pair else None
+        if written is None and not self._was_searched and not self._explanations.is_accepted(found):
+            self._begin_search()
+            return
+        if written is None:
+            self._meet_unpaired(
+                found,
+                f"source offset {step.source_start} and sequence {expected} were expected there",
+                source_has_holes=in_sequence and any(gap.cause is GapCause.COMPACTED for gap in step.gaps),
+            )
+            return
+        self._troubles.settle_trouble(WRITING)
+        while isinstance(self._window.first, Skip):
+            self._window.pass_first()
+        self._settle()
+        self._window.take_first()
+        at = found.header
+        self._builder.copied(written, base_offset=at.base_offset, recovered=True, producer_id=at.producer_id)
+        self._pass(found)
+
+    def _pass(self, found: TailBatch) -> None:
+        at = self._builder.position
+        self._window.expect_next(offset=at.target_offset, sequence=at.next_sequence)
+        self._take_over(found)
+
+    def _take_over(self, found: TailBatch) -> None:
+        self.tail.pop()
+        self._window.expect_behind(found.header.end_offset)
+
+    def _meet_unpaired(self, found: TailBatch, expected: str, *, source_has_holes: bool = False) -> None:
+        """The flow's own records without a source: recorded as such where that is explained, else a stop."""
+        cause = self._explanations.cause(found, source_has_holes=source_has_holes)
+        if cause is None:
+            self.stop_at_once(not_explained(found, expected=expected))
+        else:
+            self._leave_unpaired(found, cause)
+
+    def _leave_unpaired(self, found: TailBatch, cause: SyncCause) -> None:
+        self._settle()
+        self._builder.unpaired(
+            first_sequence=found.header.base_sequence,
+            target_start=found.header.base_offset,
+            count=found.written,
+            cause=cause,
+            producer_id=found.header.producer_id,
+        )
+        self._pass(found)
+
+    def _meet_foreign(self, found: TailBatch) -> None:
+        if self.assignment.exclusive and not self._explanations.is_accepted(found) and found.header.count:
+            others = self.tail.others(self._producer) or ForeignRecords.beginning(found.header)
+            self.stop_at_once(foreign(others, own=self.assignment.producer_id))
+            return
+        self._take_over(found)
+
+    # -- a tail that cleaners have been at -------------------------------------------------------
+
+    @property
+    def is_searching(self) -> bool:
+        """Both sides are read from what is settled on, to find out what can be proved of the tail."""
+        return self._search is not None and self.is_active
+
+    @property
+    def has_enough_source(self) -> bool:
+        """What comes next at the source is not needed to find that out."""
+        return self._search is not None and self._search.has_enough_source
+
+    def _begin_search(self) -> None:
+        self._settle()
+        self.start_over()
+        self._search = TailSearch(
+            self._builder,
+            source_may_be_gone=self.assignment.position.source_may_be_gone,
+            is_target_cleaned=self.assignment.is_target_cleaned,
+            is_target_known=not self._explanations.has_expired,
+        )
+
+    def _go_on_searching(self, search: TailSearch) -> None:
+        while self.stop is None and (found := self.tail.head) is not None:
+            if self._producer.wrote(found.header.producer_id):
+                search.take_batch(found, self._explanations.expected_sequence(found))
+                self.tail.pop()
+            else:
+                self._meet_foreign(found)
+        has_enough = self._source.has_all or search.has_enough_source
+        if self.stop is None and self.tail.complete and has_enough:
+            self._end_search(search)
+
+    def _end_search(self, search: TailSearch) -> None:
+        """Record what is proved; the rest is left behind where the flow's policy says so, else examined as before."""
+        proof = search.found()
+        is_lost = proof is None or proof.rest_holds_records
+        if proof is not None:
+            search.record(proof)
+        if is_lost and self.assignment.copies_tail_again:
+            self.copied_again = copied_again(
+                self._builder.position.target_offset, self._builder.position.source_offset
+            )
+        if proof is not None and (self.assignment.copies_tail_again or not is_lost):
+            search.leave_unpaired(proof.rest)
+        self.start_over()
+        self._was_searched, self._may_guess = proof is None, search.is_given_up
+        self._leaves_tail = self._was_searched and self.assignment.copies_tail_again
+
+    # -- recording -------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        waiting = None if self._between is None else self._between.landed
+        self._settling.settle(waiting=waiting, has_stopped=self.stop is not None)
+
+    def conclude(self) -> None:
+        """The task ends: own records that still wait at the target for a source which has no more are unpaired.
+
+        Not sooner: right after a change of leader a source may show less than it has.
+        """
+        while self._waits_in_vain and self.tail.head is not None:
+            if self._producer.wrote(self.tail.head.header.producer_id):
+                self._meet_unpaired(self.tail.head, "the source has no more records")
+            else:
+                self._meet_foreign(self.tail.head)
+        self.advance()
+
+    @property
+    def _waits_in_vain(self) -> bool:
+        """What is left of the tail has no source: there are no more records to come, and none waits to be sent."""
+        return self.stop is None and self._source.is_drained and self._window.first_copy is None
+
+    def stop_at_once(self, stop: Stop) -> None:
+        """Nothing more is sent; what is on its way is still settled."""
+        self.stop = stop
+        self._window.drop_planned()
+        self.reading.read_from(self.tail.position)

@@ -1,1 +1,0 @@
-"""A class for each kind of request: what it would do, by what the ledger knows, and how a driver grants it."""

@@ -1,0 +1,398 @@
+"""The rounds of one run of a flow.
+
+A round is one job of a few copy tasks. The facts of round n are appended while round n + 1 runs, so a
+driver that dies leaves at most two rounds unrecorded; the next one finds their records on the target.
+Facts that move a partition other than by copying are read back before it is assigned again.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from ledger.clock import Clock, StopSignal, now_by
+from ledger.config.values import FlowConfig, TargetMode
+from ledger.errors import ClusterUnavailableError, ProtocolError
+from ledger.facts.identity import FlowProducer
+from ledger.facts.requests import FlowRequests, Pauses, pausing
+from ledger.facts.rows import FlowIdentity, sync_row
+from ledger.facts.state import LedgerState
+from ledger.facts.syncs import OffsetSync, PartitionPair, SyncKind
+from ledger.facts.tables import OFFSET_SYNCS
+from ledger.kafka.cluster import ClusterAdmin
+from ledger.mirror.assignment import Assignment, PartitionResult, Stop, StopCause
+from ledger.mirror.direction import DirectionWatch
+from ledger.mirror.progress import (
+    Heartbeat,
+    LoopPrevention,
+    RunEnd,
+    RunProgress,
+    RunSummary,
+    SourceEnds,
+    progress_of,
+    split_by_load,
+)
+from ledger.mirror.requests import RequestHandler
+from ledger.mirror.starts import StartPositions, TakenOn
+from ledger.mirror.states import FlowProgress, ForeignWriters, PartitionState, key_of
+from ledger.mirror.stops import (
+    POLICY_CAUSES,
+    PolicyOutcome,
+    StopEvents,
+    StoppedPartition,
+    StopPolicies,
+    advice,
+)
+from ledger.mirror.topics import FlowTopics
+from ledger.mirror.watches import PartitionWatch, ReachWatch, RunWatch
+from ledger.recorders.findings import PlanWatch
+from ledger.store.session import WriterSession
+from ledger.topics.naming import TailPolicy
+
+log = logging.getLogger(__name__)
+
+_IDLE_PAUSE_S = 0.5
+_UNAVAILABLE_AFTER_S = 30.0
+_STALE_AFTER_ROUNDS = 3
+_STALE_AFTER_S = 15.0
+"""At least: a first round also starts workers, and its answers count as asked for at its beginning."""
+
+
+class RoundRunner(Protocol):
+    """Runs the copy tasks of one round and returns a result for every assignment."""
+
+    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class RoundLoop:
+    """One run; `on_round` gets its progress after every round, and when there was nothing to copy.
+
+    `last_stop`: requests to end up to this one were meant for earlier drivers.
+    """
+
+    flow: FlowConfig
+    topics: FlowTopics
+    source: ClusterAdmin
+    target: ClusterAdmin
+    state: LedgerState
+    runner: RoundRunner
+    clock: Clock
+    session: WriterSession
+    heartbeat: Heartbeat
+    directions: DirectionWatch
+    progress: FlowProgress
+    start_positions: StartPositions
+    stop_policies: StopPolicies
+    handler: RequestHandler
+    foreign_writers: ForeignWriters
+    stop_events: StopEvents
+    watch: PartitionWatch
+    selection: LoopPrevention
+    run_watch: RunWatch
+    reach: ReachWatch
+    plans: PlanWatch
+    producer: FlowProducer
+    last_stop: int
+    on_round: Callable[[RunProgress], None]
+    summary: RunSummary
+    _pauses: Pauses = field(default_factory=Pauses)
+    _source_ends: SourceEnds = field(default_factory=SourceEnds)
+    _followed_at: float = float("-inf")
+    _progressed_at: float = 0.0
+    _leaderless: frozenset[tuple[str, int]] = frozenset()
+    _troubles: frozenset[str] = frozenset()
+
+    def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
+        self._progressed_at = self.clock.monotonic()
+        while not stop.is_set():
+            requests, directions = self.state.requests_and_directions(self.flow.name)
+            if requests.asks_to_stop(since=self.last_stop):
+                return self._end(RunEnd.ASKED_TO_STOP, asked_by=requests.last_stop_by)
+            self.heartbeat.beat()
+            self.run_watch.check()
+            self.reach.record()
+            if self.directions.obey(directions, self.progress, self.stop_events, copied=self.session.wait):
+                self._followed_at = float("-inf")
+            self._follow_topics_when_due(until_caught_up)
+            self._answer(requests)
+            assignments = self._assignments()
+            if assignments:
+                self._round(assignments)
+                if until_caught_up:
+                    self._check_progress()
+            elif until_caught_up:
+                return self._end(RunEnd.CAUGHT_UP)
+            else:
+                self.reach.copied((), began=now_by(self.clock))
+                self._report_progress()
+                stop.wait(_IDLE_PAUSE_S)
+        return self._end(RunEnd.SIGNALLED)
+
+    def _end(self, end: RunEnd, *, asked_by: str | None = None) -> RunSummary:
+        """How things stand once all is recorded; a run that left something has not caught up."""
+        self.session.wait()
+        self.reach.ended()
+        states, summary = self.progress.states, self.summary
+        summary.stopped = [
+            StoppedPartition(
+                state.pair.source.topic,
+                state.pair.source.partition,
+                str(state.stop.cause),
+                state.stop.message,
+                advice(state.stop.cause),
+            )
+            for state in states
+            if state.stop is not None
+        ]
+        summary.blocked = dict(self.topics.blocked)
+        summary.unreached = self.progress.unreached()
+        topics = {state.pair.source.topic for state in states}
+        summary.paused = [request for request in summary.paused if request.topic in {None, *topics}]
+        is_held_back = summary.stopped or summary.blocked or summary.paused or summary.unreached
+        summary.end = RunEnd.NOT_CAUGHT_UP if end is RunEnd.CAUGHT_UP and is_held_back else end
+        summary.asked_by = asked_by
+        return summary
+
+    # -- topics ----------------------------------------------------------------------------------
+
+    def _follow_topics_when_due(self, until_caught_up: bool) -> None:
+        """New topics and partitions join; a run until caught up takes those of its start only."""
+        now = self.clock.monotonic()
+        is_first = self._followed_at == float("-inf")
+        if not is_first and (until_caught_up or now < self._followed_at + self.flow.topic_refresh_seconds):
+            return
+        self._followed_at = now
+        try:
+            self._follow_topics(until_caught_up, is_first_refresh=is_first)
+        except ClusterUnavailableError as error:
+            if is_first:
+                raise
+            log.warning("%s: topics could not be read: %s", self.flow.name, error)
+
+    def _follow_topics(self, until_caught_up: bool, *, is_first_refresh: bool) -> None:
+        pairs = self.topics.follow(
+            written_topic_ids=self.progress.written_topic_ids | self.directions.topic_ids_of_cut,
+            promotion=self.directions.promotion,
+            applications=self.directions.applications,
+        )
+        new = self.progress.unknown(pairs)
+        self._leaderless = frozenset()
+        if not new:
+            return
+        source_ends = self.source.ends([(p.source.topic, p.source.partition) for p in new])
+        target_ends = self.target.ends([(p.target.topic, p.target.partition) for p in new])
+        starts = self.start_positions.start_offsets(new, is_first_refresh=is_first_refresh)
+        taken_already = self.start_positions.taken_already(new)
+        taken_on = []
+        leaderless: set[tuple[str, int]] = set()
+        for pair in new:
+            source = source_ends.get((pair.source.topic, pair.source.partition))
+            target = target_ends.get((pair.target.topic, pair.target.partition))
+            if source is None or target is None:
+                log.warning("%s: %s has no leader; it is taken on later", self.flow.name, _name(pair))
+                leaderless.add((pair.source.topic, pair.source.partition))
+                self._followed_at = float("-inf") if until_caught_up else self._followed_at
+                continue
+            taken = self.start_positions.take_on(
+                pair,
+                source,
+                target,
+                started_at=starts.get((pair.source.topic_id, pair.source.partition)),
+                is_first_refresh=is_first_refresh,
+                taken_already=taken_already.get(key_of(pair)),
+            )
+            if until_caught_up:
+                taken.state.end_at(source)
+            self.progress.take_on(taken.state)
+            taken_on.append(taken)
+        self._leaderless = frozenset(leaderless)
+        self._record([fact for taken in taken_on for fact in taken.facts])
+        self._record_starts(taken_on)
+
+    def _record_starts(self, taken_on: Sequence[TakenOn]) -> None:
+        over = [taken.state.pair for taken in taken_on if taken.goes_on]
+        stops = [(taken.state.pair, taken.new_stop) for taken in taken_on if taken.new_stop is not None]
+        self.stop_events.resumed([*(left.pair for taken in taken_on for left in taken.left), *over])
+        for pair in over:
+            self.start_positions.over(pair)
+        self.stop_events.all_stopped(stops)
+        for pair, stop in stops:
+            self.start_positions.note(pair, stop)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def _answer(self, requests: FlowRequests) -> None:
+        self.summary.paused = pausing(requests.asked)
+        self._pauses = Pauses.by(self.summary.paused)
+        for request in requests.waiting:
+            if any(request.concerns(*partition) for partition in self._leaderless):
+                log.info("%s: a request waits for a partition that has no leader", self.flow.name)
+                continue
+            try:
+                facts, give_receipt = self.handler.answer(request, requests.before(request))
+            except ClusterUnavailableError as error:
+                log.warning("%s: a request waits: %s", self.flow.name, error)
+                return
+            self._record(facts)
+            give_receipt()
+
+    # -- rounds ----------------------------------------------------------------------------------
+
+    def _assignments(self) -> list[Assignment]:
+        found = self.progress.assignments(
+            self.producer,
+            exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
+        )
+        wanted = [
+            assignment
+            for assignment in found
+            if not self._pauses.covers(assignment.source.topic)
+            and assignment.source.topic not in self.topics.blocked
+        ]
+        return [self._with_policy(assignment) for assignment in self.selection.applied_to(wanted)]
+
+    def _with_policy(self, assignment: Assignment) -> Assignment:
+        cleanup_policy = self.topics.cleanup_policies.get(assignment.source.topic)
+        policy = TailPolicy.of(self.flow.on_tail_lost, cleanup_policy)
+        return replace(
+            assignment,
+            copies_tail_again=policy is TailPolicy.COPY_AGAIN,
+            is_target_cleaned=assignment.target.topic in self.topics.cleaned_targets,
+        )
+
+    def _round(self, assignments: Sequence[Assignment]) -> None:
+        shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
+        began = now_by(self.clock)
+        results = self.runner.run(shares, seconds=self.plans.at_most(self.flow.round_seconds))
+        self.reach.copied(results, began=began)
+        self._source_ends.note(results, asked_at=began.monotonic, now=self.clock.monotonic())
+        begun = self.progress.first_time()
+        facts = [sync for result in results for sync in self._take(result)]
+        self._record_stops(results)
+        self._record_copied_again(results)
+        self._submit(facts)
+        if facts or any(result.tail.start > result.assignment.tail.start for result in results):
+            self._progressed_at = self.clock.monotonic()
+        for result in results:
+            self._react(result)
+        self._report_troubles(results)
+        self._watch(results, begun)
+        self.summary.rounds += 1
+        self._report_progress()
+
+    def _watch(self, results: Sequence[PartitionResult], begun: frozenset[tuple[str, int]]) -> None:
+        try:
+            self.watch.check(results, begun=begun)
+        except ClusterUnavailableError as error:
+            log.warning("%s: findings could not be judged: %s", self.flow.name, error)
+
+    def _take(self, result: PartitionResult) -> Sequence[OffsetSync]:
+        self.progress.take(result)
+        self.summary.count(result)
+        return result.syncs
+
+    def _record_stops(self, results: Sequence[PartitionResult]) -> None:
+        """Stops that no policy covers. As all stops they are recorded before the facts that come with them.
+
+        A driver that died in between would leave facts from which the next one continues as if nothing had happened.
+        """
+        stops = []
+        for result in results:
+            if result.stop is not None and result.stop.cause not in POLICY_CAUSES:
+                state = self.progress.state_of(result)
+                state.stop = self.foreign_writers.named(result.stop, state.pair.target)
+                stops.append((state.pair, state.stop))
+        self.stop_events.all_stopped(stops)
+
+    def _record_copied_again(self, results: Sequence[PartitionResult]) -> None:
+        for result in results:
+            if result.copied_again is not None:
+                self.stop_events.copied_again(self.progress.state_of(result).pair, result.copied_again)
+
+    def _react(self, result: PartitionResult) -> None:
+        """A partition that a task could not continue: it stops or resumes, with facts about what was found."""
+        if result.stop is None or result.stop.cause not in POLICY_CAUSES:
+            return
+        self.session.wait()
+        state = self.progress.state_of(result)
+        try:
+            outcome = self.stop_policies.to(state, result, result.stop)
+        except ClusterUnavailableError as error:
+            log.warning("%s: %s: to be tried again: %s", self.flow.name, state.name, error)
+            return
+        except ProtocolError as error:
+            message = f"the target's log could not be read: {error}; nothing was written"
+            outcome = PolicyOutcome(stop=Stop(StopCause.TARGET_CORRUPT, message))
+        if outcome.stop is not None:
+            self.stop_events.stopped(state.pair, outcome.stop)
+        self._record(outcome.facts)
+        self.progress.take_back(outcome.facts)
+        self.summary.count_lost(outcome.facts)
+        state.stop = outcome.stop
+        if outcome.facts:
+            self._lower_end(state)
+        if outcome.stop is None and outcome.notice is not None:
+            log.warning("%s: %s: %s", self.flow.name, state.name, outcome.notice)
+
+    def _lower_end(self, state: PartitionState) -> None:
+        """A source that lost records may end before what a run until caught up is to reach."""
+        if state.end_offset is None:
+            return
+        at = (state.pair.source.topic, state.pair.source.partition)
+        ends = self.source.ends([at]).get(at)
+        if ends is not None:
+            state.end_offset = min(state.end_offset, ends.last_stable)
+
+    def _record(self, facts: Sequence[OffsetSync]) -> None:
+        """Append and read back: what comes next relies on it.
+
+        Superseded rows get a round of their own: they would be the last word of any other.
+        """
+        superseded = [fact for fact in facts if fact.kind is SyncKind.SUPERSEDED]
+        others = [fact for fact in facts if fact.kind is not SyncKind.SUPERSEDED]
+        for of_a_round in (superseded, others):
+            self._submit(of_a_round)
+            self.session.wait()
+
+    def _submit(self, facts: Sequence[OffsetSync]) -> None:
+        identity = FlowIdentity(self.flow.name, self.flow.source, self.flow.target, self.producer.current)
+        self.session.append_in_background(OFFSET_SYNCS.name, [sync_row(identity, fact) for fact in facts])
+
+    # -- telling ---------------------------------------------------------------------------------
+
+    def _report_progress(self) -> None:
+        progress = progress_of(
+            self.summary,
+            self.progress.states,
+            self._source_ends,
+            is_paused=self._pauses.covers,
+            blocked=self.topics.blocked,
+            now=self.clock.monotonic(),
+            stale_after_s=max(_STALE_AFTER_S, _STALE_AFTER_ROUNDS * self.flow.round_seconds),
+        )
+        self.on_round(progress)
+
+    def _report_troubles(self, results: Sequence[PartitionResult]) -> None:
+        """Say once what keeps partitions from getting on, and once that it is over."""
+        troubles = frozenset(result.trouble for result in results if result.trouble is not None)
+        for trouble in troubles - self._troubles:
+            log.warning("%s: %s", self.flow.name, trouble)
+        if self._troubles and not troubles:
+            log.info("%s: copying again", self.flow.name)
+        self._troubles = troubles
+
+    def _check_progress(self) -> None:
+        """All that such a run waits for was there when it began: a standstill is a failure, not patience."""
+        waited_s = self.clock.monotonic() - self._progressed_at
+        unreached = [left for left in self.progress.unreached() if not self._pauses.covers(left.topic)]
+        if unreached and waited_s > _UNAVAILABLE_AFTER_S:
+            reasons = sorted(self._troubles) or map(str, unreached)
+            raise ClusterUnavailableError(
+                f"{self.flow.name}: nothing could be copied for {waited_s:.0f} s: {'; '.join(reasons)}; "
+                "what was copied before is recorded"
+            )
+
+
+def _name(pair: PartitionPair) -> str:
+    return f"{pair.source.topic} partition {pair.source.partition}"

@@ -1,0 +1,304 @@
+"""A run of a flow: its driver, the recorders and the maintenance beside it."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ledger.clock import StopSignal, SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.config.values import FlowConfig
+from ledger.context import background_maintenance, cluster_admin, driver_operations, operator_operations
+from ledger.errors import FencedProducerError, ShutOutError
+from ledger.facts.cut_offsets import Cut
+from ledger.facts.findings import FindingName, Side
+from ledger.facts.operations import DriverStarting
+from ledger.facts.roles import LastClaim, writer_of
+from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import require_recorded
+from ledger.kafka.network import KeptNetwork
+from ledger.kafka.reach import KafkaReach
+from ledger.machine import LocalProcesses
+from ledger.mirror import driver
+from ledger.mirror.assignment import CopyLimits
+from ledger.mirror.driver import FlowPorts
+from ledger.mirror.progress import ConfigurationFile, RunProgress, RunSummary, record_change, require_scope
+from ledger.mirror.spark import MirrorProducersFactory, SessionFactory, SparkRoundRunner
+from ledger.mirror.starts import require_usable
+from ledger.mirror.targets import AclFollowing, FollowingRecord, SourceDeletions
+from ledger.mirror.topics import FlowTopics
+from ledger.mirror.watches import Lookout, ReachWatch, Watched
+from ledger.offsets.syncing import syncing
+from ledger.recorders.observation import Subject
+from ledger.recorders.run import BackgroundRecorders, cluster_recorder
+from ledger.roles import require_free
+from ledger.store.log import DeltaFactLog
+from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
+from ledger.store.session import ClaimedOperations, one_thread
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
+from ledger.topics.following import TopicFollowing
+
+# Wiring -------------------------------------------------------------------------------------------
+# The parts that commands are wired from: a checked configuration in, adapters and what stands on them out.
+
+
+def flow_topics(
+    config: MirrorConfig,
+    flow: FlowConfig,
+    source: KafkaAdmin,
+    target: KafkaAdmin,
+    state: DeltaLedgerState,
+    operations: ClaimedOperations,
+) -> FlowTopics:
+    following = TopicFollowing(
+        flow.naming, target.broker_count(), flow.replication_factor, flow.settings_following
+    )
+    record = FollowingRecord(flow.name, operations, state)
+    deletions = SourceDeletions(source, target, record, delete_topics=flow.delete_topics)
+    acls = AclFollowing(flow.acls, flow.naming, source, target, record)
+    return FlowTopics(
+        config.topic_selection(flow.name), following, source, target, record, deletions, acls, SystemClock()
+    )
+
+
+def lookout(config: MirrorConfig, flow: FlowConfig, topics: FlowTopics, watch: ReachWatch) -> Lookout:
+    watched = {
+        Side.SOURCE: Watched(KafkaReach(config.cluster(flow.source)), topics.source_partitions),
+        Side.TARGET: Watched(KafkaReach(config.cluster(flow.target)), topics.target_partitions),
+    }
+    return Lookout(watch, watched, SystemClock())
+
+
+def worker_networks(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> KeptNetwork:
+    return KeptNetwork(
+        config.cluster(flow.source), config.cluster(flow.target), limits.request_timeout_ms / 1000
+    )
+
+
+def mirror_producers_of(
+    config: MirrorConfig, flow: FlowConfig, source_cluster_id: str
+) -> MirrorProducersFactory:
+    return no_mirror_producers if flow.relay else KeptMirrorProducers(config.ledger.path, source_cluster_id)
+
+
+# Mirroring ----------------------------------------------------------------------------------------
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """Both clusters of a flow, which have answered and are the recorded ones, and a Spark session."""
+
+    flow: FlowConfig
+    source: KafkaAdmin
+    target: KafkaAdmin
+    runner: SparkRoundRunner
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A process that is about to claim a flow, the claim before it, and its place among operations.
+
+    Who asked the flow to end before that meant others. A standby goes by the same place: what this driver takes for
+    its stop is not followed.
+    """
+
+    host: str
+    last: LastClaim | None
+    at: int
+
+
+def run_flow(
+    config: MirrorConfig,
+    flow_name: str,
+    *,
+    session: SessionFactory,
+    until_caught_up: bool,
+    take_over: bool = False,
+    allow_scope_reduction: bool = False,
+    recorded: frozenset[Subject] = frozenset(Subject),
+    from_cut: str | None = None,
+    stop: StopSignal,
+    on_round: Callable[[RunProgress], None],
+) -> RunSummary:
+    """Run a flow until caught up or asked to stop; what is `recorded` of its clusters, recorders append beside it.
+
+    `from_cut`: the operation whose cut of the opposite flow it begins at. Raises `PreconditionError` while another
+    driver may be at work on it, unless it is to be taken over, when the configuration leaves out topics that were
+    mirrored, unless that is meant, and where it cannot begin at the cut.
+    """
+    flow = config.enabled_flow(flow_name)
+    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    cut = None if from_cut is None else state.cut(from_cut)
+    if cut is not None:
+        require_usable(flow, cut)
+    if not take_over:
+        last = state.last_claim(writer_of(flow.name))
+        require_free(flow, last, LocalProcesses(), now_ms=SystemClock().now_ms())
+    begun = begin(
+        config,
+        flow,
+        state,
+        allow_scope_reduction=allow_scope_reduction,
+        until_caught_up=until_caught_up,
+    )
+    with connected(config, flow, state, session) as connections:
+        return drive(
+            config,
+            connections,
+            state,
+            begun,
+            until_caught_up=until_caught_up,
+            recorded=recorded,
+            stop=stop,
+            on_round=on_round,
+            from_cut=cut,
+        )
+
+
+def begin(
+    config: MirrorConfig,
+    flow: FlowConfig,
+    state: DeltaLedgerState,
+    *,
+    allow_scope_reduction: bool,
+    until_caught_up: bool = False,
+) -> Begun:
+    """Record that this process is about to run the flow.
+
+    A claim comes after the clusters have answered and Spark has started: until then this is all that tells of the
+    process, and all that is left of it when it ends before.
+    """
+    host = str(LocalProcesses().own())
+    last = state.last_claim(writer_of(flow.name))
+    require_same_scope(config, flow, state, allow_scope_reduction=allow_scope_reduction)
+    starting = DriverStarting(host, until_caught_up)
+    operator_operations(config).record(starting, flow=flow.name, reason=None)
+    began_at = state.driver_began_at(flow.name, host)
+    assert began_at is not None, "it was recorded"
+    return Begun(host, last, began_at)
+
+
+def require_same_scope(
+    config: MirrorConfig, flow: FlowConfig, state: DeltaLedgerState, *, allow_scope_reduction: bool
+) -> None:
+    """Raise `PreconditionError` when topics that were mirrored are left out, unless that is meant."""
+    require_scope(
+        flow.name,
+        config.topic_selection(flow.name),
+        state.positions(flow.name),
+        state.accepted_reductions(flow.name),
+        operator_operations(config),
+        allow_reduction=allow_scope_reduction,
+    )
+
+
+@contextmanager
+def connected(
+    config: MirrorConfig, flow: FlowConfig, state: DeltaLedgerState, session: SessionFactory
+) -> Iterator[Connected]:
+    """Everything that takes long to begin, except the claim."""
+    with cluster_admin(config, flow.source) as source, cluster_admin(config, flow.target) as target:
+        require_recorded(state, source, target)
+        limits = CopyLimits()
+        runner = SparkRoundRunner(
+            session().sparkContext,
+            worker_networks(config, flow, limits),
+            mirror_producers_of(config, flow, source.cluster_id()),
+            limits,
+        )
+        yield Connected(flow, source, target, runner)
+
+
+def drive(
+    config: MirrorConfig,
+    connections: Connected,
+    state: DeltaLedgerState,
+    begun: Begun,
+    *,
+    until_caught_up: bool,
+    recorded: frozenset[Subject],
+    stop: StopSignal,
+    on_round: Callable[[RunProgress], None],
+    on_claimed: Callable[[], None] = lambda: None,
+    after: int | None = None,
+    from_cut: Cut | None = None,
+) -> RunSummary:
+    """Claim the flow and run it, with the recorders of its clusters and the maintenance beside it.
+
+    `after`: the epoch that is to be followed, None: any. Raises `ShutOutError` when there is a later one.
+    `from_cut`: where it begins, of the opposite flow.
+    """
+    flow, source, target = connections.flow, connections.source, connections.target
+    fact_log = DeltaFactLog(config.ledger.path, SystemClock())
+    operations = driver_operations()
+    topics = flow_topics(config, flow, source, target, state, operations)
+    ports = FlowPorts(
+        source=source,
+        target=target,
+        fact_log=fact_log,
+        state=state,
+        operations=operations,
+        runner=connections.runner,
+        clock=SystemClock(),
+    )
+    sides = ((source, topics.source_partitions), (target, topics.target_partitions)) if recorded else ()
+    recorders = [
+        cluster_recorder(config, admin, fact_log, state, recorded, partitions_of_one=partitions)
+        for admin, partitions in sides
+    ]
+    with background_maintenance(config), BackgroundRecorders(recorders) as background:
+
+        def claimed() -> None:
+            on_claimed()
+            background.start()
+            _record_configuration(flow, state, ports, begun.last)
+
+        follow = partial(
+            driver.run_flow,
+            flow,
+            topics,
+            host=begun.host,
+            until_caught_up=until_caught_up,
+            stop=stop,
+            on_round=on_round,
+            restored_by_other_flow=config.restored_by_other_flow(flow.name),
+            also_copied_by=config.also_copied_by(flow.name),
+            last_stop=begun.at,
+            troubles={
+                FindingName.RECORDING_STOPPED: lambda: background.troubles,
+                FindingName.CONFIGURATION_FILE_CHANGED: ConfigurationFile(config, flow.name).troubles,
+            },
+            looking_out=lambda watch: lookout(config, flow, topics, watch),
+            from_cut=from_cut,
+            beside=lambda session: syncing(config, flow, target, session),
+        )
+        run = partial(follow, ports, on_claimed=claimed, after=after)
+        while True:
+            try:
+                return run()
+            except FencedProducerError as error:
+                log.warning("%s; this process claims it again", error)
+            again = replace(ports, executor=one_thread())
+            run = partial(follow, again, after=_own_epoch(flow, state, begun.host))
+
+
+def _own_epoch(flow: FlowConfig, state: DeltaLedgerState, host: str) -> int:
+    """The flow's last epoch; raises `ShutOutError` where it is another process's by now."""
+    last = state.last_claim(writer_of(flow.name))
+    assert last is not None, "this process claimed it"
+    if last.host != host:
+        raise ShutOutError(f"{flow.name} was claimed by {last.host} meanwhile; nothing more was copied")
+    return last.epoch
+
+
+def _record_configuration(
+    flow: FlowConfig, state: DeltaLedgerState, ports: FlowPorts, last: LastClaim | None
+) -> None:
+    last_hash = last.config_hash if last is not None else None
+    known = state.configuration(flow.name, last_hash) if last_hash is not None else None
+    record_change(flow, ports.operations, last_hash=last_hash, last_configuration=known)

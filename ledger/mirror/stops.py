@@ -1,0 +1,602 @@
+"""What a driver does about a partition that a task could not continue, by the flow's policies.
+
+Records that were deleted are facts before anything else happens: lost (L6) or superseded. Then the partition
+resumes or stops, as the flow says. Everything that a policy does not cover stops.
+"""
+
+import logging
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ledger.config.values import FlowConfig, Policy, TargetMode
+from ledger.facts.identity import FlowProducer
+from ledger.facts.operations import PartitionResumed, PartitionStopped, TailCopiedAgain
+from ledger.facts.requests import RequestKind, command_line
+from ledger.facts.state import OperationLog
+from ledger.facts.syncs import (
+    SEQUENCED_KINDS,
+    OffsetSync,
+    PartitionPair,
+    Position,
+    RecordedSync,
+    SyncCause,
+    TopicPartition,
+    by_source_incarnation,
+    common_end,
+    holding,
+    is_as_recorded,
+    restart_after_target_truncation,
+    sequence_at,
+)
+from ledger.kafka.cluster import ClusterAdmin
+from ledger.mirror.assignment import Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.states import PartitionState, ends_of_incarnation
+from ledger.words import by_topic, of_topic
+
+# Target history -----------------------------------------------------------------------------------
+# Up to where a target log still holds what the flow wrote there, by the batches that lie there.
+#
+# The end of a log alone does not tell: a log that lost its end grows again, by others' records or by a
+# request of the flow's own that was late.
+
+
+@dataclass(frozen=True, slots=True)
+class TargetHistory:
+    """What a flow recorded of one target partition, to be compared with what lies there."""
+
+    target: ClusterAdmin
+    partition: TopicPartition
+    producer: FlowProducer
+    recorded: tuple[RecordedSync, ...]
+
+    def held_end(self, end: int, *, log_start: int) -> int:
+        """The highest recorded end, at most `end`, up to which the log is the one that was recorded.
+
+        A log loses records from its end only, so recorded ends are searched by halves. A hole that a cleaner
+        left, and what is below the log's start, prove nothing and count as held. `log_start` when nothing that
+        the flow wrote is left: then any of its requests may have come late, to any place.
+        """
+        ends = self._ends(end)
+        lost = bisect_left(ends, True, key=lambda at: not self._is_held(at))
+        if lost:
+            return ends[lost - 1]
+        return log_start if ends else end
+
+    def _ends(self, end: int) -> list[int]:
+        topic_id = self.partition.topic_id
+        return sorted(
+            min(sync.target_end, end)
+            for sync in (row.sync for row in self.recorded)
+            if sync.kind in SEQUENCED_KINDS
+            and sync.records
+            and sync.target.topic_id == topic_id
+            and sync.target_start < end
+        )
+
+    def _is_held(self, end: int) -> bool:
+        """Whether the record before `end` is the flow's own with the sequence that it was recorded with."""
+        found = next(iter(self.target.batches_at(self.partition, end - 1)), None)
+        if found is None or found.base_offset >= end:
+            return True
+        return self.producer.wrote(found.producer_id) and is_as_recorded(
+            self.recorded,
+            self.partition.topic_id,
+            end - 1,
+            producer_id=found.producer_id,
+            sequence=found.sequence_at(end - 1),
+        )
+
+
+# Stop policies ------------------------------------------------------------------------------------
+
+
+RecordedRows = Callable[[PartitionState], Sequence[RecordedSync]]
+"""All recorded rows of a partition, those of other incarnations of its source topic among them.
+
+Read back from the ledger, so slow and only asked for in trouble.
+"""
+
+LossJudge = Callable[[PartitionState], SyncCause]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOutcome:
+    """Facts to record, and why the partition stops; neither: it is tried again. `notice`: what to tell."""
+
+    facts: tuple[OffsetSync, ...] = ()
+    stop: Stop | None = None
+    notice: str | None = None
+
+
+TRY_AGAIN = PolicyOutcome()
+POLICY_CAUSES = frozenset(
+    {
+        StopCause.SOURCE_OUT_OF_RANGE,
+        StopCause.SOURCE_TRUNCATED,
+        StopCause.TARGET_OUT_OF_RANGE,
+        StopCause.SEQUENCE_REFUSED,
+    }
+)
+"""Causes that a driver examines before it stops a partition or resumes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TruncatedTarget:
+    """A target log that ends at `end` now, where the flow's next record has `next_sequence`."""
+
+    topic_id: str
+    end: int
+    next_sequence: int
+
+    def restart(self, recorded: Sequence[RecordedSync]) -> Position | None:
+        """Where the copy of one incarnation of the source continues; None when nothing of it was lost."""
+        there = [sync for sync in holding(recorded) if sync.target.topic_id == self.topic_id]
+        return restart_after_target_truncation(there, self.end, next_sequence=self.next_sequence)
+
+    def lost(self, recorded: Sequence[RecordedSync]) -> OffsetSync | None:
+        """The fact that what an earlier incarnation of the source had beyond the end is not there any more."""
+        restart = self.restart(recorded)
+        if restart is None:
+            return None
+        last = holding(recorded)[-1]
+        position = Position(source_offset=last.source_end, target_offset=last.target_end, next_sequence=0)
+        state = PartitionState(PartitionPair(last.source, last.target), position)
+        return state.supersede(restart, SyncCause.TARGET_TRUNCATED)
+
+
+@dataclass(frozen=True, slots=True)
+class StopPolicies:
+    """The flow's policies, with what they need to know; `recorded` is complete when a outcome is asked for."""
+
+    flow: FlowConfig
+    source: ClusterAdmin
+    target: ClusterAdmin
+    producer: FlowProducer
+    recorded: RecordedRows
+    judge_loss: LossJudge
+
+    def to(self, state: PartitionState, result: PartitionResult, stop: Stop) -> PolicyOutcome:
+        """React to a stop that a task came back with; moves its state."""
+        match stop.cause:
+            case StopCause.SOURCE_OUT_OF_RANGE:
+                return self._source_out_of_range(state, stop)
+            case StopCause.SOURCE_TRUNCATED if result.divergence is not None:
+                return self._source_truncated(state, result.divergence, stop.message)
+            case StopCause.TARGET_OUT_OF_RANGE:
+                return self._target_out_of_range(state, result.target_lost_from)
+            case StopCause.SEQUENCE_REFUSED:
+                return self._sequence_refused(state, stop)
+            case _:
+                return PolicyOutcome(stop=stop)
+
+    def _source_out_of_range(self, state: PartitionState, stop: Stop) -> PolicyOutcome:
+        ends = ends_of_incarnation(self.source, state.pair.source)
+        if ends is None:
+            return TRY_AGAIN
+        copied_end = state.position.source_offset
+        if ends.log_start > copied_end:
+            return self._lost(state, ends.log_start)
+        if ends.high_watermark < copied_end:
+            message = (
+                f"the source ends at {ends.high_watermark}, this flow had copied up to {copied_end}: "
+                "the source lost records"
+            )
+            return self._source_truncated(state, Divergence(None, ends.high_watermark), message)
+        return PolicyOutcome(
+            stop=Stop(
+                StopCause.SOURCE_TRUNCATED,
+                f"{stop.message}; it holds other records there than those that were copied (its leader epochs went "
+                "back), from an unknown offset",
+            )
+        )
+
+    def _lost(self, state: PartitionState, log_start: int) -> PolicyOutcome:
+        copied_end = state.position.source_offset
+        message = f"source offsets {copied_end} to {log_start} were deleted before they were copied"
+        fact = state.lose(log_start, self.judge_loss(state))
+        return self._by_policy(self.flow.on_loss, (fact,), Stop(StopCause.LOST, message))
+
+    def _source_truncated(self, state: PartitionState, divergence: Divergence, message: str) -> PolicyOutcome:
+        recorded = by_source_incarnation(self.recorded(state)).get(state.pair.source.topic_id, [])
+        common = common_end(recorded, epoch=divergence.epoch, end=divergence.end)
+        at = state.position
+        restart = replace(
+            at,
+            source_offset=min(common.source_end, at.source_offset),
+            leader_epoch=common.leader_epoch,
+        )
+        message = f"{message}; source offsets {restart.source_offset} to {at.source_offset} are superseded"
+        fact = state.supersede(restart, SyncCause.SOURCE_TRUNCATED)
+        stop = Stop(StopCause.SOURCE_TRUNCATED, message)
+        return self._by_policy(self.flow.on_source_truncated, (fact,), stop)
+
+    def _target_out_of_range(self, state: PartitionState, lost_from: int | None) -> PolicyOutcome:
+        ends = ends_of_incarnation(self.target, state.pair.target)
+        if ends is None:
+            return TRY_AGAIN
+        if ends.log_start > state.position.target_offset:
+            return self._expired(state, ends.log_start)
+        recorded = self.recorded(state)
+        history = TargetHistory(self.target, state.pair.target, self.producer, tuple(recorded))
+        known_end = min(state.position.target_offset, ends.high_watermark)
+        held_end = history.held_end(
+            known_end if lost_from is None else min(lost_from, known_end), log_start=ends.log_start
+        )
+        if held_end == state.position.target_offset:
+            return TRY_AGAIN
+        return self._target_truncated(state, held_end, recorded)
+
+    def _expired(self, state: PartitionState, log_start: int) -> PolicyOutcome:
+        """The target's retention passed the recorded end: nobody can tell what of the flow lay between.
+
+        Others write to a shared target, so its log start passes a flow that is quiet. In an exclusive target nothing
+        lies between but what the flow wrote and did not record, or what nobody was to write.
+        """
+        message = (
+            f"the target's log begins at {log_start} and this flow is recorded up to "
+            f"{state.position.target_offset}: what lay between was deleted there, unrecorded records of this flow "
+            "included if there were any"
+        )
+        is_accepted = state.accepted_below >= log_start
+        if self.flow.target_mode is TargetMode.EXCLUSIVE and not is_accepted:
+            return PolicyOutcome(stop=Stop(StopCause.TARGET_OUT_OF_RANGE, f"{message}; nothing was written"))
+        state.target_log_start = log_start
+        state.remembered_sequence = self.target.next_sequence(state.pair.target, self.producer.current)
+        return PolicyOutcome(notice=f"{message}; continuing there")
+
+    def _sequence_refused(self, state: PartitionState, stop: Stop) -> PolicyOutcome:
+        """The target remembers another last sequence, and the task found nothing of the flow that tells why.
+
+        Explained where the target's log begins at the recorded end or behind it: requests that came late, after the
+        target had lost its end, wrote what its retention has deleted since. The source offsets were superseded with
+        that end, so they are copied again, and only the sequence is to be learned.
+        """
+        ends = ends_of_incarnation(self.target, state.pair.target)
+        if ends is None:
+            return TRY_AGAIN
+        remembered = self.target.next_sequence(state.pair.target, self.producer.current)
+        may_be_deleted = ends.log_start > 0 and state.position.target_offset <= ends.log_start
+        expected = state.position.next_sequence
+        if remembered is None or remembered == expected or not may_be_deleted:
+            return PolicyOutcome(stop=stop)
+        message = (
+            f"the target remembers that {remembered} is next of this flow, not {expected}, and its log "
+            f"begins at {ends.log_start}: unrecorded records of this flow below were deleted there"
+        )
+        return PolicyOutcome(
+            (state.expired(next_sequence=remembered),), notice=f"{message}; continuing there"
+        )
+
+    def _target_truncated(
+        self, state: PartitionState, kept_end: int, recorded: Sequence[RecordedSync]
+    ) -> PolicyOutcome:
+        """What the target lost is copied again; what earlier incarnations of the source had there cannot be."""
+        target_id = state.pair.target.topic_id
+        sequence = sequence_at(recorded, target_id, kept_end, producer_id=self.producer.current)
+        expected = state.position.next_sequence
+        log = _TruncatedTarget(target_id, kept_end, expected if sequence is None else sequence)
+        incarnations = by_source_incarnation(recorded)
+        restart = log.restart(incarnations.pop(state.pair.source.topic_id, ())) or replace(
+            state.position, target_offset=kept_end, next_sequence=log.next_sequence
+        )
+        lost = [fact for rows in incarnations.values() if (fact := log.lost(rows)) is not None]
+        message = (
+            f"the target went back to {kept_end}, this flow had written up to {state.position.target_offset}: the "
+            f"target lost records; source offsets {restart.source_offset} to {state.position.source_offset} are "
+            "superseded"
+        )
+        for former in lost:
+            message += (
+                f"; what it held of source offsets {former.source_start} to {former.source_end} of topic id "
+                f"{former.source.topic_id}, which was deleted since, is lost"
+            )
+        fact = state.supersede(restart, SyncCause.TARGET_TRUNCATED)
+        stop = Stop(StopCause.TARGET_TRUNCATED, message)
+        return self._by_policy(self.flow.on_target_truncated, (fact, *lost), stop)
+
+    def _by_policy(self, policy: Policy, facts: tuple[OffsetSync, ...], stop: Stop) -> PolicyOutcome:
+        if policy is Policy.CONTINUE:
+            return PolicyOutcome(facts, notice=f"{stop.message}; continuing")
+        return PolicyOutcome(facts, stop)
+
+
+# Stop advice --------------------------------------------------------------------------------------
+# What an operator can do about a stopped partition: in words, and as the command to type.
+#
+# A stop lasts over restarts of the driver until a request ends it.
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The next step, and the request that lets the partition resume; None: no request does."""
+
+    words: str
+    request: RequestKind | None
+
+
+ADVICE = {
+    StopCause.LOST: Advice(
+        'the records were deleted; `resume` continues after them, on_loss = "continue" always does',
+        RequestKind.RESUME,
+    ),
+    StopCause.SOURCE_TRUNCATED: Advice(
+        "the copies of the truncated records stay at the target; `resume` continues where both agree, "
+        "`resync` copies again from an offset of your choice",
+        RequestKind.RESUME,
+    ),
+    StopCause.SOURCE_RECREATED: Advice(
+        "`resume` copies the new topic to the end of the same target topic", RequestKind.RESUME
+    ),
+    StopCause.TARGET_TRUNCATED: Advice("`resume` copies again what the target lost", RequestKind.RESUME),
+    StopCause.TARGET_RECREATED: Advice(
+        "`resume` copies all that the source still has into the new topic", RequestKind.RESUME
+    ),
+    StopCause.SOURCE_OUT_OF_RANGE: Advice("check the source's log; `resume` tries again", RequestKind.RESUME),
+    StopCause.TARGET_OUT_OF_RANGE: Advice(
+        "retention at the target deleted what lay behind the flow's recorded end; `accept-foreign` records how far "
+        "and continues where the target's log begins, `resync` also copies again from an offset of your choice",
+        RequestKind.ACCEPT_FOREIGN,
+    ),
+    StopCause.FOREIGN_WRITE: Advice(
+        "stop the other writer, then `accept-foreign` continues behind what the target holds now; where others are "
+        'meant to write there, set target_mode = "shared"; do neither where the records are copies by a flow '
+        "of another name",
+        RequestKind.ACCEPT_FOREIGN,
+    ),
+    StopCause.TAIL_MISMATCH: Advice(
+        "compare both topics from that offset on; `accept-foreign` records what cannot be paired and continues, "
+        'on_tail_lost = "copy_again" always does',
+        RequestKind.ACCEPT_FOREIGN,
+    ),
+    StopCause.SEQUENCE_REFUSED: Advice(
+        "another writer may have used this flow's producer id: search the target for records of it; "
+        "`resume` tries again",
+        RequestKind.RESUME,
+    ),
+    StopCause.SOURCE_TOPIC_GONE: Advice(
+        "nothing, if the topic was meant to be deleted; its copy stays at the target", None
+    ),
+    StopCause.TARGET_TOPIC_GONE: Advice(
+        "the target topic is created again at the next refresh of topics; then `resume`", RequestKind.RESUME
+    ),
+    StopCause.DENIED: Advice(
+        "grant the missing permission to the mirror's principal, then `resume`", RequestKind.RESUME
+    ),
+    StopCause.REFUSED: Advice(
+        "change the target topic's setting that the message names, then `resume`; or `skip-to` leaves the record out",
+        RequestKind.RESUME,
+    ),
+    StopCause.CORRUPT: Advice(
+        "check the source's log on that broker; `resume` tries again, `skip-to` leaves it out",
+        RequestKind.RESUME,
+    ),
+    StopCause.TARGET_CORRUPT: Advice(
+        "check the target's log on that broker; `resume` tries again. Where nothing below is needed any more, delete "
+        "the target's records up to behind that offset (kafka-delete-records.sh)",
+        RequestKind.RESUME,
+    ),
+    StopCause.FAILED: Advice(
+        "a defect of this program: report the message; `resume` tries again, `skip-to` continues behind it",
+        RequestKind.RESUME,
+    ),
+    StopCause.SHUT_OUT: Advice(
+        "the target was promoted: applications come back by a plan in the other direction (`plan switchover`)",
+        None,
+    ),
+    StopCause.UNKNOWN: Advice(
+        "a later version of this program stopped it: use that version, or `resume` tries again with this one",
+        RequestKind.RESUME,
+    ),
+    StopCause.COPIED_BY_ANOTHER_FLOW: Advice(
+        "let one flow copy it: give the flow its former name back, leave the topic out of one of the two, or give "
+        "this one target topics of its own; then start it again",
+        None,
+    ),
+    StopCause.PROMOTED: Advice(
+        "nothing is to be copied there while applications write at the target. The way back is a plan in the other "
+        "direction (`plan switchover`); no request ends this stop",
+        None,
+    ),
+    StopCause.OPPOSITE_HOLDS: Advice(
+        "nothing while applications write at the target; where they write at the source, `promote` it over the target",
+        None,
+    ),
+    StopCause.CUT_NOT_HELD: Advice(
+        "take a cut again and start the flow with that (run --from-cut, or promote and demote --keep-ends); or start "
+        "it without one: it reads all that is there, and `accept-foreign` continues behind it",
+        None,
+    ),
+}
+
+
+def advice(cause: StopCause) -> str:
+    """The next step, in words."""
+    return ADVICE[cause].words
+
+
+def command(cause: str, *, flow: str, topic: str, partition: int | None) -> str | None:
+    """The command that lets a partition resume, or all stopped ones of the topic (None). None: no single one does."""
+    request = ADVICE[StopCause(cause)].request if cause in set(StopCause) else None
+    return None if request is None else command_line(request, flow, topic=topic, partition=partition)
+
+
+# Stopped entries ----------------------------------------------------------------------------------
+# Stopped partitions as an operator deals with them: those of one topic and one cause are one entry.
+#
+# A command for a whole topic resumes every stopped partition of it, whatever stopped it. So an entry has
+# one command when all that stopped of its topic is in it; else one for each of its partitions.
+
+
+class Stopped(Protocol):
+    """A partition that stands still: why, what was seen, and what to do in words."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def next(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedPartition:
+    """Implements `Stopped`."""
+
+    topic: str
+    partition: int
+    cause: str
+    message: str
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedEntry:
+    """`message`: what was seen at the first partition; `differing`: how many others stopped at other values.
+
+    `commands` resume the partitions; empty when no single request does.
+    """
+
+    topic: str
+    partitions: tuple[int, ...]
+    cause: str
+    message: str
+    differing: int
+    next: str | None
+    commands: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """The partitions, in few words."""
+        return of_topic(self.topic, self.partitions)
+
+    @property
+    def seen(self) -> str:
+        """What was seen, in one line; of several partitions the first stands for those with other values."""
+        if not self.differing:
+            return self.message
+        others = f"{self.differing} other{'s' if self.differing > 1 else ''}"
+        return f"at partition {self.partitions[0]}: {self.message} (at {others}: the same with other values)"
+
+
+def stopped_entries(flow: str, stopped: Iterable[Stopped]) -> list[StoppedEntry]:
+    """One entry for each topic and cause, in the order of topics and of their first partitions."""
+    by_topic: dict[str, dict[str, list[Stopped]]] = {}
+    for one in sorted(stopped, key=lambda one: (one.topic, one.partition)):
+        by_topic.setdefault(one.topic, {}).setdefault(one.cause, []).append(one)
+    return [
+        _entry(flow, alike, is_all_of_topic=len(causes) == 1)
+        for causes in by_topic.values()
+        for alike in causes.values()
+    ]
+
+
+def _entry(flow: str, stopped: Sequence[Stopped], *, is_all_of_topic: bool) -> StoppedEntry:
+    first = stopped[0]
+    numbers = tuple(one.partition for one in stopped)
+    named: list[int | None] = [None] if is_all_of_topic and len(numbers) > 1 else [*numbers]
+    found = (command(first.cause, flow=flow, topic=first.topic, partition=number) for number in named)
+    return StoppedEntry(
+        first.topic,
+        numbers,
+        first.cause,
+        first.message,
+        sum(one.message != first.message for one in stopped),
+        first.next,
+        tuple(command for command in found if command is not None),
+    )
+
+
+# Stop events --------------------------------------------------------------------------------------
+# Records and logs that partitions stopped, resumed, or are copied again: all that happen together by one
+# append.
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StopEvents:
+    """Writes `partition_stopped`, `partition_resumed` and `tail_copied_again` rows of one flow."""
+
+    flow: str
+    operations: OperationLog
+
+    def stopped(self, pair: PartitionPair, stop: Stop) -> None:
+        self.all_stopped([(pair, stop)])
+
+    def all_stopped(self, stops: Sequence[tuple[PartitionPair, Stop]]) -> None:
+        """All of them at once or none: a promotion stops a thousand partitions, and applications wait for it."""
+        if not stops:
+            return
+        self._tell(stops)
+        entries = [(str(stop.cause), _stopped(pair, stop)) for pair, stop in stops]
+        self.operations.record_all(entries, flow=self.flow)
+
+    def _tell(self, stops: Iterable[tuple[PartitionPair, Stop]]) -> None:
+        """A line for each partition in trouble, one for all that a promotion stops: whoever promotes means that."""
+        promoted: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+        for pair, stop in stops:
+            source = pair.source
+            if stop.cause is StopCause.PROMOTED:
+                promoted[stop.message].append((source.topic, source.partition))
+            else:
+                text = "%s: %s partition %d stopped: %s"
+                log.error(text, self.flow, source.topic, source.partition, stop.message)
+        for message, partitions in promoted.items():
+            log.info("%s: %s stopped: %s", self.flow, by_topic(partitions), message)
+
+    def resumed(self, pairs: Sequence[PartitionPair]) -> None:
+        """The same of those that make progress again."""
+        if pairs:
+            self.operations.record_all([(None, _resumed(pair)) for pair in pairs], flow=self.flow)
+
+    def copied_again(self, pair: PartitionPair, message: str) -> None:
+        """Nothing stopped: the flow's policy is to copy again."""
+        source = pair.source
+        log.warning("%s: %s partition %d: %s", self.flow, source.topic, source.partition, message)
+        again = TailCopiedAgain(
+            topic=source.topic, topic_id=source.topic_id, partition=source.partition, message=message
+        )
+        self.operations.record(again, flow=self.flow, reason="on_tail_lost")
+
+
+def _stopped(pair: PartitionPair, stop: Stop) -> PartitionStopped:
+    source = pair.source
+    return PartitionStopped(
+        topic=source.topic,
+        topic_id=source.topic_id,
+        partition=source.partition,
+        cause=str(stop.cause),
+        message=stop.message,
+        next=advice(stop.cause),
+    )
+
+
+def _resumed(pair: PartitionPair) -> PartitionResumed:
+    source = pair.source
+    return PartitionResumed(topic=source.topic, topic_id=source.topic_id, partition=source.partition)
+
+
+# Loss cause ---------------------------------------------------------------------------------------
+# Why source records were deleted before they could be copied, as far as that can be proved.
+
+
+_UNLIMITED = "-1"
+
+
+def loss_cause(configuration: Mapping[str, str]) -> SyncCause:
+    """`deleted_records` where the topic's own settings rule retention out, else `retention`.
+
+    `configuration`: what is set on the source topic itself; a broker's defaults prove nothing here.
+    """
+    if "delete" not in configuration.get("cleanup.policy", "delete"):
+        return SyncCause.DELETED_RECORDS
+    is_unlimited = all(configuration.get(name) == _UNLIMITED for name in ("retention.ms", "retention.bytes"))
+    return SyncCause.DELETED_RECORDS if is_unlimited else SyncCause.RETENTION

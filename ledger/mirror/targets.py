@@ -1,0 +1,463 @@
+"""Target topics as they follow their sources: settings, rules, deletions, and what is recorded of that."""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.errors import PreconditionError
+from ledger.facts.direction import Promotion, nothing_promoted
+from ledger.facts.findings import Finding, FindingName, Findings
+from ledger.facts.operations import AclAction, AclsFollowed, TopicAction, TopicFollowed
+from ledger.facts.state import LedgerState, OperationEntry, OperationLog
+from ledger.facts.syncs import SEQUENCED_KINDS, RecordedSync, TopicPartition, effective
+from ledger.kafka.cluster import (
+    AclAdmin,
+    ClusterAdmin,
+    NewTopic,
+    TopicDescription,
+    headers_between,
+    require_recorded,
+)
+from ledger.topics.acls import AclFollow, TopicAcl, acl_change, wanted_acls
+from ledger.topics.following import REQUIRED_AT_TARGET, SettingsChange, is_fence
+from ledger.topics.naming import TopicNaming
+
+# Target settings ----------------------------------------------------------------------------------
+# What the settings of a target topic mean for its copy: raised by drivers as findings, reported by `doctor`
+# before.
+
+
+Settings = Mapping[str, str]
+
+SETTING_FINDINGS = (
+    FindingName.MIN_INSYNC_REPLICAS_ONE,
+    FindingName.UNCLEAN_LEADER_ELECTION,
+    FindingName.RECOMPRESSED,
+    FindingName.LOG_APPEND_TIME,
+    FindingName.OLD_RECORDS_REFUSED,
+    FindingName.FUTURE_RECORDS_REFUSED,
+    FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE,
+    FindingName.RETENTION_BELOW_SOURCE,
+)
+"""All that `concerns` may find."""
+
+_UNLIMITED = -1
+_LIMIT = "max.message.bytes"
+
+
+def target_findings(topic: str, *, source: Settings, target: Settings, replicas: int) -> list[Finding]:
+    """What a driver raises about a target topic."""
+    return [
+        Finding(name=name, topic=topic, message=f"{topic}: {message}")
+        for name, message in concerns(source=source, target=target, replicas=replicas).items()
+    ]
+
+
+def concerns(*, source: Settings, target: Settings, replicas: int) -> dict[FindingName, str]:
+    """What is wrong with a target topic, with the values, from the effective settings of a source and a target topic.
+
+    What is not reported is not judged.
+    """
+    found = {
+        FindingName.MIN_INSYNC_REPLICAS_ONE: _one_may_acknowledge(target, replicas),
+        FindingName.UNCLEAN_LEADER_ELECTION: _is_not(target, "unclean.leader.election.enable", "false"),
+        FindingName.RECOMPRESSED: _is_not_required(target, "compression.type"),
+        FindingName.LOG_APPEND_TIME: _is_not_required(target, "message.timestamp.type"),
+        FindingName.OLD_RECORDS_REFUSED: _is_not_required(target, "message.timestamp.before.max.ms"),
+        FindingName.FUTURE_RECORDS_REFUSED: _is_not_required(target, "message.timestamp.after.max.ms"),
+        FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE: _smaller_batches(source, target),
+        FindingName.RETENTION_BELOW_SOURCE: "; ".join(_shorter_retention(source, target)) or None,
+    }
+    return {name: message for name, message in found.items() if message is not None}
+
+
+def _one_may_acknowledge(target: Settings, replicas: int) -> str | None:
+    if replicas < 2 or target.get("min.insync.replicas") != "1":
+        return None
+    return f"min.insync.replicas is 1 with {replicas} replicas"
+
+
+def _is_not_required(target: Settings, name: str) -> str | None:
+    return _is_not(target, name, REQUIRED_AT_TARGET[name])
+
+
+def _is_not(target: Settings, name: str, wanted: str) -> str | None:
+    found = target.get(name, wanted)
+    return None if found == wanted else f"{name} is {found}"
+
+
+def _smaller_batches(source: Settings, target: Settings) -> str | None:
+    if is_fence(_LIMIT, source.get(_LIMIT)):
+        return None
+    return _below(source, target, _LIMIT, int)
+
+
+def _shorter_retention(source: Settings, target: Settings) -> Iterator[str]:
+    """Only where the target deletes by age or size at all."""
+    if "delete" in target.get("cleanup.policy", "delete"):
+        for name in ("retention.ms", "retention.bytes"):
+            shorter = _below(source, target, name, _bounded)
+            if shorter is not None:
+                yield shorter
+
+
+def _below(source: Settings, target: Settings, name: str, size: Callable[[str], float]) -> str | None:
+    if name not in source or name not in target or size(target[name]) >= size(source[name]):
+        return None
+    return f"{name} is {target[name]}, at the source {source[name]}"
+
+
+def _bounded(value: str) -> float:
+    return float("inf") if int(value) == _UNLIMITED else int(value)
+
+
+# Following record ---------------------------------------------------------------------------------
+# What the ledger knows and learns about a flow's target topics: changes by the flow, and findings.
+
+
+TOPIC_FINDINGS = (
+    *SETTING_FINDINGS,
+    FindingName.MORE_PARTITIONS,
+    FindingName.PATTERN_MATCHES_NOTHING,
+    FindingName.TARGET_NAME_CONFLICT,
+    FindingName.TARGET_TOPIC_NOT_CREATED,
+    FindingName.PARTITIONS_NOT_ADDED,
+    FindingName.SETTINGS_NOT_READ,
+    FindingName.SETTINGS_NOT_CHANGED,
+    FindingName.NEW_BEHIND_PROMOTION,
+    FindingName.SOURCE_TOPIC_DELETED,
+    FindingName.TARGET_TOPIC_NOT_DELETED,
+    FindingName.ACLS_NOT_READ,
+    FindingName.ACLS_NOT_CHANGED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredTopic:
+    """The incarnations of a source topic and of the target topic that the flow copied it to."""
+
+    source: str
+    source_id: str
+    target: str
+    target_id: str
+
+
+class FollowingRecord:
+    """Records each change of a target topic; reads nothing before it is asked."""
+
+    def __init__(self, flow: str, operations: OperationLog, state: LedgerState) -> None:
+        self.findings = Findings(flow, TOPIC_FINDINGS, operations, state)
+        self._flow = flow
+        self._operations = operations
+        self._state = state
+        self._set_by_mirror: dict[str, frozenset[str]] | None = None
+        self._created_acls: frozenset[TopicAcl] | None = None
+
+    def set_by_mirror(self) -> dict[str, frozenset[str]]:
+        """Names of settings that the flow had set and not removed, by target topic id."""
+        if self._set_by_mirror is None:
+            self._set_by_mirror = self._state.followed_settings(self._flow)
+        return self._set_by_mirror
+
+    def mirrored_topics(self) -> dict[str, MirroredTopic]:
+        """What the ledger has offset syncs for, by source topic id."""
+        return {
+            position.source_topic_id: MirroredTopic(
+                position.source_topic,
+                position.source_topic_id,
+                position.target_topic,
+                position.target_topic_id,
+            )
+            for position in self._state.positions(self._flow)
+        }
+
+    def written_target_ids(self) -> frozenset[str]:
+        """Ids of target topics that hold records of this flow, as the ledger has it now."""
+        positions = self._state.positions(self._flow)
+        return frozenset(known.target_topic_id for known in positions if known.position.next_sequence > 0)
+
+    def written_ranges(self, topic: MirroredTopic, partition: int) -> list[tuple[int, int]]:
+        """Target offsets of records that the flow wrote, in order, as the ledger has it now; not what it adopted, nor
+        what of it was superseded."""
+        lives: dict[str, list[RecordedSync]] = {}
+        for row in self._state.recorded_syncs(self._flow, topic.source, partition):
+            lives.setdefault(row.sync.source.topic_id, []).append(row)
+        return sorted(
+            (one.target_start, one.target_end)
+            for rows in lives.values()
+            for one in effective([row.sync for row in sorted(rows, key=lambda row: row.place)])
+            if one.kind in SEQUENCED_KINDS and one.target.topic_id == topic.target_id
+        )
+
+    def wrote(self, cluster_id: str, producer_id: int) -> bool:
+        """Whether a batch of this Kafka cluster is the flow's own."""
+        producer = self._state.identities().producers(cluster_id).get(self._flow)
+        return producer is not None and producer.wrote(producer_id)
+
+    def was_ever_promoted(self, cluster: str, topic: str) -> bool:
+        """Whether applications may have written to a topic of the target."""
+        return self._state.requests_and_directions(self._flow)[1].was_ever_promoted(cluster, topic)
+
+    def deleted_source_ids(self, cluster: str) -> frozenset[str]:
+        """Ids of topics that a recorder of the source saw deleted, as the ledger has it now."""
+        return self._state.deleted_topic_ids(cluster)
+
+    def require_recorded(self, *admins: ClusterAdmin) -> None:
+        """Raise `PreconditionError` when another cluster answers behind an alias than the ledger knows."""
+        require_recorded(self._state, *admins)
+
+    def created(self, topics: Sequence[NewTopic], topic_ids: Mapping[str, str]) -> None:
+        """Topics that were created together; `topic_ids` by name."""
+        entries: list[OperationEntry] = []
+        for topic in topics:
+            done, topic_id = SettingsChange(topic.configuration), topic_ids[topic.name]
+            created = TopicFollowed(
+                action=TopicAction.CREATED,
+                topic=topic.name,
+                topic_id=topic_id,
+                partitions=topic.partitions,
+                change=done,
+            )
+            entries.append((str(created.action), created))
+            self._note_settings(topic_id, done)
+        self._operations.record_all(entries, flow=self._flow)
+
+    def partitions_added(self, topic: str, topic_id: str, partitions: int) -> None:
+        action = TopicAction.PARTITIONS_ADDED
+        self._record(TopicFollowed(action=action, topic=topic, topic_id=topic_id, partitions=partitions))
+
+    def settings_changed(self, topic: str, topic_id: str, change: SettingsChange) -> None:
+        action = TopicAction.SETTINGS_CHANGED
+        self._record(TopicFollowed(action=action, topic=topic, topic_id=topic_id, change=change))
+
+    def deleted(self, topic: str, topic_id: str) -> None:
+        self._record(TopicFollowed(action=TopicAction.DELETED, topic=topic, topic_id=topic_id))
+
+    def created_acls(self) -> frozenset[TopicAcl]:
+        """Access control lists that the flow had created and not removed."""
+        if self._created_acls is None:
+            self._created_acls = self._state.created_acls(self._flow)
+        return self._created_acls
+
+    def acls_created(self, acls: Sequence[TopicAcl]) -> None:
+        self._record_acls(AclAction.CREATED, acls)
+        self._created_acls = self.created_acls() | set(acls)
+
+    def acls_removed(self, acls: Sequence[TopicAcl]) -> None:
+        self._record_acls(AclAction.REMOVED, acls)
+        self._created_acls = self.created_acls() - set(acls)
+
+    def _record_acls(self, action: AclAction, acls: Sequence[TopicAcl]) -> None:
+        self._operations.record(AclsFollowed(action, tuple(acls)), flow=self._flow, reason=str(action))
+
+    def _record(self, followed: TopicFollowed) -> None:
+        self._operations.record(followed, flow=self._flow, reason=str(followed.action))
+        self._note_settings(followed.topic_id, followed.change)
+
+    def _note_settings(self, topic_id: str, done: SettingsChange) -> None:
+        known = self.set_by_mirror()
+        known[topic_id] = (known.get(topic_id, frozenset()) | done.to_set.keys()) - set(done.to_remove)
+
+
+# Source deletions ---------------------------------------------------------------------------------
+# Source topics that were deleted: the target topic is kept, or deleted if the flow says so.
+#
+# What a deletion takes may be the last copy there is, so it rests on facts of the ledger: a cluster that
+# lost its topics, or another one at its address, says of all of them that they were deleted.
+
+
+log = logging.getLogger(__name__)
+
+REFRESHES_BEFORE_DELETION = 2
+"""A topic that is listed again at the next refresh was not deleted."""
+
+
+class SourceDeletions:
+    """Compares what the flow has mirrored with what the source still has.
+
+    A target topic is deleted only if all of this holds:
+        D1  the ledger says that this very incarnation of it holds records of the flow
+        D2  the source has said at two refreshes in a row that it has no topic of the name, and has other topics
+        D3  a recorder of the source has recorded that this very incarnation of the source topic was deleted
+        D4  of two or more topics with such records not more than half were deleted at one refresh
+        D5  both clusters are the ones that the ledger knows
+        D6  of what lies there now, behind the flow's map and within it, all was written by the flow: what its rows do
+            not claim is read, batch by batch
+        D7  it was never promoted: applications have not written there
+    Else it is kept, and a finding says why.
+    """
+
+    def __init__(
+        self, source: ClusterAdmin, target: ClusterAdmin, record: FollowingRecord, *, delete_topics: bool
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._record = record
+        self._delete_topics = delete_topics
+        self._refreshes_without: dict[str, int] = {}
+
+    def refresh(
+        self,
+        mirrored: Iterable[MirroredTopic],
+        sources: Mapping[str, TopicDescription],
+        targets: Mapping[str, TopicDescription],
+    ) -> list[Finding]:
+        """Findings about the mirrored topics whose source was deleted; deletes what is to be deleted."""
+        remaining = [topic for topic in set(mirrored) if _has_target(topic, targets)]
+        deleted = [
+            topic for topic in remaining if topic.source not in sources and self._is_deleted(topic.source)
+        ]
+        names = {topic.source for topic in deleted}
+        self._refreshes_without = {name: self._refreshes_without.get(name, 0) + 1 for name in names}
+        findings = [
+            self._judge(topic, remaining, deleted, sources, targets) for topic in sorted(deleted, key=_source)
+        ]
+        return [finding for finding in findings if finding is not None]
+
+    def _is_deleted(self, topic: str) -> bool:
+        """Asked for by name: a topic that this principal may not see any more was not deleted."""
+        try:
+            return self._source.is_gone(topic)
+        except PreconditionError as error:
+            log.warning("%s is not listed at the source any more: %s", topic, error)
+            return False
+
+    def _judge(
+        self,
+        topic: MirroredTopic,
+        remaining: Sequence[MirroredTopic],
+        deleted: Sequence[MirroredTopic],
+        sources: Mapping[str, TopicDescription],
+        targets: Mapping[str, TopicDescription],
+    ) -> Finding | None:
+        written = self._record.written_target_ids() if self._delete_topics else frozenset()
+        if topic.target_id not in written:
+            return _kept(topic)
+        doubt = _doubt(_written(deleted, written), _written(remaining, written), sources)
+        if doubt is not None:
+            return _kept(topic, doubt)
+        if topic.source_id not in self._record.deleted_source_ids(self._source.alias):
+            return _kept(topic, f"no recorder of {self._source.alias} has recorded its deletion")
+        if self._record.was_ever_promoted(self._target.alias, topic.target):
+            return _kept(topic, f"{topic.target} was promoted once, so applications may have written there")
+        others = self._of_others(topic, targets[topic.target].partitions)
+        is_due = self._refreshes_without[topic.source] >= REFRESHES_BEFORE_DELETION
+        return self._delete(topic) if others is None and is_due else _kept(topic, others)
+
+    def _of_others(self, topic: MirroredTopic, partitions: int) -> str | None:
+        """Why it may hold what the flow has not written, by its logs as they are now; None: it holds nothing else."""
+        places = [(topic.target, number) for number in range(partitions)]
+        ends, cluster_id = self._target.ends(places), self._target.cluster_id()
+        for name, number in places:
+            end = ends.get((name, number))
+            if end is None:
+                return f"partition {number} of {name} has no leader, so nobody knows what it holds"
+            at = TopicPartition(name, topic.target_id, number)
+            claimed = self._record.written_ranges(topic, number)
+            for start, stop in _between(claimed, end.log_start, end.high_watermark):
+                for header in headers_between(self._target, at, start, stop):
+                    if not self._record.wrote(cluster_id, header.producer_id):
+                        offset = max(header.base_offset, start)
+                        return f"partition {number} of {name} holds what this flow did not write, at offset {offset}"
+        return None
+
+    def _delete(self, topic: MirroredTopic) -> Finding | None:
+        try:
+            self._record.require_recorded(self._source, self._target)
+            self._target.delete_topic(topic.target, topic_id=topic.target_id)
+        except PreconditionError as error:
+            name = FindingName.TARGET_TOPIC_NOT_DELETED
+            return Finding(name=name, topic=topic.target, message=str(error))
+        log.warning("deleted topic %s: its source %s was deleted", topic.target, topic.source)
+        self._record.deleted(topic.target, topic.target_id)
+        return None
+
+
+def _between(claimed: Iterable[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Stretches of `[start, end)` that no range holds; the ranges are in order."""
+    for held_from, held_to in claimed:
+        if start < min(held_from, end):
+            yield start, min(held_from, end)
+        start = max(start, held_to)
+    if start < end:
+        yield start, end
+
+
+def _source(topic: MirroredTopic) -> str:
+    return topic.source
+
+
+def _written(topics: Iterable[MirroredTopic], written: Collection[str]) -> frozenset[str]:
+    """Sources of topics that hold records of the flow: a new one outweighs none that was deleted."""
+    return frozenset(topic.source for topic in topics if topic.target_id in written)
+
+
+def _has_target(topic: MirroredTopic, targets: Mapping[str, TopicDescription]) -> bool:
+    found = targets.get(topic.target)
+    return found is not None and found.topic_id == topic.target_id
+
+
+def _doubt(
+    deleted: Collection[str], mirrored: Collection[str], sources: Mapping[str, TopicDescription]
+) -> str | None:
+    """Why what is missing at this refresh does not count as deleted on purpose (D2, D4); None: it does."""
+    if all(topic.internal for topic in sources.values()):
+        return "the source has no topics at all"
+    if len(mirrored) >= 2 and 2 * len(deleted) > len(mirrored):
+        return f"{len(deleted)} of the {len(mirrored)} topics that this flow mirrored were deleted at once"
+    return None
+
+
+def _kept(topic: MirroredTopic, reason: str | None = None) -> Finding:
+    why = "" if reason is None else f": {reason}"
+    message = f"{topic.source} was deleted at the source; {topic.target} is kept{why}"
+    return Finding(name=FindingName.SOURCE_TOPIC_DELETED, topic=topic.source, message=message)
+
+
+# Acl following ------------------------------------------------------------------------------------
+# Access control lists of target topics follow those of the source, where the flow says so.
+
+
+class AclFollowing:
+    """Creates what is wanted at the target, and removes what this flow had created and nobody wants now."""
+
+    def __init__(
+        self,
+        follow: AclFollow,
+        naming: TopicNaming,
+        source: AclAdmin,
+        target: AclAdmin,
+        record: FollowingRecord,
+    ) -> None:
+        self._follow = follow
+        self._naming = naming
+        self._source = source
+        self._target = target
+        self._record = record
+
+    def refresh(self, topics: Collection[str], promotion: Promotion = nothing_promoted) -> list[Finding]:
+        """Follow for the selected source topics; what is refused is a finding of the flow.
+
+        Rules of promoted topics are left as they are.
+        """
+        if self._follow is AclFollow.NONE:
+            return []
+        try:
+            at_source, at_target = self._source.topic_acls(), self._target.topic_acls()
+        except PreconditionError as error:
+            return [Finding(name=FindingName.ACLS_NOT_READ, message=str(error))]
+        change = acl_change(
+            wanted_acls(at_source, naming=self._naming, topics=topics),
+            at_target,
+            created_by_mirror=self._record.created_acls(),
+        ).without(lambda acl: promotion(acl.name) is not None)
+        try:
+            if change.to_create:
+                self._target.create_acls(change.to_create)
+                self._record.acls_created(change.to_create)
+            if change.to_remove:
+                self._target.delete_acls(change.to_remove)
+                self._record.acls_removed(change.to_remove)
+        except PreconditionError as error:
+            return [Finding(name=FindingName.ACLS_NOT_CHANGED, message=str(error))]
+        return []

@@ -1,0 +1,395 @@
+"""The copy task: many partitions, two clusters, one loop, until the round's deadline.
+
+Fetches run ahead while produce requests are in flight; a task returns only when every request that it
+sent is answered or lost, so nothing writes to a partition after its task has returned.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ledger.clock import Clock
+from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
+from ledger.facts.findings import Side
+from ledger.facts.state import MirrorProducers
+from ledger.kafka.copying import ClusterLink, Completion, FetchItem, Network, ProduceItem
+from ledger.kafka.requests import REFUSED, TOPIC_GONE, TRANSIENT, ErrorCode, Fetched, Produced, describe
+from ledger.mirror.assignment import LEDGER, Asked, Assignment, CopyLimits, PartitionResult, StopCause
+from ledger.mirror.partition import PartitionCopy
+
+_DELETED_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
+_GONE = {Side.SOURCE: StopCause.SOURCE_TOPIC_GONE, Side.TARGET: StopCause.TARGET_TOPIC_GONE}
+_REFRESH_PAUSE_S = 0.2
+_POLL_S = 0.1
+Answer = TypeVar("Answer", Fetched, Produced)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """Partitions of one request, in which attempt of each it was sent, and how to take the answer."""
+
+    copies: tuple[PartitionCopy, ...]
+    attempts: tuple[int, ...]
+    asked: Asked
+    take: Callable[["_Flight", Completion], None]
+    size: int = 0
+    node: int = 0
+
+
+class CopyTask:
+    """Runs the assignments of one task once; `run` returns a result for each of them."""
+
+    def __init__(
+        self,
+        assignments: Iterable[Assignment],
+        network: Network,
+        writers: MirrorProducers,
+        clock: Clock,
+        limits: CopyLimits,
+    ) -> None:
+        self._copies = deque(PartitionCopy(assignment, writers) for assignment in assignments)
+        self._network = network
+        self._clock = clock
+        self._limits = limits
+        self._flights: dict[int, _Flight] = {}
+        self._fetching_nodes: set[int] = set()
+        self._in_flight: dict[int, list[int]] = {}
+        self._refresh_at = {Side.SOURCE: 0.0, Side.TARGET: 0.0}
+
+    def run(self, *, seconds: float) -> list[PartitionResult]:
+        """Copy until the deadline, until every partition has reached its `end_offset`, or until none can continue.
+
+        Or until there is so much to record that it takes the memory which `CopyLimits` allows for it.
+        """
+        deadline = self._clock.monotonic() + seconds
+        while self._may_go_on() and (now := self._clock.monotonic()) < (end := self._end(deadline)):
+            self._read_tails(self._copies, now)
+            self._fetch(now, end)
+            self._produce()
+            self._poll(min(_POLL_S, end - now))
+        self._drain(deadline + self._limits.drain_ms / 1000)
+        for copy in self._copies:
+            with _halting(copy):
+                copy.conclude()
+        return [copy.result() for copy in self._copies]
+
+    def _end(self, deadline: float) -> float:
+        """The search of a tail that cleaners have changed begins again in every task: none ends in the middle of it."""
+        is_searching = any(copy.is_searching for copy in self._copies)
+        return deadline + self._limits.search_ms / 1000 if is_searching else deadline
+
+    def _may_go_on(self) -> bool:
+        has_room = sum(copy.gap_count for copy in self._copies) < self._limits.gaps
+        return has_room and any(copy.is_active for copy in self._copies)
+
+    def _drain(self, grace_end: float) -> None:
+        """Send what is planned while the grace period lasts, and read what came between.
+
+        Then wait for every answer.
+        """
+        give_up = grace_end + self._limits.request_timeout_ms / 1000 + _POLL_S
+        while (now := self._clock.monotonic()) < give_up:
+            if now < grace_end:
+                self._read_tails([copy for copy in self._copies if copy.reads_between], now)
+                self._produce()
+            if not self._flights:
+                return
+            self._poll(_POLL_S)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def _read_tails(self, copies_to_read: Iterable[PartitionCopy], now: float) -> None:
+        if sum(copy.tail.held_bytes for copy in self._copies) >= self._limits.buffered_bytes:
+            return
+        wanting = [copy for copy in copies_to_read if copy.wants_tail(now)]
+        target = self._network.target
+        for node, copies in self._by_leader(target, Side.TARGET, wanting, now).items():
+            for copy in copies:
+                copy.begin_tail(target.leader_epoch(copy.assignment.target))
+            items = [
+                FetchItem(copy.assignment.target, copy.tail.position, self._limits.partition_fetch_bytes)
+                for copy in copies
+            ]
+            ticket = target.fetch(
+                node, items, committed=False, max_wait_ms=0, max_bytes=self._limits.fetch_bytes
+            )
+            attempts = [copy.asked(Asked.TAIL) for copy in copies]
+            self._flights[ticket] = _Flight(tuple(copies), tuple(attempts), Asked.TAIL, self._take_tails)
+
+    def _take_tails(self, flight: _Flight, completion: Completion) -> None:
+        for copy, attempt, fetched in _zip(flight, completion.fetched):
+            if not copy.answered(Asked.TAIL, attempt):
+                continue
+            if fetched is None or fetched.error:
+                self._tail_failed(copy, fetched, completion.failure)
+            else:
+                with _halting(copy):
+                    copy.take_tail(fetched.records, high_watermark=fetched.high_watermark)
+
+    def _tail_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
+        if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if copy.stops_looking():
+                return
+            copy.halt(
+                StopCause.TARGET_OUT_OF_RANGE,
+                f"the target does not hold offset {copy.tail.position} any more, where the ledger says that this flow "
+                "ended: its log was truncated, cleared or recreated; nothing was written",
+            )
+            return
+        self._read_failed(copy, Side.TARGET, fetched, failure)
+
+    def _fetch(self, now: float, deadline: float) -> None:
+        room = self._limits.buffered_bytes - sum(copy.pending_bytes for copy in self._copies)
+        if room <= 0:
+            return
+        active = [copy for copy in self._copies if copy.is_active]
+        wanting = [
+            copy
+            for copy in active
+            if copy.wants_records(now, buffer_limit=self._limits.partition_fetch_bytes)
+        ]
+        self._copies.rotate(-1)  # the broker fills a response in the order asked: take turns
+        for node, copies in self._by_leader(self._network.source, Side.SOURCE, wanting, now).items():
+            if node not in self._fetching_nodes:
+                self._fetch_from(node, copies, waits=len(wanting) == len(active), time_left_s=deadline - now)
+
+    def _fetch_from(self, node: int, copies: list[PartitionCopy], *, waits: bool, time_left_s: float) -> None:
+        """A long poll delays the partitions that are not in it, so it is used only when all are."""
+        wait_ms = self._limits.max_wait_ms if waits else self._limits.busy_wait_ms
+        items = [
+            FetchItem(
+                copy.assignment.source,
+                copy.fetch_position,
+                self._limits.partition_fetch_bytes,
+                copy.fetch_epoch,
+            )
+            for copy in copies
+        ]
+        ticket = self._network.source.fetch(
+            node,
+            items,
+            committed=True,
+            max_wait_ms=max(0, min(wait_ms, int(time_left_s * 1000))),
+            max_bytes=self._limits.fetch_bytes,
+        )
+        attempts = tuple(copy.asked(Asked.RECORDS) for copy in copies)
+        self._fetching_nodes.add(node)
+        self._flights[ticket] = _Flight(tuple(copies), attempts, Asked.RECORDS, self._take_records, node=node)
+
+    def _take_records(self, flight: _Flight, completion: Completion) -> None:
+        self._fetching_nodes.discard(flight.node)
+        for copy, attempt, fetched in _zip(flight, completion.fetched):
+            if not copy.answered(Asked.RECORDS, attempt) or copy.stop is not None:
+                continue
+            if fetched is None or fetched.error:
+                self._fetch_failed(copy, fetched, completion.failure)
+            else:
+                self._plan(copy, fetched)
+
+    def _plan(self, copy: PartitionCopy, fetched: Fetched) -> None:
+        try:
+            with _halting(copy):
+                copy.take_fetched(fetched)
+        except LedgerUnavailableError as error:
+            copy.troubles.pause(LEDGER, str(error), now=self._clock.monotonic())
+
+    def _fetch_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
+        if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if not copy.has_more:
+                copy.halt(
+                    StopCause.SOURCE_OUT_OF_RANGE,
+                    f"the source does not hold offset {copy.fetch_position} any more; nothing after it was copied",
+                )
+            return
+        self._read_failed(copy, Side.SOURCE, fetched, failure)
+
+    def _read_failed(
+        self, copy: PartitionCopy, side: Side, fetched: Fetched | None, failure: str | None
+    ) -> None:
+        now = self._clock.monotonic()
+        error = ErrorCode.NONE if fetched is None else fetched.error
+        if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            copy.halt(StopCause.DENIED, f"the {side} denies READ on this topic; nothing was copied from it")
+            return
+        copy.troubles.pause(
+            side, failure or f"the {side} answered a fetch with error {describe(error)}", now=now
+        )
+        self._refresh_at[side] = min(self._refresh_at[side], now)
+        if error in TOPIC_GONE:
+            self._halt_if_gone(copy, side)
+
+    def _halt_if_gone(self, copy: PartitionCopy, side: Side) -> None:
+        """A broker may not have heard of a new topic yet: only several answers in a row are believed."""
+        if copy.troubles.failures(side) >= _DELETED_AFTER_FAILURES:
+            copy.halt(
+                _GONE[side],
+                f"the {side} does not know this topic id any more: the topic was deleted or recreated",
+            )
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def _produce(self) -> None:
+        """Send one batch a partition and request while the windows have room."""
+        target = self._network.target
+        while ready := self._by_leader(target, Side.TARGET, self._sendable(), self._clock.monotonic()):
+            sent = [
+                self._produce_to(target, node, copies)
+                for node, copies in ready.items()
+                if self._has_window(node)
+            ]
+            if not any(sent):
+                return
+
+    def _sendable(self) -> list[PartitionCopy]:
+        return [copy for copy in self._copies if copy.next_copy is not None]
+
+    def _has_window(self, node: int) -> bool:
+        sizes = self._in_flight.get(node, [])
+        return not sizes or (
+            len(sizes) < self._network.target.produce_window(node)
+            and sum(sizes) < self._limits.in_flight_bytes
+        )
+
+    def _produce_to(self, target: ClusterLink, node: int, copies: list[PartitionCopy]) -> bool:
+        chosen: list[PartitionCopy] = []
+        items: list[ProduceItem] = []
+        size = 0
+        for copy in copies:
+            step = copy.next_copy
+            if step is None or not copy.may_send_to(node):
+                continue
+            if items and size + len(step.batch) > self._limits.produce_request_bytes:
+                continue
+            size += len(step.batch)
+            items.append(ProduceItem(copy.assignment.target, copy.send_next(node)))
+            chosen.append(copy)
+        if not items:
+            return False
+        ticket = target.produce(node, items, timeout_ms=self._limits.request_timeout_ms)
+        self._in_flight.setdefault(node, []).append(size)
+        attempts = tuple(copy.attempt for copy in chosen)
+        self._flights[ticket] = _Flight(
+            tuple(chosen), attempts, Asked.WRITE, self._take_acknowledgements, size, node
+        )
+        return True
+
+    def _take_acknowledgements(self, flight: _Flight, completion: Completion) -> None:
+        self._in_flight[flight.node].remove(flight.size)
+        for copy, attempt, produced in _zip(flight, completion.produced):
+            if not copy.answered(Asked.WRITE, attempt):
+                continue
+            if produced is not None and produced.error == ErrorCode.NONE:
+                with _halting(copy):
+                    copy.acknowledged(produced.base_offset)
+            else:
+                self._produce_failed(copy, produced, completion.failure)
+
+    def _produce_failed(self, copy: PartitionCopy, produced: Produced | None, failure: str | None) -> None:
+        now = self._clock.monotonic()
+        error = ErrorCode.NONE if produced is None else produced.error
+        detail = describe(error) + (
+            f": {produced.message}" if produced is not None and produced.message else ""
+        )
+        copy.doubt(failure or f"the target answered a produce request with error {detail}", now=now)
+        if error == ErrorCode.INVALID_PRODUCER_EPOCH:
+            copy.halt(
+                StopCause.SHUT_OUT, "the target has fenced this flow's producer id; nothing more was written"
+            )
+        elif error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            copy.halt(
+                StopCause.DENIED, "the target denies WRITE on this topic; nothing more was written to it"
+            )
+        elif error in REFUSED:
+            copy.halt(
+                StopCause.REFUSED,
+                f"the target refuses the batch after source offset {copy.fetch_position}: error {detail}",
+            )
+        elif error in TRANSIENT or error in TOPIC_GONE or failure is not None:
+            if error in TOPIC_GONE:
+                self._halt_if_gone(copy, Side.TARGET)
+            self._refresh_at[Side.TARGET] = min(self._refresh_at[Side.TARGET], now)
+        elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            copy.sequence_refused()
+        else:
+            copy.halt(
+                StopCause.REFUSED,
+                f"the target answered with error {detail}, which this version does not know",
+            )
+
+    # -- both ------------------------------------------------------------------------------------
+
+    def _by_leader(
+        self, link: ClusterLink, side: Side, copies: list[PartitionCopy], now: float
+    ) -> dict[int, list[PartitionCopy]]:
+        """Group by leading node; partitions without one wait for the next refresh of metadata."""
+        if copies:
+            self._refresh_if_needed(link, side, copies, now)
+        groups: dict[int, list[PartitionCopy]] = {}
+        for copy in copies:
+            node = link.leader(copy.side(side))
+            if node is None:
+                self._refresh_at[side] = min(self._refresh_at[side], now + _REFRESH_PAUSE_S)
+                self._without_leader(link, side, copy, now)
+            else:
+                groups.setdefault(node, []).append(copy)
+        return groups
+
+    def _without_leader(self, link: ClusterLink, side: Side, copy: PartitionCopy, now: float) -> None:
+        if link.is_denied(copy.side(side)):
+            copy.halt(
+                StopCause.DENIED, f"the {side} denies DESCRIBE on this topic; nothing more was copied there"
+            )
+        elif not link.is_gone(copy.side(side)):
+            copy.troubles.note(side, f"a partition without a leader at the {side}")
+        elif now >= copy.troubles.retry_at:
+            copy.troubles.pause(
+                side, f"the {side} does not know the topic id of {copy.side(side).topic}", now=now
+            )
+            self._halt_if_gone(copy, side)
+
+    def _refresh_if_needed(
+        self, link: ClusterLink, side: Side, copies: list[PartitionCopy], now: float
+    ) -> None:
+        if now < self._refresh_at[side]:
+            return
+        self._refresh_at[side] = float("inf")
+        topics = {(copy.side(side)).topic for copy in self._copies}
+        try:
+            link.refresh(sorted(topics))
+        except ClusterUnavailableError as error:
+            for copy in copies:
+                copy.troubles.pause(side, str(error), now=now)
+            self._refresh_at[side] = now + _REFRESH_PAUSE_S
+
+    def _poll(self, timeout_s: float) -> None:
+        for completion in self._network.poll(max(timeout_s, 0.0)):
+            flight = self._flights.pop(completion.ticket)
+            flight.take(flight, completion)
+            if completion.throttle_ms:
+                for copy in flight.copies:
+                    copy.troubles.throttle(flight.asked.side, completion.throttle_ms)
+
+
+@contextmanager
+def _halting(copy: PartitionCopy) -> Iterator[None]:
+    """Whatever goes wrong in a step of one partition halts that one; the others continue (G7)."""
+    try:
+        yield
+    except (LedgerUnavailableError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001  the last resort: nobody foresaw it, so nobody else can catch it
+        copy.halt(
+            StopCause.FAILED,
+            f"this program failed at source offset {copy.fetch_position}, target offset {copy.tail.position}: "
+            f"{type(error).__name__}: {error}; nothing more was copied",
+        )
+
+
+def _zip(
+    flight: _Flight, answers: tuple[Answer | None, ...]
+) -> Iterable[tuple[PartitionCopy, int, Answer | None]]:
+    """Each partition of a request with its attempt and its part of the answer; None without one."""
+    padded = answers or (None,) * len(flight.copies)
+    return zip(flight.copies, flight.attempts, padded, strict=True)

@@ -1,1 +1,0 @@
-"""What lies at the end of a target log already, and whose it is."""

@@ -1,0 +1,501 @@
+"""The topics of a running flow: what the source has, what the target must have, which partitions pair up.
+
+What one topic is refused is a finding of that topic; the others are copied.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ledger.clock import Clock
+from ledger.errors import PreconditionError, UnsafeError
+from ledger.facts.direction import Promotion, nothing_promoted
+from ledger.facts.findings import Finding, FindingName
+from ledger.facts.syncs import PartitionPair, TopicPartition
+from ledger.kafka.cluster import ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
+from ledger.mirror.targets import (
+    AclFollowing,
+    FollowingRecord,
+    MirroredTopic,
+    SourceDeletions,
+    target_findings,
+)
+from ledger.topics.following import (
+    AddPartitions,
+    ChangeSettings,
+    CreateTopic,
+    FollowingAction,
+    SourceTopic,
+    TargetTopic,
+    TopicFollowing,
+)
+from ledger.topics.naming import (
+    Refusals,
+    SelectionRefusal,
+    TakenTopics,
+    TopicSelection,
+    idle_patterns,
+    matches_any,
+    taken_topics,
+)
+
+# Paced settings -----------------------------------------------------------------------------------
+# Settings of many topics, as one refresh after the other needs them.
+#
+# A broker takes seconds to describe thousands of topics, and rounds wait for a refresh. What was read is
+# used again for twenty times as long as reading took: with a few topics every refresh reads again, with
+# thousands one refresh in many. A topic that was not read yet is read at once, and so is one that was
+# changed.
+
+
+_TIMES_AS_LONG = 20
+
+
+class PacedSettings:
+    """Settings of one cluster's topics by topic id: another incarnation of a topic is another topic."""
+
+    def __init__(self, admin: ClusterAdmin, clock: Clock) -> None:
+        self._admin = admin
+        self._clock = clock
+        self._read: dict[str, SettingsAnswer] = {}
+        self._read_again_at = float("-inf")
+
+    def of(self, topics: Iterable[TopicDescription]) -> SettingsAnswer:
+        wanted = list(topics)
+        if self._clock.monotonic() >= self._read_again_at:
+            self._read.clear()
+        is_due = not self._read
+        started = self._clock.monotonic()
+        self._read_missing([topic for topic in wanted if topic.topic_id not in self._read])
+        if is_due:
+            ended = self._clock.monotonic()
+            self._read_again_at = ended + _TIMES_AS_LONG * (ended - started)
+        found = [self._read[topic.topic_id] for topic in wanted if topic.topic_id in self._read]
+        return SettingsAnswer(
+            {name: settings for part in found for name, settings in part.read.items()},
+            {name: reason for part in found for name, reason in part.refused.items()},
+        )
+
+    def forget(self, topic_id: str) -> None:
+        """The topic was changed."""
+        self._read.pop(topic_id, None)
+
+    def _read_missing(self, topics: list[TopicDescription]) -> None:
+        if not topics:
+            return
+        found = self._admin.topic_settings([topic.name for topic in topics])
+        for topic in topics:
+            if topic.name in found.read:
+                self._read[topic.topic_id] = SettingsAnswer({topic.name: found.read[topic.name]}, {})
+            elif topic.name in found.refused:
+                self._read[topic.topic_id] = SettingsAnswer({}, {topic.name: found.refused[topic.name]})
+
+
+# Topic findings -----------------------------------------------------------------------------------
+# What there is to say of topics that a flow mirrors, from what both clusters answer.
+
+
+def conflict_findings(conflicts: Mapping[str, str]) -> list[Finding]:
+    return [
+        Finding(name=FindingName.TARGET_NAME_CONFLICT, topic=topic, message=f"{reason}; it is not copied")
+        for topic, reason in conflicts.items()
+    ]
+
+
+def new_behind_promotion(topics: Mapping[str, str], side: str) -> list[Finding]:
+    """`topics`: by name why the target is promoted."""
+    return [
+        Finding(
+            name=FindingName.NEW_BEHIND_PROMOTION,
+            topic=topic,
+            message=f"{topic} of {side} is not copied: {why}",
+        )
+        for topic, why in topics.items()
+    ]
+
+
+def unread_findings(settings: SettingsAnswer, side: str) -> list[Finding]:
+    return [
+        Finding(name=FindingName.SETTINGS_NOT_READ, topic=topic, message=f"{topic} at the {side}: {reason}")
+        for topic, reason in settings.refused.items()
+    ]
+
+
+def partition_findings(source: TopicDescription, target: TopicDescription) -> Iterator[Finding]:
+    if target.partitions > source.partitions:
+        message = (
+            f"{target.name} has {target.partitions} partitions, its source {source.partitions}: "
+            "the surplus gets nothing"
+        )
+        yield Finding(name=FindingName.MORE_PARTITIONS, topic=target.name, message=message)
+
+
+def settings_findings(
+    source: TopicDescription, at_source: SettingsAnswer, target: TopicDescription, at_target: SettingsAnswer
+) -> list[Finding]:
+    settings, compared = at_target.read.get(target.name), at_source.read.get(source.name)
+    if settings is None:
+        return []
+    return target_findings(
+        target.name,
+        source=compared.effective if compared else {},
+        target=settings.effective,
+        replicas=target.replication_factor,
+    )
+
+
+# Flow topics --------------------------------------------------------------------------------------
+
+
+log = logging.getLogger(__name__)
+
+Described = Mapping[str, TopicDescription]
+_CREATED_AT_ONCE = 100
+
+_REFUSED_ACTION = {
+    CreateTopic: FindingName.TARGET_TOPIC_NOT_CREATED,
+    AddPartitions: FindingName.PARTITIONS_NOT_ADDED,
+    ChangeSettings: FindingName.SETTINGS_NOT_CHANGED,
+}
+_BLOCKING = frozenset({FindingName.TARGET_TOPIC_NOT_CREATED, FindingName.PARTITIONS_NOT_ADDED})
+
+
+class FlowTopics:
+    """Lists the selected topics and makes the target follow. Holds what was said, so that it is said once."""
+
+    def __init__(
+        self,
+        selection: TopicSelection,
+        following: TopicFollowing,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        record: FollowingRecord,
+        deletions: SourceDeletions,
+        acls: AclFollowing,
+        clock: Clock,
+    ) -> None:
+        self._selection = selection
+        self._following = following
+        self._source = source
+        self._target = target
+        self._record = record
+        self._deletions = deletions
+        self._acls = acls
+        self._source_settings = PacedSettings(source, clock)
+        self._target_settings = PacedSettings(target, clock)
+        self._warned: set[str] = set()
+        self._selects_nothing = False
+        self._is_first_refresh = True
+        self._paired: list[PartitionPair] = []
+        self._mirrored: dict[str, MirroredTopic] | None = None
+        self._same_cluster: bool | None = None
+        self._cluster_ids: Mapping[str, str] = {}
+        self.blocked: Mapping[str, str] = {}
+        """Source topics that may not be copied for now, with the reason."""
+        self.cleanup_policies: Mapping[str, str] = {}
+        """Of source topics, as of the last refresh, as far as their settings may be described."""
+        self.cleaned_targets: frozenset[str] = frozenset()
+        """Target topics whose records may be removed by a cleaner, as of the last refresh."""
+
+    def source_partitions(self) -> list[tuple[str, int]]:
+        """Source partitions as of the last refresh, for recorders."""
+        return [(pair.source.topic, pair.source.partition) for pair in self._paired]
+
+    def target_partitions(self) -> list[tuple[str, int]]:
+        """Target partitions as of the last refresh, for recorders."""
+        return [(pair.target.topic, pair.target.partition) for pair in self._paired]
+
+    def follow(
+        self,
+        *,
+        written_topic_ids: frozenset[str],
+        promotion: Promotion = nothing_promoted,
+        applications: Promotion = nothing_promoted,
+    ) -> list[PartitionPair]:
+        """Make the target follow, then pair every selected source partition.
+
+        Promoted topics of the target are paired and left as they are: what they are like is for applications now, as
+        `applications` says. Of these what the target lacks and nobody has mirrored before is a finding.
+        Raises `PreconditionError` when another cluster answers at either side than at the first refresh. The
+        first refresh raises it, too, when the flow cannot name its target topics; later ones leave out the topics
+        concerned.
+        """
+        listed = self._source.topics()
+        targets = self._target.topics()
+        self._require_same_clusters()
+        taken = self._taken(listed)
+        self._selects_nothing = not taken.names
+        conflicts = self._conflicts(taken)
+        sources = {name: listed[name] for name in taken.names if name not in conflicts}
+        at_source = self._source_settings.of(sources.values())
+        at_target = self._target_settings.of(self._targets_of(sources, targets).values())
+        followed = {name: topic for name, topic in sources.items() if not self._is_promoted(name, promotion)}
+        refused = self._bring_up(followed, targets, at_source, at_target, written_topic_ids)
+        if refused is not None:
+            targets = self._target.topics()
+            at_target = self._target_settings.of(self._targets_of(sources, targets).values())
+        findings = [*conflict_findings(conflicts), *(refused or ())]
+        findings += new_behind_promotion(self._unmirrored(sources, targets, applications), self._source.alias)
+        findings += self._findings_about(followed, targets, at_source, at_target)
+        mirrored = [topic for topic in self._mirrored_topics() if promotion(topic.target) is None]
+        findings += self._deletions.refresh(mirrored, listed, targets)
+        findings += self._idle_patterns(taken.refusals, findings)
+        findings += self._acls.refresh(sources.keys(), promotion)
+        self._record.findings.report(findings)
+        self.blocked = self._blocked(sources, findings)
+        self.cleanup_policies = {
+            name: settings.effective.get("cleanup.policy", "delete")
+            for name, settings in at_source.read.items()
+        }
+        self.cleaned_targets = frozenset(
+            name
+            for name, settings in at_target.read.items()
+            if "compact" in settings.effective.get("cleanup.policy", "delete")
+        )
+        self._paired = list(self._pairs(sources, targets))
+        self._remember(self._paired)
+        self._is_first_refresh = False
+        return self._paired
+
+    def _unmirrored(self, sources: Described, targets: Described, applications: Promotion) -> dict[str, str]:
+        """By topic that began at the source once applications had left it, why it is not copied."""
+        found = {}
+        for name, topic in sources.items():
+            at_target = self._following.naming.target_name(name)
+            if at_target in targets or topic.topic_id in self._all_mirrored():
+                continue
+            if (why := applications(at_target)) is not None:
+                found[name] = why
+        return found
+
+    def _is_promoted(self, source_topic: str, promotion: Promotion) -> bool:
+        return promotion(self._following.naming.target_name(source_topic)) is not None
+
+    def _require_same_clusters(self) -> None:
+        """Asked after the topics were listed: another cluster says of all that they were deleted, or are new."""
+        found = {admin.alias: admin.cluster_id() for admin in (self._source, self._target)}
+        known = self._cluster_ids = self._cluster_ids or found
+        for alias, cluster_id in found.items():
+            if known[alias] != cluster_id:
+                raise PreconditionError(
+                    f"another cluster answers behind {alias}: its Kafka cluster id is {cluster_id}, this driver "
+                    f"began with {known[alias]}; nothing was created, deleted or stopped because of it"
+                )
+
+    def existing(self) -> list[PartitionPair]:
+        """Pair what exists on both sides; nothing is created. Refuses names as the first refresh does."""
+        listed = self._source.topics()
+        taken = self._taken(listed)
+        conflicts = self._conflicts(taken)
+        sources = {name: listed[name] for name in taken.names if name not in conflicts}
+        return list(self._pairs(sources, self._target.topics()))
+
+    # -- selecting -------------------------------------------------------------------------------
+
+    def require_selected(self) -> None:
+        """Raise `UnsafeError` when the last refresh found nothing to mirror: that is not all that was asked for."""
+        if self._selects_nothing:
+            raise UnsafeError(
+                f"no topic of {self._source.alias} is selected by topics ({', '.join(self._selection.patterns)}), so "
+                "there was nothing to catch up with; status says of each pattern why"
+            )
+
+    def _idle_patterns(self, refusals: Refusals, findings: Sequence[Finding]) -> list[Finding]:
+        """A topic that was mirrored and was deleted is reported as such, and not for its pattern as well."""
+        deleted = [
+            str(finding.topic) for finding in findings if finding.name is FindingName.SOURCE_TOPIC_DELETED
+        ]
+        found = [
+            Finding(
+                name=FindingName.PATTERN_MATCHES_NOTHING,
+                topic=idle.pattern,
+                message=idle.described(self._source.alias),
+            )
+            for idle in idle_patterns(self._selection, refusals)
+            if not idle.is_guard and not any(matches_any([idle.pattern], topic) for topic in deleted)
+        ]
+        self._remind(found)
+        return found
+
+    def _remind(self, found: Sequence[Finding]) -> None:
+        """What an earlier driver raised is not raised again; a driver that starts says it all the same."""
+        for finding in found if self._is_first_refresh else ():
+            if finding.key in self._record.findings.already_open():
+                log.warning("%s: %s", finding.name, finding.message)
+
+    def _taken(self, listed: Described) -> TakenTopics:
+        internal = {name: topic.internal for name, topic in listed.items()}
+        taken = taken_topics(
+            self._selection, self._following.naming, internal, same_cluster=self._is_one_cluster()
+        )
+        for name, refusal in sorted(taken.refusals.items()):
+            if refusal is SelectionRefusal.NOT_NAMED:
+                self._warn_once(f"{name}: no rename rule matches; it is not mirrored")
+        for name in sorted(taken.own_copies):
+            self._warn_once(f"{name}: is what this flow makes of another topic; it is not mirrored again")
+        return taken
+
+    def _is_one_cluster(self) -> bool:
+        """Two aliases may name the same cluster."""
+        if self._same_cluster is None:
+            self._same_cluster = self._source.cluster_id() == self._target.cluster_id()
+        return self._same_cluster
+
+    def _conflicts(self, taken: TakenTopics) -> dict[str, str]:
+        conflicts = taken.conflicts
+        if conflicts and self._is_first_refresh:
+            reasons = "; ".join(dict.fromkeys(conflicts.values()))
+            raise PreconditionError(f"{reasons}; no topic was created and nothing was copied")
+        already = {pair.source.topic for pair in self._paired}
+        return {name: reason for name, reason in conflicts.items() if name not in already}
+
+    def _mirrored_topics(self) -> list[MirroredTopic]:
+        return [topic for topic in self._all_mirrored().values() if self._selection.selects(topic.source)]
+
+    def _all_mirrored(self) -> dict[str, MirroredTopic]:
+        if self._mirrored is None:
+            self._mirrored = self._record.mirrored_topics()
+        return self._mirrored
+
+    def _remember(self, paired: list[PartitionPair]) -> None:
+        for pair in paired:
+            mirrored = MirroredTopic(
+                pair.source.topic, pair.source.topic_id, pair.target.topic, pair.target.topic_id
+            )
+            self._all_mirrored().setdefault(pair.source.topic_id, mirrored)
+
+    # -- following -------------------------------------------------------------------------------
+
+    def _bring_up(
+        self,
+        sources: Described,
+        targets: Described,
+        at_source: SettingsAnswer,
+        at_target: SettingsAnswer,
+        written_topic_ids: frozenset[str],
+    ) -> list[Finding] | None:
+        """Carry out what is to be done and return what was refused; None when nothing was to be done."""
+        existing = self._targets_of(sources, targets)
+        plan = self._following.plan(
+            [_source_topic(topic, at_source) for topic in sources.values()],
+            {name: _target_topic(topic, at_target) for name, topic in existing.items()},
+            written_topic_ids=written_topic_ids,
+            set_by_mirror=self._record.set_by_mirror(),
+        )
+        for warning in plan.warnings:
+            self._warn_once(warning.message)
+        if not plan.actions:
+            return None
+        created = self._create_together(
+            [action for action in plan.actions if isinstance(action, CreateTopic)]
+        )
+        left = [action for action in plan.actions if action.name not in created]
+        return [finding for action in left if (finding := self._attempt(action, targets))]
+
+    def _create_together(self, wanted: Sequence[CreateTopic]) -> frozenset[str]:
+        """Names of those that were created; the others are attempted one by one, which tells why not."""
+        created: set[str] = set()
+        for start in range(0, len(wanted), _CREATED_AT_ONCE):
+            part = [_new_topic(action) for action in wanted[start : start + _CREATED_AT_ONCE]]
+            more = f" and {len(part) - 1} more" if len(part) > 1 else ""
+            log.info("creating topic %s%s at the target", part[0].name, more)
+            topic_ids = self._target.create_topics(part)
+            done = [topic for topic in part if topic.name in topic_ids]
+            if done:
+                self._record.created(done, topic_ids)
+            created |= topic_ids.keys()
+        return frozenset(created)
+
+    def _targets_of(self, sources: Described, targets: Described) -> dict[str, TopicDescription]:
+        names = [self._following.naming.target_name(name) for name in sources]
+        return {name: targets[name] for name in names if name in targets}
+
+    def _attempt(self, action: FollowingAction, targets: Described) -> Finding | None:
+        try:
+            self._carry_out(action, targets)
+        except PreconditionError as error:
+            return Finding(name=_REFUSED_ACTION[type(action)], topic=action.name, message=str(error))
+        return None
+
+    def _carry_out(self, action: FollowingAction, targets: Described) -> None:
+        match action:
+            case CreateTopic(name, partitions, replication_factor, configuration):
+                log.info("creating topic %s at the target with %d partitions", name, partitions)
+                self._target.create_topic(
+                    name,
+                    partitions=partitions,
+                    replication_factor=replication_factor,
+                    configuration=configuration,
+                )
+                self._record.created([_new_topic(action)], {name: self._target.topics()[name].topic_id})
+            case AddPartitions(name, total):
+                log.info("bringing topic %s at the target to %d partitions", name, total)
+                self._target.add_partitions(name, total=total)
+                self._record.partitions_added(name, targets[name].topic_id, total)
+            case ChangeSettings(name, topic_id, change):
+                log.info(
+                    "topic %s at the target: setting %s, removing %s",
+                    name,
+                    dict(change.to_set),
+                    change.to_remove,
+                )
+                self._target.change_settings(name, to_set=change.to_set, to_remove=change.to_remove)
+                self._target_settings.forget(topic_id)
+                self._record.settings_changed(name, topic_id, change)
+
+    def _findings_about(
+        self, sources: Described, targets: Described, at_source: SettingsAnswer, at_target: SettingsAnswer
+    ) -> Iterator[Finding]:
+        """What the target topics are like now, after all changes."""
+        yield from unread_findings(at_source, "source")
+        yield from unread_findings(at_target, "target")
+        for name, topic in sources.items():
+            target = targets.get(self._following.naming.target_name(name))
+            if target is not None:
+                yield from partition_findings(topic, target)
+                yield from settings_findings(topic, at_source, target, at_target)
+
+    def _blocked(self, sources: Described, findings: list[Finding]) -> dict[str, str]:
+        refused = {finding.topic: finding.message for finding in findings if finding.name in _BLOCKING}
+        naming = self._following.naming
+        return {
+            name: refused[naming.target_name(name)] for name in sources if naming.target_name(name) in refused
+        }
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            log.warning("%s", message)
+
+    # -- pairing ---------------------------------------------------------------------------------
+
+    def _pairs(self, sources: Described, targets: Described) -> Iterator[PartitionPair]:
+        for name, topic in sources.items():
+            if name in self.blocked:
+                continue
+            target = targets.get(self._following.naming.target_name(name))
+            if target is None:
+                self._warn_once(f"{name}: its target topic is not described yet; it is copied when it is")
+                continue
+            for partition in range(min(topic.partitions, target.partitions)):
+                yield PartitionPair(
+                    TopicPartition(name, topic.topic_id, partition),
+                    TopicPartition(target.name, target.topic_id, partition),
+                )
+
+
+def _new_topic(action: CreateTopic) -> NewTopic:
+    return NewTopic(action.name, action.partitions, action.replication_factor, action.configuration)
+
+
+def _source_topic(topic: TopicDescription, settings: SettingsAnswer) -> SourceTopic:
+    found = settings.read.get(topic.name)
+    return SourceTopic(
+        topic.name, topic.topic_id, topic.partitions, topic.replication_factor, found.own if found else None
+    )
+
+
+def _target_topic(topic: TopicDescription, settings: SettingsAnswer) -> TargetTopic:
+    found = settings.read.get(topic.name)
+    return TargetTopic(
+        topic.name, topic.topic_id, topic.partitions, topic.replication_factor, found.own if found else None
+    )

@@ -1,1 +1,0 @@
-"""Target topics of a flow: created, grown, set and deleted as their sources are."""

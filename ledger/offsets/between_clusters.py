@@ -1,0 +1,392 @@
+"""Where groups continue at another cluster, by all flows that the ledger knows of between the two."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ledger.config.mirror import MirrorConfig
+from ledger.errors import PreconditionError, UsageError
+from ledger.facts.groups import SHARE, Place
+from ledger.facts.tables import CHECKPOINTS, ROUNDS_PER_EPOCH, SHARE_OFFSETS, TABLE_BY_NAME
+from ledger.offsets.flow_answers import ALL, Chosen, chosen_rows, required_rows
+from ledger.offsets.setting import (
+    NO_OUTPUTS,
+    OTHER_GROUPS,
+    UNREAD_ADVICE,
+    OutputsOfGroups,
+    Row,
+    beside_outputs,
+)
+from ledger.store import catalog, sql
+from ledger.store.catalog import query
+from ledger.store.delta_tables import arrow_rows
+from ledger.store.snapshots import DeltaSnapshot
+from ledger.store.sql import Clusters, Relation, Snapshot, answer, connect, run_query, sql_file
+
+# Between clusters ---------------------------------------------------------------------------------
+# Where groups of one cluster continue at another: their commits, one offset, and the offsets of a time.
+
+
+_GRAIN = ("group_id", "source_topic", "source_partition", "target_topic", "target_partition")
+_READ_FOR_A_TIME = ("compared_offsets", "unread_pieces")
+"""The views that `time_offsets.sql` and `at_time.sql` read beside those of the query."""
+_OF_A_TIME = ("time_offset", "skipped", "repeated_by_time")
+
+
+def translate(
+    snapshot: Snapshot,
+    clusters: Clusters,
+    *,
+    at_ms: int | None = None,
+    overrides: Mapping[str, Relation] = MappingProxyType({}),
+) -> pa.Table:
+    """The answer of `group_translation`; with a time, beside it what each group would skip and repeat by it.
+
+    `overrides` stand in for tables of the snapshot.
+    """
+    exact = catalog.query("group_translation")
+    params = {"from_cluster": clusters[0], "to_cluster": clusters[1]}
+    if at_ms is None:
+        return run_query(exact, params, snapshot, overrides)
+    reads = (*exact.reads, *_READ_FOR_A_TIME)
+    with connect(snapshot, overrides, reads, clusters=clusters, at_ms=at_ms) as connection:
+        found = answer(connection, exact, params)
+        return _beside(found, connection.sql(sql_file("at_time.sql")).to_arrow_table())
+
+
+def _beside(found: pa.Table, of_time: pa.Table) -> pa.Table:
+    """Each row with what would become of its group at the offset of a time; null where there is no answer."""
+    by_place = {_place(row): row for row in of_time.to_pylist()}
+    rows: Sequence[Mapping[str, object]] = [by_place.get(_place(row), {}) for row in found.to_pylist()]
+    for name in _OF_A_TIME:
+        found = found.append_column(name, pa.array([row.get(name) for row in rows], pa.int64()))
+    return found
+
+
+def _place(row: Mapping[str, object]) -> tuple[object, ...]:
+    return tuple(row[name] for name in _GRAIN)
+
+
+def one_commit(snapshot: Snapshot, cluster: str, *, topic: str, partition: int, offset: int) -> pa.Table:
+    """Rows of `checkpoints` for an offset of the topic as it is now, whoever may have committed it.
+
+    None where there is no such topic. It counts as committed now, with the last leader epoch recorded of the log.
+    """
+    with connect(snapshot, {}, ("current_topics", "offset_syncs")) as connection:
+        found = connection.execute(
+            "select t.topic_id, max(o.source_leader_epoch), coalesce(max(o.recorded_at_ms), 0) "
+            "from current_topics as t left join offset_syncs as o on o.source_topic_id = t.topic_id "
+            "where t.cluster = $cluster and t.topic = $topic group by t.topic_id",
+            {"cluster": cluster, "topic": topic},
+        ).fetchall()
+    rows = [
+        {
+            **dict.fromkeys(TABLE_BY_NAME["checkpoints"].column_names),
+            "writer_epoch": 0,
+            "round": number,
+            "cluster": cluster,
+            "topic": topic,
+            "topic_id": topic_id,
+            "partition": partition,
+            "committed_offset": committed,
+            "leader_epoch": leader_epoch,
+            "read_at_ms": recorded_at_ms,
+        }
+        for topic_id, leader_epoch, recorded_at_ms in found
+        for number, committed in enumerate((None, offset))  # so it was made after it was absent
+    ]
+    return arrow_rows(TABLE_BY_NAME["checkpoints"], rows)
+
+
+def clusters(snapshot: Snapshot) -> frozenset[str]:
+    """Aliases of all clusters that flows were ever claimed for."""
+    with connect(snapshot, {}, ("last_claims",)) as connection:
+        found = connection.execute(
+            "select source_cluster from last_claims union select target_cluster from last_claims"
+        ).fetchall()
+    return frozenset(cluster for (cluster,) in found)
+
+
+# Outputs ------------------------------------------------------------------------------------------
+# Commits of groups that write what they read, as they stood when all that had been written was copied.
+
+
+_READ = (
+    "current_topics",
+    "covered_ends",
+    "gaps",
+    "last_claims",
+    "recorder_signs",
+    "high_watermarks",
+    "topics",
+)
+
+
+def outputs_copied(snapshot: Snapshot, clusters: Clusters, outputs: Collection[str]) -> int | None:
+    """The last reading of the first cluster by which all that these topics of it held is at the second one.
+
+    As its place in the order of the recorder (epoch times `ROUNDS_PER_EPOCH`, and round). Commits that were recorded up
+    to there stand for nothing that was not copied: a recorder reads commits before ends. None: nobody knows of one.
+    """
+    with connect(snapshot, {}, _READ) as connection:
+        (found,) = connection.execute(
+            sql_file("outputs_copied.sql"),
+            {"from_cluster": clusters[0], "to_cluster": clusters[1], "outputs": list(outputs)},
+        ).fetchall()
+    order: int | None = found[0]
+    return order
+
+
+def commits_up_to(
+    snapshot: Snapshot,
+    cluster: str,
+    last: Mapping[str, int],
+    overrides: Mapping[str, Relation] = MappingProxyType({}),
+) -> pa.Table:
+    """Rows of `checkpoints` of the groups that `last` names; of those at the cluster the ones up to that reading.
+
+    `overrides` stand in for tables of the snapshot.
+    """
+    groups: Sequence[str] = sorted(last)
+    bounds = pa.table(
+        {
+            "group_id": pa.array(groups, pa.string()),
+            "last_order": pa.array([last[group] for group in groups], pa.int64()),
+        }
+    )
+    with connect(snapshot, overrides, ("checkpoints",)) as connection:
+        connection.register("bounds", bounds)
+        return connection.sql(
+            "select c.* from checkpoints as c inner join bounds as b using (group_id) "
+            f"where c.cluster <> $cluster or c.writer_epoch * {ROUNDS_PER_EPOCH} + c.round <= b.last_order",
+            params={"cluster": cluster},
+        ).to_arrow_table()
+
+
+# Between clusters ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """From which cluster to which one groups move, by alias."""
+
+    from_cluster: str
+    to_cluster: str
+
+    def __str__(self) -> str:
+        return f"from {self.from_cluster} to {self.to_cluster}"
+
+
+def require_way(config: MirrorConfig, at: DeltaSnapshot, way: Way) -> None:
+    """Refuse clusters that nobody knows, or of which nothing was recorded: an empty answer would seem fine."""
+    recorded = clusters(at)
+    known = {*config.clusters, *recorded}
+    for alias in (way.from_cluster, way.to_cluster):
+        if alias not in known:
+            raise UsageError(
+                f"no cluster {alias!r}; known: {', '.join(sorted(known))}; nothing was translated"
+            )
+    if way.from_cluster == way.to_cluster:
+        raise UsageError(f"{way}: they are one cluster; nothing was translated")
+    if missing := sorted({way.from_cluster, way.to_cluster} - recorded):
+        raise PreconditionError(
+            f"no flow from or to {' or '.join(missing)} has ever run as of cut {at.cut.token}; "
+            "there is nothing to answer from"
+        )
+
+
+def translate_groups(
+    at: DeltaSnapshot,
+    way: Way,
+    chosen: Chosen = ALL,
+    *,
+    at_ms: int | None = None,
+    outputs: OutputsOfGroups = NO_OUTPUTS,
+) -> pa.Table:
+    """Where groups continue, partitions without a commit among them; `at_ms`: beside it, at the offset of a time.
+
+    With `outputs` those groups continue where what they have written was copied (`beside_outputs`, its columns).
+    Raises `PreconditionError` when one of the groups, or all that was chosen, has no commit.
+    """
+    found = translate(at, (way.from_cluster, way.to_cluster), at_ms=at_ms)
+    if outputs:
+        found = _beside_outputs(at, way, found, outputs, at_ms=at_ms)
+    for group in chosen.groups:
+        required_rows(found, Chosen((group,)), way.from_cluster)
+    return required_rows(found, chosen, way.from_cluster)
+
+
+def _beside_outputs(
+    at: DeltaSnapshot, way: Way, found: pa.Table, outputs: OutputsOfGroups, *, at_ms: int | None
+) -> pa.Table:
+    rows = answers_beside_outputs(at, way, found.to_pylist(), outputs, at_ms=at_ms)
+    columns = [("outputs", pa.string()), ("last_committed_offset", pa.int64())]
+    return pa.Table.from_pylist(rows, schema=pa.schema([*found.schema, *columns]))
+
+
+def answers_beside_outputs(
+    at: DeltaSnapshot,
+    way: Way,
+    answers: Sequence[Row],
+    outputs: OutputsOfGroups,
+    *,
+    at_ms: int | None = None,
+    overrides: Mapping[str, Relation] = MappingProxyType({}),
+) -> list[dict[str, object]]:
+    """What `beside_outputs` makes of answers between clusters; `overrides` stand in for tables of the snapshot."""
+    commits = commits_beside_outputs(at, way, outputs, overrides)
+    clusters = (way.from_cluster, way.to_cluster)
+    shown = {"checkpoints": commits}
+    earlier = translate(at, clusters, at_ms=at_ms, overrides=shown) if commits.num_rows else None
+    return beside_outputs(answers, [] if earlier is None else earlier.to_pylist(), outputs)
+
+
+def commits_beside_outputs(
+    at: DeltaSnapshot,
+    way: Way,
+    outputs: OutputsOfGroups,
+    overrides: Mapping[str, Relation] = MappingProxyType({}),
+) -> pa.Table:
+    """Rows of `checkpoints` of the groups, up to when all that they had written was copied.
+
+    None of a group of which no such time is known. `overrides` stand in for tables of the snapshot.
+    """
+    known = {group: order for group, order in copied_up_to(at, way, outputs).items() if order is not None}
+    return commits_up_to(at, way.from_cluster, known, overrides)
+
+
+def copied_up_to(at: DeltaSnapshot, way: Way, outputs: OutputsOfGroups) -> dict[str, int | None]:
+    """By group the last reading where it runs by which all that it had written was copied, as `outputs_copied`."""
+    clusters = (way.from_cluster, way.to_cluster)
+    copied = {topics: outputs_copied(at, clusters, topics) for topics in {*map(tuple, outputs.values())}}
+    return {group: copied[tuple(topics)] for group, topics in outputs.items()}
+
+
+def translate_offset(
+    at: DeltaSnapshot, way: Way, chosen: Chosen, offset: int, *, at_ms: int | None = None
+) -> pa.Table:
+    """Where a group continues that has read all below an offset of the chosen partition there, whoever that is.
+
+    Raises `UsageError` for a choice that is no partition, an offset that there cannot be, and a topic that the cluster
+    is not known to have.
+    """
+    topic, partition = chosen.topic, chosen.partition
+    if topic is None or partition is None or chosen.groups:
+        raise UsageError("one offset is that of a topic and a partition, of no group; nothing was translated")
+    if not (0 <= partition < 2**31 and 0 <= offset < 2**63):
+        raise UsageError(f"no partition {partition} with offset {offset}; nothing was translated")
+    commit = one_commit(at, way.from_cluster, topic=topic, partition=partition, offset=offset)
+    if commit.num_rows == 0:
+        raise UsageError(
+            f"nothing is known of a topic {topic!r} at {way.from_cluster} that is there by now; nothing was translated"
+        )
+    found = translate(at, (way.from_cluster, way.to_cluster), at_ms=at_ms, overrides={"checkpoints": commit})
+    found = chosen_rows(found, chosen)
+    return found.filter(pc.is_null(found["group_id"]))
+
+
+# Group commits ------------------------------------------------------------------------------------
+# Of the ledger's commits those of some groups, and what moves have left.
+
+
+def commits_of_groups(snapshot: Snapshot, groups: Collection[str]) -> pa.Table:
+    """Rows of `checkpoints` of these groups, at all clusters: what is asked about them alone costs as much."""
+    with connect(snapshot, {}, ("checkpoints",)) as connection:
+        return connection.sql(
+            "select * from checkpoints where group_id in (select unnest($groups))",
+            params={"groups": list(groups)},
+        ).to_arrow_table()
+
+
+def commit_intervals(snapshot: Snapshot, cluster: str) -> dict[str, float]:
+    """By group of a cluster the seconds between its commits, of the last hour in which it made some: half took longer.
+
+    As recorders saw them, so none is shorter than their own interval. None of a group that seldom commits.
+    """
+    with connect(snapshot, {}, ("checkpoints",)) as connection:
+        found = connection.execute(sql_file("commit_intervals.sql"), {"cluster": cluster}).fetchall()
+    return {group: interval_ms / 1000 for group, interval_ms in found}
+
+
+def left_offsets(snapshot: Snapshot, cluster: str, groups: Collection[str]) -> dict[Place, int]:
+    """By group, topic and partition of a cluster the commit from which its last recorded move away took the group.
+
+    What a driver synced is no such move: the group stayed where it was.
+    """
+    with connect(snapshot, {}, ("group_moves",)) as connection:
+        found = connection.execute(
+            "select group_id, from_topic, from_partition, left_offset from group_moves "
+            "where from_cluster = $cluster and kind <> 'group_synced' and left_offset is not null "
+            "and group_id in (select unnest($groups)) order by move_order",
+            {"cluster": cluster, "groups": list(groups)},
+        ).fetchall()
+    return {(group, topic, partition): left for group, topic, partition, left in found}
+
+
+def last_group_syncs(snapshot: Snapshot, cluster: str, flow: str | None = None) -> list[dict[str, Any]]:
+    """Rows of `group_syncs` at a cluster, in order: of each flow and place the last one read back, and those behind it.
+
+    Of one flow alone where it is given.
+    """
+    with connect(snapshot, {}, ("group_syncs",)) as connection:
+        found = connection.sql(
+            sql_file("last_group_syncs.sql"), params={"cluster": cluster, "flow": flow}
+        ).to_arrow_table()
+    return list(found.to_pylist())
+
+
+# Untranslated -------------------------------------------------------------------------------------
+# Groups of which a translation of committed offsets says nothing, or nothing that is sure to be their last.
+
+
+_UNTRANSLATED = pa.array(["share_group", "hidden", "unavailable"])
+
+
+def untranslated_groups(at: DeltaSnapshot, flow: str, groups: tuple[str, ...] = ()) -> pa.Table:
+    """The answer of the query of that name; none named: of all groups."""
+    return chosen_rows(sql.run_query(query("untranslated_groups"), {"flow": flow}, at), Chosen(groups))
+
+
+def unread_groups_at(at: DeltaSnapshot, cluster: str, groups: tuple[str, ...] = ()) -> dict[str, str]:
+    """By group why nobody knows where it stands, the groups that were not listed (`OTHER_GROUPS`) among them.
+
+    Of groups that are named nothing is said of others.
+    """
+    found = sql.run_query(query("cluster_groups"), {"cluster": cluster}, at).to_pylist()
+    return {
+        OTHER_GROUPS if row["group_id"] is None else row["group_id"]: row["status"]
+        for row in found
+        if row["status"] in UNREAD_ADVICE and (not groups or row["group_id"] in groups)
+    }
+
+
+def untranslated_groups_at(at: DeltaSnapshot, cluster: str, groups: tuple[str, ...] = ()) -> pa.Table:
+    """The same of a cluster: rows of `cluster_groups`."""
+    found = sql.run_query(query("cluster_groups"), {"cluster": cluster}, at)
+    return chosen_rows(found.filter(pc.is_in(found["status"], value_set=_UNTRANSLATED)), Chosen(groups))
+
+
+# Share offsets ------------------------------------------------------------------------------------
+# Share-partition start offsets as commits: who is done with all below one has read all below it.
+#
+# Nothing that a share group has acknowledged behind its start offset is known, so what is concluded from it
+# may repeat records and never skips one.
+
+
+def share_commits(snapshot: Snapshot) -> pa.Table:
+    """Rows of `checkpoints`: one for each of `share_offsets`, but for partitions that a group has not begun."""
+    with connect(snapshot, {}, (SHARE_OFFSETS.name,)) as connection:
+        found = connection.sql(
+            "select * from share_offsets where start_offset is not null or absence is not null"
+        ).to_arrow_table()
+    return arrow_rows(CHECKPOINTS, [_commit(row) for row in found.to_pylist()])
+
+
+def _commit(row: dict[str, object]) -> dict[str, object]:
+    known = {name: row[name] for name in SHARE_OFFSETS.column_names if name in CHECKPOINTS.column_names}
+    unknown = dict.fromkeys(CHECKPOINTS.column_names)
+    return {**unknown, **known, "group_type": SHARE, "committed_offset": row["start_offset"]}

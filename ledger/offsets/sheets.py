@@ -1,0 +1,770 @@
+"""Position sheets: where all groups of a cluster continue at another, shown, set and read back."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ledger.clock import Clock, SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.config.values import Figure, Objective, Objectives, objections
+from ledger.context import cluster_admin, operator_operations
+from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.facts.groups import SHARE
+from ledger.facts.state import OperationLog
+from ledger.facts.tables import OPERATIONS
+from ledger.kafka.cluster import ClusterAdmin, require_recorded
+from ledger.offsets.between_clusters import (
+    Way,
+    answers_beside_outputs,
+    last_group_syncs,
+    require_way,
+    share_commits,
+    translate,
+    translate_groups,
+    unread_groups_at,
+)
+from ledger.offsets.flow_answers import ALL, Chosen, source_commits
+from ledger.offsets.setting import (
+    ADVICE,
+    NO_ATTEMPTS,
+    OTHER_GROUPS,
+    UNREAD_ADVICE,
+    Choice,
+    EarlierAttempts,
+    Outcome,
+    OutputsOfGroups,
+    Place,
+    Rules,
+    Setting,
+    SourceCommits,
+    TargetGroups,
+    Why,
+    last_commit,
+    not_below_log_start,
+    nothing_taken_over,
+    oddities,
+    reading_on,
+    repeated_of,
+    result_row,
+    results,
+    seen_at,
+    set_and_record,
+    synced_before,
+)
+from ledger.offsets.setting import Row as AnswerRow
+from ledger.offsets.translation import UncommittedStatus
+from ledger.store import sql
+from ledger.store.snapshots import DeltaSnapshot, open_ledger
+from ledger.store.state import DeltaLedgerState
+from ledger.words import counted, duration, instant
+
+# Position sheet -----------------------------------------------------------------------------------
+# The position sheet: where every group of a cluster continues at another, compared with what that one has
+# now.
+#
+# It is computed from answers of `group_translation` and from the target itself, and set as it is: nothing
+# that is in it depends on who asks. Computed again it says what is lacking still, so whoever sets it again,
+# after a crash too, comes to the same end.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionSheet:
+    """Of each partition of each group where it lands at `to_cluster`, and what became of it, or would.
+
+    `unread_groups`: by group why nobody knows where it stands (`UNREAD_ADVICE`), where that was not accepted; of groups
+    that nobody may know of under `OTHER_GROUPS`. `cut`: of the answers.
+    """
+
+    from_cluster: str
+    to_cluster: str
+    cut: str
+    settings: tuple[Setting, ...]
+    unread_groups: Mapping[str, str]
+
+    @property
+    def groups(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Groups that commit, and share groups."""
+        shared = frozenset(one.group_id for one in self.settings if one.is_of_share_group)
+        return frozenset(one.group_id for one in self.settings) - shared, shared
+
+    @property
+    def answers(self) -> list[AnswerRow]:
+        """What the settings are made from, in their order."""
+        return [one.answer for one in self.settings]
+
+    @property
+    def left_out(self) -> list[Setting]:
+        """What is not as answered, and keeps its group from continuing where it should."""
+        return [one for one in self.settings if not one.outcome.is_as_wanted]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every group continues where it should."""
+        return not self.left_out and not self.unread_groups
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many partitions have each outcome."""
+        return dict(sorted(Counter(str(one.outcome) for one in self.settings).items()))
+
+    @property
+    def blockers(self) -> list[str]:
+        """Why groups do not continue where they should, a line each with what to do."""
+        found = sorted(Counter(one.outcome for one in self.left_out).items())
+        lines = [f"{count} {outcome}: {ADVICE[outcome]}" for outcome, count in found]
+        unread = sorted(Counter(self.unread_groups.values()).items())
+        return [*lines, *(f"{count} groups {status}: {UNREAD_ADVICE[status]}" for status, count in unread)]
+
+    def left_lines(self, most: int = 20) -> list[str]:
+        """What is not as answered, a line for each partition, at most so many."""
+        lines = [f"{one.words}: {one.outcome}" for one in self.left_out]
+        lines += unread_words(self.unread_groups)
+        more = len(lines) - most
+        return lines if more <= 0 else [*lines[:most], f"and {more} more"]
+
+    @property
+    def words(self) -> str:
+        groups = counted(len({one.group_id for one in self.settings}), "group")
+        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in self.counts.items()) or "none"
+        unread = (
+            f"; {counted(len(self.unread_groups), 'group')} that nobody can read"
+            if self.unread_groups
+            else ""
+        )
+        return f"{groups} from {self.from_cluster} to {self.to_cluster}: partitions: {outcomes}{unread}"
+
+    @property
+    def lines(self) -> list[dict[str, object]]:
+        """A line for each partition of each group, for tables and receipts."""
+        return [sheet_line(one) for one in self.settings]
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What a receipt says of it, beside its lines."""
+        return {
+            "from_cluster": self.from_cluster,
+            "to_cluster": self.to_cluster,
+            "cut": self.cut,
+            "groups": len({one.group_id for one in self.settings}),
+            "partitions": self.counts,
+            "repeated": repeated_of(one.answer for one in self.settings),
+            "unread_groups": dict(self.unread_groups),
+        }
+
+
+def unread_words(unread: Mapping[str, str]) -> list[str]:
+    """A line for each group that nobody knows of, and for those that were not listed."""
+    return [
+        f"{'other groups' if group == OTHER_GROUPS else repr(group)}: {status}"
+        for group, status in sorted(unread.items())
+    ]
+
+
+def compute_sheet(
+    target: ClusterAdmin,
+    answers: Iterable[AnswerRow],
+    rules: Rules,
+    *,
+    from_cluster: str,
+    cut: str,
+    unread_groups: Mapping[str, str],
+) -> PositionSheet:
+    """What would become of each answer; reads the target and changes nothing.
+
+    Raises `ClusterUnavailableError` or `PreconditionError` where the target does not tell what it has.
+    """
+    rows = not_below_log_start(with_empty_partitions(list(answers), target), target)
+    share_groups = {str(row["group_id"]) for row in rows if row.get("group_type") == SHARE}
+    groups = TargetGroups.read(target, {str(row["group_id"]) for row in rows} - share_groups, share_groups)
+    return PositionSheet(
+        from_cluster=from_cluster,
+        to_cluster=target.alias,
+        cut=cut,
+        settings=tuple(rules.judged(rows, groups)),
+        unread_groups={
+            group: status for group, status in unread_groups.items() if status not in rules.choice.accepted
+        },
+    )
+
+
+def set_sheet(
+    target: ClusterAdmin,
+    sheet: PositionSheet,
+    operations: OperationLog,
+    why: Why,
+    rules: Rules,
+    *,
+    operation_id: str | None = None,
+    attempts: EarlierAttempts,
+    require_own: Callable[[], None] = nothing_taken_over,
+) -> tuple[str | None, PositionSheet]:
+    """Set what a sheet says is to be set, and read it back; returns the operation id, None: nothing was lacking.
+
+    A group that an earlier attempt had set, and that was started since, reads on and is left alone. What cannot be set
+    is said in the sheet that is returned, and is not an error here. Raises
+    `ClusterUnavailableError` when the target dies in between: what it has then is found by doing it again.
+    """
+    settings = [reading_on(one, attempts.done) for one in sheet.settings]
+    operation_id, done = set_and_record(
+        target,
+        settings,
+        operations,
+        why,
+        rules,
+        operation_id=operation_id,
+        attempts=attempts,
+        require_own=require_own,
+    )
+    return operation_id, replace(sheet, settings=tuple(done))
+
+
+def with_empty_partitions(answers: Sequence[AnswerRow], target: ClusterAdmin) -> list[AnswerRow]:
+    """Partitions without a commit that are empty at the target: there is nothing that the group could skip."""
+    asked = [
+        (row["target_topic"], row["target_partition"])
+        for row in answers
+        if row["status"] == UncommittedStatus.NO_COMMIT and row["target_offset"] is not None
+    ]
+    ends = target.ends(sorted(set(asked))) if asked else {}
+
+    def is_empty(row: AnswerRow) -> bool:
+        found = ends.get((row["target_topic"], row["target_partition"]))
+        return found is not None and found.log_start == found.high_watermark == row["target_offset"]
+
+    return [
+        {**row, "status": str(UncommittedStatus.NO_COMMIT_EMPTY)}
+        if row["status"] == UncommittedStatus.NO_COMMIT and is_empty(row)
+        else row
+        for row in answers
+    ]
+
+
+def sheet_line(one: Setting) -> dict[str, object]:
+    """A line of a sheet."""
+    group_type = SHARE if one.is_of_share_group else None
+    more = {name: one.answer.get(name) for name in ("repeated", "outputs")}
+    return {**result_row(one), **more, "group_type": group_type}
+
+
+# Commit watch -------------------------------------------------------------------------------------
+# Watching what groups commit: whether they stand still where they leave, and whether what was set stays.
+#
+# Consumers that assign partitions to themselves (`assign()`) are no members, so brokers always call their
+# group empty: only that its commits move tells of them. Before offsets are set elsewhere the commits have
+# to stand still; afterwards one that leaves its place while the group has no members is such a consumer at
+# work.
+
+
+def _nothing_said(_line: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """How long commits have to stand still, how often they are read, and how long is waited for it at most."""
+
+    clock: Clock
+    sleep: Callable[[float], None]
+    quiet_s: float
+    limit_s: float
+    poll_s: float = 1.0
+    say: Callable[[str], None] = field(default=_nothing_said)
+
+    def readings(self) -> Iterator[float]:
+        """The seconds since the first reading, at each reading, until the limit has come."""
+        began = self.clock.monotonic()
+        while True:
+            passed = self.clock.monotonic() - began
+            yield passed
+            if passed >= self.limit_s:
+                return
+            self.sleep(min(self.poll_s, max(self.limit_s - passed, 0.0)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stillness:
+    """What was seen of groups at the cluster that they leave, until all stood still or the time was over.
+
+    `moving`: groups whose commits moved in the last `quiet_s` that were watched. `with_members`: groups that have
+    members at the end, or of which the cluster does not say.
+    """
+
+    cluster: str
+    groups: int
+    watched_s: float
+    moving: frozenset[str]
+    with_members: frozenset[str]
+
+    @property
+    def busy(self) -> frozenset[str]:
+        """Groups that are still at work there, as far as can be seen."""
+        return self.moving | self.with_members
+
+    @property
+    def words(self) -> str:
+        watched = f"{counted(self.groups, 'group')} at {self.cluster}, watched for {self.watched_s:.0f} s"
+        if not self.busy:
+            return f"{watched}: none has members, and no commit moved"
+        without = self.moving - self.with_members
+        told = [f"{len(self.with_members)} have members"] if self.with_members else []
+        told += [f"{len(without)} commit without members (assign()): {_named(without)}"] if without else []
+        return f"{watched}: {', '.join(told)}"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {
+            "cluster": self.cluster,
+            "groups": self.groups,
+            "watched_s": round(self.watched_s, 3),
+            "moving": sorted(self.moving),
+            "with_members": sorted(self.with_members),
+        }
+
+
+def _named(groups: Collection[str], most: int = 5) -> str:
+    rest = len(groups) - most
+    return ", ".join(sorted(groups)[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def watch_stillness(
+    source: ClusterAdmin,
+    watch: Watch,
+    groups: Collection[str],
+    share_groups: Collection[str] = (),
+    *,
+    topics: Collection[str] | None = None,
+) -> Stillness:
+    """Wait until no commit of the groups has moved for `quiet_s`, and none has members; at most `limit_s`.
+
+    `topics`: only commits of these count, None: all. Raises `ClusterUnavailableError` where the cluster does not
+    answer: then nobody knows.
+    """
+    found = TargetGroups.read(source, groups, share_groups)
+    watched_s = 0.0
+    moved_at: dict[str, float] = {}
+
+    def moving() -> frozenset[str]:
+        return frozenset(group for group, at_s in moved_at.items() if watched_s - at_s < watch.quiet_s)
+
+    for watched_s in watch.readings():
+        last, found = found, TargetGroups.read(source, groups, share_groups)
+        if moved := _moved(last, found, topics):
+            moved_at |= dict.fromkeys(moved, watched_s)
+            watch.say(f"commits of {_named(moved)} move at {source.alias}")
+        if watched_s >= watch.quiet_s and not moving() and not _with_members(found):
+            break
+    return Stillness(
+        cluster=source.alias,
+        groups=len({*groups, *share_groups}),
+        watched_s=watched_s,
+        moving=moving(),
+        with_members=_with_members(found),
+    )
+
+
+def _moved(last: TargetGroups, found: TargetGroups, topics: Collection[str] | None = None) -> frozenset[str]:
+    """Groups of which a commit was made, changed or removed between two readings."""
+    return frozenset(
+        group
+        for group, topic, partition in last.committed.keys() | found.committed.keys()
+        if topics is None or topic in topics
+        if last.committed.get((group, topic, partition)) != found.committed.get((group, topic, partition))
+    )
+
+
+def _with_members(found: TargetGroups) -> frozenset[str]:
+    return frozenset(group for group in found.listed if found.has_members(group))
+
+
+def without_busy(sheet: PositionSheet, busy: Collection[str]) -> PositionSheet:
+    """Nothing is to be set for groups that are at work where they leave."""
+    return replace(sheet, settings=tuple(_not_busy(one, busy) for one in sheet.settings))
+
+
+def read_on_since(source: ClusterAdmin, sheet: PositionSheet) -> frozenset[str]:
+    """Groups that stand elsewhere at the cluster that they leave than the answers say: nobody has recorded it yet."""
+    groups, share_groups = sheet.groups
+    now = TargetGroups.read(source, groups, share_groups).committed
+    return frozenset(
+        one.group_id
+        for one in sheet.settings
+        if one.outcome is Outcome.TO_BE_SET
+        and one.answer["absence"] is None
+        and now.get((one.group_id, one.answer["source_topic"], one.answer["source_partition"]))
+        != last_commit(one.answer)
+    )
+
+
+def _not_busy(one: Setting, busy: Collection[str]) -> Setting:
+    is_hindered = one.outcome is Outcome.TO_BE_SET and one.group_id in busy
+    return replace(one, outcome=Outcome.STILL_READING) if is_hindered else one
+
+
+def is_used(sheet: PositionSheet, synced: Mapping[Place, Collection[int]]) -> bool:
+    """Whether a group had a commit at the target before that is not what a driver has `synced`: somebody may commit
+    there still, by `assign()`."""
+    return any(
+        one.former is not None and one.former not in synced.get(one.place, ())
+        for one in sheet.settings
+        if one.outcome in (Outcome.SET, Outcome.ALREADY_SET)
+    )
+
+
+def watch_kept(target: ClusterAdmin, watch: Watch, sheet: PositionSheet) -> PositionSheet:
+    """Whether what was set stays for `quiet_s`: a commit that leaves it while its group has no members is of others.
+
+    A group that has members by now was started, and reads on from where it was set. Raises `ClusterUnavailableError`
+    where the target does not answer any more.
+    """
+    moved: set[Place] = set()
+    groups, share_groups = sheet.groups
+    for watched_s in watch.readings():
+        there = TargetGroups.read(target, groups, share_groups)
+        taken = {one.place for one in sheet.settings if _is_taken(one, there)} - moved
+        if taken:
+            watch.say(f"commits of {_named({place[0] for place in taken})} move at {target.alias}")
+        moved |= taken
+        if watched_s >= watch.quiet_s:
+            break
+    return replace(sheet, settings=tuple(_judged(one, moved) for one in sheet.settings))
+
+
+def _is_taken(one: Setting, there: TargetGroups) -> bool:
+    is_placed = one.outcome in (Outcome.SET, Outcome.ALREADY_SET)
+    return (
+        is_placed
+        and there.committed.get(one.place) != one.answer["target_offset"]
+        and not there.has_members(one.group_id)
+    )
+
+
+def _judged(one: Setting, moved: Collection[Place]) -> Setting:
+    is_moved = one.outcome in (Outcome.SET, Outcome.ALREADY_SET) and one.place in moved
+    return replace(one, outcome=Outcome.MOVED_BY_OTHERS) if is_moved else one
+
+
+# Position sheets ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whose places are asked for: of which groups and partitions, what of these answers alone (`scope`, None: all), and
+    what of the answers is accepted. Groups of `outputs` continue where what they have written was copied."""
+
+    way: Way
+    choice: Choice
+    chosen: Chosen = ALL
+    outputs: OutputsOfGroups = field(default_factory=dict)
+    scope: Callable[[Sequence[AnswerRow]], Sequence[AnswerRow]] | None = None
+
+    def among(self, rows: Sequence[AnswerRow]) -> list[AnswerRow]:
+        """The answers that are asked for."""
+        chosen = [row for row in rows if self._holds(row)]
+        return chosen if self.scope is None else list(self.scope(chosen))
+
+    def _holds(self, row: AnswerRow) -> bool:
+        chosen = self.chosen
+        return (
+            (not chosen.groups or row["group_id"] in chosen.groups)
+            and chosen.topic in (None, row["source_topic"])
+            and chosen.partition in (None, row["source_partition"])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """The operator's words, and the operation that all that is recorded belongs to; None: one of its own."""
+
+    reason: str | None = None
+    ticket: str | None = None
+    operation_id: str | None = None
+
+
+def position_sheet(config: MirrorConfig, at: DeltaSnapshot, asked: Asked) -> PositionSheet:
+    """Where groups land as of a cut, compared with what the target has now; changes nothing.
+
+    Raises as `translate_groups` does, and when another cluster answers than the recorded one.
+    """
+    with _target(config, at, asked.way) as target:
+        return computed_sheet(at, target, asked)
+
+
+def set_positions(
+    config: MirrorConfig,
+    at: DeltaSnapshot,
+    asked: Asked,
+    reasons: Reasons,
+    *,
+    before: Watch | None = None,
+    after: Watch | None = None,
+    after_where_used: bool = False,
+    require: Callable[[PositionSheet], None] = lambda _sheet: None,
+    require_own: Callable[[], None] = nothing_taken_over,
+) -> tuple[str | None, PositionSheet, Why]:
+    """The same, set and read back; returns the operation id, None: nothing was lacking, and what was recorded with it.
+    `require` raises before that.
+
+    With an operation id that an earlier attempt had, what that one had begun gets its result. `before`: how commits
+    are watched where groups leave, `after`: where they were set; None: they are not. `after_where_used`: they are read
+    once where none of the groups had a commit there that was not a driver's: nobody was at work there. `require_own`:
+    as `set_and_record` asks it.
+    """
+    with _target(config, at, asked.way) as target:
+        sheet = computed_sheet(at, target, asked)
+        require(sheet)
+        if before is not None:
+            sheet = _still(config, sheet, before)
+        operations = operator_operations(config)
+        why = why_set(at, sheet, reasons)
+        operation_id, sheet = set_sheet(
+            target,
+            sheet,
+            operations,
+            why,
+            _rules(at, asked),
+            operation_id=reasons.operation_id,
+            attempts=_earlier_attempts(config, reasons.operation_id),
+            require_own=require_own,
+        )
+        if after is not None:
+            if after_where_used and not is_used(sheet, _synced(at, asked.way.to_cluster)):
+                after = replace(after, quiet_s=0.0)
+            sheet = _kept(target, sheet, after, operations, operation_id, why)
+        return operation_id, sheet, why
+
+
+def why_set(at: DeltaSnapshot, sheet: PositionSheet, reasons: Reasons) -> Why:
+    """What is recorded with a sheet: where its groups come from, and the operator's words."""
+    left, seen = _left(at, sheet.from_cluster), seen_at(at.cut, sheet.to_cluster)
+    return Why(None, sheet.cut, left, reasons.reason, reasons.ticket, seen)
+
+
+def quiet_seconds(config: MirrorConfig, way: Way) -> float:
+    """How long commits are watched where nobody says how long: two intervals of their recorders."""
+    names = {way.from_cluster, way.to_cluster}
+    touching = [flow for flow in config.flows.values() if names & {flow.source, flow.target}]
+    return 2 * max((flow.checkpoint_seconds for flow in touching), default=5.0)
+
+
+def watch_for(quiet_s: float, say: Callable[[str], None]) -> Watch:
+    """By this machine's clock; what moves has three times as long to come to rest."""
+    return Watch(SystemClock(), time.sleep, quiet_s, 3 * quiet_s, poll_s=min(1.0, quiet_s / 5), say=say)
+
+
+def _left(at: DeltaSnapshot, cluster: str) -> SourceCommits:
+    shared = sql.cluster_commits(at, cluster, {"checkpoints": share_commits(at)})
+    return SourceCommits(cluster, source_commits(shared) | source_commits(sql.cluster_commits(at, cluster)))
+
+
+def _still(config: MirrorConfig, sheet: PositionSheet, watch: Watch) -> PositionSheet:
+    """Without groups that are at work where they leave; where that cluster does not answer it is said."""
+    try:
+        with cluster_admin(config, sheet.from_cluster) as source:
+            require_recorded(DeltaLedgerState(open_ledger(config.ledger.path)), source)
+            found = watch_stillness(source, watch, *sheet.groups)
+            unrecorded = read_on_since(source, sheet)
+    except ClusterUnavailableError:
+        watch.say(f"{sheet.from_cluster} does not answer: whether groups commit there still is unknown")
+        return sheet
+    watch.say(found.words)
+    if unrecorded:
+        watch.say(f"commits of {', '.join(sorted(unrecorded))} at {sheet.from_cluster} are not recorded yet")
+    return without_busy(sheet, found.busy | unrecorded)
+
+
+def _kept(
+    target: ClusterAdmin,
+    sheet: PositionSheet,
+    watch: Watch,
+    operations: OperationLog,
+    operation_id: str | None,
+    why: Why,
+) -> PositionSheet:
+    """With what others commit over; it is recorded with what was set."""
+    sheet = watch_kept(target, watch, sheet)
+    moved = [one for one in sheet.settings if one.outcome is Outcome.MOVED_BY_OTHERS]
+    if moved and operation_id is not None:
+        operations.record_parts(
+            results(moved), operation_id=operation_id, flow=None, reason=why.reason, ticket=why.ticket
+        )
+    return sheet
+
+
+@contextmanager
+def _target(config: MirrorConfig, at: DeltaSnapshot, way: Way) -> Iterator[ClusterAdmin]:
+    require_way(config, at, way)
+    with cluster_admin(config, way.to_cluster) as target:
+        require_recorded(DeltaLedgerState(open_ledger(config.ledger.path)), target)
+        yield target
+
+
+def computed_sheet(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> PositionSheet:
+    """Where groups land as of a cut, compared with what the target has now; changes nothing."""
+    here = asked.way.from_cluster
+    return compute_sheet(
+        target,
+        group_answers(at, asked),
+        _rules(at, asked),
+        from_cluster=here,
+        cut=at.cut.token,
+        unread_groups=unread_groups_at(at, here, asked.chosen.groups),
+    )
+
+
+def _rules(at: DeltaSnapshot, asked: Asked) -> Rules:
+    return Rules(asked.choice, oddities, _synced(at, asked.way.to_cluster))
+
+
+def _synced(at: DeltaSnapshot, cluster: str) -> dict[Place, Collection[int]]:
+    """By place what a driver has committed last for a group at a cluster, or may have."""
+    found = synced_before(last_group_syncs(at, cluster))
+    return {place: synced.own for place, synced in found.items()}
+
+
+def group_answers(at: DeltaSnapshot, asked: Asked) -> list[AnswerRow]:
+    """Of groups that commit and of share groups; raises `PreconditionError` where one that is asked for has neither."""
+    shared = _share_answers(at, asked)
+    found = translate_groups(at, asked.way, outputs=asked.outputs).to_pylist()
+    chosen = asked.among([*found, *shared])
+    if not chosen and asked.chosen != ALL:
+        raise PreconditionError(
+            f"the ledger has no committed offset of {asked.chosen} at {asked.way.from_cluster}; nothing was set"
+        )
+    if missing := sorted({*asked.chosen.groups} - {row["group_id"] for row in chosen}):
+        raise PreconditionError(
+            f"the ledger has no committed offset, or share-partition start offset, of {', '.join(missing)} at "
+            f"{asked.way.from_cluster} that is asked for; nothing was set"
+        )
+    return chosen
+
+
+def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[AnswerRow]:
+    """What share-partition start offsets come to, by the same rule; nothing is known of moves of share groups."""
+    commits = share_commits(at)
+    if commits.num_rows == 0:
+        return []
+    way = (asked.way.from_cluster, asked.way.to_cluster)
+    groups = {row["group_id"] for row in commits.to_pylist() if row["cluster"] == way[0]}
+    found = translate(at, way, overrides={"checkpoints": commits}).to_pylist()
+    rows: list[AnswerRow] = [{**row, "group_type": SHARE} for row in found if row["group_id"] in groups]
+    outputs = {group: asked.outputs[group] for group in groups & asked.outputs.keys()}
+    if not outputs:
+        return rows
+    found = answers_beside_outputs(at, asked.way, rows, outputs, overrides={"checkpoints": commits})
+    return [{**row, "group_type": SHARE} for row in found]
+
+
+def _earlier_attempts(config: MirrorConfig, operation_id: str | None) -> EarlierAttempts:
+    """What attempts under the operation id came to."""
+    if operation_id is None:
+        return NO_ATTEMPTS
+    newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
+    return EarlierAttempts.of_rows(newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)]))
+
+
+# Repeats ------------------------------------------------------------------------------------------
+# What each group would read again, compared with what is allowed.
+#
+# It is exact where commits stand still. What a group has read since its commits were recorded last nobody
+# knows: it is read again as well, so then it is at least so much.
+
+
+Row = Mapping[str, Any]
+"""An answer of `group_translation`."""
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsRead:
+    """When somebody recorded the groups of a cluster last (None: nobody ever did), and how long before it was lost.
+
+    `unseen_seconds` None: no instant was asked about.
+    """
+
+    at_ms: int | None
+    unseen_seconds: float | None
+
+    def is_fresh(self, fresh_seconds: float) -> bool:
+        return (
+            self.at_ms is not None
+            and self.unseen_seconds is not None
+            and self.unseen_seconds <= fresh_seconds
+        )
+
+
+def repeat_figures(
+    answers: Iterable[Row], read: CommitsRead | None = None, *, fresh_seconds: float = 0.0
+) -> Iterator[Figure]:
+    """Of each group its records behind the places that it has read; unknown where it is of one of its partitions.
+
+    `read` None: the commits stand still. Where they were not recorded lately there may be more.
+    """
+    is_open = read is not None and not read.is_fresh(fresh_seconds)
+    repeated: dict[str, list[int | None]] = defaultdict(list)
+    for row in answers:
+        if row["group_id"] is not None:
+            repeated[row["group_id"]].append(row["repeated"])
+    for group, found in sorted(repeated.items()):
+        total = None if None in found else sum(number for number in found if number is not None)
+        value = (total or None) if is_open else total
+        yield Figure(Objective.MAX_REPEATS_PER_GROUP, value, f"group {group!r}", is_at_least=is_open)
+
+
+def repeat_forecast(places: Sequence[Row], read: CommitsRead | None) -> dict[str, Any]:
+    """Of all groups together, None where a part is unknown. `read` None: groups are stopped, and read again then."""
+    return {
+        "repeated": repeated_of(places),
+        "repeated_bound": None if read is None else "at_least",
+        "commits_read_at_ms": None if read is None else read.at_ms,
+        "commits_unseen_seconds": None if read is None else read.unseen_seconds,
+    }
+
+
+def repeat_words(forecast: Row) -> str:
+    """How many records are read again; forecasts of earlier versions of the program have no more than the number."""
+    repeated = forecast["repeated"]
+    if repeated is None:
+        return "an unknown number of records"
+    bound = "" if forecast.get("repeated_bound") is None else "at least "
+    return f"{bound}{counted(repeated, 'record')}"
+
+
+def commits_age(forecast: Row) -> str:
+    """In brackets, what these are counted from; empty where commits are read again before groups move."""
+    if forecast.get("repeated_bound") is None:
+        return ""
+    at_ms, unseen = forecast["commits_read_at_ms"], forecast["commits_unseen_seconds"]
+    if at_ms is None:
+        return " (commits were never recorded)"
+    before = "" if unseen is None else f", {duration(unseen)} unseen"
+    return f" (commits last recorded {instant(at_ms)}{before})"
+
+
+def require_few_repeats(answers: Sequence[Row], allowed: Objectives, *, way: tuple[str, str]) -> None:
+    """Raise `PreconditionError` where groups would read more again than is allowed, with the places that make most."""
+    found = [
+        f"{words} ({'; '.join(_most(answers, figure.of))})"
+        for figure in repeat_figures(answers)
+        for _, words in objections(allowed, [figure])
+    ]
+    if found:
+        listed = "\n  ".join(found)
+        raise PreconditionError(
+            f"groups would read records again, no offset was set:\n  {listed}\nWhere the status is extras, records "
+            f"that are at {way[1]} alone lie unread in front: mirror-ledger query one_sided_records --param "
+            f"from_cluster={way[0]} --param to_cluster={way[1]}. To set offsets all the same: --despite-objectives"
+        )
+
+
+def _most(answers: Iterable[Row], group: str) -> list[str]:
+    rows = [row for row in answers if f"group {row['group_id']!r}" == group and row["repeated"] != 0]
+    rows.sort(key=lambda row: (row["repeated"] is not None, -(row["repeated"] or 0)))
+    named = [
+        f"{row['target_topic'] or row['source_topic']} partition {row['source_partition']}: "
+        f"{'unknown' if row['repeated'] is None else counted(row['repeated'], 'record')}, status {row['status']}"
+        for row in rows[:_NAMED]
+    ]
+    return named if len(rows) <= _NAMED else [*named, f"and {len(rows) - _NAMED} more"]

@@ -1,0 +1,193 @@
+"""Where a group's commit lands on the target of one flow: what is known of the commit, the topics and the map.
+
+`OffsetMap.translate` places an offset. Here: which incarnation of which topic the commit and the map are about, whether
+the records that it was made on are still the source's, and whether it is there at all. The query
+`offset_translation` states the same rules set-wise, and a test holds the two together.
+
+A commit cannot lie beyond the first record of a leader epoch later than its own: what lay there when it was made
+was truncated by the source (an unclean leader election), and a consumer there is put back to that place
+(KIP-320). Without an epoch a commit counts as made before a truncation of the source was recorded, unless the
+group is known to have committed another offset after that. Both times are read from clocks of different hosts,
+which are taken to agree within `CLOCK_MARGIN_MS`.
+
+A truncation is recorded as such where the driver met it. Where the target had lost its copies first, the driver was
+back at offsets that the source had still: that it truncated others is known by the leader epochs of what was copied
+before and after. Where it truncated what was not copied yet, a recorder may have seen its log reach further under an
+earlier leader epoch than to where a later one begins.
+
+A round copies what was there when it began, and is recorded while the next one runs. So a commit beyond the map is
+about records that are not copied yet when it was first read after the last but one append of a driver that is alive.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ledger.facts.syncs import Absence, GapCause, OffsetSync, SyncCause, SyncKind
+from ledger.offsets.maps import OffsetMap, Translation, TranslationStatus
+
+CLOCK_MARGIN_MS = 300_000
+"""By how much the clocks of a recorder and of a driver may differ."""
+
+
+class UncommittedStatus(StrEnum):
+    """What a partition without a commit holds, of a topic on which the group has one: no commit, no translation."""
+
+    NO_COMMIT = (
+        "no_commit"  # records at the target, as far as is known: auto.offset.reset = latest would skip them
+    )
+    NO_COMMIT_EMPTY = "no_commit_empty"  # nothing that could be skipped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What a group had committed when that was last known.
+
+    `topic_id` None: nobody knows which incarnation of the topic it belongs to. `made_after_ms`: when the group was last
+    seen with another offset, or with none; None when it never was. `first_read_ms`: when it was first seen with this
+    one. `absence`: why it is not there any more.
+    """
+
+    offset: int
+    topic_id: str | None
+    leader_epoch: int | None = None
+    made_after_ms: int | None = None
+    first_read_ms: int | None = None
+    absence: Absence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """The source was found to hold nothing of what it had held from `source_start` on."""
+
+    source_start: int
+    recorded_at_ms: int
+
+    def may_be_after(self, at_ms: int | None) -> bool:
+        """Whether the source lost its end after a time, as far as clocks can tell; None: nobody knows the time."""
+        return at_ms is None or at_ms <= self.recorded_at_ms + CLOCK_MARGIN_MS
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEnd:
+    """How far a recorder saw the source's log reach when its leader was of this epoch."""
+
+    leader_epoch: int
+    high_watermark: int
+
+
+def truncations_of(
+    rows: Iterable[tuple[OffsetSync, int]], seen: Iterable[SeenEnd] = ()
+) -> tuple[Truncation, ...]:
+    """What the rows of one source incarnation tell, each with its `recorded_at_ms`; superseded rows among them."""
+    known = list(rows)
+    met = [
+        Truncation(sync.source_start, at) for sync, at in known if sync.cause is SyncCause.SOURCE_TRUNCATED
+    ]
+    starts = {cut.source_start for cut in met}
+    return (*met, *(cut for cut in _between_epochs(known, list(seen)) if cut.source_start not in starts))
+
+
+@dataclass(slots=True)
+class _EpochSpan:
+    """What rows of one leader epoch cover; `begins_by`: a batch of it began there or before."""
+
+    source_start: int
+    begins_by: int
+    recorded_at_ms: int
+
+    def take(self, sync: OffsetSync, recorded_at_ms: int) -> None:
+        self.source_start = min(self.source_start, sync.source_start)
+        self.begins_by = min(self.begins_by, _begins_by(sync))
+        self.recorded_at_ms = min(self.recorded_at_ms, recorded_at_ms)
+
+
+def _between_epochs(rows: Iterable[tuple[OffsetSync, int]], seen: Sequence[SeenEnd]) -> Iterator[Truncation]:
+    """Where a leader epoch begins below what was copied, or seen, of an earlier one.
+
+    An adopted row may have been written when rows still held several epochs, so none begins with it.
+    """
+    ends: dict[int, int] = {}
+    began: dict[int, _EpochSpan] = {}
+    for sync, at in rows:
+        epoch = sync.source_leader_epoch
+        if epoch is None or sync.kind not in (SyncKind.COPIED, SyncKind.ADOPTED):
+            continue
+        ends[epoch] = max(ends.get(epoch, 0), sync.source_end)
+        if sync.kind is SyncKind.COPIED:
+            began.setdefault(epoch, _EpochSpan(sync.source_start, _begins_by(sync), at)).take(sync, at)
+    for epoch, span in began.items():
+        is_copied = any(earlier < epoch and end > span.source_start for earlier, end in ends.items())
+        is_seen = any(end.leader_epoch < epoch and end.high_watermark > span.begins_by for end in seen)
+        if is_copied or is_seen:
+            yield Truncation(span.source_start, span.recorded_at_ms)
+
+
+def _begins_by(sync: OffsetSync) -> int:
+    """A row may begin with what a cleaner had taken, of whatever epoch that was."""
+    cleaned = (gap.source_end for gap in sync.gaps if gap.cause is GapCause.COMPACTED)
+    return max(cleaned, default=sync.source_start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownMap:
+    """A flow's map of one incarnation of a source partition, and what else the ledger knows about it.
+
+    `is_source_written`: another flow writes to the source topic, and this one leaves that out. `is_other_life`: the
+    target topic that the map is about was deleted, or has another topic id by now. `last_but_one_append_ms`: of a
+    driver that is alive and copies this partition; None: there is none as far as anybody knows.
+    """
+
+    offset_map: OffsetMap
+    target_log_start: int | None = None
+    is_source_written: bool = False
+    is_other_life: bool = False
+    truncations: tuple[Truncation, ...] = ()
+    last_but_one_append_ms: int | None = None
+
+    def translate(self, commit: Commit) -> Translation:
+        """Where a commit of this incarnation of the topic lands."""
+        if self.is_other_life:
+            return Translation(None, TranslationStatus.OTHER_TARGET_INCARNATION)
+        offset = self.valid_to(commit)
+        landed = self.offset_map.translate(
+            offset, self.target_log_start, is_source_written=self.is_source_written
+        )
+        if landed.status is TranslationStatus.AHEAD and self._is_coming(commit):
+            return replace(landed, status=TranslationStatus.NOT_YET_COPIED)
+        if landed.status not in _PLAIN:
+            return landed
+        if commit.absence is not None:
+            return replace(landed, status=_ABSENT[commit.absence])
+        if offset < commit.offset:
+            return replace(landed, status=TranslationStatus.TRUNCATED)
+        return landed
+
+    def _is_coming(self, commit: Commit) -> bool:
+        if commit.absence is not None or commit.first_read_ms is None or self.last_but_one_append_ms is None:
+            return False
+        return commit.first_read_ms > self.last_but_one_append_ms
+
+    def valid_to(self, commit: Commit) -> int:
+        """The commit's offset, or the lower one from which on the source truncated what it was made on."""
+        starts = [commit.offset]
+        if commit.leader_epoch is None:
+            starts += [cut.source_start for cut in self.truncations if cut.may_be_after(commit.made_after_ms)]
+        elif (start := self.offset_map.start_after_epoch(commit.leader_epoch)) is not None:
+            starts.append(start)
+        return min(starts)
+
+
+def translate_commit(known: Iterable[KnownMap], commit: Commit) -> Translation:
+    """The translation of a commit, given what is known of one flow and source partition, a map per topic id."""
+    by_topic_id = {one.offset_map.source.topic_id: one for one in known}
+    if not by_topic_id:
+        return Translation(None, TranslationStatus.NO_MAP)
+    if commit.topic_id is None or commit.topic_id not in by_topic_id:
+        return Translation(None, TranslationStatus.OTHER_INCARNATION)
+    return by_topic_id[commit.topic_id].translate(commit)
+
+
+_PLAIN = frozenset({TranslationStatus.EXACT, TranslationStatus.GAP, TranslationStatus.AT_END})
+"""Statuses that say where an offset lies and nothing else: what is odd about its commit goes before them."""
+_ABSENT = {Absence.GONE: TranslationStatus.GONE, Absence.HIDDEN: TranslationStatus.HIDDEN}

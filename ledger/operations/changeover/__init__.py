@@ -1,1 +1,0 @@
-"""Changes of direction: planned from the ledger, carried out step by step."""

@@ -1,1 +1,0 @@
-"""Fences of topics: stopping applications from writing at a cluster, proving it, lifting it."""

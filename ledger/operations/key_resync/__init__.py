@@ -1,1 +1,0 @@
-"""Deleting keys that a compacted target kept although the source deleted them: compare, write tombstones, record."""

@@ -1,0 +1,608 @@
+"""The recorder of one cluster: takes the role, reads, appends what changed, gives the role back.
+
+A call that found something appends one round; its number is the same in each table that it touches.
+Ends that stay what they were are confirmed at every heartbeat, by a heartbeat or else row by row.
+What the ledger holds is remembered only after the append was read back, so a failed append is repeated
+by the next call.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+
+from ledger.clock import Clock, now_by
+from ledger.errors import ClusterUnavailableError, OtherClusterError, PreconditionError, ShutOutError
+from ledger.facts.findings import FindingName
+from ledger.facts.groups import MOVING, GroupEvent, GroupFact, ShareOffset, UnreadGroup
+from ledger.facts.identity import LiveCluster
+from ledger.facts.roles import (
+    APPLY_WRITER,
+    LastClaim,
+    ProcessMark,
+    ProcessTable,
+    RoleVerdict,
+    recorder_of,
+    verdict_here,
+)
+from ledger.facts.rows import group_row, offset_row
+from ledger.facts.state import FactLog, RecordingState
+from ledger.facts.syncs import Absence, Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.facts.tables import CHECKPOINTS, GROUPS, HIGH_WATERMARKS, PERMISSIONS, SHARE_OFFSETS, TOPICS, Row
+from ledger.kafka.cluster import ClusterAdmin, live_cluster
+from ledger.recorders.changes import (
+    HighWatermarkKey,
+    OffsetKey,
+    PermissionRecord,
+    changed_groups,
+    changed_high_watermarks,
+    changed_offsets,
+    groups_by_id,
+    high_watermarks_by_key,
+    listed_fact,
+    listing_fact,
+    not_read_again,
+    offsets_by_key,
+    to_be_explained,
+    topic_changes,
+    topic_row,
+    unlisted_fact,
+)
+from ledger.recorders.findings import LateWrites, OutageRecord, PlanWatch
+from ledger.recorders.observation import (
+    GroupsRead,
+    Observation,
+    Observer,
+    Partitions,
+    RecorderSettings,
+    Subject,
+)
+from ledger.store.session import RECORDER_TABLES, ClaimedOperations, WriterSession, random_id
+
+# Group record -------------------------------------------------------------------------------------
+# What the ledger holds of the groups of one cluster, their commits and share-partition offsets; what a read
+# adds.
+
+
+log = logging.getLogger(__name__)
+
+_HIDDEN = UnreadGroup(GroupEvent.HIDDEN)
+_MOVING = UnreadGroup(GroupEvent.UNAVAILABLE, MOVING)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """What one read adds."""
+
+    checkpoints: Sequence[Checkpoint] = ()
+    groups: Sequence[GroupFact] = ()
+    share_offsets: Sequence[ShareOffset] = ()
+
+    def by_table(self) -> dict[str, list[Row]]:
+        return {
+            CHECKPOINTS.name: [offset_row(row) for row in self.checkpoints],
+            GROUPS.name: [group_row(row) for row in self.groups],
+            SHARE_OFFSETS.name: [offset_row(row) for row in self.share_offsets],
+        }
+
+
+@dataclass(slots=True)
+class GroupRecord:
+    """What is recorded, as far as this epoch knows; `recorded` follows the append of what `rows` returned."""
+
+    writer: str
+    observer: Observer
+    checkpoints: dict[OffsetKey, Checkpoint]
+    groups: dict[str | None, GroupFact]
+    share_offsets: dict[OffsetKey, ShareOffset]
+
+    def rows(self, seen: Observation, *, swept: bool) -> GroupRows:
+        """`swept`: unchanged commits are appended as well."""
+        if seen.groups is None:
+            return GroupRows()
+        read = offsets_by_key(seen.groups.checkpoints)
+        shared = offsets_by_key(seen.groups.share_offsets)
+        last = not_read_again(self.checkpoints, read) if swept else self.checkpoints
+        unlisted = self._unlisted(seen.groups)
+        was_read = self._was_read(seen, unlisted)
+        missing = to_be_explained(last, read, was_read=was_read)
+        unshared = to_be_explained(self.share_offsets, shared, was_read=was_read)
+        absences = self._absences([*missing, *unshared], seen, unlisted)
+        rows = GroupRows(
+            changed_offsets(
+                last, read, absences={key: absences[key] for key in missing}, read_at_ms=seen.read_at_ms
+            ),
+            changed_groups(self.groups, self._facts(seen.groups, unlisted, seen.read_at_ms)),
+            changed_offsets(
+                self.share_offsets,
+                shared,
+                absences={key: absences[key] for key in unshared},
+                read_at_ms=seen.read_at_ms,
+            ),
+        )
+        self._say(rows)
+        return rows
+
+    def recorded(self, rows: GroupRows) -> None:
+        self.checkpoints |= offsets_by_key(rows.checkpoints)
+        self.groups |= groups_by_id(rows.groups)
+        self.share_offsets |= offsets_by_key(rows.share_offsets)
+
+    def _unlisted(self, read: GroupsRead) -> Mapping[str, UnreadGroup]:
+        """What became of the groups that are recorded and were not listed; deleted ones are asked for once.
+
+        Where all groups are shown, one that exists all the same is not hidden: its coordinator was moving.
+        """
+        known = {fact.group_id for fact in self.groups.values() if fact.event is not GroupEvent.GONE}
+        known |= {row.group_id for row in self.checkpoints.values() if row.absence is not Absence.GONE}
+        known |= {row.group_id for row in self.share_offsets.values() if row.absence is not Absence.GONE}
+        asked = sorted(
+            name for name in known - read.listed.keys() if name is not None and self._records(name)
+        )
+        found = self.observer.admin.unlisted_groups(asked) if asked else {}
+        if not read.all_listed:
+            return found
+        return {name: _MOVING if why == _HIDDEN else why for name, why in found.items()}
+
+    def _was_read(
+        self, seen: Observation, unlisted: Mapping[str, UnreadGroup]
+    ) -> Callable[[OffsetKey], bool]:
+        """Whether an offset that is not among those read is not there, or not shown; else nobody could read it."""
+        assert seen.groups is not None
+        unread = {**seen.groups.unread, **unlisted}
+        unavailable = {name for name, why in unread.items() if why.event is GroupEvent.UNAVAILABLE}
+        return lambda key: (
+            self._records(key[0]) and key[0] not in unavailable and key[1] not in seen.unsettled
+        )
+
+    def _absences(
+        self, keys: Collection[OffsetKey], seen: Observation, unlisted: Mapping[str, UnreadGroup]
+    ) -> dict[OffsetKey, Absence]:
+        """Why offsets are missing that an earlier read found.
+
+        A cluster lists to a principal what that may describe, and says nothing about the rest: so groups and
+        topics that were not listed are asked for by name. What is not certainly deleted is `hidden`.
+        """
+        assert seen.groups is not None
+        unshown = {**seen.groups.unread, **unlisted}
+        hidden_groups = {group for group, why in unshown.items() if why.event is GroupEvent.HIDDEN}
+        hidden_topics = self.observer.hidden(sorted({topic for _, topic, _ in keys} - seen.topic_names))
+        return {
+            key: Absence.HIDDEN if key[0] in hidden_groups or key[1] in hidden_topics else Absence.GONE
+            for key in keys
+        }
+
+    def _facts(
+        self, read: GroupsRead, unlisted: Mapping[str, UnreadGroup], read_at_ms: int
+    ) -> list[GroupFact]:
+        alias = self.observer.admin.alias
+        return [
+            listing_fact(alias, all_listed=read.all_listed, read_at_ms=read_at_ms),
+            *(
+                listed_fact(alias, group, read.unread.get(name), read_at_ms)
+                for name, group in read.listed.items()
+            ),
+            *(
+                unlisted_fact(alias, name, self.groups.get(name), why, read_at_ms)
+                for name, why in unlisted.items()
+            ),
+        ]
+
+    def _records(self, group: str) -> bool:
+        return self.observer.settings.records_group(group)
+
+    def _say(self, rows: GroupRows) -> None:
+        hidden = {(row.group_id, row.topic) for row in rows.checkpoints if row.absence is Absence.HIDDEN}
+        for group, topic in sorted(hidden):
+            log.warning(
+                "%s: commits of group %s for topic %s are not shown to this principal any more; "
+                "what was recorded last is the last that is known",
+                self.writer,
+                group,
+                topic,
+            )
+        for fact in rows.groups:
+            if fact.event is GroupEvent.UNAVAILABLE:
+                log.warning(
+                    "%s: offsets of group %s are not recorded until they can be read: %s",
+                    self.writer,
+                    fact.group_id,
+                    fact.reason,
+                )
+
+
+# End confirmation ---------------------------------------------------------------------------------
+# When ends that did not change are confirmed: what is appended only when it changes does not tell how old
+# it is.
+#
+# At every heartbeat; and, as soon as all ends stand still, after a short while that doubles: what a flow
+# has caught up with is soon measured to be so, and a cluster at rest costs a row for each heartbeat.
+
+
+@dataclass(slots=True)
+class EndConfirmation:
+    """Of one recorder in one epoch; `first_seconds`: after how long a standstill is confirmed first.
+
+    A confirmation of all at once needs `has_all_ends`: every partition has a row of this epoch, and none was missing
+    at the last read.
+    """
+
+    first_seconds: float
+    heartbeat_seconds: float
+    has_all_ends: bool = False
+    _confirmed_at: float = float("-inf")
+    _changed_at: float = float("-inf")
+    _wait_seconds: float = 0.0
+
+    def is_due(self, now: float, *, changed: bool) -> bool:
+        """At a read that found that some ends `changed`, or none; `now` is monotonic."""
+        if changed:
+            self._changed_at, self._wait_seconds = now, self.first_seconds
+        since = max(self._confirmed_at, self._changed_at)
+        is_at_rest = not changed and now - since >= self._wait_seconds
+        return is_at_rest or now - self._confirmed_at >= self.heartbeat_seconds
+
+    def was_read(self, *, is_complete: bool, are_all_recorded: bool) -> None:
+        """At ends: whether none of those that were asked for was missing, and whether each got a row."""
+        self.has_all_ends = is_complete and (are_all_recorded or self.has_all_ends)
+
+    def confirmed(self, now: float) -> None:
+        """All ends that were read are in the ledger as of this read."""
+        self._confirmed_at = now
+        self._wait_seconds = min(2 * max(self._wait_seconds, self.first_seconds), self.heartbeat_seconds)
+
+
+# Recorder -----------------------------------------------------------------------------------------
+
+
+_EVERYTHING_CHANGED = frozenset({Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS, Subject.TOPICS})
+_BEFORE = {
+    RoleVerdict.HOLDER_DEAD: "the one that did has died",
+    RoleVerdict.HOLDER_SILENT: "the one that did has recorded nothing for three full sweeps",
+}
+_SWEPT = frozenset({Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS})
+"""What always changes; who carries out a plan waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRound:
+    """What one call appended; no round number when nothing had changed."""
+
+    round_number: int | None
+    rows: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the ledger holds, as far as this epoch knows.
+
+    `all_ends_known_at_ms`: when the last read of ends began, if none was missing and all are in the ledger.
+    """
+
+    session: WriterSession
+    cluster: LiveCluster
+    outage: OutageRecord
+    late_writes: LateWrites
+    groups: GroupRecord
+    high_watermarks: dict[HighWatermarkKey, HighWatermark]
+    topics: Mapping[str, TopicState]
+    permissions: PermissionRecord
+    confirmation: EndConfirmation
+    unread_topics: Mapping[str, str] = field(default_factory=dict)
+    all_ends_known_at_ms: int | None = None
+    last_read: dict[Subject, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _EndsToRecord:
+    """Rows of one read; whether they have all ends that were read, or a heartbeat confirms the others."""
+
+    rows: list[HighWatermark]
+    are_all: bool = False
+    with_sign: bool = False
+
+
+class ClusterRecorder:
+    """Records one cluster while it holds the role `recorder:ALIAS`. Safe to call from several threads."""
+
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        fact_log: FactLog,
+        ledger_state: RecordingState,
+        clock: Clock,
+        settings: RecorderSettings,
+        *,
+        partitions: Partitions,
+        processes: ProcessTable,
+        new_id: Callable[[], str] = random_id,
+    ) -> None:
+        self.writer = recorder_of(admin.alias)
+        self._admin = admin
+        self._fact_log = fact_log
+        self._state = ledger_state
+        self._clock = clock
+        self._settings = settings
+        self._processes = processes
+        self._new_id = new_id
+        self._observer = Observer(admin, clock, settings, partitions)
+        self._plans = PlanWatch(lambda: ledger_state.last_claim(APPLY_WRITER), clock)
+        self._lock = threading.RLock()
+        self._memory: _Memory | None = None
+        self._last_said: str | None = None
+
+    @property
+    def holds_role(self) -> bool:
+        return self._memory is not None
+
+    def take_role(self) -> RoleVerdict:
+        """Claim the role if it is free; the verdict says why, or why not."""
+        with self._lock:
+            if self._memory is not None:
+                return RoleVerdict.HELD
+            last = self._state.last_claim(self.writer)
+            verdict = verdict_here(
+                last,
+                self._processes,
+                now_ms=self._clock.now_ms(),
+                heartbeat_ms=int(self._settings.full_sweep_seconds * 1000),
+            )
+            if verdict.is_free:
+                self._claim()
+            self._say_role(verdict, last)
+            return verdict
+
+    def _say_role(self, verdict: RoleVerdict, last: LastClaim | None) -> None:
+        """Who records the cluster, once until that changes; a driver that finds another at it asks again and again."""
+        if verdict.is_free:
+            said = f"groups, offsets and topics of cluster {self._admin.alias} are recorded by this process from now on"
+            said += f" ({_BEFORE[verdict]})" if verdict in _BEFORE else ""
+        else:
+            mark = ProcessMark.parse(last.host) if last is not None else self._processes.own()
+            said = (
+                f"cluster {self._admin.alias} is recorded by process {mark.pid} on host {mark.host} already; this one "
+                "takes over when it ends"
+            )
+        log.log(logging.DEBUG if said == self._last_said else logging.INFO, "%s", said)
+        self._last_said = said
+
+    def record_once(self) -> RecordedRound:
+        """Read groups, ends and topics now, and append what changed since the last read."""
+        return self._record(_EVERYTHING_CHANGED)
+
+    def record_last(self) -> RecordedRound:
+        """As `record_once`, and confirm the ends that did not change: nobody may read again for long."""
+        return self._record(_EVERYTHING_CHANGED, confirm_ends=True)
+
+    def record_due(self) -> RecordedRound:
+        """Read what is due by its pace; nothing due, nothing read."""
+        return self._record(frozenset())
+
+    def release(self) -> None:
+        """Give the role back; without the role nothing happens."""
+        with self._lock:
+            if self._memory is None:
+                return
+            self._memory.session.release()
+            self._memory = None
+
+    def _claim(self) -> None:
+        alias, live = self._admin.alias, live_cluster(self._admin)
+        self._state.identities().require(alias, live)
+        session = WriterSession.claimed(self._fact_log, self.writer, RECORDER_TABLES, self._claim_row(live))
+        operations = ClaimedOperations(operator=self.writer, new_id=self._new_id)
+        operations.begin(session)
+        found = self._state.findings_of(self.writer)
+        self._memory = _Memory(
+            session=session,
+            cluster=live,
+            outage=OutageRecord(
+                alias,
+                operations,
+                is_open=any(name == FindingName.CLUSTER_UNREACHABLE for name, _, _ in found),
+            ),
+            late_writes=LateWrites(
+                alias,
+                live.cluster_id,
+                self._admin,
+                operations,
+                {key for key in found if key[0] == FindingName.LATE_WRITE},
+            ),
+            groups=self._known_groups(),
+            high_watermarks=high_watermarks_by_key(self._state.last_high_watermarks(alias)),
+            topics={state.topic: state for state in self._state.last_topic_states(alias)},
+            permissions=self._known_permissions(live),
+            confirmation=EndConfirmation(
+                self._settings.high_watermark_seconds, self._settings.heartbeat_seconds
+            ),
+        )
+
+    def _known_groups(self) -> GroupRecord:
+        alias = self._admin.alias
+        return GroupRecord(
+            self.writer,
+            self._observer,
+            offsets_by_key(self._state.last_checkpoints(alias)),
+            groups_by_id(self._state.last_groups(alias)),
+            offsets_by_key(self._state.last_share_offsets(alias)),
+        )
+
+    def _known_permissions(self, live: LiveCluster) -> PermissionRecord:
+        alias, cluster_id = self._admin.alias, live.cluster_id
+        return PermissionRecord(alias, cluster_id, self._state.last_permissions(alias, cluster_id))
+
+    def _require_same_cluster(self, memory: _Memory) -> None:
+        """Nothing of another cluster is recorded: by it all groups and topics would have been deleted."""
+        found = self._admin.cluster_id()
+        if found != memory.cluster.cluster_id:
+            raise OtherClusterError(
+                f"another cluster answers behind {self._admin.alias}: its Kafka cluster id is {found}, {self.writer} "
+                f"claimed with {memory.cluster.cluster_id}; nothing is recorded"
+            )
+
+    def _claim_row(self, cluster: LiveCluster) -> Row:
+        return {
+            "event": str(WriterEvent.CLAIMED),
+            "host": str(self._processes.own()),
+            "flow": None,
+            "source_cluster": self._admin.alias,
+            "source_cluster_id": cluster.cluster_id,
+            "target_cluster": None,
+            "target_cluster_id": None,
+            "producer_id": None,
+            "former_producer_id": None,
+            "source_metadata_offset": cluster.metadata_offset,
+            "target_metadata_offset": None,
+            "config_hash": None,
+            "shut_out": None,
+        }
+
+    def _record(self, asked: frozenset[Subject], *, confirm_ends: bool = False) -> RecordedRound:
+        with self._lock:
+            if self._memory is None:
+                raise PreconditionError(f"{self.writer} does not hold its role; nothing was recorded")
+            subjects = (asked | self._due(self._memory)) & self._settings.subjects
+            if not subjects:
+                return RecordedRound(None)
+            memory = self._memory
+            seen = self._observed(memory, subjects)
+            ends = self._ends_to_record(memory, seen, swept=Subject.SWEEP in subjects, asked=confirm_ends)
+            recorded = self._append(memory, seen, subjects, ends)
+            self._confirm(memory, seen, ends)
+            memory.last_read |= dict.fromkeys(subjects, self._clock.monotonic())
+            self._watch_fences(memory, seen)
+            return recorded
+
+    def _watch_fences(self, memory: _Memory, seen: Observation) -> None:
+        """After the rows: who reads of a late write finds the end that it is about."""
+        if seen.high_watermarks is None:
+            return
+        fences = self._state.fences()
+        if fences.at(self._admin.alias) or memory.late_writes.open_keys:
+            with self._giving_up_when_shut_out():
+                memory.late_writes.seen(fences, self._state.identities(), seen.high_watermarks)
+
+    def _observed(self, memory: _Memory, subjects: frozenset[Subject]) -> Observation:
+        """What the cluster says; that it says nothing, or says something again, is recorded before."""
+        began = now_by(self._clock)
+        try:
+            seen = self._observer.observe(subjects)
+            self._require_same_cluster(memory)
+        except ClusterUnavailableError as error:
+            with self._giving_up_when_shut_out():
+                memory.outage.failed(str(error), began=began, now=now_by(self._clock))
+            raise
+        with self._giving_up_when_shut_out():
+            memory.outage.answered()
+        return seen
+
+    @contextmanager
+    def _giving_up_when_shut_out(self) -> Iterator[None]:
+        try:
+            yield
+        except ShutOutError:
+            self._memory = None
+            raise
+
+    def _due(self, memory: _Memory) -> frozenset[Subject]:
+        now = self._clock.monotonic()
+        due = frozenset(
+            subject
+            for subject in Subject
+            if subject not in memory.last_read
+            or now - memory.last_read[subject] >= self._seconds_between(subject)
+        )
+        return due | _SWEPT if Subject.SWEEP in due else due
+
+    def _seconds_between(self, subject: Subject) -> float:
+        seconds = self._settings.seconds_between(subject)
+        return self._plans.at_most(seconds) if subject in _SWEPT else seconds
+
+    def _append(
+        self, memory: _Memory, seen: Observation, subjects: frozenset[Subject], ends: _EndsToRecord
+    ) -> RecordedRound:
+        groups = memory.groups.rows(seen, swept=Subject.SWEEP in subjects)
+        high_watermarks = ends.rows
+        unread_before = memory.unread_topics
+        states = self._topics_to_record(memory, seen)
+        topics = topic_changes(memory.topics, states, unread_before=unread_before)
+        rows: dict[str, list[Row]] = {
+            **groups.by_table(),
+            HIGH_WATERMARKS.name: [asdict(row) for row in _with_their_read(memory, seen, ends)],
+            TOPICS.name: [topic_row(change) for change in topics],
+            PERMISSIONS.name: memory.permissions.rows(seen.permissions),
+        }
+        recorded = self._append_round(memory, {table: found for table, found in rows.items() if found})
+        memory.groups.recorded(groups)
+        memory.high_watermarks |= high_watermarks_by_key(high_watermarks)
+        memory.topics = states
+        memory.permissions.recorded(seen.permissions)
+        return recorded
+
+    def _ends_to_record(
+        self, memory: _Memory, seen: Observation, *, swept: bool, asked: bool
+    ) -> _EndsToRecord:
+        """Those that changed; all on a full sweep, and to confirm what a heartbeat cannot: that confirms all."""
+        changed = _high_watermark_rows(memory, seen, swept)
+        if seen.high_watermarks is None:
+            return _EndsToRecord(changed)
+        is_due = memory.confirmation.is_due(self._clock.monotonic(), changed=bool(changed))
+        if swept or not (is_due or asked):
+            return _EndsToRecord(changed, are_all=swept)
+        if memory.confirmation.has_all_ends and seen.ends_are_complete:
+            return _EndsToRecord(changed, with_sign=True)
+        return _EndsToRecord(_high_watermark_rows(memory, seen, True), are_all=True)
+
+    def _confirm(self, memory: _Memory, seen: Observation, ends: _EndsToRecord) -> None:
+        """After the rows: what did not change is what it was."""
+        if ends.with_sign:
+            with self._giving_up_when_shut_out():
+                memory.session.alive()
+        if seen.high_watermarks is not None:
+            memory.confirmation.was_read(is_complete=seen.ends_are_complete, are_all_recorded=ends.are_all)
+            memory.all_ends_known_at_ms = seen.ends_read_at_ms if memory.confirmation.has_all_ends else None
+        if ends.with_sign or ends.are_all:
+            memory.confirmation.confirmed(self._clock.monotonic())
+
+    def _topics_to_record(self, memory: _Memory, seen: Observation) -> Mapping[str, TopicState]:
+        """What was read; a topic that may not be described stays as it was until it may, or was deleted."""
+        if seen.topics is None:
+            return memory.topics
+        missing = memory.topics.keys() - seen.topics.keys() - seen.unread.keys()
+        unread = {**seen.unread, **self._observer.hidden(sorted(missing))}
+        self._say_unread(memory, unread)
+        memory.unread_topics = unread
+        return {**{name: memory.topics[name] for name in unread if name in memory.topics}, **seen.topics}
+
+    def _say_unread(self, memory: _Memory, unread: Mapping[str, str]) -> None:
+        """Once, when it begins and when it is over."""
+        for name in sorted(unread.keys() - memory.unread_topics.keys()):
+            log.warning(
+                "%s: topic %s is not recorded until it may be described: %s", self.writer, name, unread[name]
+            )
+        for name in sorted(memory.unread_topics.keys() - unread.keys()):
+            log.info("%s: topic %s is recorded again", self.writer, name)
+
+    def _append_round(self, memory: _Memory, rows: Mapping[str, list[Row]]) -> RecordedRound:
+        if not rows:
+            return RecordedRound(None)
+        with self._giving_up_when_shut_out():
+            number = memory.session.append_round(rows)
+        return RecordedRound(number, {table: len(found) for table, found in rows.items()})
+
+
+def _with_their_read(memory: _Memory, seen: Observation, ends: _EndsToRecord) -> list[HighWatermark]:
+    """The rows, each with what its read says of the ends that have none, and of the time before."""
+    confirms = seen.ends_are_complete and (ends.are_all or memory.confirmation.has_all_ends)
+    return [
+        replace(row, confirms_others=confirms, previous_read_at_ms=memory.all_ends_known_at_ms)
+        for row in ends.rows
+    ]
+
+
+def _high_watermark_rows(memory: _Memory, seen: Observation, swept: bool) -> list[HighWatermark]:
+    if seen.high_watermarks is None:
+        return []
+    read = high_watermarks_by_key(seen.high_watermarks)
+    return changed_high_watermarks({} if swept else memory.high_watermarks, read)

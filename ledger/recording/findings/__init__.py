@@ -1,1 +1,0 @@
-"""What a recorder finds of its cluster that needs attention: outages, records behind fences."""

@@ -1,0 +1,136 @@
+"""`sandbox`: real Kafka clusters on loopback, to try things out."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from ledger import jvm
+from ledger.cli.printing import put, say
+from ledger.clock import SystemClock
+from ledger.errors import PreconditionError
+from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce
+from ledger.sandbox.groups import consume, plan_groups
+from ledger.sandbox.reading import ends
+from ledger.sandbox.workload import Workload
+
+COLUMNS = ("cluster", "broker", "address", "pid", "state", "cluster id")
+
+root_option = click.option(
+    "--root",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=lambda: jvm.home() / "sandbox",
+    show_default="sandbox in the home folder",
+    help="Where data, logs and the state of the sandbox are kept.",
+)
+output_option = click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
+
+
+@click.group()
+def sandbox() -> None:
+    """Start and stop real Kafka clusters on loopback."""
+
+
+@sandbox.command()
+@click.option("--clusters", default="east,west", show_default=True, help="Aliases, separated by commas.")
+@click.option("--brokers", type=int, default=1, show_default=True, help="1 or 3 per cluster.")
+@root_option
+@output_option
+def up(clusters: str, brokers: int, root: Path, output: str) -> None:
+    """Start clusters, or whatever is dead of them, and print where they listen."""
+    aliases = [alias.strip() for alias in clusters.split(",") if alias.strip()]
+    say(f"starting {', '.join(aliases)} under {root} ...")
+    wanted = Sandbox(root)
+    running = wanted.up(aliases, brokers)
+    say(f"configuration: {wanted.configuration}")
+    put(_rendered(running, output) + "\n")
+
+
+@sandbox.command()
+@root_option
+def configuration(root: Path) -> None:
+    """Print the path of the configuration file that `up` wrote."""
+    file = Sandbox(root).configuration
+    if not file.is_file():
+        raise PreconditionError(f"no sandbox under {root}; start one with `mirror-ledger sandbox up`")
+    put(f"{file}\n")
+
+
+@sandbox.command()
+@root_option
+@click.option("--cluster", default="east", show_default=True, help="Where to produce and consume.")
+@click.option(
+    "--records", type=click.IntRange(min=1_000), default=10_000, show_default=True, help="Per topic."
+)
+def fill(root: Path, cluster: str, records: int) -> None:
+    """Produce topics of every kind into a cluster and let consumer groups commit a part of them."""
+    found = Sandbox(root).status().get(cluster)
+    if found is None:
+        raise PreconditionError(f"no cluster {cluster!r} in the sandbox under {root}; nothing was produced")
+    servers = found.bootstrap_servers
+    workload = Workload(
+        records_per_topic=records, started_ms=SystemClock().now_ms() - RECORDS_ARE_OLDER_BY_MS
+    )
+    made = produce(servers, workload, say)
+    groups = plan_groups(workload, ends(servers, workload.topics))
+    for plan in groups:
+        consume(servers, plan)
+    say(f"{made:,} records in {len(workload.topics)} topics, {len(groups)} groups")
+
+
+@sandbox.command()
+@root_option
+def down(root: Path) -> None:
+    """Kill all brokers and remove their folder, data included."""
+    removed = Sandbox(root).down()
+    say(f"removed {root}" if removed else f"no sandbox under {root}")
+
+
+@sandbox.command()
+@root_option
+@click.option("--cluster", required=True, help="Whose brokers end.")
+def kill(root: Path, cluster: str) -> None:
+    """SIGKILL all brokers of a cluster, as a failure ends them; `up` starts them again with their data."""
+    Sandbox(root).kill(cluster)
+    say(f"killed {cluster}")
+
+
+@sandbox.command()
+@root_option
+@output_option
+def status(root: Path, output: str) -> None:
+    """Print what there is and whether it runs."""
+    found = Sandbox(root).status()
+    if not found:
+        say(f"no sandbox under {root}")
+    put(_rendered(found, output) + "\n")
+
+
+def _rendered(clusters: Mapping[str, SandboxCluster], output: str) -> str:
+    if output == "json":
+        return json.dumps([asdict(cluster) for cluster in clusters.values()], indent=2)
+    return _table([COLUMNS, *(row for cluster in clusters.values() for row in _rows(cluster))])
+
+
+def _rows(cluster: SandboxCluster) -> Iterable[tuple[str, ...]]:
+    for broker in cluster.brokers:
+        yield (
+            cluster.alias,
+            str(broker.node_id),
+            f"127.0.0.1:{broker.port}",
+            str(broker.pid or "-"),
+            broker.state.value,
+            cluster.cluster_id,
+        )
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

@@ -1,0 +1,69 @@
+"""Answers from the ledger at a cut: what every command reads that asks nothing else. No JVM, no broker."""
+
+from collections.abc import Collection, Mapping
+
+import pyarrow as pa
+
+from ledger.clock import SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.errors import PreconditionError, UnsafeError
+from ledger.facts.cuts import Cut
+from ledger.store import catalog, sql
+from ledger.store.catalog import Value
+from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
+from ledger.store.sql import rows_since
+from ledger.words import counted
+
+_NOTHING_MISSING = "audit_l8_nothing_missing"
+MISSING_ROWS = "missing_rows"
+"""Accepted by who sets offsets from a ledger that has lost rows."""
+
+
+def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
+    """The ledger at the cut that `as_of` names; none is now."""
+    return DeltaLedger(config.ledger.path).as_of(as_of, now_ms=SystemClock().now_ms())
+
+
+def flows_that_ran(at: DeltaSnapshot) -> frozenset[str]:
+    """Flows that a driver has ever claimed."""
+    return frozenset(sql.flows(at))
+
+
+def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> None:
+    """Refuse a flow that nobody knows, and one that has nothing in the ledger yet: an empty answer would seem fine."""
+    if flow_name in flows_that_ran(at):
+        return
+    config.flow(flow_name)
+    raise PreconditionError(
+        f"flow {flow_name} has never run as of cut {at.cut.token}; there is nothing to answer from"
+    )
+
+
+def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.Table:
+    """The answer of a query of the catalog."""
+    return sql.run_query(catalog.query(name), params, at)
+
+
+def require_complete(at: DeltaSnapshot, accepted: Collection[str], *, undone: str) -> None:
+    """Raise `UnsafeError` where the ledger has lost rows, and nobody accepts that (`MISSING_ROWS`).
+
+    A map that has lost its beginning, or a part, sends groups past records that they have not read.
+    """
+    missing = 0 if MISSING_ROWS in accepted else run_query(at, _NOTHING_MISSING, {}).num_rows
+    if missing:
+        raise UnsafeError(
+            f"the ledger has lost rows ({_NOTHING_MISSING}: {counted(missing, 'row')}): groups may pass records that "
+            f"they have not read; {undone}. mirror-ledger query {_NOTHING_MISSING} says which; --accept "
+            f"{MISSING_ROWS} continues with what is left"
+        )
+
+
+def audit_rows(at: DeltaSnapshot, since: Cut | None = None) -> dict[str, int]:
+    """By audit how many rows break its invariant; `since`: of what came after a cut alone, which was audited itself.
+
+    Of what is missing only all rows tell: with `since`, that audit is left out.
+    """
+    left_out = set() if since is None else {_NOTHING_MISSING}
+    audits = [query for query in catalog.queries().values() if query.is_audit and query.name not in left_out]
+    rest = {} if since is None else rows_since(at, since)
+    return {name: rows.num_rows for name, rows in sql.run_queries(audits, {}, at, rest).items()}

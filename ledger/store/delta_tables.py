@@ -1,0 +1,533 @@
+"""Creates the ledger's tables; the protocol features and properties of each are fixed here."""
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.schema import Field as DeltaField
+from deltalake.schema import PrimitiveType
+
+from ledger.errors import (
+    DamagedLedgerError,
+    InvalidValueError,
+    LedgerUnavailableError,
+    MirrorLedgerError,
+    PreconditionError,
+    SetupError,
+    Trouble,
+)
+from ledger.facts.tables import (
+    ADDED_COLUMNS,
+    KEEP_SUPERSEDED_HOURS,
+    SCHEMA_VERSION,
+    SCHEMA_VERSION_PROPERTY,
+    TABLE_BY_NAME,
+    TABLES,
+    Column,
+    Table,
+    was_added,
+)
+from ledger.store.damage import (
+    damaged,
+    damaged_entries,
+    entry_path,
+    error_of,
+    is_of_a_library,
+    local_folder,
+    reported,
+    sync_entries,
+    sync_table,
+    unreadable,
+    words_of,
+)
+
+# Arrow schema -------------------------------------------------------------------------------------
+# Arrow schemas of the ledger's tables, derived from the type words of `ledger.facts.tables`.
+
+
+_SCALARS = {
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "double": pa.float64(),
+}
+
+
+def arrow_type(type_: str) -> pa.DataType:
+    """The Arrow type of a Spark SQL type name: a scalar, `array<...>` or `struct<name:type,...>`."""
+    if type_ in _SCALARS:
+        return _SCALARS[type_]
+    if type_.startswith("array<") and type_.endswith(">"):
+        return pa.list_(pa.field("element", arrow_type(type_[len("array<") : -1])))
+    if type_.startswith("struct<") and type_.endswith(">"):
+        return pa.struct([_member(text) for text in _split(type_[len("struct<") : -1])])
+    raise InvalidValueError(f"no Arrow type for {type_!r}; known: {', '.join(_SCALARS)}, array<>, struct<>")
+
+
+@cache
+def arrow_schema(table: Table) -> pa.Schema:
+    """The Arrow schema of a table, columns in the order of `ledger.facts.tables`."""
+    return pa.schema([_field(column) for column in table.columns])
+
+
+def _field(column: Column) -> pa.Field:
+    return pa.field(column.name, arrow_type(column.type), nullable=column.nullable)
+
+
+def _member(text: str) -> pa.Field:
+    name, _, type_ = text.partition(":")
+    return pa.field(name, arrow_type(type_))
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that are outside of angle brackets."""
+    parts, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        depth += {"<": 1, ">": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    return [*parts, text[start:]]
+
+
+def arrow_rows(table: Table, rows: Sequence[Mapping[str, object]]) -> pa.Table:
+    """Rows that name every column of a table, as Arrow has them.
+
+    Raises `InvalidValueError` for a row that names others: Arrow would leave out what it does not know, and take
+    for null what is missing.
+    """
+    names = set(table.column_names)
+    for row in rows:
+        if wrong := sorted(names ^ row.keys()):
+            raise InvalidValueError(
+                f"a row of {table.name} must name its columns; {', '.join(wrong)} missing or unknown; "
+                "nothing was appended"
+            )
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema(table))
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+RECORDED_AT = "recorded_at_ms"
+STATISTICS = ("writer", "writer_epoch", "round", "recorded_at_ms")
+"""Columns of which the log has the least and the greatest value for each file: those of the stamp.
+
+With all columns an entry is 2.8 kB and a checkpoint grows by 2 kB for each file of a driver; with these 1 kB.
+"""
+HAD_TABLES = "mirrorLedger.tables"
+"""Property of `writers`: the tables that the ledger has had, so that one which was removed is missed."""
+_ALWAYS_THERE = "writers"
+_REMEMBERED_HOURS = 1
+"""So much longer the log remembers which files were superseded: until they are removed."""
+_PROPERTIES = {
+    "delta.appendOnly": "true",
+    "delta.checkpointInterval": "100",  # every ten, an append in ten takes more than a second
+    SCHEMA_VERSION_PROPERTY: str(SCHEMA_VERSION),
+}
+
+_DELTA_TYPES = {
+    "string": PrimitiveType("string"),
+    "bigint": PrimitiveType("long"),
+    "int": PrimitiveType("integer"),
+    "boolean": PrimitiveType("boolean"),
+}
+
+_CREATED = sorted(TABLES, key=lambda table: table.name == _ALWAYS_THERE)
+"""Where this table is, all are: it is created last."""
+_MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\[\]\x00-\x1f\x7f]")
+
+
+def table_uri(path: str, table: str) -> str:
+    """The folder of a table of the ledger at `path`."""
+    return f"{path.rstrip('/')}/{table}"
+
+
+def upkeep_properties(keep_hours: int) -> dict[str, str]:
+    """The table properties that say what maintenance may remove, and what each entry of the log says of a file."""
+    return {
+        "delta.logRetentionDuration": f"interval {keep_hours} hours",
+        "delta.deletedFileRetentionDuration": f"interval {keep_hours + _REMEMBERED_HOURS} hours",
+        "delta.dataSkippingStatsColumns": ",".join(STATISTICS),
+    }
+
+
+def settle_properties(path: str, table: str, *, keep_hours: int, now_ms: int) -> bool:
+    """Give a table the properties of its upkeep; returns whether it had others.
+
+    An append that is under way at that moment is refused and made again by its writer. Of two that set them at once
+    one may be refused: raises `MirrorLedgerError` when the table does not have them afterwards.
+    """
+    wanted = upkeep_properties(keep_hours)
+    if table == _ALWAYS_THERE:
+        wanted[HAD_TABLES] = _words({*_had_tables(path), *_tables_there(path)})
+    return _settle(table_uri(path, table), wanted, now_ms)
+
+
+def _settle(uri: str, wanted: Mapping[str, str], now_ms: int) -> bool:
+    """Give a table properties; returns whether it had others."""
+    opened = opened_at(uri)
+    if _has_properties(opened, wanted):
+        return False
+    before = opened.version()
+    try:
+        opened.alter.set_table_properties(
+            dict(wanted), raise_if_not_exists=False, commit_properties=_commit_properties(now_ms)
+        )
+    except (DeltaError, OSError) as error:
+        opened = opened_at(uri)
+        if not _has_properties(opened, wanted):
+            raise MirrorLedgerError(f"properties of {uri} cannot be set: {words_of(error)}") from error
+    sync_entries(uri, after=before, until=opened.version())
+    return True
+
+
+def _has_properties(opened: DeltaTable, wanted: Mapping[str, str]) -> bool:
+    return wanted.items() <= opened.metadata().configuration.items()
+
+
+def create_tables(path: str, *, now_ms: int, keep_hours: int = KEEP_SUPERSEDED_HOURS) -> list[str]:
+    """Create every table that does not exist yet; returns their names. Existing ones gain the columns that they lack.
+
+    Existing tables keep the properties that they have; their maintenance changes them.
+
+    Raises before anything is created when one that exists is not of this program's schema version, when the ledger had
+    one that is missing, and where no folder is to be made.
+    """
+    _require_place(path)
+    for table in TABLES:
+        if (why := unreadable(table_uri(path, table.name))) is not None:
+            raise SetupError(f"{why}; nothing was created", trouble=Trouble.LEDGER)
+    had = _had_tables(path)
+    missing = [table for table in _CREATED if not DeltaTable.is_deltatable(table_uri(path, table.name))]
+    for table in _CREATED:
+        if table not in missing:
+            open_table(path, table.name)
+        elif table.name in had or (table.name == _ALWAYS_THERE and _has_rows(path, missing)):
+            raise _gone(path, table.name)
+    created = [table.name for table in missing if _create(path, table, now_ms, keep_hours)]
+    for table in TABLES:
+        add_missing_columns(path, table.name, now_ms=now_ms)
+    if created and _ALWAYS_THERE not in created:
+        _note_tables(path, now_ms)
+    return sorted(created, key=[table.name for table in TABLES].index)
+
+
+def _has_rows(path: str, missing: Sequence[Table]) -> bool:
+    """Whether anything was appended to one of the tables that are there: who creates a ledger comes to none of that."""
+    there = [table.name for table in TABLES if table not in missing]
+    return any(opened_at(table_uri(path, name)).version() > 0 for name in there)
+
+
+def _require_place(path: str) -> None:
+    """Raise where the folder of a ledger is not to be made: only what was meant to be there may be written into."""
+    require_plain(path)
+    folder = local_folder(path)
+    if folder is not None and not folder.parent.is_dir():
+        raise SetupError(
+            f"{folder.parent} is no folder: the ledger is to be in {folder}; nothing was created. Mount what belongs "
+            f"there, correct [ledger] path, or create it: mkdir -p {folder.parent}",
+            trouble=Trouble.LEDGER,
+        )
+
+
+def require_plain(path: str) -> None:
+    """Raise `SetupError` for a folder whose name Delta's library takes for another one."""
+    if local_folder(path) is not None and (found := _MISREAD.search(path)) is not None:
+        raise SetupError(
+            f"the folder of a ledger cannot have {found[0]!r} in its path, which the library of Delta reads otherwise: "
+            f"{path!r}; nothing was read or written. Correct [ledger] path",
+            trouble=Trouble.LEDGER,
+        )
+
+
+def open_table(path: str, table: str) -> DeltaTable | None:
+    """The newest version of a table, after a check that it is one of a ledger that this program can read and write.
+
+    None: the ledger is from before the table was added within the schema version, and has no rows of it.
+    Raises `SetupError` where there is no such table, and `PreconditionError` for a later schema version: only
+    a later program knows what its rows mean.
+    """
+    uri = table_uri(path, table)
+    try:
+        with reported(f"{uri} cannot be read", uri):
+            opened = newest_version(path, table)
+            if opened is not None:
+                _check_version(path, table, opened)
+    except LedgerUnavailableError as error:
+        if isinstance(error.__cause__, TableNotFoundError) and not isinstance(error, DamagedLedgerError):
+            raise _no_ledger(path, table) from error.__cause__
+        raise
+    return opened
+
+
+def newest_version(path: str, table: str) -> DeltaTable | None:
+    """The same without a check, as deltalake opens it: raises its errors, `TableNotFoundError` among them.
+
+    It may be the object that an earlier call gave, as long as the log has no later version: it is for reading alone.
+
+    That a table is missing is known only where the ledger is there: a folder that is away for a while has none. One
+    that the ledger has had is no table from later on: it was removed, with what was in it.
+    """
+    try:
+        return _kept(table_uri(path, table))
+    except TableNotFoundError:
+        if table != _ALWAYS_THERE and DeltaTable.is_deltatable(table_uri(path, _ALWAYS_THERE)):
+            if table in _had_tables(path):
+                raise _gone(path, table) from None
+            if was_added(table):
+                return None
+        raise
+
+
+def _had_tables(path: str) -> frozenset[str]:
+    """The tables that the ledger is known to have had; none where it is not there, or from before that was noted."""
+    try:
+        opened = _kept(table_uri(path, _ALWAYS_THERE))
+    except TableNotFoundError:
+        return frozenset()
+    return frozenset(filter(None, (opened.metadata().configuration.get(HAD_TABLES) or "").split(",")))
+
+
+def _tables_there(path: str) -> list[str]:
+    return [table.name for table in TABLES if DeltaTable.is_deltatable(table_uri(path, table.name))]
+
+
+def _note_tables(path: str, now_ms: int) -> None:
+    """Note of what the ledger has now that it has had it."""
+    noted = _words({*_had_tables(path), *_tables_there(path)})
+    with suppress(MirrorLedgerError):  # writers may be faster; then maintenance does it
+        _settle(table_uri(path, _ALWAYS_THERE), {HAD_TABLES: noted}, now_ms)
+
+
+def _words(tables: Iterable[str]) -> str:
+    return ",".join(sorted(tables))
+
+
+def _gone(path: str, table: str) -> DamagedLedgerError:
+    folder = table_uri(path, table)
+    return DamagedLedgerError(
+        f"the ledger has had a table {table}, and {folder} is missing, with all that was recorded in it; nothing was "
+        "read or written. Put that folder back from a copy of the ledger's folder"
+    )
+
+
+def open_anew(path: str, table: str) -> DeltaTable:
+    """The newest version as its log says now, for reading alone; who asks for it next is given the same."""
+    uri = table_uri(path, table)
+    opened = opened_at(uri)
+    _keep(uri, opened)
+    return opened
+
+
+def opened_at(uri: str) -> DeltaTable:
+    """A table at its newest version, for one's own use; an entry of its log that is no commit is damage.
+
+    Raises what deltalake raises, and `DamagedLedgerError`; where it panics `LedgerUnavailableError`.
+    """
+    require_plain(uri)
+    with _without_panics(uri):
+        opened = DeltaTable(uri)
+    folder = local_folder(uri)
+    if folder is not None:
+        known = _whole_entries.get(uri)
+        found_id, version = table_id(opened), opened.version()
+        after = known[1] if known is not None and known[0] == found_id and known[1] <= version else -1
+        if found := list(damaged_entries(folder, after=after, until=version)):
+            raise damaged(found, "nothing was read or written")
+        _whole_entries[uri] = found_id, version
+    return opened
+
+
+def table_id(opened: DeltaTable) -> str:
+    """What Delta calls a table by: a folder that was created again has another."""
+    return str(opened.metadata().id)
+
+
+@contextmanager
+def _without_panics(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        if not is_of_a_library(error):
+            raise
+        raise error_of(error, f"{uri} cannot be read", [uri], "nothing was read or written") from error
+
+
+_whole_entries: dict[str, tuple[str, int]] = {}
+"""By table its id and the version up to which its entries were checked: they do not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTable:
+    """A table on a disk, and what tells that its version is still the newest one: reading a log takes 10 ms."""
+
+    table: DeltaTable
+    version: int
+    entry: "_Entry"
+    until_s: float
+
+    @classmethod
+    def of(cls, table: DeltaTable, uri: str) -> "OpenedTable | None":
+        """None: nothing would tell it, of a table in a store, or of a version whose entry was cleaned away."""
+        if "://" in uri:
+            return None
+        version = table.version()
+        with suppress(OSError):
+            return cls(table, version, _entry(uri, version), time.monotonic() + _KEPT_SECONDS)
+        return None
+
+    def is_newest(self, uri: str) -> bool:
+        """Versions follow each other: there is a later one only where there is the next."""
+        try:
+            is_there = _entry(uri, self.version) == self.entry
+        except OSError:
+            return False
+        is_last = not entry_path(Path(uri), self.version + 1).exists()
+        return is_there and is_last and time.monotonic() < self.until_s
+
+
+_Entry = tuple[int, int, int]
+_KEPT_SECONDS = 60.0
+"""So soon no entry of a log is cleaned away. Later the next one could be removed and this one still be there."""
+_MOST_KEPT = 64
+_opened_tables: dict[str, OpenedTable] = {}
+
+
+def _kept(uri: str) -> DeltaTable:
+    """A table at its newest version, opened now unless that is at hand."""
+    kept = _opened_tables.get(uri)
+    if kept is not None and kept.is_newest(uri):
+        return kept.table
+    opened = opened_at(uri)
+    _keep(uri, opened)
+    return opened
+
+
+def _keep(uri: str, opened: DeltaTable) -> None:
+    if len(_opened_tables) >= _MOST_KEPT:
+        _opened_tables.clear()
+    if (kept := OpenedTable.of(opened, uri)) is not None:
+        _opened_tables[uri] = kept
+
+
+def _entry(uri: str, version: int) -> _Entry:
+    """What tells the entry of a version from that of another table that was put in its place."""
+    found = entry_path(Path(uri), version).stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def add_missing_table(path: str, table: str, *, now_ms: int) -> None:
+    """Create a table that was added within the schema version, where the ledger is from before."""
+    if was_added(table) and newest_version(path, table) is None:
+        _create(path, TABLE_BY_NAME[table], now_ms, KEEP_SUPERSEDED_HOURS)
+        _note_tables(path, now_ms)
+
+
+def _no_ledger(path: str, table: str) -> SetupError:
+    if (why := unreadable(table_uri(path, table))) is not None:
+        return SetupError(f"{why}; nothing was read", trouble=Trouble.LEDGER)
+    return SetupError(
+        f"{path} is not a ledger (no table {table} of one); nothing was read. Create one there with "
+        "mirror-ledger init, or correct [ledger] path: a relative one begins at the configuration file's folder",
+        trouble=Trouble.LEDGER,
+    )
+
+
+def _check_version(path: str, table: str, opened: DeltaTable) -> None:
+    version = opened.metadata().configuration.get(SCHEMA_VERSION_PROPERTY)
+    if version is None:
+        raise _no_ledger(path, table)
+    if version.isdecimal() and int(version) > SCHEMA_VERSION:
+        raise PreconditionError(
+            f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION}; nothing was "
+            "read or written. Use the version of this program that wrote it, or a later one",
+            trouble=Trouble.LEDGER,
+        )
+    if version != str(SCHEMA_VERSION):
+        raise SetupError(
+            f"{path} is a ledger of schema version {version}, this program knows {SCHEMA_VERSION} and carries nothing "
+            "over from earlier ones; nothing was read or written. Start a ledger at another path, and take over what "
+            "was mirrored: mirror-ledger adopt FLOW",
+            trouble=Trouble.LEDGER,
+        )
+
+
+def missing_columns(table: DeltaTable, name: str) -> list[Column]:
+    """Columns that a table has gained since it was created, and does not have yet.
+
+    Raises `SetupError` when it lacks one that it always had.
+    """
+    found = {field.name for field in table.schema().fields}
+    missing = [column for column in TABLE_BY_NAME[name].columns if column.name not in found]
+    if strange := [column.name for column in missing if column.name not in ADDED_COLUMNS.get(name, ())]:
+        raise SetupError(
+            f"{table.table_uri} has no column {', '.join(strange)}: it is not a table of schema version "
+            f"{SCHEMA_VERSION}; nothing was read or written"
+        )
+    return missing
+
+
+def add_missing_columns(path: str, table: str, *, now_ms: int) -> None:
+    """Give a table the nullable columns that its schema version has gained; rows before say null.
+
+    Two that do it at once do the same, and one of them finds it done.
+    """
+    uri = table_uri(path, table)
+    opened = opened_at(uri)
+    missing = missing_columns(opened, table)
+    if not missing:
+        return
+    before = opened.version()
+    fields = [DeltaField(column.name, _DELTA_TYPES[column.type], nullable=True) for column in missing]
+    try:
+        opened.alter.add_columns(fields, commit_properties=_commit_properties(now_ms))
+    except DeltaError as error:
+        opened = opened_at(uri)
+        if missing_columns(opened, table):
+            names = ", ".join(column.name for column in missing)
+            raise MirrorLedgerError(f"columns {names} cannot be added to {uri}: {words_of(error)}") from error
+    sync_entries(uri, after=before, until=opened.version())
+
+
+def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> bool:
+    """Of several that create a table at once one does, and returns that it did.
+
+    deltalake would commit the creation again as version 1, and with it another id: that of another ledger.
+    """
+    uri = table_uri(path, table.name)
+    had = {HAD_TABLES: _words({*_tables_there(path), table.name})} if table.name == _ALWAYS_THERE else {}
+    try:
+        DeltaTable.create(
+            uri,
+            schema=arrow_schema(table),
+            name=table.name,
+            description=f"one row per {table.row_per}",
+            configuration={**_PROPERTIES, **upkeep_properties(keep_hours), **had},
+            commit_properties=_commit_properties(now_ms, max_commit_retries=0),
+            raise_if_key_not_exists=False,
+        )
+    except BaseException as error:
+        if not is_of_a_library(error):
+            raise
+        if not DeltaTable.is_deltatable(uri):
+            raise MirrorLedgerError(
+                f"table {table.name} cannot be created at {uri}: {words_of(error)}; nothing was recorded"
+            ) from error
+        return False
+    sync_table(uri)
+    return True
+
+
+def _commit_properties(now_ms: int, *, max_commit_retries: int | None = None) -> CommitProperties:
+    return CommitProperties(custom_metadata={RECORDED_AT: str(now_ms)}, max_commit_retries=max_commit_retries)

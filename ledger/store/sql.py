@@ -1,0 +1,454 @@
+"""Run a query of the catalog over a ledger at a cut, with DuckDB in this process.
+
+Values reach SQL only through the one-row relation `params`; SQL is never built from them.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import duckdb
+import pyarrow as pa
+
+from ledger.errors import UsageError
+from ledger.facts.cuts import Cut, LastAppend
+from ledger.facts.tables import HIGH_WATERMARKS, OFFSET_SYNCS, ROUNDS_PER_EPOCH, TABLE_BY_NAME, TABLES
+from ledger.store import catalog
+from ledger.store.catalog import Named, Query, Value
+from ledger.store.damage import reported_of_files
+from ledger.store.delta_tables import arrow_schema, arrow_type
+
+if TYPE_CHECKING:
+    import pyarrow.dataset  # every command would wait for it
+
+# Views --------------------------------------------------------------------------------------------
+# The views of a ledger on a DuckDB connection, some of them as tables: what others read often is computed
+# once.
+
+
+COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
+"""Views with a row for each partition: joins with them are planned as what they are."""
+COMPUTED_FOR_A_FLOW = frozenset(
+    {"last_commits", "current_maps", "commit_places", "asked_stripes", "next_stretches"}
+    | {"source_truncations", "driver_appends", "ended_targets", "written_sources", "earlier_copies"}
+    | {"measured_positions", "measured_lags", "reading_levels", "reading_lags"}
+)
+"""Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
+COMPUTED_WHERE_OTHERS_SHARE_IT = frozenset({"current_syncs"})
+"""It is wide, with a row for each offset sync: a view that reads it alone reads what it needs of it faster."""
+COMPUTED_FOR_PAIRS = frozenset(
+    {"effective_syncs", "current_maps", "source_truncations"}
+    | {"cluster_commits", "committed_topics", "group_moves", *catalog.names_between_clusters()}
+)
+"""Views between two clusters, and what several of them read: each reads several of the others, most more than once."""
+
+Clusters: TypeAlias = tuple[str, str]
+"""Aliases of two clusters: where groups have committed, and where they shall continue."""
+
+_BETWEEN = (
+    "where here_log in (select log_number from logs where cluster = $here) "
+    "and there_log in (select log_number from logs where cluster = $there)"
+)
+
+
+def sql_file(name: str) -> str:
+    """What a file of SQL beside this module holds."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def make_views(
+    connection: duckdb.DuckDBPyConnection,
+    statements: Mapping[str, str],
+    flow: str | None = None,
+    clusters: Clusters | None = None,
+    at_ms: int | None = None,
+) -> None:
+    """Make views by name, one after the other; with a flow, the larger ones have the rows of that flow alone.
+
+    With two clusters, pairs of partitions are those from the first to the second alone; with a time, answers are
+    compared with the offsets of that time. Functions and what the views read have to be there.
+    """
+    is_of_pairs = "pairs" in statements
+    for name, statement in statements.items():
+        if name == "links" and clusters is not None:
+            _compute(connection, name, statement, _BETWEEN, {"here": clusters[0], "there": clusters[1]})
+        elif name == "compared_offsets" and at_ms is not None:
+            connection.execute(sql_file("time_offsets.sql"), {"at_ms": at_ms})
+        elif name in COMPUTED_ONCE or (is_of_pairs and name in COMPUTED_FOR_PAIRS):
+            _compute(connection, name, statement)
+        elif flow is not None and (name in COMPUTED_FOR_A_FLOW or _is_shared(name, statements)):
+            _compute(connection, name, statement, "where flow = $flow", {"flow": flow})
+        else:
+            connection.execute(statement)
+
+
+def _compute(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    statement: str,
+    condition: str = "",
+    values: Mapping[str, str] | None = None,
+) -> None:
+    """Make a table of a view, with its rows that fulfil a condition."""
+    select = _select(name, statement)
+    made = f"create temporary table {name} as select * from (\n{select}\n) {condition}"
+    connection.execute(made, dict(values or {}))
+
+
+def _is_shared(name: str, statements: Mapping[str, str]) -> bool:
+    read = re.compile(rf"\b(?:from|join) {name}\b")
+    readers = sum(len(read.findall(statement)) for statement in statements.values())
+    return name in COMPUTED_WHERE_OTHERS_SHARE_IT and readers > 1
+
+
+def _select(name: str, statement: str) -> str:
+    """What a view selects."""
+    _, made, select = statement.partition(f"create or replace temporary view {name} as\n")
+    assert made, name
+    return select.rstrip().removesuffix(";")
+
+
+# In process ---------------------------------------------------------------------------------------
+# The DuckDB of this process: one database in memory, opened once, in which each use has a connection of its
+# own.
+#
+# To open one costs ten milliseconds, and a command reads twenty tables. Whatever a use makes has to be
+# temporary: that is seen on its own connection alone.
+
+
+@contextmanager
+def connected() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection, closed after use; safe to call from several threads.
+
+    In here a file of the ledger that cannot be read is a `LedgerUnavailableError`.
+    """
+    with _database().cursor() as connection:
+        folders = _folders_read[id(connection)] = set[str]()
+        try:
+            with reported_of_files(folders):
+                yield connection
+        finally:
+            del _folders_read[id(connection)]
+
+
+def is_read(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
+    """Files of a table are read by the connection from now on: DuckDB does not name each that it cannot read."""
+    _folders_read.get(id(connection), set()).add(folder)
+
+
+_folders_read: dict[int, set[str]] = {}
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(":memory:")
+
+
+# Engine -------------------------------------------------------------------------------------------
+
+
+EVERYTHING = (*(table.name for table in TABLES), *catalog.view_names())
+"""Every table, and every view but those of answers between clusters."""
+FUNCTIONS = sql_file("functions.sql")
+"""What the views need of DuckDB, and of it alone."""
+
+_COMMIT = (
+    Named("flow", "string"),
+    Named("topic", "string"),
+    Named("partition", "int"),
+    Named("committed_offset", "bigint"),
+)
+_READ_FOR_A_COMMIT = ("last_claims", "last_syncs")
+"""The views that `translated_offset.sql` reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """A table as the Parquet files of one version; never empty. `added`: columns that some files may lack, as null."""
+
+    paths: tuple[str, ...]
+    columns: tuple[str, ...]
+    added: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CutRows:
+    """Of a table's rows those that count at a cut; `until_ms`: the latest `recorded_at_ms` among them."""
+
+    rows: "pa.Table | ParquetFiles"
+    last: tuple[LastAppend, ...]
+    until_ms: int
+
+    @property
+    def bounds(self) -> pa.Table:
+        return bounds(self.last)
+
+
+def bounds(last: Sequence[LastAppend]) -> pa.Table:
+    """A row per writer: its last append that counts."""
+    return pa.table(
+        {
+            "writer": pa.array([append.writer for append in last], pa.string()),
+            "last_epoch": pa.array([append.epoch for append in last], pa.int64()),
+            "last_round": pa.array([append.round for append in last], pa.int64()),
+        }
+    )
+
+
+Relation: TypeAlias = "pa.Table | pyarrow.dataset.Dataset | ParquetFiles | CutRows"
+
+
+class Snapshot(Protocol):
+    """The tables of a ledger at one cut."""
+
+    def relation(self, table: str) -> Relation:
+        """The rows of a table."""
+        ...
+
+
+def run_query(
+    query: Query,
+    params: Mapping[str, Value],
+    snapshot: Snapshot,
+    overrides: Mapping[str, Relation] | None = None,
+) -> pa.Table:
+    """The answer of a query; `overrides` stand in for tables of the snapshot."""
+    with connect(snapshot, overrides or {}, query.reads, _flow(params), _clusters(params)) as connection:
+        return answer(connection, query, params)
+
+
+def run_queries(
+    queries: Sequence[Query],
+    params: Mapping[str, Value],
+    snapshot: Snapshot,
+    overrides: Mapping[str, Relation] = MappingProxyType({}),
+) -> dict[str, pa.Table]:
+    """The answers of queries by name, each with those parameters that it takes: to connect takes longer than most.
+
+    `overrides` stand in for tables of the snapshot.
+    """
+    reads = [name for query in queries for name in query.reads]
+    with connect(snapshot, overrides, reads, _flow(params)) as connection:
+        return {query.name: answer(connection, query, _taken(query, params)) for query in queries}
+
+
+def _flow(params: Mapping[str, Value]) -> str | None:
+    """The flow that a query is asked about."""
+    flow = params.get("flow")
+    return flow if isinstance(flow, str) else None
+
+
+def _clusters(params: Mapping[str, Value]) -> Clusters | None:
+    """The clusters that a query is asked about, as from where and to where."""
+    here, there = params.get("from_cluster"), params.get("to_cluster")
+    return (here, there) if isinstance(here, str) and isinstance(there, str) else None
+
+
+def _taken(query: Query, params: Mapping[str, Value]) -> dict[str, Value]:
+    return {name: value for name, value in params.items() if name in query.parameter_names}
+
+
+def answer(connection: duckdb.DuckDBPyConnection, query: Query, params: Mapping[str, Value]) -> pa.Table:
+    """The answer of a query on a connection that has what it reads."""
+    query.check(params)
+    register_params(connection, query.params, params)
+    return connection.sql(query.sql).to_arrow_table()
+
+
+def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
+    """One row of `offset_translation` for a single offset of the topic's latest mapped incarnation."""
+    if min(partition, offset) < 0 or partition >= 2**31 or offset >= 2**63:
+        raise UsageError(f"no partition {partition} with offset {offset}; nothing was translated")
+    known = flows(snapshot)
+    if flow not in known:
+        raise UsageError(f"no flow {flow!r}; known: {', '.join(known) or 'none'}; nothing was translated")
+    query = catalog.query("offset_translation")
+    commit: dict[str, Value] = {
+        "flow": flow,
+        "topic": topic,
+        "partition": partition,
+        "committed_offset": offset,
+    }
+    with connected() as connection:
+        for table in sorted(catalog.tables_of(query.reads) - {"checkpoints"}):
+            name = "recorded_syncs" if table == "offset_syncs" else table
+            register(connection, name, snapshot.relation(table))
+        partition_of = {name: commit[name] for name in ("flow", "topic", "partition")}
+        connection.execute(sql_file("one_partition.sql"), partition_of)
+        connection.execute(FUNCTIONS)
+        views = dict(catalog.views_of(query.reads))
+        make_views(connection, {name: views.pop(name) for name in _READ_FOR_A_COMMIT})
+        register_params(connection, _COMMIT, commit)
+        connection.execute(sql_file("translated_offset.sql"))
+        make_views(connection, views, flow)
+        return answer(connection, query, {"flow": flow, "driver_lives": False})
+
+
+def partitions(snapshot: Snapshot, flow: str) -> list[tuple[str, int]]:
+    """Topic and number of every source partition that the flow has recorded something about."""
+    with connect(snapshot, {}, ("offset_syncs", "partition_events")) as connection:
+        return connection.execute(
+            "select source_topic, source_partition from offset_syncs where flow = $flow union "
+            "select source_topic, source_partition from partition_events where flow = $flow",
+            {"flow": flow},
+        ).fetchall()
+
+
+def incarnations(snapshot: Snapshot, flow: str) -> dict[str, str]:
+    """By source topic of a flow the topic id of the incarnation that it copied last."""
+    with connect(snapshot, {}, ("topic_pairs",)) as connection:
+        found = connection.execute(
+            "select source_topic, source_topic_id from topic_pairs where flow = $flow", {"flow": flow}
+        )
+        return dict(found.fetchall())
+
+
+def last_commits(snapshot: Snapshot, flow: str) -> pa.Table:
+    """What is known, beside its offset, of the last known commit of each group on each partition of a flow's source."""
+    with connect(snapshot, {}, ("last_commits",), flow) as connection:
+        return connection.sql(
+            "select group_id, topic, topic_id, partition, leader_epoch, made_after_ms from last_commits "
+            "where flow = $flow",
+            params={"flow": flow},
+        ).to_arrow_table()
+
+
+def cluster_commits(
+    snapshot: Snapshot, cluster: str, overrides: Mapping[str, Relation] = MappingProxyType({})
+) -> pa.Table:
+    """The same of each partition of a cluster; `overrides` stand in for tables of the snapshot."""
+    with connect(snapshot, overrides, ("cluster_commits",)) as connection:
+        return connection.sql(
+            "select group_id, topic, topic_id, partition, leader_epoch, made_after_ms from cluster_commits "
+            "where cluster = $cluster",
+            params={"cluster": cluster},
+        ).to_arrow_table()
+
+
+def flows(snapshot: Snapshot) -> tuple[str, ...]:
+    """Every flow that was ever claimed, in the order of names."""
+    with connected() as connection:
+        register(connection, "writers", snapshot.relation("writers"))
+        rows = connection.execute(
+            "select flow from writers where event = 'claimed' and flow is not null group by flow order by flow"
+        ).fetchall()
+    return tuple(flow for (flow,) in rows)
+
+
+@contextmanager
+def connect(
+    snapshot: Snapshot,
+    overrides: Mapping[str, Relation],
+    reads: Iterable[str] = EVERYTHING,
+    flow: str | None = None,
+    clusters: Clusters | None = None,
+    at_ms: int | None = None,
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection on which these tables and views can be read, and what they read; nothing else is opened.
+
+    With a flow, some views have the rows of that flow alone; with two clusters, those from one to the other; with a
+    time, these are compared with the offsets of that time.
+    """
+    relations = tuple(reads)
+    with connected() as connection:
+        for table in sorted(catalog.tables_of(relations)):
+            relation = overrides[table] if table in overrides else snapshot.relation(table)
+            register(connection, table, relation)
+        connection.execute(FUNCTIONS)
+        make_views(connection, catalog.views_of(relations), flow, clusters, at_ms)
+        yield connection
+
+
+def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
+    """Make a relation readable under a name."""
+    if isinstance(relation, CutRows):
+        connection.register(name, _counted(connection, relation))
+    elif isinstance(relation, ParquetFiles):
+        connection.register(name, _parquet(connection, relation))
+    else:
+        connection.register(name, relation)
+
+
+def folder_of(relation: Relation) -> str | None:
+    """Where the files of a table lie that are read; None: it is no such."""
+    rows = relation.rows if isinstance(relation, CutRows) else relation
+    return str(Path(rows.paths[0]).parent) if isinstance(rows, ParquetFiles) else None
+
+
+def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.DuckDBPyRelation:
+    """The time comes first: by its statistics whole files are skipped that were written after the cut."""
+    is_parquet = isinstance(cut.rows, ParquetFiles)
+    rows = _parquet(connection, cut.rows) if is_parquet else connection.from_arrow(cut.rows)
+    recorded_by_then = duckdb.ColumnExpression("recorded_at_ms") <= duckdb.ConstantExpression(cut.until_ms)
+    return (
+        rows.filter(recorded_by_then)
+        .set_alias("r")
+        .join(
+            connection.from_arrow(cut.bounds).set_alias("b"),
+            "r.writer = b.writer and "
+            f"r.writer_epoch * {ROUNDS_PER_EPOCH} + r.round <= b.last_epoch * {ROUNDS_PER_EPOCH} + b.last_round",
+            how="semi",
+        )
+    )
+
+
+def _parquet(connection: duckdb.DuckDBPyConnection, files: ParquetFiles) -> duckdb.DuckDBPyRelation:
+    is_read(connection, str(Path(files.paths[0]).parent))
+    # By name means that every file is opened first: only where files may differ.
+    parquet = connection.read_parquet(list(files.paths), union_by_name=bool(files.added))
+    lacking = files.added.keys() - set(parquet.columns)
+    return parquet.select(*(_column(files, column, lacking) for column in files.columns))
+
+
+def _column(relation: ParquetFiles, name: str, lacking: Collection[str]) -> duckdb.Expression:
+    if name in lacking:
+        return duckdb.ConstantExpression(None).cast(duckdb.type(relation.added[name])).alias(name)
+    return duckdb.ColumnExpression(name)
+
+
+def register_params(
+    connection: duckdb.DuckDBPyConnection, names: Sequence[Named], values: Mapping[str, Value]
+) -> None:
+    """The one-row relation `params`; none when a query takes no parameters."""
+    if names:
+        schema = pa.schema([(parameter.name, arrow_type(parameter.type)) for parameter in names])
+        connection.register("params", pa.Table.from_pylist([dict(values)], schema=schema))
+
+
+# Rows since ---------------------------------------------------------------------------------------
+# What came to a ledger since an earlier cut, for questions that were prepared by then, or about the rest
+# alone.
+
+
+def rows_since(snapshot: Snapshot, before: Cut) -> dict[str, pa.Table]:
+    """By table the rows that a cut did not count: of offset syncs also the last ones before, which they continue."""
+    return {
+        OFFSET_SYNCS.name: _rows(snapshot, OFFSET_SYNCS.name, "offset_syncs_since.sql", before),
+        HIGH_WATERMARKS.name: _rows(snapshot, HIGH_WATERMARKS.name, "rows_since.sql", before),
+    }
+
+
+def merged_syncs(snapshot: Snapshot) -> pa.Table:
+    """Offset syncs in fewer rows, which say the same of where records are, and when each map was recorded last."""
+    return _rows(snapshot, OFFSET_SYNCS.name, "merged_syncs.sql", None)
+
+
+def with_syncs_since(snapshot: Snapshot, before: Cut, merged: pa.Table) -> pa.Table:
+    """Those that were `merged` at an earlier cut, and what came since."""
+    return pa.concat_tables([merged, _rows(snapshot, OFFSET_SYNCS.name, "rows_since.sql", before)])
+
+
+def _rows(snapshot: Snapshot, table: str, file: str, before: Cut | None) -> pa.Table:
+    schema = arrow_schema(TABLE_BY_NAME[table])
+    with connect(snapshot, {}, (table,)) as connection:
+        if before is not None:
+            connection.register("counted", bounds(before.of_table(table)))
+        connection.execute(f"create temporary view recorded as select * from {table}")
+        found = connection.sql(sql_file(file)).to_arrow_table()
+    return found.select(schema.names).cast(schema)

@@ -1,0 +1,209 @@
+"""What is read of the newest ledger: rows of each table, opened again at every read; no JVM, no time travel."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from deltalake import DeltaTable
+
+from ledger.facts.last_rows import GRAINS, FileStamps
+from ledger.facts.rows import flow_position
+from ledger.facts.state import Filter, RecordedState
+from ledger.facts.syncs import FlowPosition
+from ledger.facts.tables import OFFSET_SYNCS, OPERATIONS, STAMP, TABLE_BY_NAME, TABLES, WRITERS, in_order
+from ledger.store.catalog import Query, Value, query
+from ledger.store.damage import reported
+from ledger.store.delta_tables import newest_version, table_uri
+from ledger.store.last_rows import LastRowsReader, file_stamps
+from ledger.store.snapshots import (
+    DeltaLedger,
+    filtered_rows,
+    last_recorded_at_ms,
+    last_recorded_of_each,
+    newest_rows,
+    relation_of,
+)
+from ledger.store.sql import ParquetFiles, Relation, run_query
+
+# Append times -------------------------------------------------------------------------------------
+# When a writer last appended to a table, by what the log says of its files: few of them are read, or none.
+#
+# Files of a driver or a recorder have rows of that writer alone, and the log says when the last one was
+# recorded. Only a file with rows of several writers, or of which the log does not say, may have to be read,
+# and what was found is kept.
+
+
+@dataclass(slots=True)
+class AppendTimes:
+    """Of one writer in one table. What was found in a file is kept by the file's name: a file never changes."""
+
+    table: str
+    writer: str
+    _told: dict[str, int | None] = field(default_factory=dict)
+
+    def last_ms(self, opened: DeltaTable | None) -> int | None:
+        """The latest time of its rows in this version; None: there is none. Raises what deltalake and DuckDB raise."""
+        files = [] if opened is None else file_stamps(opened)
+        told = {file.name: self._told[file.name] for file in files if file.name in self._told}
+        known = [*told.values(), *(file.last_ms_of(self.writer) for file in files)]
+        latest_ms = max((at_ms for at_ms in known if at_ms is not None), default=None)
+        asked = [
+            file for file in files if file.name not in told and file.may_tell_later(self.writer, latest_ms)
+        ]
+        if asked:
+            relation = relation_of(opened, self.table)
+            if not isinstance(relation, ParquetFiles):  # a table in a store: its files have no names here
+                return last_recorded_at_ms(relation, self.writer)
+            told |= self._read(relation, asked)
+        self._told = told  # as a whole: of two threads that read at once one reads in vain
+        return max((at_ms for at_ms in (latest_ms, *told.values()) if at_ms is not None), default=None)
+
+    def _read(self, relation: ParquetFiles, asked: Sequence[FileStamps]) -> dict[str, int | None]:
+        names = {file.name for file in asked}
+        paths = tuple(path for path in relation.paths if path.rpartition("/")[2] in names)
+        found = last_recorded_of_each(replace(relation, paths=paths), self.writer)
+        return {path.rpartition("/")[2]: found.get(path) for path in paths}
+
+
+# Kept rows ----------------------------------------------------------------------------------------
+# Rows that were read are kept for the next read: that reads the files that are new since.
+#
+# A file of a table never changes, so its rows are known once it was read. What is kept of files that are
+# not in the newest version any more, because they were merged or removed, is forgotten, and what took their
+# place is read. So a read has the rows of the newest version and no others, whatever any clock or round
+# says.
+
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class KeptRows:
+    """Of one table the rows that pass one set of filters, by the files that were read together."""
+
+    _read: dict[frozenset[str], list[Row]] = field(default_factory=dict)
+
+    def of(self, files: ParquetFiles, read: Callable[[ParquetFiles], list[Row]]) -> list[Row]:
+        """All rows of these files; `read` is asked for those of files that are new, if there are any."""
+        current = frozenset(files.paths)
+        kept = {paths: rows for paths, rows in self._read.items() if paths <= current}
+        if new := current.difference(*kept):
+            kept[new] = read(replace(files, paths=tuple(sorted(new))))
+        self._read = kept  # as a whole: of two threads that read at once one reads in vain
+        return [row for rows in kept.values() for row in rows]
+
+
+# Newest rows --------------------------------------------------------------------------------------
+# Rows of the newest version of each table, opened again at every read: no JVM, no time travel.
+
+
+_ASKED_AGAIN = OPERATIONS.name
+"""A driver asks it for requests before every round."""
+_SEARCHED_FIRST = OFFSET_SYNCS.name
+"""Most starts ask it for what is not there: adoptions, copies of former topics, other flows' copies."""
+_STAMP_NAMES = {column.name for column in STAMP}
+
+
+class DeltaRows:
+    """Implements `RowSource`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._kept: dict[str, KeptRows] = {}
+        self._append_times: dict[tuple[str, str], AppendTimes] = {}
+        self._last_rows = LastRowsReader(path)
+
+    def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        with self._reporting_unreadable(table):
+            return in_order(self._passing(table, filters))
+
+    def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
+        columns = [name for name in TABLE_BY_NAME[table].column_names if name not in _STAMP_NAMES]
+        with self._reporting_unreadable(table):
+            is_noted = _decides(table, filters, grain) and not GRAINS[table].left_out
+            relation = self._last_rows.of(table).last if is_noted else self.relation(table)
+            return newest_rows(relation, filters, grain, columns)
+
+    def claims(self, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        if not _decides(WRITERS.name, filters):
+            return self.rows(WRITERS.name, filters)
+        with self._reporting_unreadable(WRITERS.name):
+            return in_order(filtered_rows(self._last_rows.of(WRITERS.name).last, filters))
+
+    def last_recorded_at_ms(self, writer: str) -> int | None:
+        appended = []
+        for table in TABLES:
+            with self._reporting_unreadable(table.name):
+                appended.append(self._last_recorded_at_ms(table.name, writer))
+        return max((at_ms for at_ms in appended if at_ms is not None), default=None)
+
+    def answer_by_last_rows(self, asked: Query, params: Mapping[str, Value]) -> list[dict[str, Any]]:
+        """What a query of the catalog answers that asks for last rows only. Raises as `rows`."""
+        with self._reporting_unreadable():
+            found: list[dict[str, Any]] = run_query(asked, params, _LastRows(self._last_rows)).to_pylist()
+            return found
+
+    def relation(self, table: str) -> Relation:
+        """The rows of a table, whose files are read when somebody asks for them: raises what deltalake does."""
+        return relation_of(newest_version(self._path, table), table)
+
+    def _passing(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        if table == _SEARCHED_FIRST and _decides(table, filters) and not self._is_any(table, filters):
+            return []
+        relation = self.relation(table)
+        if table != _ASKED_AGAIN or not isinstance(relation, ParquetFiles):
+            return filtered_rows(relation, filters)
+        kept = self._kept.setdefault(repr(filters), KeptRows())
+        return kept.of(relation, lambda files: filtered_rows(files, filters))
+
+    def _is_any(self, table: str, filters: Sequence[Filter]) -> bool:
+        return bool(filtered_rows(self._last_rows.of(table).last, filters))
+
+    def _last_recorded_at_ms(self, table: str, writer: str) -> int | None:
+        if table in GRAINS and self._last_rows.are_known(table):
+            last = self._last_rows.of(table).noted.until.get(writer)
+            return None if last is None else last.latest_ms
+        times = self._append_times.setdefault((table, writer), AppendTimes(table, writer))
+        return times.last_ms(newest_version(self._path, table))
+
+    def _reporting_unreadable(self, table: str | None = None) -> AbstractContextManager[None]:
+        if table is None:
+            return reported(
+                f"the ledger at {self._path} cannot be read",
+                *(table_uri(self._path, one.name) for one in TABLES),
+            )
+        uri = table_uri(self._path, table)
+        return reported(f"the ledger's table {uri} cannot be read", uri)
+
+
+def _decides(table: str, filters: Sequence[Filter], grain: Sequence[str] = ()) -> bool:
+    """Whether the last rows of a table are enough for what is asked."""
+    columns = {column for column, _, _ in filters}.union(grain)
+    return table in GRAINS and GRAINS[table].decides(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _LastRows:
+    """The last rows of each table for a query."""
+
+    reader: LastRowsReader
+
+    def relation(self, table: str) -> Relation:
+        return self.reader.of(table).last
+
+
+# Ledger state -------------------------------------------------------------------------------------
+# The latest state of the ledger, as drivers need it: no JVM, no time travel.
+
+
+class DeltaLedgerState(RecordedState):
+    """Implements `RecordingState`, and with it `LedgerState`."""
+
+    def __init__(self, ledger: DeltaLedger) -> None:
+        self._rows = DeltaRows(ledger.path)
+        super().__init__(self._rows)
+
+    def positions(self, flow: str) -> list[FlowPosition]:
+        found = self._rows.answer_by_last_rows(query("flow_positions"), {"flow": flow})
+        return [flow_position(row) for row in found]

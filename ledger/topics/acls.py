@@ -1,0 +1,241 @@
+"""Access control lists of topics: who may write, what closes a topic, which rules the target is to have."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ledger.topics.naming import NamingKind, TopicNaming
+
+# Topic acls ---------------------------------------------------------------------------------------
+# Access control lists of topics: which of the source's are wanted at the target.
+#
+# Rules, those of MirrorMaker where it has one
+#    A1  what allows everything allows reading at the target
+#    A2  nothing about writing is copied: neither what allows it, nor what denies it (that may be a fence)
+#    A3  what denies everything denies reading at the target
+#    A4  a rule for a prefix is copied where the target's names have a prefix of their own, else it would
+#        cover topics of the target itself; a rule for all topics (`*`) never is
+
+
+class AclFollow(StrEnum):
+    """Whether access control lists of target topics follow."""
+
+    NONE = "none"
+    READ = "read"  # by the rules above
+
+
+class AclPattern(StrEnum):
+    """What the name of a rule says."""
+
+    LITERAL = "literal"  # one topic, or `*` for all
+    PREFIXED = "prefixed"  # all topics whose names begin so
+
+
+class AclPermission(StrEnum):
+    """What a rule does."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicAcl:
+    """One rule about topics; `operation` by Kafka's name in lower case (`read`, `describe_configs`)."""
+
+    pattern: AclPattern
+    name: str
+    principal: str
+    host: str
+    operation: str
+    permission: AclPermission
+
+
+def wanted_acls(
+    source: Iterable[TopicAcl], *, naming: TopicNaming, topics: Collection[str]
+) -> frozenset[TopicAcl]:
+    """The rules that target topics get from those of the source; `topics`: the selected source topics."""
+    wanted = set()
+    for acl in source:
+        name = _target_name(acl, naming, topics)
+        if name is not None and acl.operation != "write":
+            operation = "read" if acl.operation == "all" else acl.operation
+            wanted.add(replace(acl, name=name, operation=operation))
+    return frozenset(wanted)
+
+
+def _target_name(acl: TopicAcl, naming: TopicNaming, topics: Collection[str]) -> str | None:
+    if acl.pattern is AclPattern.LITERAL:
+        return naming.target_name(acl.name) if acl.name in topics else None
+    covers_any = any(topic.startswith(acl.name) for topic in topics)
+    return naming.target_name(acl.name) if naming.kind is NamingKind.PREFIX and covers_any else None
+
+
+@dataclass(frozen=True, slots=True)
+class AclChange:
+    """What brings the target's rules to what is wanted, in a fixed order."""
+
+    to_create: tuple[TopicAcl, ...]
+    to_remove: tuple[TopicAcl, ...]
+
+    def without(self, is_left: Callable[[TopicAcl], bool]) -> "AclChange":
+        """Less the rules that are left as they are."""
+        return AclChange(
+            tuple(acl for acl in self.to_create if not is_left(acl)),
+            tuple(acl for acl in self.to_remove if not is_left(acl)),
+        )
+
+
+def acl_change(
+    wanted: frozenset[TopicAcl], target: frozenset[TopicAcl], *, created_by_mirror: frozenset[TopicAcl]
+) -> AclChange:
+    """Only what the mirror had created is removed."""
+    return AclChange(tuple(sorted(wanted - target)), tuple(sorted((created_by_mirror & target) - wanted)))
+
+
+# Closing ------------------------------------------------------------------------------------------
+# Closing topics by rules: whom to deny writing, from the access control lists as they were read.
+#
+# Rules
+#    C1  denied is every principal that a rule allows to write to the topic: literal, by prefix or by `*`, alone or
+#        with everything else; by a rule of its own, for this topic and this principal, from every host
+#    C2  the mirror's principal is never denied, nor is `User:*`: that would shut the mirror out with the others
+#    C3  where a rule of C1 leaves somebody who may write, nothing is closed; all such reasons are given at once
+
+
+EVERYBODY = "User:*"
+ANY_HOST = "*"
+_ALL_TOPICS = "*"
+_WRITING = ("write", "all")
+_OTHERWISE = "fence: --how shut or hook; plan: --fence shut or hook"
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """What a broker tells of who decides what is allowed there; None: it does not tell.
+
+    `super_users` may do everything, whatever rules deny. `allows_where_no_rule`: everybody may do everything with what
+    no rule is about.
+    """
+
+    broker: int
+    super_users: frozenset[str] | None
+    allows_where_no_rule: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The rules that close topics, by topic; or the reasons why these would not, each with what to do."""
+
+    rules: dict[str, frozenset[TopicAcl]]
+    refusals: tuple[str, ...]
+
+
+def closing(
+    topics: Collection[str],
+    acls: Collection[TopicAcl],
+    authorizations: Sequence[Authorization],
+    *,
+    mirror: str | None,
+    confirmed: Collection[str] = (),
+) -> Closing:
+    """What denies writing to these topics; `mirror`: its principal; `confirmed`: super users that do not write."""
+    rules = {
+        topic: frozenset(denial(topic, who) for who in writers(topic, acls) if who not in (mirror, EVERYBODY))
+        for topic in sorted(topics)
+    }
+    refusals = (
+        *_of_principals(topics, acls, mirror),
+        *_of_brokers(authorizations, confirmed),
+        *_of_topics_without_rules(authorizations, rules, acls),
+    )
+    return Closing(rules, refusals)
+
+
+def denial(topic: str, principal: str) -> TopicAcl:
+    """The rule that denies a principal to write to a topic, from wherever."""
+    return TopicAcl(AclPattern.LITERAL, topic, principal, ANY_HOST, "write", AclPermission.DENY)
+
+
+def writers(topic: str, acls: Iterable[TopicAcl]) -> frozenset[str]:
+    """Principals that some rule allows to write to a topic; what other rules deny is left aside."""
+    return frozenset(
+        acl.principal for acl in acls if acl.permission is AclPermission.ALLOW and _is_about(acl, topic)
+    )
+
+
+def may_write(principal: str, topic: str, acls: Collection[TopicAcl]) -> bool:
+    """Whether rules allow it by name, and none denies it: to this principal or to everybody, from every host."""
+    denied = any(
+        acl.permission is AclPermission.DENY
+        and acl.principal in (principal, EVERYBODY)
+        and acl.host == ANY_HOST
+        and _is_about(acl, topic)
+        for acl in acls
+    )
+    return principal in writers(topic, acls) and not denied
+
+
+def _is_about(acl: TopicAcl, topic: str) -> bool:
+    """Whether a rule says something of writing to a topic."""
+    return acl.operation in _WRITING and covers(acl, topic)
+
+
+def covers(acl: TopicAcl, topic: str) -> bool:
+    """Whether a rule is about a topic."""
+    if acl.pattern is AclPattern.PREFIXED:
+        return topic.startswith(acl.name)
+    return acl.name in (topic, _ALL_TOPICS)
+
+
+# Why nothing is closed ------------------------------------------------------------------------------
+
+
+def _of_principals(topics: Collection[str], acls: Collection[TopicAcl], mirror: str | None) -> Iterator[str]:
+    if mirror is None:
+        yield (
+            "which principal is the mirror's is not said, and it must not be denied: set mirror_principal of the "
+            "cluster in the configuration"
+        )
+    open_topics = [topic for topic in sorted(topics) if may_write(EVERYBODY, topic, acls)]
+    if open_topics:
+        yield (
+            f"a rule allows {EVERYBODY} to write to {', '.join(open_topics)}: to deny everybody would shut the "
+            f"mirror out as well. Allow principals by name instead, or fence otherwise ({_OTHERWISE})"
+        )
+    shared = [topic for topic in sorted(topics) if mirror is not None and may_write(mirror, topic, acls)]
+    if shared:
+        yield (
+            f"the mirror's principal {mirror} is allowed to write to {', '.join(shared)}: whoever writes there as "
+            "this principal would not be stopped. Give the mirror a principal of its own that reads alone; where a "
+            f"flow is to copy back as this one, deny it WRITE until then; or fence otherwise ({_OTHERWISE})"
+        )
+
+
+def _of_brokers(authorizations: Sequence[Authorization], confirmed: Collection[str]) -> Iterator[str]:
+    if any(one.allows_where_no_rule for one in authorizations):
+        yield (
+            "allow.everyone.if.no.acl.found is true at the brokers: whoever no rule names may write wherever no rule "
+            f"is found. Set it to false, or fence otherwise ({_OTHERWISE})"
+        )
+    known = {user for one in authorizations for user in one.super_users or ()}
+    if unconfirmed := sorted(known - set(confirmed)):
+        options = " ".join(f"--confirm-super-user {user}" for user in unconfirmed)
+        yield (
+            f"no rule stops super users, and {', '.join(unconfirmed)} may be one that writes. Where no application "
+            f"does so: {options}"
+        )
+
+
+def _of_topics_without_rules(
+    authorizations: Sequence[Authorization],
+    rules: dict[str, frozenset[TopicAcl]],
+    acls: Collection[TopicAcl],
+) -> Iterator[str]:
+    """Where it is unknown whether that means that everybody may write, or nobody."""
+    bare = [topic for topic, found in rules.items() if not found and not any(covers(a, topic) for a in acls)]
+    if bare and any(one.allows_where_no_rule is None for one in authorizations):
+        yield (
+            f"no rule is about {', '.join(bare)}, and the brokers do not tell whether everybody may write where no "
+            "rule is found (allow.everyone.if.no.acl.found). Deny or allow somebody by name there, or fence "
+            f"otherwise ({_OTHERWISE})"
+        )

@@ -1,1 +1,0 @@
-"""Record batches and the two hot requests: bytes in, bytes out, no sockets."""

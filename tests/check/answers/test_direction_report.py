@@ -1,0 +1,271 @@
+"""Whether a flow stands as the directions say: what of its stops is no alarm, and what is to be done."""
+
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from ledger.answers.direction import DirectionReport, OneWay, OppositeFlow, Place, WayBack, direction_report
+from ledger.answers.drivers import DriverReport, DriverState
+from ledger.facts.direction import Demoted, Promoted
+from ledger.facts.fences import Fence, Unfenced
+from ledger.facts.operations import DriverStarting, OperationContent
+from tests.support.ledger_rows import row
+
+THERE, BACK = "east-to-west", "west-to-east"
+WEST: dict[str, Any] = {"cluster": "west", "cluster_id": "W", "former": "east", "former_id": "E"}
+PROMOTED = Promoted(**WEST, topics=None)
+RUNNING = DriverReport(DriverState.RUNNING, claimed_at_ms=1)
+FENCE = Fence(
+    cluster="east", cluster_id="E", topic="orders", topic_id="T", how="closed", proof="proven", former={}
+)
+UNFENCED = Unfenced(cluster="east", cluster_id="E", topic="orders", topic_id="T", how="shut", restored={})
+
+
+def partition(number: int = 0, *, topic: str = "orders", **values: object) -> dict[str, object]:
+    """A row of `flow_status` with its lag."""
+    copied = {"source_topic": topic, "source_topic_id": topic, "source_partition": number, "source_end": 7}
+    ends = {"mirrored_end": 7, "last_stable": 7, "lag_records": 0}
+    return {**copied, "target_topic": topic, "stop_cause": None, **ends, **values}
+
+
+STOPPED = partition(stop_cause="promoted")
+
+
+def rows_of(contents: Sequence[OperationContent | str]) -> list[Mapping[str, Any]]:
+    """Operation n at n ms; a text is a flow that is started for the first time."""
+    made = [DriverStarting(host="h") if isinstance(one, str) else one for one in contents]
+    return [
+        row(
+            "operations",
+            kind=str(content.kind),
+            content=json.dumps(content.content()),
+            flow=given if isinstance(given, str) else None,
+            operation_id=f"o{number}",
+            operator="anna",
+            round=number,
+            recorded_at_ms=number,
+        )
+        for number, (given, content) in enumerate(zip(contents, made, strict=True), start=1)
+    ]
+
+
+def report(
+    *contents: OperationContent | str,
+    partitions: Sequence[Mapping[str, object]] = (STOPPED,),
+    driver: DriverReport = RUNNING,
+    back: DriverReport | None = RUNNING,
+    is_enabled: bool = True,
+    is_paused: bool = False,
+    cuts: Sequence[str] = (),
+    copied_back: Mapping[Place, int] = MappingProxyType({}),
+) -> DirectionReport:
+    """Of the flow from east to west; `back` None: it has no opposite; `cuts`: at which a way back can begin.
+
+    `copied_back`: where the map of the opposite flow ends at east.
+    """
+    opposite = (
+        None
+        if back is None
+        else OppositeFlow(name=BACK, enabled=is_enabled, driver=lambda: back, copied_to=lambda: copied_back)
+    )
+    way = OneWay(
+        flow=THERE,
+        source="east",
+        target="west",
+        is_mirrored=lambda topic: topic != "left-out",
+        opposite=opposite,
+        begins_at=lambda operation: operation in cuts,
+    )
+    return direction_report(
+        way, driver, is_paused=is_paused, partitions=partitions, rows=rows_of([THERE, *contents])
+    )
+
+
+def test_a_promotion_as_it_should_be_needs_nothing() -> None:
+    found = report(FENCE, PROMOTED)
+    assert found == DirectionReport(
+        promoted=("orders",),
+        way_back=WayBack.AT_WORK,
+        gave_way=True,
+        remarks=("west is promoted over east: 1 partition stopped for that; west-to-east copies back",),
+    )
+    assert found.explains("orders", "promoted")
+    assert not found.explains("orders", "foreign_write")
+    assert not found.explains("orders", "opposite_holds")
+    assert not found.explains("users", "promoted")
+
+
+def test_without_a_promotion_nothing_is_said_and_a_former_stop_is_not_explained() -> None:
+    for contents in ((), (FENCE, PROMOTED, Demoted(**WEST, topics=None))):
+        found = report(*contents, back=DriverReport(DriverState.NEVER_RAN))
+        assert found == DirectionReport()
+        assert not found.explains("orders", "promoted")
+
+
+@pytest.mark.parametrize(
+    ("contents", "is_missing"),
+    [
+        ((PROMOTED,), True),
+        ((FENCE, UNFENCED, PROMOTED), True),
+        ((PROMOTED, FENCE), False),
+        ((FENCE, PROMOTED, UNFENCED), False),
+    ],
+    ids=["none", "lifted-before", "later", "lifted-since"],
+)
+def test_a_fence_is_asked_for_where_nobody_made_one(
+    contents: Sequence[OperationContent], *, is_missing: bool
+) -> None:
+    words = (
+        "nobody has fenced orders of east, where applications wrote before: mirror-ledger fence east --reason WHY"
+        if is_missing
+        else None
+    )
+    assert report(*contents).attention == ((words,) if words else ())
+
+
+def test_a_topic_that_the_flow_never_copied_needs_no_fence() -> None:
+    new = partition(topic="new", stop_cause="promoted", target_topic=None, source_end=None, lag_records=None)
+    found = report(FENCE, PROMOTED, partitions=[STOPPED, new])
+    assert (found.attention, found.promoted, found.extras_at_most) == ((), ("new", "orders"), 0)
+
+
+@pytest.mark.parametrize(
+    ("driver", "state"),
+    [
+        (DriverReport(DriverState.NEVER_RAN), "never_ran"),
+        (DriverReport(DriverState.RELEASED, claimed_at_ms=1), "released"),
+        (DriverReport(DriverState.DEAD, claimed_at_ms=1), "dead"),
+        (DriverReport(DriverState.SILENT, claimed_at_ms=1), "silent"),
+    ],
+)
+def test_the_way_back_is_asked_for_until_it_is_at_work_or_not_wanted(
+    driver: DriverReport, state: str
+) -> None:
+    for cuts, advice in (
+        (["o3"], "mirror-ledger run west-to-east --from-cut o3"),
+        ([], 'take a cut and run west-to-east from it (RUNBOOK.md, "The source comes back")'),
+    ):
+        found = report(FENCE, PROMOTED, back=driver, cuts=cuts)
+        assert found.way_back is WayBack.NOT_AT_WORK
+        assert found.attention == (
+            "what is written at west is not mirrored back to east: the driver of west-to-east is not at work "
+            f"({state}); {advice}, or mirror-ledger promote west --over east --no-reverse --reason WHY says that it "
+            "need not be",
+        )
+    alone = report(FENCE, PROMOTED, Promoted(**WEST, topics=None, no_reverse=True), back=driver)
+    assert (alone.attention, alone.way_back) == ((), WayBack.NOT_WANTED)
+    assert "nothing is mirrored back, as was said with the promotion" in alone.remarks[0]
+    disabled = report(FENCE, PROMOTED, back=driver, is_enabled=False)
+    assert (disabled.attention, disabled.way_back) == ((), WayBack.DISABLED)
+
+
+def test_a_way_back_that_had_begun_is_started_again() -> None:
+    ended = DriverReport(DriverState.RELEASED, claimed_at_ms=4)
+    [said] = report(FENCE, PROMOTED, back=ended, cuts=["o3"]).attention
+    assert "(released); mirror-ledger run west-to-east, or" in said
+
+
+@pytest.mark.parametrize("state", [DriverState.STARTING, DriverState.CLAIMED])
+def test_a_way_back_that_starts_or_of_which_nobody_knows_passes(state: DriverState) -> None:
+    assert report(FENCE, PROMOTED, back=DriverReport(state)).attention == ()
+
+
+def test_a_flow_without_an_opposite_needs_one_or_a_word() -> None:
+    found = report(FENCE, PROMOTED, back=None)
+    assert found.way_back is WayBack.NO_FLOW
+    [said] = found.attention
+    assert "flow east-to-west has no opposite; configure one, or mirror-ledger promote west" in said
+    assert report(FENCE, Promoted(**WEST, topics=None, no_reverse=True), back=None).attention == ()
+
+
+def test_a_driver_at_work_has_to_stop_what_is_promoted() -> None:
+    going = [partition(), partition(1, stop_cause="promoted"), partition(2, stop_cause="denied")]
+    [said] = report(FENCE, PROMOTED, partitions=going).attention
+    assert said.startswith("1 partition promoted at west and not stopped yet: ")
+    assert report(FENCE, PROMOTED, partitions=going, is_paused=True).attention == ()
+    ended = DriverReport(DriverState.RELEASED)
+    assert report(FENCE, PROMOTED, partitions=going, driver=ended).attention == ()
+
+
+def test_what_is_at_the_source_alone_is_said() -> None:
+    for lags, extras, many in (
+        ((3, 4), 7, "at most 7 records at east alone: mirror-ledger query one_sided_records "),
+        ((3, None), None, "an unknown number of records at east alone: mirror-ledger query"),
+        ((0, 0), 0, None),
+    ):
+        partitions = [
+            partition(number, stop_cause="promoted", lag_records=lag) for number, lag in enumerate(lags)
+        ]
+        found = report(FENCE, PROMOTED, partitions=partitions)
+        assert (found.extras_at_most, found.attention) == (extras, ())
+        assert [line.startswith(many or "?") for line in found.remarks[1:]] == [True] * bool(many)
+
+
+@pytest.mark.parametrize(
+    ("end", "copied_to", "back", "extras"),
+    [
+        (362, 7, RUNNING, 0),  # all of it was written by the way back since it recorded last
+        (362, 300, RUNNING, 293),  # 62 of it
+        (362, 362, RUNNING, 355),  # none: it lies in front of what came back
+        (362, None, RUNNING, 355),  # it has begun nothing there
+        (362, 7, DriverReport(DriverState.RELEASED, claimed_at_ms=1), 355),  # nobody copies there
+    ],
+)
+def test_copies_under_way_are_not_at_the_source_alone(
+    end: int, copied_to: int | None, back: DriverReport, extras: int
+) -> None:
+    """Of offsets 7 to 361 none is recorded as copied by either flow, up to where the way back has recorded."""
+    behind = partition(stop_cause="promoted", last_stable=end, lag_records=end - 7)
+    there = {} if copied_to is None else {("orders", "orders", 0): copied_to}
+    found = report(FENCE, PROMOTED, partitions=[behind], back=back, copied_back=there)
+    assert found.extras_at_most == extras
+    assert any("at east alone" in line for line in found.remarks) == bool(extras)
+
+
+@pytest.mark.parametrize(
+    ("there", "stands_by"),
+    [
+        (RUNNING, True),
+        (DriverReport(DriverState.RELEASED), True),
+        (DriverReport(DriverState.NEVER_RAN), False),
+    ],
+)
+def test_a_flow_that_never_ran_beside_its_opposite_stands_by(there: DriverReport, *, stands_by: bool) -> None:
+    never = DriverReport(DriverState.NEVER_RAN)
+    assert report(driver=never, back=there, partitions=()).stands_by is stands_by
+    assert not report(driver=never, back=None, partitions=()).stands_by
+    assert not report(back=there, partitions=()).stands_by, "it has run"
+
+
+def test_a_flow_of_which_a_part_is_promoted_still_needs_its_driver() -> None:
+    orders = Promoted(**WEST, topics=("orders",))
+    users = partition(topic="users", lag_records=9)
+    found = report(FENCE, orders, partitions=[STOPPED, users])
+    assert (found.promoted, found.gave_way, found.extras_at_most) == (("orders",), False, 0)
+    left_out = partition(topic="left-out")
+    assert report(FENCE, orders, partitions=[STOPPED, left_out]).gave_way
+
+
+def test_the_flow_that_waits_for_the_other_direction_is_as_it_should_be() -> None:
+    waiting = partition(stop_cause="opposite_holds")
+    way = OneWay(
+        flow=BACK,
+        source="west",
+        target="east",
+        is_mirrored=lambda _topic: True,
+        opposite=OppositeFlow(name=THERE, enabled=True, driver=lambda: RUNNING, copied_to=dict),
+        begins_at=lambda _operation: False,
+    )
+
+    def of(*contents: OperationContent | str) -> DirectionReport:
+        return direction_report(way, RUNNING, is_paused=False, partitions=[waiting], rows=rows_of(contents))
+
+    found = of(THERE, BACK)
+    assert (found.waits, found.attention, found.gave_way) == (("orders",), (), False)
+    assert found.remarks == ("1 topic left to east-to-west, whose direction holds",)
+    assert found.explains("orders", "opposite_holds")
+    assert not of(BACK, THERE).explains("orders", "opposite_holds"), "it was started first"
+    assert not of(THERE, BACK, PROMOTED).explains("orders", "opposite_holds"), "its source is promoted"

@@ -1,0 +1,387 @@
+"""Topics of a flow follow, on clusters in memory: what is changed, told, refused and recorded."""
+
+import pytest
+
+from ledger.errors import PreconditionError, UnsafeError
+from ledger.facts.findings import FindingName
+from ledger.mirror.targets import SETTING_FINDINGS
+from ledger.topics.following import REQUIRED_AT_TARGET, ConfigurationFollow
+from ledger.topics.naming import NamingKind, RenameRule, TopicNaming
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.support.memory_flows import Flow, follow
+
+REPLICA = TopicNaming(NamingKind.RENAME, rules=(RenameRule("(.*)_REPLICA", r"\1"),))
+
+
+# Naming ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("one_cluster", [False, True])
+def test_a_renamed_topic_is_created_and_paired(one_cluster: bool, caplog: pytest.LogCaptureFixture) -> None:
+    flow = Flow(one_cluster=one_cluster)
+    flow.source("orders_REPLICA", partitions=2)
+    flow.source("plain")
+    topics = flow.topics(REPLICA)
+    for _ in range(2):
+        assert follow(topics) == [("orders_REPLICA", "orders", 0), ("orders_REPLICA", "orders", 1)]
+    assert flow.actions() == [("created", "orders")]
+    assert caplog.text.count("plain: no rename rule matches; it is not mirrored") == 1
+
+
+def test_two_flows_may_make_one_target_topic() -> None:
+    """A shared target topic: the same name from this and from another cluster."""
+    flow = Flow()
+    flow.source("orders_REPLICA")
+    flow.west.create_topic("orders", partitions=1, replication_factor=1, configuration={})
+    assert follow(flow.topics(REPLICA, ConfigurationFollow.CREATE)) == [("orders_REPLICA", "orders", 0)]
+    assert flow.actions() == []
+
+
+def test_every_concern_about_the_settings_of_a_target_topic_is_told() -> None:
+    """Kafka's own defaults among them: records far ahead of the broker's clock are refused."""
+    flow = Flow()
+    flow.source("orders", retention_ms="-1", max_message_bytes="1048588")
+    endangered = {
+        "min.insync.replicas": "1",
+        "unclean.leader.election.enable": "true",
+        "compression.type": "gzip",
+        "message.timestamp.type": "LogAppendTime",
+        "message.timestamp.before.max.ms": "3600000",
+        "message.timestamp.after.max.ms": "3600000",
+        "max.message.bytes": "1000",
+        "retention.ms": "1000",
+    }
+    flow.west.create_topic("orders", partitions=1, replication_factor=3, configuration=endangered)
+    topics = flow.topics(TopicNaming(NamingKind.IDENTITY), ConfigurationFollow.CREATE)
+    assert follow(topics) == [("orders", "orders", 0)]
+    assert {name for name, _, _ in flow.findings()} == {str(name) for name in SETTING_FINDINGS}
+
+
+def test_names_that_conflict_at_the_start_are_refused_with_all_of_them() -> None:
+    flow = Flow()
+    for name in ("a_1", "a_2", "b_1", "b_2"):
+        flow.source(name)
+    naming = TopicNaming(NamingKind.RENAME, rules=(RenameRule("(.*)_.", r"\1"),))
+    with pytest.raises(
+        PreconditionError, match=r"a_1 and a_2 would all be copied to a; b_1 and b_2 .*no topic"
+    ):
+        flow.topics(naming).follow(written_topic_ids=frozenset())
+    assert flow.west.topics() == {}
+
+
+def test_a_name_that_conflicts_later_leaves_what_runs_alone() -> None:
+    flow = Flow()
+    flow.source("a_1")
+    topics = flow.topics(TopicNaming(NamingKind.RENAME, rules=(RenameRule("(.*)_.", r"\1"),)))
+    assert follow(topics) == [("a_1", "a", 0)]
+    flow.source("a_2")
+    assert follow(topics) == [("a_1", "a", 0)]
+    [(name, topic, message)] = flow.findings()
+    assert (name, topic) == ("target_name_conflict", "a_2")
+    assert message == "a_1 and a_2 would all be copied to a; it is not copied"
+    flow.east.delete_topic("a_2")
+    follow(topics)
+    assert flow.findings() == []
+
+
+def test_a_topic_is_not_copied_onto_itself() -> None:
+    flow = Flow(one_cluster=True)
+    flow.source("a")
+    with pytest.raises(PreconditionError, match="a would be copied onto itself; no topic was created"):
+        flow.topics(TopicNaming(NamingKind.IDENTITY)).follow(written_topic_ids=frozenset())
+
+
+def test_copies_within_a_cluster_are_not_copied_again() -> None:
+    flow = Flow(one_cluster=True)
+    flow.source("a")
+    topics = flow.topics(TopicNaming(NamingKind.RENAME, rules=(RenameRule("(.*)", r"copy-\1"),)))
+    for _ in range(3):
+        assert follow(topics) == [("a", "copy-a", 0)]
+    assert flow.east.topics().keys() == {"a", "copy-a"}
+
+
+# Settings --------------------------------------------------------------------------------------
+
+
+def own_settings(cluster: MemoryCluster, topic: str) -> dict[str, str]:
+    settings = cluster.configurations([topic])[topic]
+    return {name: value for name, value in settings.items() if name not in REQUIRED_AT_TARGET}
+
+
+def test_settings_follow_and_only_the_mirrors_own_are_removed() -> None:
+    flow = Flow()
+    flow.source("a", retention_ms="5", cleanup_policy="compact")
+    topics = flow.topics()
+    follow(topics)
+    flow.west.change_settings("east.a", to_set={"segment.ms": "9"}, to_remove=[])
+    flow.east.change_settings("a", to_set={"retention.ms": "6"}, to_remove=["cleanup.policy"])
+    follow(topics)
+    assert own_settings(flow.west, "east.a") == {"retention.ms": "6", "segment.ms": "9"}
+    assert flow.actions() == [("created", "east.a"), ("settings_changed", "east.a")]
+    changed = flow.operations("topic_followed")[1]
+    assert (changed["set"], changed["removed"]) == ({"retention.ms": "6"}, ["cleanup.policy"])
+    follow(topics)
+    assert len(flow.actions()) == 2, "nothing to change, nothing recorded"
+
+
+def test_a_later_driver_knows_what_an_earlier_one_set() -> None:
+    flow = Flow()
+    flow.source("a", retention_ms="5")
+    follow(flow.topics())
+    flow.east.change_settings("a", to_set={}, to_remove=["retention.ms"])
+    follow(flow.topics())
+    assert own_settings(flow.west, "east.a") == {}
+    flow.west.change_settings("east.a", to_set={"retention.ms": "1"}, to_remove=[])
+    follow(flow.topics())
+    assert own_settings(flow.west, "east.a") == {"retention.ms": "1"}, "set by somebody else since"
+
+
+@pytest.mark.parametrize(
+    ("at_source", "at_target", "finding"),
+    [
+        ({}, {"compression.type": "gzip"}, FindingName.RECOMPRESSED),
+        ({}, {"message.timestamp.type": "LogAppendTime"}, FindingName.LOG_APPEND_TIME),
+        ({}, {"unclean.leader.election.enable": "true"}, FindingName.UNCLEAN_LEADER_ELECTION),
+        ({}, {"max.message.bytes": "999999"}, FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE),
+        ({"max.message.bytes": "78"}, {"max.message.bytes": "999999"}, None),
+        ({}, {"max.message.bytes": "1000000"}, None),
+        ({"retention.ms": "5"}, {"retention.ms": "4"}, FindingName.RETENTION_BELOW_SOURCE),
+        ({"retention.ms": "-1"}, {"retention.ms": "4"}, FindingName.RETENTION_BELOW_SOURCE),
+        ({"retention.ms": "5"}, {"retention.ms": "-1"}, None),
+        ({"retention.ms": "5"}, {"retention.ms": "4", "cleanup.policy": "compact"}, None),
+        ({}, {"retention.bytes": "4"}, FindingName.RETENTION_BELOW_SOURCE),
+        ({}, {"min.insync.replicas": "1"}, None),
+    ],
+)
+def test_what_settings_of_the_target_mean_is_told(
+    at_source: dict[str, str], at_target: dict[str, str], finding: FindingName | None
+) -> None:
+    defaults = {"max.message.bytes": "1000000", "retention.bytes": "-1", "retention.ms": "7"}
+    flow = Flow()
+    flow.east.default_settings = flow.west.default_settings = defaults
+    flow.east.create_topic("a", partitions=1, replication_factor=1, configuration=at_source)
+    flow.west.create_topic("east.a", partitions=1, replication_factor=1, configuration=at_target)
+    topics = flow.topics(follow=ConfigurationFollow.NONE)
+    follow(topics)
+    assert [name for name, _, _ in flow.findings()] == ([finding] if finding else [])
+    flow.west.topic_by_name["east.a"].configuration = {**defaults, "retention.ms": "-1"}
+    follow(topics)
+    assert flow.findings() == []
+
+
+@pytest.mark.parametrize(("replicas", "in_sync", "told"), [(1, "1", False), (2, "1", True), (2, "2", False)])
+def test_one_replica_that_may_acknowledge_alone_is_told(replicas: int, in_sync: str, told: bool) -> None:
+    flow = Flow()
+    flow.source("a")
+    settings = {"min.insync.replicas": in_sync}
+    flow.west.create_topic("east.a", partitions=1, replication_factor=replicas, configuration=settings)
+    follow(flow.topics(follow=ConfigurationFollow.NONE))
+    assert [name for name, _, _ in flow.findings()] == (["min_insync_replicas_one"] if told else [])
+
+
+# Partitions and refusals -----------------------------------------------------------------------
+
+
+def test_partitions_are_added_before_they_are_paired() -> None:
+    flow = Flow()
+    flow.source("a")
+    topics = flow.topics()
+    follow(topics)
+    flow.east.add_partitions("a", total=3)
+    assert [partition for _, _, partition in follow(topics)] == [0, 1, 2]
+    assert flow.actions()[1:] == [("partitions_added", "east.a")]
+
+
+def test_a_target_with_more_partitions_is_used_and_told() -> None:
+    flow = Flow()
+    flow.source("a")
+    flow.west.create_topic("east.a", partitions=2, replication_factor=1, configuration={})
+    topics = flow.topics()
+    assert follow(topics) == [("a", "east.a", 0)]
+    assert [(name, topic) for name, topic, _ in flow.findings()] == [("more_partitions", "east.a")]
+    flow.east.add_partitions("a", total=2)
+    follow(topics)
+    assert flow.findings() == []
+
+
+@pytest.mark.parametrize("refused", ["create", "extend"])
+def test_one_topics_refusal_stops_this_topic_only(refused: str) -> None:
+    flow = Flow()
+    flow.source("a", partitions=2)
+    flow.source("b")
+    if refused == "extend":
+        flow.west.create_topic("east.a", partitions=1, replication_factor=1, configuration={})
+    flow.west.refused.add((refused, "east.a"))
+    topics = flow.topics()
+    for _ in range(2):
+        assert follow(topics) == [("b", "east.b", 0)]
+    [(name, topic, message)] = flow.findings()
+    expected = {"create": "target_topic_not_created", "extend": "partitions_not_added"}
+    assert (name, topic) == (expected[refused], "east.a")
+    assert topics.blocked == {"a": message}
+    assert f"does not allow this principal to {refused} east.a" in str(message)
+    flow.west.refused.clear()
+    assert len(follow(topics)) == 3
+    assert (topics.blocked, flow.findings()) == ({}, [])
+
+
+def test_a_target_of_fewer_partitions_is_paired_as_far_as_it_goes_and_not_at_all_while_it_refuses_more() -> (
+    None
+):
+    """A flow pairs none: producers spread keys over all of them. Who only looks pairs what is there."""
+    flow = Flow()
+    flow.source("a", partitions=3)
+    flow.west.create_topic("east.a", partitions=2, replication_factor=1, configuration={})
+    flow.west.refused.add(("extend", "east.a"))
+    existing = [(pair.source.partition, pair.target.partition) for pair in flow.topics().existing()]
+    assert existing == [(0, 0), (1, 1)]
+    assert follow(flow.topics()) == []
+
+
+def test_many_topics_are_created_and_recorded_together() -> None:
+    flow = Flow()
+    for number in range(250):
+        flow.source(f"{number:03}", retention_ms="5")
+    flow.west.refused.add(("create", "east.007"))
+    topics = flow.topics()
+    assert len(follow(topics)) == 249
+    assert {name for name, *_ in flow.findings()} == {"target_topic_not_created"}
+    assert len(flow.actions()) == 249
+    assert flow.ledger.latest()["operations"] < 10
+    content = flow.operations("topic_followed")[-1]
+    described = flow.west.topics()[str(content["topic"])]
+    assert (content["topic_id"], content["partitions"]) == (described.topic_id, 1)
+    flow.east.change_settings("249", to_set={}, to_remove=["retention.ms"])
+    follow(topics)
+    assert flow.actions()[-1] == ("settings_changed", "east.249"), "what it had set is removed again"
+
+
+def test_settings_that_are_refused_do_not_stop_the_copy() -> None:
+    flow = Flow()
+    flow.source("a", retention_ms="5")
+    topics = flow.topics()
+    follow(topics)
+    flow.west.refused.add(("configure", "east.a"))
+    flow.east.change_settings("a", to_set={"retention.ms": "4"}, to_remove=[])
+    assert follow(topics) == [("a", "east.a", 0)]
+    assert [(name, topic) for name, topic, _ in flow.findings()] == [("settings_not_changed", "east.a")]
+    assert topics.blocked == {}
+
+
+@pytest.mark.parametrize("side", ["east", "west"])
+def test_a_cluster_that_is_exchanged_for_another_ends_the_driver(side: str) -> None:
+    flow = Flow()
+    flow.source("a")
+    topics = flow.topics()
+    follow(topics)
+    flow.source("b")
+    {"east": flow.east, "west": flow.west}[side].kafka_id = "another"
+    for _ in range(2):
+        with pytest.raises(PreconditionError, match=f"behind {side}: its Kafka cluster id is another, this"):
+            follow(topics)
+    assert flow.west.topics().keys() == {"east.a"}
+
+
+# Patterns --------------------------------------------------------------------------------------
+
+
+def idle(flow: Flow) -> list[tuple[object, object]]:
+    return [
+        (topic, message)
+        for name, topic, message in flow.findings()
+        if name == FindingName.PATTERN_MATCHES_NOTHING
+    ]
+
+
+def test_a_misspelt_topic_beside_a_right_one_is_told_until_there_is_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    flow = Flow()
+    flow.source("orders")
+    topics = flow.topics(patterns=("orders", "ordres"))
+    for _ in range(3):
+        assert follow(topics) == [("orders", "east.orders", 0)]
+    said = "topics has 'ordres': no topic of east that this principal is shown matches it"
+    assert idle(flow) == [("ordres", said)]
+    assert caplog.text.count(said) == 1
+    topics.require_selected()
+    flow.source("ordres")
+    assert len(follow(topics)) == 2
+    assert idle(flow) == []
+
+
+def test_a_driver_that_starts_says_again_what_is_so_still(caplog: pytest.LogCaptureFixture) -> None:
+    flow = Flow()
+    flow.source("orders")
+    follow(flow.topics(patterns=("orders", "ordres")))
+    caplog.clear()
+    corrected = flow.topics(patterns=("orders", "ordres", "payment"))
+    for _ in range(2):
+        follow(corrected)
+    assert [caplog.text.count(f"topics has '{name}'") for name in ("ordres", "payment")] == [1, 1]
+    assert [topic for topic, _ in idle(flow)] == ["ordres", "payment"]
+    follow(flow.topics(patterns=("orders", "payment")))
+    assert [topic for topic, _ in idle(flow)] == ["payment"], "what the configuration has no more is over"
+
+
+def test_names_that_are_excluded_are_told_and_expressions_are_not() -> None:
+    flow = Flow()
+    flow.source("orders")
+    follow(flow.topics(patterns=("ord.*",), exclude=("secret", "test-.*")))
+    said = "exclude has 'secret': no topic of east that this principal is shown matches it"
+    assert idle(flow) == [("secret", said)]
+
+
+def test_a_rule_that_names_nothing_is_told() -> None:
+    flow = Flow()
+    flow.source("orders_REPLICA")
+    rules = (RenameRule("(.*)_REPLICA", r"\1"), RenameRule("(.*)_COPY", r"\1"))
+    follow(flow.topics(TopicNaming(NamingKind.RENAME, rules=rules)))
+    assert [topic for topic, _ in idle(flow)] == ["(.*)_COPY"]
+
+
+def test_a_topic_that_was_mirrored_and_is_gone_is_told_once() -> None:
+    flow = Flow()
+    flow.source("orders")
+    flow.source("payments")
+    topics = flow.topics(patterns=("orders", "payments"))
+    follow(topics)
+    flow.east.delete_topic("orders")
+    follow(topics)
+    assert [(name, topic) for name, topic, _ in flow.findings()] == [("source_topic_deleted", "orders")]
+    flow.west.delete_topic("east.orders")
+    follow(topics)
+    assert [(name, topic) for name, topic, _ in flow.findings()] == [("pattern_matches_nothing", "orders")]
+
+
+def test_a_flow_that_selects_nothing_has_nothing_to_catch_up_with() -> None:
+    flow = Flow()
+    topics = flow.topics(patterns=("ordres", "pay.*"))
+    topics.require_selected()  # nobody has looked yet
+    assert follow(topics) == []
+    with pytest.raises(UnsafeError, match=r"no topic of east is selected by topics \(ordres, pay\.\*\), so"):
+        topics.require_selected()
+    assert [topic for topic, _ in idle(flow)] == ["ordres", "pay.*"]
+    flow.source("payments")
+    follow(topics)
+    topics.require_selected()
+
+
+def test_a_topic_that_begins_where_applications_have_left_is_told_of_and_not_created() -> None:
+    flow = Flow()
+    for name in ("a", "b"):
+        flow.source(name)
+    topics = flow.topics()
+    follow(topics)
+    flow.source("new")
+    for _ in range(2):
+        topics.follow(
+            written_topic_ids=frozenset(),
+            promotion=lambda _topic: "it was promoted",
+            applications=lambda topic: None if topic == "east.b" else "it was promoted",
+        )
+    assert flow.west.topics().keys() == {"east.a", "east.b"}
+    assert flow.findings() == [("new_behind_promotion", "new", "new of east is not copied: it was promoted")]
+    follow(topics)
+    assert flow.findings() == []
+    assert "east.new" in flow.west.topics()

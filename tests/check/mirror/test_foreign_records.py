@@ -1,0 +1,162 @@
+"""What a stop says of the records that somebody else wrote: from their batches, the ledger, and the broker."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
+from ledger.facts.identity import FlowProducer, RememberedProducer
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.batches import LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader, build, read_header
+from ledger.mirror.assignment import Stop, StopCause
+from ledger.mirror.states import ForeignWriters
+from ledger.mirror.tail import ForeignRecords
+from tests.simulation.kafka.partition_log import PartitionLog
+from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content
+from tests.support.copied_partitions import FOREIGN, NOW_MS, Target, source_log
+from tests.support.sources import OWN_PRODUCER_ID, TARGET, assignment
+from tests.support.unasked_cluster import UnaskedCluster
+
+AT = "2023-11-14 22:13:20Z"
+"""`NOW_MS`."""
+
+
+def header() -> BatchHeader:
+    found = read_header(
+        memoryview(build(attributes=0, base_timestamp=NOW_MS, max_timestamp=NOW_MS, count=3, payload=b""))
+    )
+    return replace(found, base_offset=7, producer_id=17)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (
+            {},
+            "by producer id 17, not by this flow's 40: a batch of 3 records, not transactional, "
+            f"of {AT} by its producer's clock",
+        ),
+        (
+            {"attributes": TRANSACTIONAL},
+            f"a batch of 3 records, of a transaction, of {AT} by its producer's clock",
+        ),
+        ({"attributes": LOG_APPEND_TIME}, f"not transactional, of {AT} by the target's clock"),
+        ({"max_timestamp": -1}, "not transactional, without a time"),
+        (
+            {"producer_id": -1},
+            "without a producer id (its producer is not idempotent), not by this flow's 40: a batch",
+        ),
+    ],
+)
+def test_a_batch_tells_who_when_and_how_many(values: Mapping[str, int], told: str) -> None:
+    assert told in ForeignRecords.beginning(replace(header(), **values)).described(own=40)
+
+
+def test_what_follows_is_counted() -> None:
+    found = ForeignRecords.beginning(header()).followed_by(replace(header(), base_offset=12, count=2))
+    assert found.described(own=40).endswith("; 5 records of others up to offset 15")
+    assert (found.producer_id, ForeignRecords.beginning(replace(header(), producer_id=-1)).producer_id) == (
+        17,
+        None,
+    )
+
+
+def written_by(producer_id: int, count: int) -> StoredBatch:
+    contents, times = [content(b"not", b"ours")] * count, [NOW_MS] * count
+    return application_batch(contents, times, producer=Producer(producer_id, 0, 0))
+
+
+def test_a_stop_in_the_tail_counts_what_others_wrote_there() -> None:
+    log = PartitionLog()
+    for batch in (written_by(17, 2), written_by(18, 3)):
+        log.append(batch, now_ms=NOW_MS)
+    target = Target(source_log(2), assignment(), log)
+    target.copy_all()
+    stop = target.copy.stop
+    assert stop is not None
+    assert (stop.cause, stop.foreign_producer_id) == (StopCause.FOREIGN_WRITE, 17)
+    assert stop.message == (
+        f"target offset 0 was written by producer id 17, not by this flow's {OWN_PRODUCER_ID}: a batch of 2 records, "
+        f"not transactional, of {AT} by its producer's clock; 5 records of others up to offset 5; "
+        "nothing was written after it"
+    )
+
+
+def test_a_stop_behind_a_batch_that_landed_elsewhere_tells_who_was_before_it() -> None:
+    target = Target(source_log(2, 3), assignment())
+    target.read_tail()
+    target.fetch()
+    target.log.append(written_by(17, 1), now_ms=NOW_MS)
+    target.acknowledge(target.send()[1])
+    target.log.append(FOREIGN, now_ms=NOW_MS)
+    target.read_tail()
+    stop = target.copy.stop
+    assert stop is not None
+    assert stop.foreign_producer_id == 17
+    assert (
+        "expected at target offset 0 and landed at 1: somebody else writes to this exclusive target; "
+        in stop.message
+    )
+    assert "; target offset 0 was written by producer id 17, " in stop.message
+    assert "records of others" not in stop.message, "what came behind it was not between"
+
+
+class Remembering(UnaskedCluster):
+    """A target that says what it remembers of a producer, or why it does not."""
+
+    alias = "west"
+
+    def __init__(self, answer: RememberedProducer | MirrorLedgerError | None) -> None:
+        self._answer = answer
+
+    def remembered_producer(self, partition: TopicPartition, producer_id: int) -> RememberedProducer | None:
+        assert (partition, producer_id) == (TARGET, 17)
+        if isinstance(self._answer, MirrorLedgerError):
+            raise self._answer
+        return self._answer
+
+
+def named(
+    answer: RememberedProducer | MirrorLedgerError | None, producers: Mapping[str, FlowProducer]
+) -> str:
+    writers = ForeignWriters(Remembering(answer), lambda: producers)
+    return writers.named(Stop(StopCause.FOREIGN_WRITE, "seen", 17), TARGET).message
+
+
+OPEN = RememberedProducer(NOW_MS, has_open_transaction=True, transactional_id="loader-1")
+QUIET = RememberedProducer(None, has_open_transaction=False, transactional_id=None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (
+            OPEN,
+            f"the target remembers it: transactional id loader-1, its last batch here is of {AT}, "
+            "a transaction of it is open",
+        ),
+        (QUIET, "the target remembers it: no transaction of it is open"),
+        (None, "the target remembers nothing of it any more"),
+        (PreconditionError("not allowed"), "the target does not tell more: not allowed"),
+        (ClusterUnavailableError("no answer"), "the target does not tell more: no answer"),
+    ],
+)
+def test_the_broker_tells_what_it_remembers(
+    answer: RememberedProducer | MirrorLedgerError | None, told: str
+) -> None:
+    assert named(answer, {}) == f"seen. Who has producer id 17: no flow of this ledger; {told}"
+
+
+def test_a_flow_of_the_ledger_is_named_also_by_a_former_id() -> None:
+    producers = {
+        "f": FlowProducer(40),
+        "west-to-east": FlowProducer(18, frozenset({17})),
+        "third": FlowProducer(19),
+    }
+    assert "Who has producer id 17: flow west-to-east of this ledger; " in named(None, producers)
+
+
+def test_nobody_is_asked_about_records_without_a_producer_id() -> None:
+    stop = Stop(StopCause.FOREIGN_WRITE, "seen")
+    assert ForeignWriters(UnaskedCluster(), dict).named(stop, TARGET) is stop

@@ -1,0 +1,242 @@
+"""The findings about clusters that do not answer: when they are raised, since when, and when they are cleared."""
+
+import json
+
+from ledger.clock import Instant
+from ledger.facts.findings import Findings, Side
+from ledger.facts.syncs import NOTHING_KNOWN, TopicPartition
+from ledger.mirror.assignment import Assignment, PartitionResult
+from ledger.mirror.watches import REACH_FINDINGS, Partition, ReachWatch
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.fakes import FakeClock
+from tests.support.operation_logs import claimed
+from tests.support.sources import copied_up_to
+
+FLOW = "f"
+SOURCE, TARGET = ("source_unreachable", None, None), ("target_unreachable", None, None)
+ORDERS = ("source_unreachable", "orders", None)
+NO_LEADER = "it has no leader"
+
+
+class Watched:
+    """A driver that begins now; every step takes a second and ends with a look."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self.ledger = ledger
+        self.state = MemoryLedgerState(ledger)
+        self.clock = FakeClock()
+        operations = claimed(MemoryFactLog(ledger, self.clock), FLOW)
+        findings = Findings(FLOW, REACH_FINDINGS, operations, self.state)
+        self.watch = ReachWatch(findings, self.clock, {Side.SOURCE: "east", Side.TARGET: "west"})
+
+    def answers(self, side: Side = Side.SOURCE) -> frozenset[object]:
+        self.watch.answered(side)
+        return self._told()
+
+    def fails(
+        self, side: Side = Side.SOURCE, reason: str = "refused", *, took_s: float = 0
+    ) -> frozenset[object]:
+        began = self.now()
+        self.clock.now_s += took_s
+        self.watch.failed(side, reason, began=began)
+        return self._told()
+
+    def unled(self, *partitions: Partition, reason: str = NO_LEADER) -> frozenset[object]:
+        self.watch.unled(Side.SOURCE, dict.fromkeys(partitions, reason), began=self.now())
+        return self._told()
+
+    def now(self) -> Instant:
+        return Instant(self.clock.now_ms(), self.clock.monotonic())
+
+    def round(self, *results: PartitionResult, took_s: float = 1) -> frozenset[object]:
+        began = self.now()
+        self.clock.now_s += took_s
+        self.watch.copied(results, began=began)
+        return self._told()
+
+    def _told(self) -> frozenset[object]:
+        self.watch.record()
+        self.clock.now_s += 1
+        return self.state.open_findings(FLOW)
+
+    def raised(self) -> list[dict[str, object]]:
+        rows = self.ledger.rows("operations")
+        return [json.loads(str(row["content"])) for row in rows if row["kind"] == "finding_raised"]
+
+
+def test_a_second_failure_in_a_row_is_an_outage_since_the_first_had_failed() -> None:
+    driver = Watched(MemoryLedger())
+    assert driver.answers() == frozenset()
+    began_ms = driver.clock.now_ms()
+    assert driver.fails(reason="timed out", took_s=2) == frozenset()
+    assert driver.fails(reason="refused") == {SOURCE}
+    assert driver.fails(reason="refused again") == {SOURCE}
+    [content] = driver.raised()
+    assert (content["message"], content["since_ms"]) == ("east does not answer: refused", began_ms + 2000)
+    assert content["cluster"] == "east"
+    assert driver.answers() == frozenset()
+
+
+def test_one_failure_that_the_next_look_does_not_confirm_is_none() -> None:
+    driver = Watched(MemoryLedger())
+    for _ in range(3):
+        assert driver.fails() == frozenset()
+        assert driver.answers() == frozenset()
+    assert driver.raised() == []
+
+
+def test_one_look_that_waited_for_long_is_enough() -> None:
+    assert Watched(MemoryLedger()).fails(took_s=4) == frozenset()
+    assert Watched(MemoryLedger()).fails(took_s=5) == {SOURCE}
+
+
+def test_sides_are_told_apart() -> None:
+    driver = Watched(MemoryLedger())
+    driver.fails(Side.SOURCE)
+    assert driver.fails(Side.TARGET) == frozenset()
+    assert driver.fails(Side.TARGET) == {TARGET}
+    assert driver.fails(Side.SOURCE) == {SOURCE, TARGET}
+    assert driver.answers(Side.TARGET) == {SOURCE}
+    assert [content["cluster"] for content in driver.raised()] == ["west", "east"]
+
+
+def test_partitions_without_a_leader_are_told_by_topic_once_that_has_lasted() -> None:
+    driver = Watched(MemoryLedger())
+    driver.answers()
+    began_ms = driver.clock.now_ms()
+    for _ in range(7):
+        assert driver.unled(("orders", 0)) == frozenset()
+    assert driver.unled(("orders", 0), ("orders", 1)) == {ORDERS}
+    [content] = driver.raised()
+    assert content["since_ms"] == began_ms
+    assert content["message"] == "east cannot be used for orders partition 0: it has no leader"
+    assert driver.unled(("orders", 1)) == {ORDERS}, "0 is led again, 1 has only begun to be without"
+    assert driver.unled(("invoices", 0)) == frozenset()
+
+
+def test_a_leader_that_is_found_meanwhile_begins_anew() -> None:
+    driver = Watched(MemoryLedger())
+    for _ in range(6):
+        driver.unled(("orders", 0))
+    driver.unled()
+    for _ in range(7):
+        assert driver.unled(("orders", 0)) == frozenset()
+    assert driver.unled(("orders", 0)) == {ORDERS}
+
+
+def test_leaders_stay_as_they_were_while_the_whole_cluster_is_away() -> None:
+    driver = Watched(MemoryLedger())
+    for _ in range(8):
+        driver.unled(("orders", 0))
+    driver.fails()
+    assert driver.fails() == {SOURCE, ORDERS}
+    assert driver.answers() == {ORDERS}
+    assert driver.unled() == frozenset()
+
+
+def test_many_partitions_are_counted() -> None:
+    driver = Watched(MemoryLedger())
+    for _ in range(8):
+        driver.unled(*(("orders", number) for number in range(7)))
+    assert "orders partition 0, 1, 2, 3, 4 and 2 more: it" in str(driver.raised()[0]["message"])
+
+
+def test_a_later_driver_clears_what_an_earlier_one_raised_once_it_knows_better() -> None:
+    ledger = MemoryLedger()
+    earlier = Watched(ledger)
+    earlier.fails()
+    earlier.fails()
+    for _ in range(8):
+        earlier.unled(("orders", 0))
+    later = Watched(ledger)
+    assert later.answers(Side.TARGET) == {SOURCE, ORDERS}, "nothing is known of the source so far"
+    assert later.fails() == {SOURCE, ORDERS}, "one failure does not say that the source answers"
+    assert later.answers() == {ORDERS}
+    assert later.unled() == frozenset()
+    assert len(later.raised()) == 2
+
+
+def test_nothing_is_recorded_after_the_end() -> None:
+    driver = Watched(MemoryLedger())
+    driver.watch.close()
+    driver.fails()
+    assert driver.fails() == frozenset()
+
+
+def result_of(
+    topic: str = "orders",
+    *,
+    trouble: tuple[Side, str] | None = None,
+    throttled: tuple[Side, int] | None = None,
+) -> PartitionResult:
+    source, target = TopicPartition(topic, "id", 0), TopicPartition(f"east.{topic}", "id", 0)
+    assignment = Assignment(
+        source=source,
+        target=target,
+        position=copied_up_to(0),
+        producer_id=7,
+        end_offset=None,
+        exclusive=True,
+    )
+    return PartitionResult(
+        assignment=assignment,
+        syncs=(),
+        position=copied_up_to(0),
+        tail=NOTHING_KNOWN,
+        stop=None,
+        trouble=None,
+        unreached=() if trouble is None else (trouble,),
+        throttled_ms=() if throttled is None else (throttled,),
+    )
+
+
+COPIED_ORDERS = ("target_unreachable", "east.orders", None)
+REFUSES = (Side.TARGET, "the target answered with NOT_ENOUGH_REPLICAS")
+
+
+def test_partitions_that_rounds_cannot_use_are_told_once_that_has_lasted() -> None:
+    driver = Watched(MemoryLedger())
+    driver.answers(Side.TARGET)
+    driver.watch.unled(Side.TARGET, {}, began=driver.now())
+    assert driver.round(result_of(trouble=REFUSES), took_s=7) == frozenset(), "the first round"
+    assert driver.round(result_of(trouble=REFUSES), took_s=0) == {COPIED_ORDERS}
+    assert driver.raised()[0]["message"] == (
+        "west cannot be used for east.orders partition 0: the target answered with NOT_ENOUGH_REPLICAS"
+    )
+    assert driver.round(result_of(trouble=(Side.SOURCE, "slow"))) == frozenset()
+
+
+def test_rounds_say_nothing_of_partitions_while_the_whole_cluster_is_away() -> None:
+    driver = Watched(MemoryLedger())
+    driver.watch.unled(Side.TARGET, {}, began=driver.now())
+    driver.fails(Side.TARGET)
+    for _ in range(9):
+        assert COPIED_ORDERS not in driver.round(result_of(trouble=REFUSES))
+
+
+def test_quotas_are_told_until_they_have_not_been_felt_for_a_while() -> None:
+    driver = Watched(MemoryLedger())
+    began_ms = driver.clock.now_ms()
+    assert driver.round(result_of(throttled=(Side.TARGET, 99))) == frozenset()
+    began_ms = driver.clock.now_ms()
+    told = driver.round(result_of(), result_of(throttled=(Side.TARGET, 850)))
+    assert told == {("target_throttled", None, None)}
+    assert driver.raised()[0]["since_ms"] == began_ms
+    assert "held answers back for up to 850 ms" in str(driver.raised()[0]["message"])
+    assert driver.round(result_of(), took_s=13) == told
+    assert driver.round(result_of()) == frozenset()
+
+
+def test_nobody_is_held_back_once_the_run_is_over() -> None:
+    ledger = MemoryLedger()
+    driver = Watched(ledger)
+    driver.round(result_of(throttled=(Side.SOURCE, 850)))
+    later = Watched(ledger)
+    assert later.answers() == {("source_throttled", None, None)}, "nothing was copied so far"
+    later.watch.ended()
+    assert later.round(result_of()) == frozenset()
+    again = Watched(ledger)
+    assert again.round(result_of(throttled=(Side.SOURCE, 850))) == {("source_throttled", None, None)}
+    again.watch.ended()
+    assert again.state.open_findings(FLOW) == frozenset()

@@ -1,0 +1,266 @@
+"""Source topics that are gone: what becomes of their target topics."""
+
+from dataclasses import replace
+
+import pytest
+
+from ledger.facts.direction import Demoted, Promoted
+from ledger.mirror.topics import FlowTopics
+from tests.simulation.kafka.stored_batches import NO_PRODUCER, Producer, application_batch, content
+from tests.support.memory_flows import Flow, follow
+from tests.support.operation_logs import operators
+
+KEPT = "a was deleted at the source; east.a is kept"
+
+
+def mirrored(*names: str) -> tuple[Flow, FlowTopics]:
+    """A flow that deletes topics and has copied a record of each of these."""
+    flow = Flow()
+    flow.claimed()
+    for name in names:
+        flow.source(name)
+    topics = flow.topics(delete_topics=True)
+    follow(topics)
+    for name in names:
+        flow.copied(name, f"east.{name}")
+    return flow, topics
+
+
+def test_a_deleted_source_keeps_its_target(caplog: pytest.LogCaptureFixture) -> None:
+    flow = Flow()
+    flow.source("a")
+    topics = flow.topics()
+    follow(topics)
+    flow.east.delete_topic("a")
+    for _ in range(3):
+        assert follow(topics) == []
+    assert flow.findings() == [("source_topic_deleted", "a", KEPT)]
+    assert "east.a" in flow.west.topics()
+
+
+def test_a_target_is_deleted_when_its_source_was_seen_gone_twice() -> None:
+    flow, topics = mirrored("a", "b")
+    flow.deleted("a")
+    follow(topics)
+    assert "east.a" in flow.west.topics()
+    follow(topics)
+    assert flow.west.topics().keys() == {"east.b"}
+    assert flow.actions()[-1] == ("deleted", "east.a")
+    assert flow.findings() == []
+    follow(topics)
+    assert flow.actions().count(("deleted", "east.a")) == 1
+
+
+def test_a_source_that_comes_back_keeps_its_target() -> None:
+    flow, topics = mirrored("a", "b")
+    for _ in range(3):
+        flow.deleted("a")
+        follow(topics)
+        flow.source("a")
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+    assert ("deleted", "east.a") not in flow.actions()
+
+
+def test_a_topic_that_may_not_be_seen_any_more_is_not_deleted() -> None:
+    flow, topics = mirrored("a", "b")
+    flow.deleted("a")
+    flow.east.refused.add(("see", "a"))
+    for _ in range(4):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+    assert flow.findings() == []
+
+
+def test_only_the_life_that_the_flow_wrote_to_is_deleted() -> None:
+    flow, topics = mirrored("a", "b")
+    flow.west.delete_topic("east.a")
+    flow.west.create_topic("east.a", partitions=1, replication_factor=1, configuration={})
+    follow(topics)
+    flow.deleted("a")
+    for _ in range(3):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+
+
+def test_a_refused_deletion_is_told_and_tried_again() -> None:
+    flow, topics = mirrored("a", "b")
+    flow.deleted("a")
+    flow.west.refused.add(("delete", "east.a"))
+    for _ in range(3):
+        follow(topics)
+    assert [(name, topic) for name, topic, _ in flow.findings()] == [("target_topic_not_deleted", "east.a")]
+    flow.west.refused.clear()
+    follow(topics)
+    assert flow.west.topics().keys() == {"east.b"}
+    assert flow.findings() == []
+
+
+def test_a_target_that_the_flow_never_wrote_to_is_kept() -> None:
+    flow, topics = mirrored("b")
+    flow.source("a")
+    flow.west.create_topic("east.a", partitions=1, replication_factor=1, configuration={})
+    follow(topics)
+    flow.deleted("a")
+    for _ in range(3):
+        follow(topics)
+    assert flow.findings() == [("source_topic_deleted", "a", KEPT)]
+
+
+def test_a_deletion_that_no_recorder_saw_proves_nothing() -> None:
+    flow, topics = mirrored("a", "b")
+    flow.east.delete_topic("a")
+    for _ in range(3):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+    assert flow.findings() == [
+        ("source_topic_deleted", "a", f"{KEPT}: no recorder of east has recorded its deletion")
+    ]
+
+
+def test_another_life_of_the_topic_that_was_deleted_proves_nothing() -> None:
+    flow, topics = mirrored("b")
+    flow.source("a")
+    flow.deleted("a")
+    flow.source("a")
+    follow(topics)
+    flow.copied("a", "east.a")
+    flow.east.delete_topic("a")
+    for _ in range(3):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+
+
+def test_nothing_is_deleted_on_the_word_of_a_cluster_without_topics() -> None:
+    flow, topics = mirrored("a")
+    flow.deleted("a")
+    for _ in range(3):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+    assert flow.findings() == [("source_topic_deleted", "a", f"{KEPT}: the source has no topics at all")]
+
+
+def test_most_of_what_a_flow_mirrored_is_not_deleted_at_one_look() -> None:
+    flow, topics = mirrored("a", "b", "c")
+    flow.source("of-others")
+    for name in ("a", "b"):
+        flow.deleted(name)
+    for _ in range(3):
+        follow(topics)
+    assert {"east.a", "east.b", "east.c"} <= flow.west.topics().keys()
+    assert [message for _, _, message in flow.findings()] == [
+        f"{name} was deleted at the source; east.{name} is kept: 2 of the 3 topics that this flow mirrored were "
+        "deleted at once"
+        for name in ("a", "b")
+    ]
+
+
+def test_half_of_what_a_flow_mirrored_may_go_at_one_look() -> None:
+    flow, topics = mirrored("a", "b", "c", "d")
+    for name in ("a", "b"):
+        flow.deleted(name)
+    for _ in range(2):
+        follow(topics)
+    assert flow.west.topics().keys() == {"east.c", "east.d"}
+
+
+def test_the_only_topic_of_a_flow_may_go() -> None:
+    flow, topics = mirrored("a")
+    flow.west.create_topic("east.of-others", partitions=1, replication_factor=1, configuration={})
+    flow.source("of-others")  # not copied yet, so it is none that the flow mirrored
+    flow.deleted("a")
+    for _ in range(2):
+        topics.follow(written_topic_ids=frozenset())
+    assert "east.a" not in flow.west.topics()
+
+
+@pytest.mark.parametrize("side", ["east", "west"])
+def test_nothing_is_deleted_when_another_cluster_answers(side: str) -> None:
+    flow, _ = mirrored("a", "b")
+    topics = flow.topics(delete_topics=True)
+    flow.deleted("a")
+    {"east": flow.east, "west": flow.west}[side].kafka_id = "another"
+    for _ in range(3):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+    [(name, _, message)] = flow.findings()[-1:]
+    assert name == "target_topic_not_deleted"
+    assert f"another cluster answers behind {side}" in str(message)
+    assert f"mirror-ledger accept-cluster {side} --cluster-id another" in str(message)
+
+
+def test_a_rebuilt_source_deletes_nothing() -> None:
+    flow, _ = mirrored("orders", "payments")
+    flow.east.format("another")
+    topics = flow.topics(delete_topics=True)  # a supervisor starts the driver again
+    for _ in range(3):
+        follow(topics)
+    assert flow.west.topics().keys() == {"east.orders", "east.payments"}
+
+
+OWN, FOREIGN = 7, 8
+
+
+def written(flow: Flow, *producers: int) -> None:
+    """One record each at the target of `a`, whose first one the flow has recorded."""
+    for producer_id in producers:
+        batch = application_batch([content(b"k", b"v")], [0])
+        by = Producer() if producer_id == NO_PRODUCER else Producer(producer_id, 0, 0)
+        flow.west.log("east.a", 0).append(replace(batch, producer=by), now_ms=0)
+
+
+@pytest.mark.parametrize("producer_id", [FOREIGN, NO_PRODUCER])
+def test_what_others_wrote_to_the_target_is_not_deleted(producer_id: int) -> None:
+    flow, topics = mirrored("a", "b")
+    written(flow, OWN, OWN, producer_id)
+    flow.deleted("a")
+    for _ in range(3):
+        follow(topics)
+    assert len(flow.west.log("east.a", 0).readable()) == 3
+    reason = "partition 0 of east.a holds what this flow did not write, at offset 2"
+    assert flow.findings() == [("source_topic_deleted", "a", f"{KEPT}: {reason}")]
+
+
+def test_what_lies_in_front_of_the_first_copy_is_read_too() -> None:
+    flow, topics = mirrored("b")
+    flow.source("a")
+    follow(topics)
+    written(flow, FOREIGN, OWN)
+    flow.copied("a", "east.a", target_start=1)
+    flow.deleted("a")
+    for _ in range(3):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+
+
+def test_own_records_that_nobody_has_recorded_hold_nothing_back() -> None:
+    flow, topics = mirrored("a", "b")
+    written(flow, OWN, OWN)
+    flow.deleted("a")
+    for _ in range(2):
+        follow(topics)
+    assert "east.a" not in flow.west.topics()
+
+
+def test_a_partition_without_a_leader_may_hold_anything() -> None:
+    flow, topics = mirrored("a", "b")
+    flow.deleted("a")
+    flow.west.move_leader("east.a", 0, None)
+    for _ in range(3):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+
+
+@pytest.mark.parametrize("named", [None, ("east.a",)])
+def test_what_was_promoted_once_is_not_deleted(named: tuple[str, ...] | None) -> None:
+    """Applications wrote there, though it is a mirror's again."""
+    flow, topics = mirrored("a", "b")
+    record = operators(flow.ledger, flow.clock)
+    for kind in (Promoted, Demoted):
+        change = kind(cluster="west", cluster_id="W", former="east", former_id="E", topics=named)
+        record.record(change, flow=None, reason=None)
+    flow.deleted("a")
+    for _ in range(3):
+        follow(topics)
+    assert "east.a" in flow.west.topics()
+    assert "was promoted once" in str(flow.findings()[0][2])

@@ -1,0 +1,363 @@
+"""What a driver does about a partition that a task could not go on with: facts, then the policy."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from ledger.config.values import FlowConfig, Policy, TargetMode
+from ledger.facts.identity import FlowProducer
+from ledger.facts.syncs import (
+    NOTHING_KNOWN,
+    Gap,
+    GapCause,
+    OffsetSync,
+    PartitionPair,
+    RecordedSync,
+    SyncCause,
+    SyncKind,
+    TopicPartition,
+)
+from ledger.kafka.batches import BatchHeader, build, patch_for_target, read_header
+from ledger.kafka.cluster import PartitionEnds, TopicDescription
+from ledger.mirror.assignment import Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.states import PartitionState
+from ledger.mirror.stops import TRY_AGAIN, PolicyOutcome, StopPolicies, loss_cause
+from tests.support.sequenced_syncs import row
+from tests.support.sources import RECORDED, SOURCE, TARGET, TOPICS, assignment
+from tests.support.unasked_cluster import UnaskedCluster
+
+
+def recorded_as(number: int, sync: OffsetSync) -> RecordedSync:
+    return RecordedSync(1, number, replace(sync, source=SOURCE, target=TARGET))
+
+
+COPIED = [
+    recorded_as(1, row((0, 20), (0, 20), 0, epoch=1)),
+    recorded_as(2, row((20, 30), (20, 25), 20, epoch=2, gaps=(Gap(25, 30, GapCause.CONTROL),))),
+]
+
+
+OWN = 7
+FOREIGN = 8
+REMEMBERED = 31
+
+
+@dataclass
+class Ends(UnaskedCluster):
+    """A cluster that only knows where one partition starts and ends, and the batches that lie in it."""
+
+    now: PartitionEnds | None = None
+    batches: Sequence[BatchHeader] = ()
+    alias: str = "either"
+    described: Mapping[str, TopicDescription] = field(default_factory=lambda: TOPICS)
+    asked: list[object] = field(default_factory=list)
+
+    def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+        self.asked += partitions
+        return {} if self.now is None else {partitions[0]: self.now}
+
+    def topics(self) -> dict[str, TopicDescription]:
+        return dict(self.described)
+
+    def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
+        assert (partition, producer_id) == (TARGET, OWN)
+        return REMEMBERED
+
+    def batches_at(self, partition: TopicPartition, offset: int) -> list[BatchHeader]:
+        assert partition == TARGET
+        return [header for header in self.batches if header.end_offset > offset]
+
+
+def batch(start: int, end: int, *, sequence: int, producer_id: int = OWN) -> BatchHeader:
+    """The header of a batch that covers `[start, end)`."""
+    built = build(attributes=0, base_timestamp=0, max_timestamp=0, count=end - start, payload=b"")
+    patch_for_target(memoryview(built), 0, producer_id=producer_id, sequence=sequence)
+    return replace(read_header(memoryview(built)), base_offset=start)
+
+
+WRITTEN = (batch(0, 20, sequence=0), batch(20, 25, sequence=20))
+
+
+def flow(policy: Policy, mode: TargetMode = TargetMode.EXCLUSIVE) -> FlowConfig:
+    return FlowConfig(
+        name="flow",
+        source="east",
+        target="west",
+        topics=(".*",),
+        target_mode=mode,
+        on_loss=policy,
+        on_source_truncated=policy,
+        on_target_truncated=policy,
+    )
+
+
+def react(
+    cause: StopCause,
+    *,
+    source: PartitionEnds | None = None,
+    target: PartitionEnds | None = None,
+    divergence: Divergence | None = None,
+    lost_from: int | None = None,
+    described: Mapping[str, TopicDescription] = TOPICS,
+    policy: Policy = Policy.STOP,
+    mode: TargetMode = TargetMode.EXCLUSIVE,
+    accepted_below: int = 0,
+    batches: Sequence[BatchHeader] = WRITTEN,
+    recorded: Sequence[RecordedSync] = COPIED,
+) -> tuple[PolicyOutcome, PartitionState]:
+    state = PartitionState(PartitionPair(SOURCE, TARGET), RECORDED.position)
+    state.accepted_below = accepted_below
+    stop = Stop(cause, "as told")
+    result = PartitionResult(
+        assignment=assignment(),
+        syncs=(),
+        position=RECORDED.position,
+        tail=NOTHING_KNOWN,
+        stop=stop,
+        trouble=None,
+        divergence=divergence,
+        target_lost_from=lost_from,
+    )
+    stop_policies = StopPolicies(
+        flow(policy, mode),
+        Ends(source, described=described),
+        Ends(target, batches, described=described),
+        FlowProducer(OWN),
+        lambda _: recorded,
+        lambda _: SyncCause.DELETED_RECORDS,
+    )
+    return stop_policies.to(state, result, stop), state
+
+
+def ends(start: int, end: int) -> PartitionEnds:
+    return PartitionEnds(start, end, end, 0)
+
+
+def told(fact: OffsetSync) -> tuple[object, ...]:
+    return fact.kind, fact.cause, fact.source_start, fact.source_end, fact.target_start, fact.first_sequence
+
+
+BOTH = pytest.mark.parametrize("policy", list(Policy))
+
+
+@BOTH
+def test_what_is_gone_is_lost_whatever_the_policy(policy: Policy) -> None:
+    outcome, state = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(60, 80), policy=policy)
+    [fact] = outcome.facts
+    assert told(fact) == (SyncKind.LOST, SyncCause.DELETED_RECORDS, 30, 60, 25, 24)
+    assert (
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.leader_epoch,
+    ) == (60, 25, None)
+    assert (outcome.stop is None) == (policy is Policy.CONTINUE)
+    if outcome.stop is not None:
+        assert outcome.stop.cause is StopCause.LOST
+    else:
+        assert "30 to 60" in str(outcome.notice)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("divergence", "position", "epoch"),
+    [(Divergence(2, 27), 27, 2), (Divergence(1, 27), 20, 1), (Divergence(1, 12), 12, 1)],
+)
+def test_what_the_source_took_back_is_superseded(
+    divergence: Divergence, position: int, epoch: int, policy: Policy
+) -> None:
+    outcome, state = react(StopCause.SOURCE_TRUNCATED, divergence=divergence, policy=policy)
+    [fact] = outcome.facts
+    assert told(fact) == (SyncKind.SUPERSEDED, SyncCause.SOURCE_TRUNCATED, position, 30, 25, 24)
+    assert (
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.leader_epoch,
+    ) == (position, 25, epoch)
+    assert (outcome.stop is None) == (policy is Policy.CONTINUE)
+
+
+def test_a_source_that_ends_before_the_position_took_records_back() -> None:
+    outcome, state = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(0, 22))
+    assert told(outcome.facts[0])[1:4] == (SyncCause.SOURCE_TRUNCATED, 22, 30)
+    assert state.position.source_offset == 22
+
+
+def test_other_records_at_the_same_offsets_stop_without_a_guess() -> None:
+    outcome, state = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(0, 50), policy=Policy.CONTINUE)
+    assert outcome.facts == ()
+    assert outcome.stop is not None
+    assert outcome.stop.cause is StopCause.SOURCE_TRUNCATED
+    assert state.position.source_offset == 30
+
+
+@BOTH
+@pytest.mark.parametrize(("end", "position"), [(24, 24), (20, 20), (7, 7)])
+def test_what_the_target_lost_is_copied_again(end: int, position: int, policy: Policy) -> None:
+    outcome, state = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, end), policy=policy)
+    [fact] = outcome.facts
+    assert told(fact) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, position, 30, end, position)
+    assert (
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.next_sequence,
+    ) == (position, end, position)
+    assert (outcome.stop is None) == (policy is Policy.CONTINUE)
+
+
+def test_what_landed_below_says_where_the_target_went_back_to() -> None:
+    """Its log has grown past the recorded end again by then."""
+    outcome, state = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), lost_from=7)
+    assert told(outcome.facts[0])[1:5] == (SyncCause.TARGET_TRUNCATED, 7, 30, 7)
+    assert (
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.next_sequence,
+    ) == (7, 7, 7)
+
+
+@pytest.mark.parametrize(
+    ("batches", "held_end"),
+    [
+        (WRITTEN, 25),
+        ((WRITTEN[0], batch(20, 60, sequence=4, producer_id=FOREIGN)), 20),
+        ((WRITTEN[0], batch(20, 22, sequence=20), batch(22, 60, sequence=4, producer_id=FOREIGN)), 20),
+        ((WRITTEN[0], batch(20, 60, sequence=40)), 20),
+        ((batch(0, 60, sequence=0, producer_id=FOREIGN),), 0),
+        ((batch(0, 5, sequence=0), batch(5, 60, sequence=5, producer_id=FOREIGN)), 0),
+        ((WRITTEN[0], batch(30, 60, sequence=4, producer_id=FOREIGN)), 25),
+    ],
+)
+def test_a_target_that_has_grown_again_is_held_against_what_was_recorded(
+    batches: Sequence[BatchHeader], held_end: int
+) -> None:
+    """Its end says nothing; what remains of a row that was lost in part is found as the tail. A hole proves nothing."""
+    outcome, state = react(
+        StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), batches=batches, policy=Policy.CONTINUE
+    )
+    assert (state.position.target_offset, state.position.next_sequence) == (held_end, min(held_end, 24))
+    assert (outcome == TRY_AGAIN) == (held_end == 25)
+
+
+def test_what_was_superseded_before_is_not_copied_again() -> None:
+    """The source took it back: the flow goes on where it stood, at the end that the target has now."""
+    superseded = row((20, 30), (25, 25), 25, kind=SyncKind.SUPERSEDED)
+    recorded = [*COPIED, recorded_as(3, superseded)]
+    outcome, state = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
+    assert told(outcome.facts[0]) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
+    assert (
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.next_sequence,
+    ) == (30, 20, 20)
+
+
+def test_what_the_target_lost_of_an_earlier_incarnation_is_told_as_gone() -> None:
+    former = replace(SOURCE, topic_id="former")
+    recorded = [RecordedSync(1, n, replace(r.sync, source=former)) for n, r in enumerate(COPIED, 1)]
+    outcome, state = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
+    own, gone = outcome.facts
+    assert (own.source, gone.source) == (SOURCE, former)
+    assert told(gone) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 20, 30, 20, 20)
+    assert told(own) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
+    assert (
+        state.position.source_offset,
+        state.position.target_offset,
+        state.position.next_sequence,
+    ) == (30, 20, 20)
+    assert outcome.stop is not None
+    assert "20 to 30 of topic id former" in outcome.stop.message
+
+
+@pytest.mark.parametrize("cause", [StopCause.SOURCE_OUT_OF_RANGE, StopCause.TARGET_OUT_OF_RANGE])
+@pytest.mark.parametrize("described", [{}, {name: replace(t, topic_id="new") for name, t in TOPICS.items()}])
+def test_ends_of_another_incarnation_prove_nothing(
+    cause: StopCause, described: Mapping[str, TopicDescription]
+) -> None:
+    outcome, state = react(cause, source=ends(60, 80), target=ends(0, 7), described=described)
+    assert outcome == TRY_AGAIN
+    assert state.position.source_offset == 30
+
+
+@pytest.mark.parametrize("accepted_below", [0, 39])
+def test_an_exclusive_target_whose_start_moved_past_the_end_stops(accepted_below: int) -> None:
+    outcome, state = react(
+        StopCause.TARGET_OUT_OF_RANGE,
+        target=ends(40, 60),
+        policy=Policy.CONTINUE,
+        accepted_below=accepted_below,
+    )
+    assert outcome.stop is not None
+    assert outcome.stop.cause is StopCause.TARGET_OUT_OF_RANGE
+    assert "begins at 40 and this flow is recorded up to 25" in outcome.stop.message
+    assert (outcome.facts, state.target_log_start) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "accepted_below"),
+    [(TargetMode.SHARED, 0), (TargetMode.EXCLUSIVE, 40)],
+    ids=["shared", "accepted"],
+)
+def test_otherwise_it_goes_on_where_the_target_begins(mode: TargetMode, accepted_below: int) -> None:
+    outcome, state = react(
+        StopCause.TARGET_OUT_OF_RANGE, target=ends(40, 60), mode=mode, accepted_below=accepted_below
+    )
+    assert (outcome.facts, outcome.stop) == ((), None)
+    assert "continuing there" in str(outcome.notice)
+    assert (state.target_log_start, state.remembered_sequence) == (40, REMEMBERED)
+    assert state.position.target_offset == 25, "the task that reads the log records what became of the rest"
+
+
+def test_a_sequence_that_only_the_target_remembers_is_taken_where_its_records_may_be_deleted() -> None:
+    outcome, state = react(StopCause.SEQUENCE_REFUSED, target=ends(25, 60))
+    (fact,) = outcome.facts
+    assert (fact.kind, fact.cause, fact.first_sequence) == (
+        SyncKind.UNPAIRED,
+        SyncCause.RETENTION,
+        REMEMBERED,
+    )
+    assert (fact.source_start, fact.source_end, fact.target_start, fact.target_end) == (30, 30, 25, 25)
+    assert (outcome.stop, state.position.next_sequence, state.position.source_offset) == (
+        None,
+        REMEMBERED,
+        30,
+    )
+    assert f"remembers that {REMEMBERED} is next" in str(outcome.notice)
+
+
+@pytest.mark.parametrize("target", [ends(0, 60), ends(24, 60)])
+def test_a_refused_sequence_that_nothing_explains_stops(target: PartitionEnds) -> None:
+    assert react(StopCause.SEQUENCE_REFUSED, target=target)[0] == PolicyOutcome(
+        stop=Stop(StopCause.SEQUENCE_REFUSED, "as told")
+    )
+
+
+@pytest.mark.parametrize("cause", [StopCause.SOURCE_OUT_OF_RANGE, StopCause.TARGET_OUT_OF_RANGE])
+def test_without_a_leader_it_is_tried_again(cause: StopCause) -> None:
+    assert react(cause)[0] == TRY_AGAIN
+
+
+def test_a_target_that_shows_its_end_again_is_tried_again() -> None:
+    assert react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 25))[0] == TRY_AGAIN
+
+
+@pytest.mark.parametrize("cause", [StopCause.DENIED, StopCause.FOREIGN_WRITE, StopCause.TAIL_MISMATCH])
+def test_what_no_policy_covers_stops(cause: StopCause) -> None:
+    assert react(cause, policy=Policy.CONTINUE)[0] == PolicyOutcome(stop=Stop(cause, "as told"))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "cause"),
+    [
+        ({}, SyncCause.RETENTION),
+        ({"cleanup.policy": "compact"}, SyncCause.DELETED_RECORDS),
+        ({"cleanup.policy": "compact,delete"}, SyncCause.RETENTION),
+        ({"retention.ms": "-1"}, SyncCause.RETENTION),
+        ({"retention.ms": "-1", "retention.bytes": "-1"}, SyncCause.DELETED_RECORDS),
+        ({"retention.ms": "60000", "retention.bytes": "-1"}, SyncCause.RETENTION),
+    ],
+)
+def test_only_what_rules_retention_out_is_called_deleted(
+    configuration: Mapping[str, str], cause: SyncCause
+) -> None:
+    assert loss_cause(configuration) is cause

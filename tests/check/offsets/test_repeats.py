@@ -1,0 +1,116 @@
+"""What groups would read again: held against the objective, with the places that make most of it."""
+
+from typing import Any
+
+import pytest
+
+from ledger.config.values import Objective, objections
+from ledger.errors import PreconditionError
+from ledger.offsets.sheets import (
+    CommitsRead,
+    commits_age,
+    repeat_figures,
+    repeat_forecast,
+    repeat_words,
+    require_few_repeats,
+)
+from tests.support.seen_pairs import place
+
+WAY = ("west", "east")
+ALLOWED = {Objective.MAX_REPEATS_PER_GROUP: 10.0}
+
+
+def answer(group: str, partition: int, repeated: int | None, status: str = "exact") -> dict[str, Any]:
+    place = {
+        "group_id": group,
+        "source_topic": "orders",
+        "target_topic": "orders",
+        "source_partition": partition,
+    }
+    return {**place, "repeated": repeated, "status": status}
+
+
+def refused(*answers: dict[str, Any]) -> str:
+    with pytest.raises(PreconditionError) as error:
+        require_few_repeats(answers, ALLOWED, way=WAY)
+    assert error.value.exit_code == 5
+    return str(error.value)
+
+
+def test_as_many_as_allowed_of_each_group_pass() -> None:
+    found = [answer("a", 0, 4), answer("a", 1, 6), answer("b", 0, 10)]
+    require_few_repeats(found, ALLOWED, way=WAY)
+    require_few_repeats([answer("a", 0, 1_000)], {}, way=WAY)
+
+
+def test_more_than_allowed_is_refused_with_its_cause() -> None:
+    said = refused(
+        answer("a", 0, 4, "extras"),
+        answer("a", 1, 7, "extras"),
+        answer("a", 2, 0),
+        answer("a", 3, 1),
+        answer("a", 4, 2),
+        answer("b", 0, 10),
+    )
+    assert said.splitlines() == [
+        "groups would read records again, no offset was set:",
+        "  group 'a': what is repeated is 14 records, max_repeats_per_group allows 10 records (orders partition 1: "
+        "7 records, status extras; orders partition 0: 4 records, status extras; orders partition 4: 2 records, status "
+        "exact; and 1 more)",
+        "Where the status is extras, records that are at east alone lie unread in front: mirror-ledger query "
+        "one_sided_records --param from_cluster=west --param to_cluster=east. To set offsets all the same: "
+        "--despite-objectives",
+    ]
+
+
+def test_unknown_is_not_few() -> None:
+    said = refused(answer("a", 0, 1), answer("a", 1, None, "no_map"))
+    assert "what is repeated is unknown" in said
+    assert "(orders partition 1: unknown, status no_map; orders partition 0: 1 record, status exact)" in said
+
+
+PLACES = [place(repeated=2), place(source_partition=1, repeated=3), place(group_id="audit", repeated=0)]
+READ = CommitsRead(at_ms=4_000, unseen_seconds=70.0)
+
+
+def test_commits_that_are_read_again_make_it_exact() -> None:
+    assert repeat_words(repeat_forecast(PLACES, None)) == "5 records"
+    assert repeat_words({"repeated": 5}) == "5 records", "a forecast of an earlier version"
+
+
+def test_commits_that_nobody_reads_any_more_make_it_at_least_so_many() -> None:
+    figures = repeat_forecast(PLACES, READ)
+    assert (figures["repeated"], figures["repeated_bound"], figures["commits_read_at_ms"]) == (
+        5,
+        "at_least",
+        4_000,
+    )
+    assert repeat_words(figures) == "at least 5 records"
+    assert commits_age(figures) == " (commits last recorded 1970-01-01 00:00:04Z, 1 min 10 s unseen)"
+    assert commits_age({"repeated": 5}) == ""
+    never = repeat_forecast(PLACES, CommitsRead(None, None))
+    assert commits_age(never) == " (commits were never recorded)"
+    unknown = repeat_forecast([place(repeated=None)], READ)
+    assert repeat_words(unknown) == "an unknown number of records"
+
+
+@pytest.mark.parametrize(
+    ("read", "is_met"),
+    [
+        (None, True),
+        (CommitsRead(4_000, 59.0), True),
+        (READ, False),
+        (CommitsRead(4_000, None), False),
+        (CommitsRead(None, None), False),
+    ],
+)
+def test_an_objective_of_repeats_is_not_met_by_commits_of_long_ago(
+    read: CommitsRead | None, is_met: bool
+) -> None:
+    figures = list(repeat_figures(PLACES, read, fresh_seconds=60.0))
+    assert [figure.of for figure in figures] == ["group 'audit'", "group 'billing'"]
+    found = objections({Objective.MAX_REPEATS_PER_GROUP: 5}, figures)
+    assert [code for code, _ in found] == ([] if is_met else ["max_repeats_per_group_unknown"] * 2)
+    assert [code for code, _ in objections({Objective.MAX_REPEATS_PER_GROUP: 4}, figures)][-1].endswith(
+        "exceeded"
+    )

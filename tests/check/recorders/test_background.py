@@ -1,0 +1,159 @@
+"""Recorders beside a flow: what one of them fails with is told, and tried again while the flow runs."""
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from ledger.errors import (
+    ClusterUnavailableError,
+    LedgerUnavailableError,
+    MirrorLedgerError,
+    PreconditionError,
+    ShutOutError,
+)
+from ledger.facts.state import WriterClaim
+from ledger.recorders import run
+from ledger.recorders.observation import RecorderSettings
+from ledger.recorders.recorder import ClusterRecorder
+from ledger.recorders.run import BackgroundRecorders
+from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesses
+from tests.support.waiting import eventually
+
+SETTINGS = RecorderSettings(
+    groups=(),
+    checkpoint_seconds=0.1,
+    high_watermark_seconds=0.1,
+    topic_refresh_seconds=0.1,
+    full_sweep_seconds=0.1,
+)
+STORE_IS_SLOW = MirrorLedgerError("round 3 could not be appended to high_watermarks: the store timed out")
+
+
+class Failing(ClusterRecorder):
+    """A recorder whose third look fails, and every one after it until `is_mended`."""
+
+    looks = 0
+    is_mended = False
+
+    def __init__(self, failure: Exception) -> None:
+        ledger = FakeLedger(FakeClock())
+        super().__init__(
+            FakeCluster(),
+            ledger,
+            ledger,
+            ledger.clock,
+            SETTINGS,
+            partitions=list,
+            processes=FakeProcesses(),
+        )
+        self.failure = failure
+        self.last: Exception | None = None
+
+    def record_last(self):  # type: ignore[no-untyped-def]
+        if self.last is not None:
+            raise self.last
+        return super().record_last()
+
+    def record_due(self):  # type: ignore[no-untyped-def]
+        self.looks += 1
+        if self.looks >= 3 and not self.is_mended:
+            raise self.failure
+        return super().record_due()
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_TICK_S", 0.01)
+    monkeypatch.setattr(run, "_RETRY_S", (0.02, 0.05))
+
+
+def has_looked(recorder: Failing, times: int) -> Callable[[], bool]:
+    return lambda: recorder.looks >= times
+
+
+@pytest.mark.parametrize("failure", [STORE_IS_SLOW, OSError("connection reset")], ids=["append", "os"])
+def test_a_recorder_that_fails_is_tried_again_and_its_trouble_is_told(failure: Exception) -> None:
+    recorder = Failing(failure)
+    recorders = BackgroundRecorders([recorder])
+    with recorders:
+        recorders.start()
+        eventually(has_looked(recorder, 5), "five looks", within_s=10)
+        assert recorders.troubles == {recorder.writer: str(failure)}
+        recorder.is_mended = True
+        eventually(lambda: not recorders.troubles, "it records again", within_s=10)
+        looks = recorder.looks
+        eventually(has_looked(recorder, looks + 2), "it goes on", within_s=10)
+
+
+def test_a_cluster_that_is_away_is_not_a_trouble_of_the_ledger() -> None:
+    recorder = Failing(PreconditionError("not allowed"))
+    recorders = BackgroundRecorders([recorder])
+    with recorders:
+        recorders.start()
+        eventually(has_looked(recorder, 5), "five looks", within_s=10)
+        assert recorders.troubles == {}
+
+
+def test_two_that_begin_at_one_moment_leave_the_role_to_the_later_one_quietly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    recorder = Failing(ShutOutError("epoch 1 of recorder:east was shut out by epoch 2"))
+    recorders = BackgroundRecorders([recorder])
+    with recorders:
+        recorders.start()
+        eventually(has_looked(recorder, 3), "it is shut out", within_s=10)
+        eventually(lambda: "another process records" in caplog.text, "it is told", within_s=10)
+        assert recorders.troubles == {}
+        recorder.is_mended = True
+    assert [record.levelname for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+def test_a_claim_that_another_one_won_is_no_trouble(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    recorder = Failing(STORE_IS_SLOW)
+    asked: list[str] = []
+
+    def lose(*_arguments: object, **_options: object) -> WriterClaim:
+        asked.append("claim")
+        raise ShutOutError("epoch 1 of recorder:east was claimed at the same moment by another")
+
+    monkeypatch.setattr(FakeLedger, "claim", lose)
+    recorders = BackgroundRecorders([recorder])
+    with recorders:
+        recorders.start()
+        eventually(lambda: bool(asked), "it asks for the role", within_s=10)
+    assert (recorders.troubles, recorder.holds_role, caplog.text) == ({}, False, "")
+
+
+def test_what_nobody_foresaw_is_told_and_ends_the_flow_with_it() -> None:
+    recorder = Failing(ZeroDivisionError("a defect"))
+    recorders = BackgroundRecorders([recorder])
+    recorders.__enter__().start()
+    eventually(lambda: bool(recorders.troubles), "the trouble is told", within_s=10)
+    assert "a defect" in recorders.troubles[recorder.writer]
+    with pytest.raises(ZeroDivisionError):
+        recorders.__exit__(None, None, None)
+
+
+def test_a_ledger_that_is_gone_is_not_asked_to_take_the_end_of_a_role() -> None:
+    recorder = Failing(STORE_IS_SLOW)
+    recorders = BackgroundRecorders([recorder])
+    recorders.__enter__().start()
+    eventually(has_looked(recorder, 1), "a look", within_s=10)
+    error = LedgerUnavailableError("no space left on device")
+    recorders.__exit__(type(error), error, None)
+    assert recorder.holds_role
+
+
+def test_a_role_is_given_back_although_the_cluster_does_not_answer_any_more() -> None:
+    recorder = Failing(STORE_IS_SLOW)
+    recorder.last = ClusterUnavailableError("refused")
+    with BackgroundRecorders([recorder]) as recorders:
+        recorders.start()
+        eventually(has_looked(recorder, 1), "a look", within_s=10)
+        assert recorder.holds_role
+    assert not recorder.holds_role

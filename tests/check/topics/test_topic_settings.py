@@ -1,0 +1,143 @@
+"""Settings of target topics: what is copied, and what follows later."""
+
+import pytest
+
+from ledger.topics.following import (
+    FENCE_MAX_MESSAGE_BYTES,
+    REQUIRED_AT_TARGET,
+    ConfigurationFollow,
+    SettingsChange,
+    SettingsFollowing,
+    target_configuration,
+)
+from ledger.topics.naming import NamePatterns
+
+WITHOUT_SEGMENTS = NamePatterns((".*",), exclude=("segment.bytes",))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "at_target"),
+    [
+        ("retention.ms", "1000", "1000"),
+        ("cleanup.policy", "compact", "compact"),
+        ("max.message.bytes", "78", None),
+        ("max.message.bytes", str(FENCE_MAX_MESSAGE_BYTES), None),
+        ("max.message.bytes", str(FENCE_MAX_MESSAGE_BYTES + 1), str(FENCE_MAX_MESSAGE_BYTES + 1)),
+        ("follower.replication.throttled.replicas", "*", None),
+        ("leader.replication.throttled.replicas", "*", None),
+        ("unclean.leader.election.enable", "true", None),
+        ("min.insync.replicas", "3", "2"),
+        ("min.insync.replicas", "1", "1"),
+        ("segment.bytes", "1", None),
+        ("message.timestamp.type", "LogAppendTime", "CreateTime"),
+        ("message.timestamp.before.max.ms", "5", str(2**63 - 1)),
+        ("message.timestamp.after.max.ms", "5", str(2**63 - 1)),
+        ("compression.type", "zstd", "producer"),
+    ],
+)
+def test_settings_of_the_target(setting: str, value: str, at_target: str | None) -> None:
+    copied = target_configuration({setting: value}, copied=WITHOUT_SEGMENTS, replication_factor=2)
+    assert copied.get(setting) == at_target
+    assert {name: copied[name] for name in REQUIRED_AT_TARGET} == REQUIRED_AT_TARGET
+
+
+def test_excluded_min_insync_replicas_are_not_copied() -> None:
+    excluded = NamePatterns((".*",), exclude=(r"min\..*",))
+    copied = target_configuration({"min.insync.replicas": "2"}, copied=excluded, replication_factor=3)
+    assert copied == REQUIRED_AT_TARGET
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "taken"),
+    [
+        ((".*",), (), {"retention.ms", "retention.bytes"}),
+        ((r"retention\.ms",), (), {"retention.ms"}),
+        ((".*",), (r"retention\..*",), set()),
+    ],
+)
+def test_settings_are_taken_by_pattern(
+    include: tuple[str, ...], exclude: tuple[str, ...], taken: set[str]
+) -> None:
+    source = {"retention.ms": "1", "retention.bytes": "2"}
+    copied = target_configuration(source, copied=NamePatterns(include, exclude), replication_factor=1)
+    assert copied.keys() - REQUIRED_AT_TARGET.keys() == taken
+
+
+# Following -------------------------------------------------------------------------------------
+
+BY_MIRROR = frozenset({"retention.ms", "cleanup.policy"})
+
+
+def change(
+    source: dict[str, str],
+    target: dict[str, str],
+    follow: ConfigurationFollow = ConfigurationFollow.INCREMENTAL,
+    exclude: tuple[str, ...] = (),
+    by_mirror: frozenset[str] = BY_MIRROR,
+) -> SettingsChange:
+    """The change of a target topic that has what copying needs, unless `target` says otherwise."""
+    following = SettingsFollowing(follow, NamePatterns((".*",), exclude))
+    return following.change(
+        source, {**REQUIRED_AT_TARGET, **target}, replication_factor=2, set_by_mirror=by_mirror
+    )
+
+
+@pytest.mark.parametrize(
+    ("follow", "created", "to_set", "to_remove"),
+    [
+        (ConfigurationFollow.NONE, None, {}, ()),
+        (ConfigurationFollow.CREATE, "7", {}, ()),
+        (ConfigurationFollow.INCREMENTAL, "7", {"retention.ms": "7"}, ("cleanup.policy",)),
+        (ConfigurationFollow.WHOLE, "7", {"retention.ms": "7"}, ("cleanup.policy", "segment.ms")),
+    ],
+)
+def test_how_far_settings_follow(
+    follow: ConfigurationFollow, created: str | None, to_set: dict[str, str], to_remove: tuple[str, ...]
+) -> None:
+    source = {"retention.ms": "7"}
+    at_creation = SettingsFollowing(follow).at_creation(source, replication_factor=2)
+    assert at_creation.get("retention.ms") == created
+    assert REQUIRED_AT_TARGET.items() <= at_creation.items()
+    target = {"retention.ms": "9", "cleanup.policy": "compact", "segment.ms": "5"}
+    assert change(source, target, follow) == SettingsChange(to_set, to_remove)
+
+
+def test_what_is_as_wanted_is_not_changed() -> None:
+    assert not change({"retention.ms": "7"}, {"retention.ms": "7"})
+    assert change({"retention.ms": "7"}, {})
+
+
+@pytest.mark.parametrize("follow", [ConfigurationFollow.INCREMENTAL, ConfigurationFollow.WHOLE])
+def test_a_fence_is_neither_copied_nor_lifted(follow: ConfigurationFollow) -> None:
+    limit, ours = "max.message.bytes", frozenset({"max.message.bytes"})
+    fence = str(FENCE_MAX_MESSAGE_BYTES)
+    assert not change({limit: fence}, {limit: "5000"}, follow, by_mirror=ours), "the source is fenced"
+    assert not change({limit: fence}, {}, follow, by_mirror=ours)
+    assert not change({limit: "5000"}, {limit: fence}, follow, by_mirror=ours), "the target is fenced"
+    assert not change({}, {limit: fence}, follow, by_mirror=ours)
+    assert change({limit: "5000"}, {limit: "6000"}, follow).to_set == {limit: "5000"}
+    assert change({}, {limit: "6000"}, follow, by_mirror=ours).to_remove == (limit,)
+
+
+@pytest.mark.parametrize(
+    "setting", ["leader.replication.throttled.replicas", "unclean.leader.election.enable"]
+)
+def test_what_belongs_to_the_target_cluster_is_never_removed(setting: str) -> None:
+    assert not change({}, {setting: "x"}, ConfigurationFollow.WHOLE, by_mirror=frozenset({setting}))
+
+
+def test_excluded_settings_are_left_alone_in_both_directions() -> None:
+    excluded = (r"retention\..*", r"compression\.type")
+    target = {"retention.ms": "9", "retention.bytes": "1", "compression.type": "zstd"}
+    assert not change({"retention.ms": "7"}, target, ConfigurationFollow.WHOLE, excluded)
+
+
+def test_what_copying_needs_is_put_right() -> None:
+    assert change({}, {"compression.type": "zstd"}).to_set == {"compression.type": "producer"}
+
+
+def test_min_insync_replicas_follow_as_far_as_replicas_go() -> None:
+    setting = "min.insync.replicas"
+    assert change({setting: "3"}, {setting: "1"}).to_set == {setting: "2"}
+    assert change({}, {setting: "2"}, by_mirror=frozenset({setting})).to_remove == (setting,)
+    assert not change({}, {setting: "2"})
