@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.checkout import CHECKOUT
 
 TOP_LEVEL = {
-    *("pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile", "LICENSE"),
+    *("pyproject.toml", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "Makefile", "LICENSE"),
     *("ledger", "jobs", "queries", "tests", "conf"),
 }
 
