@@ -3,8 +3,9 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
-from tests.support.waiting import eventually
+_EVERY_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,15 @@ class HookedStep:
         """Whether the apply has come to it."""
         return self._asked.exists()
 
-    def wait(self) -> None:
-        """Until the apply asks for it."""
-        eventually(self.is_asked, f"the apply comes to {self.step}")
+    def wait(self, ended: Event) -> bool:
+        """Until the apply asks for it, or the test has ended; whether it asks.
+
+        Without a limit of its own: how long a plan and the steps before it take is for the test to limit.
+        """
+        while not self.is_asked():
+            if ended.wait(_EVERY_S):
+                return self.is_asked()
+        return True
 
     def done(self) -> None:
         self._done.touch()

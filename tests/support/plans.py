@@ -36,7 +36,7 @@ def planned(
         return tries[-1].code == 0
 
     try:
-        eventually(is_free, "a plan without blockers", within_s=30)
+        eventually(is_free, "a plan without blockers")
     finally:
         print(*(one.err for one in tries[-1:]))
     return str(json.loads(tries[-1].out)[0]["plan_id"])

@@ -3,10 +3,8 @@
 import itertools
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,11 +18,11 @@ from ledger.sandbox.workload import create_topics
 from tests.support.beside import beside
 from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, values
-from tests.support.hooked_steps import HookedStep
 from tests.support.plans import OFTEN, both_ways, planned, verified
 from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
+from tests.support.travelling_applications import TravellingApplications
 from tests.support.waiting import eventually
 
 _COMMITS_EVERY_S = 0.2
@@ -33,7 +31,6 @@ _HOOKS_MAY_TAKE_S = 30
 _PARTITIONS = 50
 _STEPS_MAY_TAKE_S = 60
 """On a machine that is busy; 15 seconds where nothing else is at work."""
-_OF_PEOPLE = ("stop_producers", "stop_groups", "start_applications")
 
 
 def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
@@ -89,42 +86,6 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
     assert sorted(desk.processed) == sorted(shop.written)
 
 
-@dataclass
-class People:
-    """Applications at work until hooks of an apply stop them at east, and from when its hook starts them at west.
-
-    `nowhere_to_write_s`: at least so long they could write to neither.
-    """
-
-    folder: Path
-    shop: Shop
-    desk: Desk
-    east: str
-    west: str
-    written_at_east: int = 0
-    nowhere_to_write_s: float = 0.0
-
-    @property
-    def hooks(self) -> list[str]:
-        return [word for step in _OF_PEOPLE for word in HookedStep(self.folder, step).option]
-
-    def work(self, _ended: threading.Event) -> None:
-        stop_producers, stop_groups, start = (HookedStep(self.folder, step) for step in _OF_PEOPLE)
-        with self.desk.open(self.east, [self.shop.topic]):
-            with self.shop.selling(self.east):
-                stop_producers.wait()
-            stopped_s, self.written_at_east = time.monotonic(), len(self.shop.written)
-            stop_producers.done()
-            stop_groups.wait()
-        stop_groups.done()
-        start.wait()
-        with self.desk.open(self.west, [self.shop.topic]):
-            self.shop.sell(self.west, 100)
-            self.nowhere_to_write_s = time.monotonic() - stopped_s
-            start.done()
-            eventually(lambda: set(self.desk.processed) >= set(self.shop.written), "all is processed")
-
-
 @contextmanager
 def member_of(servers: str, group: str, topic: str) -> Iterator[None]:
     """A consumer of the group that has its partitions, reads nothing and commits nothing."""
@@ -169,19 +130,19 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
     config = config_of(tmp_path, broker_pair, both_ways(topic))
     init_ledger(config)
     create_topics(east, [topic], partitions=_PARTITIONS)
-    people = People(tmp_path, Shop(topic, _PARTITIONS), Desk(name_of("billing")), east, west)
-    shop, desk = people.shop, people.desk
-    with running(config, spark, recorded=frozenset(Subject)), beside(people.work):
+    moving = TravellingApplications(tmp_path, Shop(topic, _PARTITIONS), Desk(name_of("billing")), east, west)
+    shop, desk = moving.shop, moving.desk
+    with running(config, spark, recorded=frozenset(Subject)), beside(moving.work):
         eventually(lambda: len(desk.processed) > 200, "the group is at work")
         shut = ("--fence", "shut", "--producers-stopped", "--quiet-seconds", "1", "--most-quiet-seconds", "3")
         plan_id = planned(
             *(capsys, config, "switchover", *shut, "--accept-unproven-shut-out"),
-            *("--topic", topic, "--group", desk.group, *people.hooks),
+            *("--topic", topic, "--group", desk.group, *moving.hooks),
         )
         written_when_planned = len(shop.written)
         applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
-    assert written_when_planned < people.written_at_east < len(shop.written)
+    assert written_when_planned < moving.written_at_source < len(shop.written)
     figures = operations(config, "apply_ended")[-1]["figures"]
     downtime_s, between = figures["downtime_seconds"], figures["forecast"]
     took_s = sum(one["took"] for one in between.values())
@@ -191,7 +152,7 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
         )
     assert {"fence", "drain", "shut_out", "cut", "move_groups", "audit"} <= between.keys()
     assert took_s < _STEPS_MAY_TAKE_S
-    assert people.nowhere_to_write_s <= downtime_s < people.nowhere_to_write_s + _HOOKS_MAY_TAKE_S
+    assert moving.nowhere_to_write_s <= downtime_s < moving.nowhere_to_write_s + _HOOKS_MAY_TAKE_S
     assert "applications had no cluster to write to for" in applied.err
     [operation_id] = applied.out.split()
     _, found = verified(capsys, config, operation_id)

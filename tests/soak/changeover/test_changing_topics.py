@@ -116,8 +116,9 @@ def test_topics_that_are_gone_block_nobody_and_one_that_comes_in_the_middle_is_n
     create_topics(east, [stays, goes], partitions=1)
     shop, desk, stop = Shop(stays, 1), Desk(name_of("billing")), HookedStep(tmp_path, "stop_groups")
 
-    def bring(_ended: threading.Event) -> None:
-        stop.wait()
+    def bring(ended: threading.Event) -> None:
+        if not stop.wait(ended):
+            return
         create_topics(east, [comes], partitions=1)
         produce(east, comes, "new")
         eventually(lambda: comes in copied(config), "it is copied")

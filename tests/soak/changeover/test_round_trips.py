@@ -1,8 +1,6 @@
 """Applications go east, west, east, west, east by plans alone, under load: every record once everywhere."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,16 +12,15 @@ from tests.support.beside import beside
 from tests.support.changing_pairs import FORWARD, REVERSE
 from tests.support.commands import command
 from tests.support.following import Pair, config_of, name_of, values
-from tests.support.hooked_steps import HookedStep
 from tests.support.operator_processes import OnceAtEach
 from tests.support.plans import SHUT, both_ways, planned
 from tests.support.recorded import broken_invariants, operations, query
 from tests.support.round_trips import TravellingPair
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
+from tests.support.travelling_applications import TravellingApplications
 from tests.support.waiting import eventually
 
-_OF_PEOPLE = ("stop_producers", "stop_groups", "start_applications")
 _WAYS = [("east", "west"), ("west", "east")] * 2
 
 
@@ -42,35 +39,6 @@ def test_processes_that_end_behind_any_write_come_there_and_back_twice() -> None
     pair.end()
 
 
-@dataclass
-class Leg:
-    """Applications at work at one cluster until hooks of an apply stop them, and at the other from when they start."""
-
-    folder: Path
-    shop: Shop
-    desk: Desk
-    source: str
-    target: str
-
-    @property
-    def hooks(self) -> list[str]:
-        return [word for step in _OF_PEOPLE for word in HookedStep(self.folder, step).option]
-
-    def work(self, _ended: Event) -> None:
-        stop_producers, stop_groups, start = (HookedStep(self.folder, step) for step in _OF_PEOPLE)
-        with self.desk.open(self.source, [self.shop.topic]):
-            with self.shop.selling(self.source):
-                stop_producers.wait()
-            stop_producers.done()
-            stop_groups.wait()
-        stop_groups.done()
-        start.wait()
-        with self.desk.open(self.target, [self.shop.topic]):
-            self.shop.sell(self.target, 100)
-            start.done()
-            eventually(lambda: set(self.desk.processed) >= set(self.shop.written), "all is processed")
-
-
 def test_applications_of_real_clusters_go_there_and_back_twice(
     broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,7 +52,7 @@ def test_applications_of_real_clusters_go_there_and_back_twice(
     for number, (source, target) in enumerate(_WAYS):
         folder = tmp_path / f"leg {number}"
         folder.mkdir()
-        leg = Leg(folder, shop, desk, servers[source], servers[target])
+        leg = TravellingApplications(folder, shop, desk, servers[source], servers[target])
         before = len(desk.processed)
         with running(config, spark, flow, from_cut=cut, recorded=frozenset(Subject)), beside(leg.work):
             eventually(lambda at=before: len(desk.processed) > at + 200, "the group is at work")  # type: ignore[misc]
