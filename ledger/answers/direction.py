@@ -348,7 +348,7 @@ def _proving(fence: Fence, topics: Sequence[str]) -> str:
     """The command that makes what is lacking of it, in the way that was chosen; one that was made in none is closed."""
     how = f" --how {fence.how}" if fence.is_made else ""
     if fence.is_made and fence.how == FenceHow.SHUT:
-        how += " --producers-stopped"
+        how += " --accept producers_stopped"
     if fence.hook is not None:
         how += f" --hook {shlex.quote(shlex.join(fence.hook.command))}"
     return f"mirror-ledger fence {fence.cluster}{_named(topics)}{how} --reason WHY"

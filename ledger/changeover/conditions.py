@@ -195,7 +195,7 @@ def _shut_out_again(reading: Reading) -> str:
 def _fence_again(reading: Reading) -> str:
     plan = reading.plan
     topics = "".join(f" --topic {one}" for one in plan.source_names)
-    how = "shut --producers-stopped" if plan.choices.fence is FenceChoice.SHUT else "closed"
+    how = "shut --accept producers_stopped" if plan.choices.fence is FenceChoice.SHUT else "closed"
     return (
         f"If nobody is to write there, fence it again: mirror-ledger fence {plan.from_cluster} --reason WHY "
         f"--how {how}{topics}; then continue: {_continue(reading)}. If applications work there, undo: {_undo(reading)}"
@@ -214,7 +214,7 @@ def _set_groups(reading: Reading) -> str:
     plan = reading.plan
     return (
         f"Continue, which sets what is lacking: {_continue(reading)}. What stands beyond its place is set lower by "
-        f"mirror-ledger offsets set --from {plan.from_cluster} --to {plan.to_cluster} --group GROUP --overwrite-newer"
+        f"mirror-ledger offsets set --from {plan.from_cluster} --to {plan.to_cluster} --group GROUP --accept newer"
     )
 
 

@@ -263,12 +263,12 @@ def _closed(of: ExportedPlan) -> Iterator[str]:
     plan, topics = of.plan, of.plan.source_names
     named = [word for topic in topics for word in ("--topic", topic)]
     how = (
-        ("--how", "shut", "--producers-stopped")
+        ("--how", "shut", "--accept", "producers_stopped")
         if plan.choices.fence is FenceChoice.SHUT
         else ("--how", "closed")
     )
     confirmed = [
-        word for user in plan.choices.confirmed_super_users for word in ("--confirm-super-user", user)
+        word for user in plan.choices.confirmed_super_users for word in ("--accept", f"super_user={user}")
     ]
     why = ("--reason", f"plan {plan.plan_id}, carried out by hand")
     fence = _line("fence", plan.from_cluster, *named, *how, *confirmed, *why)

@@ -558,10 +558,13 @@ class _Again:
         """`operation_id`: of the apply that the fence is a step of; None: it is a command of its own."""
         if operation_id is None:
             command, lift = "run fence again", f"lift it: mirror-ledger unfence {cluster} --reason WHY"
-            return cls(command, "--unproven REASON", command, lift)
+            return cls(command, "--accept unproven=REASON", command, lift)
         undo = f"undo it ({undo_command(operation_id)})"
         return cls(
-            "apply the plan again", f"{undo} and plan with --unproven REASON", f"{undo} and plan again", undo
+            "apply the plan again",
+            f"{undo} and plan with --accept unproven=REASON",
+            f"{undo} and plan again",
+            undo,
         )
 
 

@@ -166,7 +166,7 @@ def measure_of(asked: AskedFence, parts: FenceParts) -> Measure:
             if not asked.producers_stopped:
                 raise UsageError(
                     "shut refuses what producers send, and drops it where they do not wait for an answer: stop them "
-                    f"first, and say so by --producers-stopped; {_NOTHING_CHANGED}"
+                    f"first, and say so by --accept producers_stopped; {_NOTHING_CHANGED}"
                 )
             return _Shut(asked, parts)
         case FenceHow.HOOK:
@@ -221,7 +221,7 @@ class _Closed:
         if authorizations is None:
             raise PreconditionError(
                 f"{self.asked.cluster} has no authorizer, so no rule stops anybody there: stop the producers and fence "
-                f"by --how shut --producers-stopped, or by --how hook; {_NOTHING_CHANGED}"
+                f"by --how shut --accept producers_stopped, or by --how hook; {_NOTHING_CHANGED}"
             )
         acls = control.topic_acls()
         found = closing(

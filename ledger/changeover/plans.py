@@ -54,7 +54,7 @@ _ADVICE: Mapping[BlockerCode, str] = {
     "another one",
     BlockerCode.SOURCE_UNREACHABLE: "plan a failover, or wait until the source answers",
     BlockerCode.SOURCE_ANSWERS: "plan a switchover, which loses nothing; or fence the source (--fence hook "
-    "--hook fence=COMMAND) and give --source-given-up",
+    "--hook fence=COMMAND) and give --accept source_answers",
     BlockerCode.OTHER_CLUSTER: "correct bootstrap_servers; where it is meant: mirror-ledger accept-cluster "
     "ALIAS --cluster-id ID --reason WHY",
     BlockerCode.NOT_MIRRORED: "let the flow copy them first, or name the topics that shall move (--topic), or those "
@@ -70,21 +70,21 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.DRIVER_NOT_RUNNING: "mirror-ledger run FLOW: without a driver nothing is drained",
     BlockerCode.UNRECORDED_COPIES: "the ledger is behind the target, and no driver is known to be at work: use "
     "the newest copy of the ledger; if this is the newest one, mirror-ledger settle FLOW --reason WHY",
-    BlockerCode.OBJECTIVE: "wait until it is met, or plan with --despite-objectives",
+    BlockerCode.OBJECTIVE: "wait until it is met, or plan with --accept objective",
     BlockerCode.GROUP_WITHOUT_PLACE: "choose the place by hand (offsets translate says why there is none), leave the "
     "group out (--group), or --accept its status",
     BlockerCode.GROUP_ACTIVE_AT_TARGET: "stop its consumers at the target",
     BlockerCode.GROUP_HINDERED_AT_TARGET: "do what is said of it, leave the group out (--group), or take a newer one "
-    "back (--overwrite-newer)",
+    "back (--accept newer)",
     BlockerCode.CHANGELOG: "let the application rebuild its state at the target "
     "(kafka-streams-application-reset.sh, local stores removed), and --accept changelog",
     BlockerCode.GROUPS_UNKNOWN: "let a recorder read the groups (mirror-ledger record SOURCE), with the "
     "right to describe them",
     BlockerCode.FENCE: "choose another fence (--fence shut, hook or none), or say why none is enough "
-    "(--unproven REASON)",
+    "(--accept unproven=REASON)",
     BlockerCode.TARGET_FENCED: "mirror-ledger unfence TARGET --reason WHY, with --hook where a hook made it",
     BlockerCode.MIRROR_NOT_SHUT_OUT: "give the mirror a principal of its own (mirror_principal), or "
-    "--accept-unproven-shut-out",
+    "--accept mirror_not_shut_out",
     BlockerCode.NO_REVERSE_FLOW: "configure the opposite flow, or --no-reverse",
 }
 

@@ -400,9 +400,9 @@ def _by_hand(scene: Scene, done: PositionSheet) -> str:
     first = next((one.group_id for one in done.left_out), None)
     of_first = [one for one in done.left_out if one.group_id == first]
     lacking = {status for one in of_first for status in oddities(one.answer)}
-    options = [f"--accept {status}" for status in sorted(lacking - set(scene.plan.choices.accepted))]
     if any(one.outcome is Outcome.NEWER for one in of_first):
-        options.append("--overwrite-newer")
+        lacking.add("newer")
+    options = [f"--accept {name}" for name in sorted(lacking - set(scene.plan.choices.accepted))]
     way = f"--from {scene.plan.from_cluster} --to {scene.plan.to_cluster}"
     group = "GROUP" if first is None else shlex.quote(first)
     return " ".join([f"mirror-ledger offsets set {way} --group {group}", *options])

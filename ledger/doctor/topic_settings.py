@@ -80,8 +80,8 @@ def _shut(subject: str, pairs: Sequence[TopicPair]) -> Iterator[CheckResult]:
         )
         advice = (
             "where that is not meant: mirror-ledger unfence CLUSTER --topic TOPIC --reason REASON; of a fence that "
-            "nobody has recorded first: mirror-ledger fence CLUSTER --topic TOPIC --how shut --producers-stopped "
-            "--reason REASON"
+            "nobody has recorded first: mirror-ledger fence CLUSTER --topic TOPIC --how shut "
+            "--accept producers_stopped --reason REASON"
         )
         yield CheckResult(subject, Check.BATCH_SIZE, Verdict.WARNING, measured, advice)
 

@@ -109,7 +109,7 @@ ADVICE: Mapping[Outcome, str] = {
     Outcome.OTHER_TYPE: "delete the group of that name at the target, which is of another type",
     Outcome.HAS_MEMBERS: "stop the group's consumers at the target",
     Outcome.OTHER_TOPIC: "the topic of that id is not at the target, or not shown to the mirror's principal",
-    Outcome.NEWER: "the group has read on at the target: --overwrite-newer takes it back",
+    Outcome.NEWER: "the group has read on at the target: --accept newer takes it back",
     Outcome.TOPIC_DENIED: "grant READ on the topic to the mirror's principal at the target",
     Outcome.REFUSED: "the target's log says why",
     Outcome.STILL_READING: "stop its consumers where it leaves, those that assign themselves partitions too",

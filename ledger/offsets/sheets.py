@@ -755,7 +755,7 @@ def require_few_repeats(answers: Sequence[Row], allowed: Objectives, *, way: tup
         raise PreconditionError(
             f"groups would read records again, no offset was set:\n  {listed}\nWhere the status is extras, records "
             f"that are at {way[1]} alone lie unread in front: mirror-ledger query one_sided_records --param "
-            f"from_cluster={way[0]} --param to_cluster={way[1]}. To set offsets all the same: --despite-objectives"
+            f"from_cluster={way[0]} --param to_cluster={way[1]}. To set offsets all the same: --accept objective"
         )
 
 

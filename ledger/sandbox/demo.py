@@ -214,7 +214,7 @@ _CHOICES = Choices(
 )
 _COMMAND = (
     "mirror-ledger plan failover --from east --to west --accept no_commit "
-    f"--unproven '{WHY}' --accept-unproven-shut-out --watch 1"
+    f"--accept unproven='{WHY}' --accept mirror_not_shut_out --watch 1"
 )
 _TRANSLATION_COLUMNS = (
     *("group_id", "source_topic", "source_partition", "committed_offset"),

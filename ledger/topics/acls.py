@@ -219,7 +219,7 @@ def _of_brokers(authorizations: Sequence[Authorization], confirmed: Collection[s
         )
     known = {user for one in authorizations for user in one.super_users or ()}
     if unconfirmed := sorted(known - set(confirmed)):
-        options = " ".join(f"--confirm-super-user {user}" for user in unconfirmed)
+        options = " ".join(f"--accept super_user={user}" for user in unconfirmed)
         yield (
             f"no rule stops super users, and {', '.join(unconfirmed)} may be one that writes. Where no application "
             f"does so: {options}"

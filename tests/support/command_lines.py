@@ -13,6 +13,7 @@ _BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`]+)`")
 _CONTINUED = re.compile(r"(?: \\)?\n\s+")
 _NAME = re.compile(r"[a-z][a-z-]*")
+_ACCEPTED = re.compile(r"--accept ([a-z_]+(?:=\S+)?)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
@@ -87,14 +88,33 @@ def command_of(words: str) -> click.Command:
 
 def _problems(words: list[str]) -> list[str]:
     command: click.Command = cli
-    known = {option for parameter in cli.params for option in parameter.opts} | {"--help"}
+    known = set(options_of(cli)) | {"--help"}
     rest = [*words]
     while isinstance(command, click.Group) and rest and _NAME.fullmatch(rest[0]):
         found = command.get_command(click.Context(cli), rest[0])
         if found is None:
             return [f"no command {' '.join(words[: len(words) - len(rest) + 1])}"]
         command, rest = found, rest[1:]
-        known |= {option for parameter in command.params for option in parameter.opts}
+        known |= options_of(command).keys()
+    text = " ".join(rest)
     return [
-        f"{command.name} has no {option}" for option in _OPTION.findall(" ".join(rest)) if option not in known
+        *(f"{command.name} has no {option}" for option in _OPTION.findall(text) if option not in known),
+        *(problem for name in _ACCEPTED.findall(text) for problem in _not_accepted(command, name)),
     ]
+
+
+def options_of(command: click.Command) -> dict[str, click.Parameter]:
+    """By name what a command takes, without what only earlier versions' users know."""
+    seen = [one for one in command.params if not getattr(one, "hidden", False)]
+    return {option: parameter for parameter in seen for option in parameter.opts}
+
+
+def _not_accepted(command: click.Command, name: str) -> Iterator[str]:
+    """A name in small letters stands for itself; STATUS for any."""
+    parameter = options_of(command).get("--accept")
+    if parameter is None:
+        return
+    try:
+        parameter.type.convert(name, parameter, None)
+    except click.BadParameter as error:
+        yield f"{command.name}: {error.message}"

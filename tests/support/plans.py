@@ -14,10 +14,10 @@ from tests.support.waiting import eventually
 OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 5\n"
 WATCHED = ("--quiet-seconds", "0.2", "--most-quiet-seconds", "1")
 """How long ends have to stand still at a fence: nobody writes there in a test, and it need not wait to see that."""
-SHUT = ("--fence", "shut", "--producers-stopped", "--accept-unproven-shut-out", *WATCHED)
-DEAD = ("--fence", "none", "--unproven", "east is dead", "--watch", "1")
-UNFENCED = ("--fence", "none", "--unproven", "nobody writes")
-BY_HOOK = ("--fence", "hook", "--hook", "fence=true", "--unproven", "producers ended", *WATCHED)
+SHUT = ("--fence", "shut", "--accept=producers_stopped", "--accept=mirror_not_shut_out", *WATCHED)
+DEAD = ("--fence", "none", "--accept=unproven=east is dead", "--watch", "1")
+UNFENCED = ("--fence", "none", "--accept=unproven=nobody writes")
+BY_HOOK = ("--fence", "hook", "--hook", "fence=true", "--accept=unproven=producers ended", *WATCHED)
 
 
 def planned(

@@ -11,6 +11,7 @@ import click
 
 from ledger.changeover.fencing import AskedLifting, fence_topics, unfence_topics
 from ledger.changeover.measures import AskedFence
+from ledger.cli.accepting import PRODUCERS_STOPPED, SUPER_USER, UNPROVEN, accept_option
 from ledger.cli.configured import configuration
 from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
@@ -50,9 +51,9 @@ def _of_fences(command: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="By rules that deny writing, by max.message.bytes, or by the hook.",
 )
-@click.option("--producers-stopped", is_flag=True, help="For --how shut: producers were stopped.")
-@click.option(
-    "--confirm-super-user", "confirmed", multiple=True, metavar="User:NAME", help="This one does not write."
+@accept_option(
+    (PRODUCERS_STOPPED, SUPER_USER, UNPROVEN),
+    help="Your word: producers are stopped (--how shut), a super user does not write, to continue without a proof.",
 )
 @click.option(
     "--abort-open-transactions-after",
@@ -61,7 +62,6 @@ def _of_fences(command: Callable[..., None]) -> Callable[..., None]:
     metavar="SECONDS",
     help="Abort what is open by then. Default: wait for it.",
 )
-@click.option("--unproven", metavar="REASON", help="Continue without a proof, and record why.")
 @click.option("--quiet-seconds", "least_s", type=_SECONDS, default=_BOUNDS.least_s, show_default=True)
 @click.option("--most-quiet-seconds", "most_s", type=_SECONDS, default=_BOUNDS.most_s, show_default=True)
 @click.option(
@@ -74,7 +74,6 @@ def fence(
     how: str,
     hook: str | None,
     hook_seconds: float,
-    confirmed: Sequence[str],
     least_s: float,
     most_s: float,
     **options: Any,
@@ -87,7 +86,6 @@ def fence(
         topics=tuple(topics),
         how=FenceHow(how),
         hook=_hook(hook, hook_seconds),
-        confirmed_super_users=tuple(confirmed),
         quiet=QuietBounds(least_s, most_s),
         **options,
     )

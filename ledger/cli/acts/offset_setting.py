@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ledger.answers.ledger import Ledger
 from ledger.changeover.directions import require_settable
+from ledger.cli.accepting import NEWER, OBJECTIVE, accept_option
 from ledger.cli.answers.offsets import NAME_MAPS, asked_maps
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
@@ -52,26 +53,17 @@ from ledger.store.answers import MISSING_ROWS, require_complete
 @partition_option
 @as_of_option
 @show_cut_option
-@click.option(
-    "--accept",
-    "accepted",
-    type=click.Choice(
-        list(
-            dict.fromkeys(map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, MISSING_ROWS)))
-        )
-    ),
-    multiple=True,
-    help="A status with which an offset is set, or a partition left, all the same. Can be repeated.",
+@accept_option(
+    (NEWER, OBJECTIVE),
+    (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, MISSING_ROWS),
+    help="Set over newer commits, against an objective, or with this status (or leave the partition). Can be "
+    "repeated.",
 )
-@click.option("--overwrite-newer", is_flag=True, help="Overwrite commits at the target beyond the answer.")
 @click.option(
     "--watch",
     "watch_s",
     type=click.FloatRange(min=0, max=3600, min_open=True),
     help="With --from and --to: seconds for which commits have to stand still, before there and afterwards here.",
-)
-@click.option(
-    "--despite-objectives", is_flag=True, help="Also where a group would read more again than is allowed."
 )
 @click.option("--dry-run", is_flag=True, help="Hold it against the target; set and record nothing.")
 @why_options

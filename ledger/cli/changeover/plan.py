@@ -12,6 +12,8 @@ from ledger.changeover.planning import CHANGELOG
 from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, Plan, StepName
 from ledger.changeover.seeing import Pair
 from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
+from ledger.cli import accepting
+from ledger.cli.accepting import accept_option
 from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import configuration
 from ledger.cli.printing import (
@@ -33,6 +35,16 @@ from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, UNREAD_ADVICE, WITHOU
 from ledger.offsets.sheets import quiet_seconds
 from ledger.words import counted
 
+_RISKS = (
+    accepting.UNPROVEN,
+    accepting.PRODUCERS_STOPPED,
+    accepting.SUPER_USER,
+    accepting.MIRROR_NOT_SHUT_OUT,
+    accepting.OBJECTIVE,
+    accepting.NEWER,
+)
+_STATUSES = (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, CHANGELOG)
+_ACCEPT = "Continue although this stands against it, or with groups of this status. Can be repeated."
 _FORMS = {"json": plan_json, "md": plan_markdown}
 _plan_output = click.option(
     "-o", "--output", type=click.Choice(["table", *_FORMS]), default="table", show_default=True
@@ -86,30 +98,11 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
             help="End a hook after these, with what it started.",
         ),
         click.option(
-            "--overwrite-newer", is_flag=True, help="Overwrite commits at the target beyond the answer."
-        ),
-        click.option("--despite-objectives", is_flag=True, help="Also where an objective is not met."),
-        click.option(
             "--abort-marker",
             is_flag=True,
             help="Shut the mirror out by an abort marker as well. It cannot be undone.",
         ),
-        click.option(
-            "--accept-unproven-shut-out",
-            is_flag=True,
-            help="Also where only the ledger keeps the mirror from the target.",
-        ),
         click.option("--no-reverse", is_flag=True, help="Nothing is to be mirrored back afterwards."),
-        click.option(
-            "--unproven", metavar="REASON", help="Why a fence that is not proven is enough, for the ledger."
-        ),
-        click.option(
-            "--confirm-super-user",
-            "confirmed_super_users",
-            multiple=True,
-            metavar="PRINCIPAL",
-            help="A super user of the source that does not write. Can be repeated.",
-        ),
         click.option(
             "--abort-open-transactions-after",
             "abort_transactions_after",
@@ -117,7 +110,6 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
             metavar="SECONDS",
             help="Abort transactions that are open so long after the fence. Default: wait for them.",
         ),
-        click.option("--producers-stopped", is_flag=True, help="Your word that the producers are stopped."),
         click.option(
             "--fence",
             type=click.Choice([str(one) for one in FenceChoice]),
@@ -176,19 +168,6 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
             metavar="SECONDS",
             help="How long at most, where writers pause for longer or nobody knows for how long.",
         ),
-        click.option(
-            "--accept",
-            "accepted",
-            type=click.Choice(
-                list(
-                    dict.fromkeys(
-                        map(str, (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, CHANGELOG))
-                    )
-                )
-            ),
-            multiple=True,
-            help="A status with which groups may move all the same. Can be repeated.",
-        ),
         click.option("--group", "groups", multiple=True, help="Only this group moves. Can be repeated."),
         click.option(
             "--leave-out",
@@ -209,14 +188,15 @@ def _planning(command: Callable[..., None]) -> Callable[..., None]:
 
 @plan.command()
 @_planning
+@accept_option(_RISKS, _STATUSES, help=_ACCEPT)
 def switchover(context: click.Context, **options: Any) -> None:
     """Move applications while both clusters answer: nothing is lost."""
     _plan(context, ChangeoverKind.SWITCHOVER, options)
 
 
 @plan.command()
-@click.option("--source-given-up", is_flag=True, help="Also while the source answers.")
 @_planning
+@accept_option((*_RISKS, accepting.SOURCE_ANSWERS), _STATUSES, help=_ACCEPT)
 def failover(context: click.Context, **options: Any) -> None:
     """Move applications by what the ledger knows: the source is lost, for now or for ever."""
     _plan(context, ChangeoverKind.FAILOVER, options)

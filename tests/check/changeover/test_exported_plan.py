@@ -235,7 +235,7 @@ def test_a_topic_that_is_shut_gets_its_own_limit_back(tmp_path: Path) -> None:
     (tmp_path / "program").mkdir()
     calls = carried_out(tmp_path / "program", shut)
     [fenced] = [call for call in calls if call[:2] == ["mirror-ledger", "fence"]]
-    assert fenced[2:-2] == ["east", "--topic", "orders", "--how", "shut", "--producers-stopped"]
+    assert fenced[2:-2] == ["east", "--topic", "orders", "--how", "shut", "--accept", "producers_stopped"]
 
 
 def test_what_was_made_is_taken_back(tmp_path: Path) -> None:

@@ -411,7 +411,9 @@ def test_a_marker_is_for_transactions_that_no_coordinator_waits_for(
 def test_a_cluster_that_does_not_answer_is_unproven_by_word_alone() -> None:
     site = FenceSite()
     site.cluster.is_away = True
-    with pytest.raises(ClusterUnavailableError, match="to continue without a proof, --unproven REASON"):
+    with pytest.raises(
+        ClusterUnavailableError, match="to continue without a proof, --accept unproven=REASON"
+    ):
         fence(asked(), site.parts())
     with pytest.raises(
         ClusterUnavailableError, match=r"apply the plan again; .* undo it .*mirror-ledger undo a1 "
@@ -469,7 +471,7 @@ def test_a_cluster_that_goes_away_keeps_what_was_made() -> None:
 @pytest.mark.parametrize(
     ("how", "more", "message"),
     [
-        (FenceHow.SHUT, {}, "--producers-stopped; nothing was changed"),
+        (FenceHow.SHUT, {}, "--accept producers_stopped; nothing was changed"),
         (FenceHow.HOOK, {}, "--hook COMMAND; nothing was changed"),
     ],
 )

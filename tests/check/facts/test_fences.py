@@ -94,7 +94,7 @@ def test_without_the_mirrors_principal_it_is_refused() -> None:
 def test_super_users_are_confirmed_by_name() -> None:
     brokers = (PLAIN, Authorization(2, frozenset({"User:root", "User:ops", MIRROR}), False))
     [reason] = refusals(brokers=brokers, confirmed=("User:root",))
-    assert reason.endswith(": --confirm-super-user User:mirror --confirm-super-user User:ops")
+    assert reason.endswith(": --accept super_user=User:mirror --accept super_user=User:ops")
     assert refusals(brokers=brokers, confirmed=("User:root", "User:ops", MIRROR)) == ()
 
 

@@ -59,7 +59,7 @@ def test_more_than_allowed_is_refused_with_its_cause() -> None:
         "exact; and 1 more)",
         "Where the status is extras, records that are at east alone lie unread in front: mirror-ledger query "
         "one_sided_records --param from_cluster=west --param to_cluster=east. To set offsets all the same: "
-        "--despite-objectives",
+        "--accept objective",
     ]
 
 

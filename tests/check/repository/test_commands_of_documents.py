@@ -6,7 +6,7 @@ import pytest
 
 from ledger.changeover.plans import BlockerCode, StepName
 from tests.support.checkout import CHECKOUT
-from tests.support.command_lines import command_lines, command_of, problems
+from tests.support.command_lines import command_lines, command_of, options_of, problems
 from tests.support.documents import definitions, section, table_rows
 
 DOCUMENTS = ("README.md", "ledger/OPERATIONS.md", "ledger/RUNBOOK.md", "ledger/CHECKS.md")
@@ -31,8 +31,13 @@ def test_all_of_the_runbook_s_commands_are_read() -> None:
         ("`mirror-ledger plan failover --form E`", ["failover has no --form"]),
         ("`mirror-ledger plan back`", ["no command plan back"]),
         (
-            "```\nmirror-ledger plan switchover|failover --from E --source-given-up\n```\n",
-            ["switchover has no --source-given-up"],
+            "```\nmirror-ledger plan switchover|list --from E -o json\n```\n",
+            ["list has no --from"],
+        ),
+        ("`mirror-ledger fence east --producers-stopped`", ["fence has no --producers-stopped"]),
+        (
+            "`mirror-ledger fence east --accept fire --accept unproven=x`",
+            ["fence: 'fire' is not one of producers_stopped, super_user=User:NAME, unproven=REASON"],
         ),
         (
             "```\nmirror-ledger status --check |\n    grep --none x\nmirror-ledger stats\n```\n",
@@ -52,7 +57,7 @@ def test_what_does_not_exist_is_found(text: str, found: list[str]) -> None:
 @pytest.mark.parametrize("words", ["plan switchover", "plan failover", "plan list", "plan show", "apply"])
 def test_the_manual_names_every_option_of_a_change_of_direction(words: str) -> None:
     stated = section(MANUAL, "Changing direction")
-    options = [parameter.opts for parameter in command_of(words).params if parameter.opts[0].startswith("-")]
+    options = {tuple(one.opts) for name, one in options_of(command_of(words)).items() if name.startswith("-")}
     printing = {"--wide"}
     assert [
         one for one in options if not printing.intersection(one) and not any(name in stated for name in one)

@@ -26,9 +26,8 @@ _UNDER_WAY_MS = 1000
 _NOT_FENCED = (
     "--fence",
     "none",
-    "--unproven",
-    "east is dead",
-    "--accept-unproven-shut-out",
+    "--accept=unproven=east is dead",
+    "--accept=mirror_not_shut_out",
     "--accept",
     "ahead",
 )

@@ -59,7 +59,7 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
             eventually(lambda: len(desk.processed) > 200, "the group is at work")
             eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
         plan_id = planned(
-            *(capsys, config, "switchover", "--fence", "none", "--unproven", "producers ended"),
+            *(capsys, config, "switchover", "--fence", "none", "--accept=unproven=producers ended"),
             *("--group", desk.group, "--wait-groups", str(_GROUPS_MAY_TAKE_S), "--watch", "1"),
             *("--wait-progress", "30", "--hook", f"start_applications=touch '{started}'"),
         )
@@ -134,9 +134,17 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
     shop, desk = moving.shop, moving.desk
     with running(config, spark, recorded=frozenset(Subject)), beside(moving.work):
         eventually(lambda: len(desk.processed) > 200, "the group is at work")
-        shut = ("--fence", "shut", "--producers-stopped", "--quiet-seconds", "1", "--most-quiet-seconds", "3")
+        shut = (
+            "--fence",
+            "shut",
+            "--accept=producers_stopped",
+            "--quiet-seconds",
+            "1",
+            "--most-quiet-seconds",
+            "3",
+        )
         plan_id = planned(
-            *(capsys, config, "switchover", *shut, "--accept-unproven-shut-out"),
+            *(capsys, config, "switchover", *shut, "--accept=mirror_not_shut_out"),
             *("--topic", topic, "--group", desk.group, *moving.hooks),
         )
         written_when_planned = len(shop.written)

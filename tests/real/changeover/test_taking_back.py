@@ -20,12 +20,12 @@ from tests.support.waiting import eventually
 _SHUT = (
     "--fence",
     "shut",
-    "--producers-stopped",
+    "--accept=producers_stopped",
     "--quiet-seconds",
     "0.2",
     "--most-quiet-seconds",
     "2",
-    "--accept-unproven-shut-out",
+    "--accept=mirror_not_shut_out",
 )
 
 

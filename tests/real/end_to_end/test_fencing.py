@@ -188,7 +188,7 @@ def open_site(broker_pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_topic_is_shut_and_opened_as_it_was(open_site: OpenSite) -> None:
     record(open_site.config)
-    shut = ("--how", "shut", "--producers-stopped", *BRIEFLY)
+    shut = ("--how", "shut", "--accept=producers_stopped", *BRIEFLY)
     for options, code in (((), 5), (("--how", "shut"), 2)):
         refused = open_site.fence(*options)
         assert (refused.code, "nothing was changed or recorded" in refused.err) == (code, True), refused.err
@@ -226,7 +226,7 @@ def test_fifty_partitions_are_shut_and_proved_within_seconds(open_site: OpenSite
     produce(open_site.servers, open_site.topic, *("a record of more than ten bytes",) * 50)
     ends = read_ends(open_site)
     began_s = time.monotonic()
-    done = open_site.fence("--how", "shut", "--producers-stopped")
+    done = open_site.fence("--how", "shut", "--accept=producers_stopped")
     seconds = time.monotonic() - began_s
     print(f"fence of 50 partitions, shut: {seconds:.1f} s")
     assert done.code == 0, done.err
@@ -257,7 +257,7 @@ def test_a_damaged_batch_is_refused_for_its_size_or_for_its_damage_and_never_app
 
 def test_an_open_transaction_is_waited_for_or_aborted(open_site: OpenSite) -> None:
     commit = KafkaApplications(open_site.servers).begin_transaction(open_site.topic, 0, 2)
-    shut = ("--how", "shut", "--producers-stopped", *BRIEFLY)
+    shut = ("--how", "shut", "--accept=producers_stopped", *BRIEFLY)
     waiting = open_site.fence(*shut, "--wait", "1.5")
     assert (waiting.code, "a transaction is open from offset 0" in waiting.err) == (4, True), waiting.err
     assert f"fence of {open_site.topic} at east: begun" in fences_to_act_on(open_site)
@@ -295,7 +295,7 @@ def test_a_cluster_that_is_away_is_continued_without_by_word_alone(open_site: Op
     Path(open_site.config.file).write_text(text.replace(open_site.servers, nobody))
     assert open_site.fence().code == 1
     assert operations(open_site.config, "fence") == []
-    done = open_site.fence("--unproven", "no network")
+    done = open_site.fence("--accept=unproven=no network")
     assert (done.code, "continued without a proof" in done.err) == (0, True), done.err
     assert "the fence is unproven (no network)" in fences_to_act_on(open_site)
     Path(open_site.config.file).write_text(text)

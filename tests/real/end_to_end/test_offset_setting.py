@@ -198,7 +198,7 @@ def test_a_group_goes_on_at_the_first_unread_record(moving: Moving, offsets_set:
     assert moving.unread(SET, resume(moving.servers["west"], moving.group(SET), at_target)) == []
     newer = offsets_set.results(SET, code=4)
     assert newer[0] == (RECORDS - TRIMMED_TO, wanted[0], "newer")
-    taken_back = offsets_set.results(SET, "--overwrite-newer", "--partition", "0", "--topic", moving.topic)
+    taken_back = offsets_set.results(SET, "--accept=newer", "--partition", "0", "--topic", moving.topic)
     assert taken_back == {0: (RECORDS - TRIMMED_TO, wanted[0], "set")}
 
 
@@ -206,7 +206,7 @@ def test_what_is_committed_keeps_its_metadata(moving: Moving, offsets_set: Sette
     source = KafkaAdmin("east", moving.config.cluster("east"), SystemClock())
     [committed, *_] = source.commits([GroupListing(moving.group(SET), None, None)], topic_ids={})
     source.close()
-    offsets_set(SET, "--overwrite-newer")
+    offsets_set(SET, "--accept=newer")
     assert moving.offsets_at_target(SET)[0][1] == committed.metadata
 
 
@@ -233,7 +233,7 @@ def test_a_group_with_members_is_left_alone_and_set_when_they_are_gone(
         assert {result for *_, result in offsets_set.results(NEXT_GENERATION, code=5).values()} == {
             "has_members"
         }
-    done = offsets_set.results(NEXT_GENERATION, "--overwrite-newer")
+    done = offsets_set.results(NEXT_GENERATION, "--accept=newer")
     assert {offset for _, offset, _ in done.values()} == {12 - TRIMMED_TO, 50 - TRIMMED_TO, 0}
     assert {result for *_, result in done.values()} <= {"set", "already_set"}
 
@@ -381,6 +381,6 @@ def test_groups_of_every_type_continue_where_they_stood(moving: Moving, offsets_
             return got >= unread
 
         eventually(reads_all, "what was unread is delivered")
-        active = offsets_set.results(SHARING, "--overwrite-newer", asked=BY_ALL_FLOWS, code=5)
+        active = offsets_set.results(SHARING, "--accept=newer", asked=BY_ALL_FLOWS, code=5)
     assert {result for *_, result in active.values()} == {"has_members"}
     assert got == unread

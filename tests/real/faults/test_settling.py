@@ -28,9 +28,8 @@ SETTLED_WITHIN_S = 60.0
 _NOT_FENCED = (
     "--fence",
     "none",
-    "--unproven",
-    "east is burnt",
-    "--accept-unproven-shut-out",
+    "--accept=unproven=east is burnt",
+    "--accept=mirror_not_shut_out",
     "--accept",
     "ahead",
     "--watch",

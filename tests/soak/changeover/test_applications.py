@@ -82,7 +82,7 @@ def test_what_was_written_for_records_below_its_place_is_at_the_target(
         assert synced_to() == 50
         with lost(broker_pair_sandbox):
             plan_id = planned(
-                capsys, config, "failover", *DEAD, "--accept-unproven-shut-out", "--topic", shop.topic
+                capsys, config, "failover", *DEAD, "--accept=mirror_not_shut_out", "--topic", shop.topic
             )
             applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
             assert applied.code == 0, applied.err

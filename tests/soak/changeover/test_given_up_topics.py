@@ -61,7 +61,7 @@ def test_what_was_written_since_it_was_selected_is_counted_though_the_source_is_
         eventually(lambda: _known_end(config, refunds) == 510, "its ends are recorded still")
         asked = ("plan", "failover", "--from", "east", "--to", "west", "--group", desk.group, "-o", "json")
         with lost(broker_pair_sandbox):
-            options = (*DEAD, "--accept-unproven-shut-out")
+            options = (*DEAD, "--accept=mirror_not_shut_out")
             refused = command(capsys, config, *asked, *options)
             [blocker] = [
                 one for one in json.loads(refused.out)[0]["blockers"] if one["code"] == "not_copied_any_more"

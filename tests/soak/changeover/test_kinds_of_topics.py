@@ -105,7 +105,7 @@ def test_what_of_a_compacted_topic_was_copied_is_processed_after_a_failover(
         eventually(lambda: (lost_now(config)[0]["known_end"] or 0) > ends[-1].offset, "its ends are recorded")
         behind = set(last(east, stock)) - copied
         with lost(broker_pair_sandbox):
-            options = (*DEAD, "--accept-unproven-shut-out", "--group", desk.group)
+            options = (*DEAD, "--accept=mirror_not_shut_out", "--group", desk.group)
             plan_id = planned(capsys, config, "failover", *options)
             applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
             assert applied.code == 0, applied.err

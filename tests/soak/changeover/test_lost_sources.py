@@ -52,7 +52,7 @@ def test_what_transactions_had_committed_and_was_copied_is_processed_once(
         ends = read_topics(east, [deals])[deals, 0]
         eventually(lambda: (lost_now(config)[0]["known_end"] or 0) > ends[-1].offset, "its ends are recorded")
         with lost(broker_pair_sandbox):
-            options = (*DEAD, "--accept-unproven-shut-out", "--topic", deals, "--group", desk.group)
+            options = (*DEAD, "--accept=mirror_not_shut_out", "--topic", deals, "--group", desk.group)
             plan_id = planned(capsys, config, "failover", *options)
             applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
             assert applied.code == 0, applied.err

@@ -45,7 +45,15 @@ def test_a_plan_from_an_older_copy_is_blocked_and_changes_nothing(
     file.write_text(Path(config.file).read_text().replace(str(config.ledger.path), str(old)))
     former = load_config(file)
     before = len(rows(former, "operations"))
-    asked = ("--from", "east", "--to", "west", *UNFENCED, "--accept-unproven-shut-out", "--source-given-up")
+    asked = (
+        "--from",
+        "east",
+        "--to",
+        "west",
+        *UNFENCED,
+        "--accept=mirror_not_shut_out",
+        "--accept=source_answers",
+    )
     accepted = ("--accept", "not_recorded", "--accept", "permitted_listed")
     planned = command(capsys, former, "plan", "failover", *asked, *accepted, "-o", "json")
     [found] = json.loads(planned.out)

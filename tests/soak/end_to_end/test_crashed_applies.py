@@ -23,7 +23,14 @@ from tests.support.recorded import broken_invariants, query, rows
 from tests.support.runs import FLOW, running
 from tests.support.waiting import eventually
 
-_CHOICES = ("--fence", "shut", "--producers-stopped", "--quiet-seconds", "0.2", "--accept-unproven-shut-out")
+_CHOICES = (
+    "--fence",
+    "shut",
+    "--accept=producers_stopped",
+    "--quiet-seconds",
+    "0.2",
+    "--accept=mirror_not_shut_out",
+)
 _OF_EACH_ATTEMPT = frozenset(
     {"apply_claimed", "apply_alive", "step_begun", "step_done", "mirror_shut_out", "sheet"}
 )

@@ -1,0 +1,113 @@
+"""`--accept NAME`: what stands against a command has a name, and by it a person takes it upon himself."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+_Command = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """One that is no status of a translation: `--accept name`, or `--accept name=WORD` where `word` says which.
+
+    `argument`: of the command, which is given whether it was accepted, or the word, or all words where it
+    `is_repeated`. `former`: the option that accepted it in earlier versions; it is understood still.
+    """
+
+    name: str
+    argument: str
+    former: str
+    word: str | None = None
+    is_repeated: bool = False
+
+    @property
+    def spelled(self) -> str:
+        return self.name if self.word is None else f"{self.name}={self.word}"
+
+    def value(self, words: Sequence[str]) -> bool | str | tuple[str, ...] | None:
+        """What the command is given for these, of the option however often."""
+        if self.is_repeated:
+            return tuple(words)
+        if self.word is None:
+            return bool(words)
+        return words[-1] if words else None
+
+
+OBJECTIVE = Risk("objective", "despite_objectives", "--despite-objectives")
+NEWER = Risk("newer", "overwrite_newer", "--overwrite-newer")
+SOURCE_ANSWERS = Risk("source_answers", "source_given_up", "--source-given-up")
+MIRROR_NOT_SHUT_OUT = Risk("mirror_not_shut_out", "accept_unproven_shut_out", "--accept-unproven-shut-out")
+PRODUCERS_STOPPED = Risk("producers_stopped", "producers_stopped", "--producers-stopped")
+UNPROVEN = Risk("unproven", "unproven", "--unproven", "REASON")
+SUPER_USER = Risk(
+    "super_user", "confirmed_super_users", "--confirm-super-user", "User:NAME", is_repeated=True
+)
+
+
+def accept_option(
+    risks: Sequence[Risk], statuses: Iterable[str] = (), *, help: str
+) -> Callable[[_Command], _Command]:
+    """`--accept` of a command that takes these risks, and as its argument `accepted` these statuses."""
+    names = _Names(risks, dict.fromkeys(map(str, statuses)))
+
+    def take(context: click.Context, given: Iterable[tuple[str, str]]) -> None:
+        """Called for each of the options, also where it was not given."""
+        found = context.meta.setdefault(__name__, [])
+        found += given
+        for risk in risks:
+            context.params[risk.argument] = risk.value([word for name, word in found if name == risk.name])
+        if names.statuses:
+            context.params["accepted"] = tuple(name for name, _ in found if name in names.statuses)
+
+    def former_of(risk: Risk) -> Callable[[_Command], _Command]:
+        def taken(context: click.Context, _: click.Parameter, given: Any) -> None:
+            take(context, [(risk.name, word) for word in ([""] * given if risk.word is None else given)])
+
+        often: dict[str, Any] = {"count": True} if risk.word is None else {"multiple": True}
+        return click.option(risk.former, hidden=True, expose_value=False, callback=taken, **often)
+
+    def option_of(command: _Command) -> _Command:
+        for risk in risks:
+            command = former_of(risk)(command)
+        return click.option(
+            "--accept",
+            type=names,
+            multiple=True,
+            help=help,
+            expose_value=False,
+            callback=lambda context, _, given: take(context, given),
+        )(command)
+
+    return option_of
+
+
+class _Names(click.ParamType[tuple[str, str]]):
+    """A name and the word behind it, empty where it takes none."""
+
+    name = "accepted"
+
+    def __init__(self, risks: Sequence[Risk], statuses: dict[str, None]) -> None:
+        self.risks, self.statuses = {risk.name: risk for risk in risks}, statuses
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002  # as click asks
+        return f"[{'|'.join(self._spelled())}]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, is_given, word = value.partition("=")
+        risk = self.risks.get(name)
+        if risk is None and name not in self.statuses:
+            self.fail(f"{name!r} is not one of {', '.join(self._spelled())}", param, ctx)
+        wanted = None if risk is None else risk.word
+        if (wanted is not None) != bool(word) or (is_given and wanted is None):
+            self.fail(f"{name} takes no word" if wanted is None else f"{name}={wanted} is needed", param, ctx)
+        return name, word
+
+    def _spelled(self) -> list[str]:
+        return [*(risk.spelled for risk in self.risks.values()), *self.statuses]
