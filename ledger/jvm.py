@@ -1,4 +1,4 @@
-"""The JVM artifacts that pip does not bring: Kafka's broker and tools, and Delta's jars.
+"""The JVM artifacts that pip does not bring: Delta's jars, and any other set that is named.
 
 They are fetched once, through the Ivy jar inside PySpark, into folders of this project's own. Ivy gets
 its own settings and cache as well, so that a half-filled Maven or Ivy folder of the user never matters.
@@ -15,11 +15,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -28,7 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from ledger.errors import MirrorLedgerError, SetupError
+from ledger.errors import SetupError
 
 MINIMUM_JAVA = 17
 FETCH_TIMEOUT_S = 900
@@ -68,17 +66,6 @@ class JarSet:
     excludes: tuple[tuple[str, str], ...] = ()  # (organisation, module); `*` is any module
 
 
-KAFKA = JarSet(
-    name="kafka-4.3.0",
-    artifacts=(
-        Artifact("org.apache.kafka", "kafka_2.13", "4.3.0"),
-        Artifact("org.apache.kafka", "connect-mirror", "4.3.0"),
-        Artifact("org.apache.kafka", "kafka-tools", "4.3.0"),
-        Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
-    ),
-    minimum_jars=80,
-)
-
 DELTA_EXCLUDES = (
     # What PySpark ships already; without these excludes the set is six times as large.
     ("org.apache.hadoop", "*"),
@@ -114,11 +101,6 @@ def home() -> Path:
     """Where this project keeps what it fetches; the Makefile sets it to a folder in the checkout."""
     named = os.environ.get("MIRROR_LEDGER_HOME")
     return Path(named).absolute() if named else Path.home() / ".cache" / "mirror-ledger"
-
-
-def kafka_jars() -> list[Path]:
-    """Kafka's broker, tools and MirrorMaker; fetched at the first call on a machine."""
-    return fetched(KAFKA)
 
 
 def delta_jars() -> list[Path]:
@@ -279,23 +261,6 @@ def _lock(path: Path) -> Iterator[None]:
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-def main() -> int:
-    """Fetch both sets at once and say what is there."""
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        pending = [(jar_set, pool.submit(fetched, jar_set)) for jar_set in (KAFKA, delta())]
-    try:
-        for jar_set, jars in pending:
-            sys.stdout.write(f"{jar_set.name}: {len(jars.result())} jars\n")
-    except MirrorLedgerError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
 
 
 # Class archive ------------------------------------------------------------------------------------

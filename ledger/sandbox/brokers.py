@@ -15,12 +15,22 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ledger import jvm
-from ledger import jvm as class_archive
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError
 from ledger.sandbox.processes import Process, is_running, spawn
 from ledger.sandbox.properties import NodePorts, render, server_properties
 from ledger.sandbox.state import ClusterRecord
 
+KAFKA = jvm.JarSet(
+    name="kafka-4.3.0",
+    artifacts=(
+        jvm.Artifact("org.apache.kafka", "kafka_2.13", "4.3.0"),
+        jvm.Artifact("org.apache.kafka", "connect-mirror", "4.3.0"),
+        jvm.Artifact("org.apache.kafka", "kafka-tools", "4.3.0"),
+        jvm.Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
+    ),
+    minimum_jars=80,
+)
+"""Kafka's broker, tools and MirrorMaker."""
 QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Duser.timezone=UTC")
 KAFKA_CLASSES = "kafka"
 HEAP_OF_ONE, HEAP_OF_SEVERAL = "-Xmx256m", "-Xmx384m"
@@ -75,13 +85,18 @@ class BrokerFolder:
         return "\n".join(lines[-LOG_TAIL_LINES:]) or "(the broker's log is empty)"
 
 
+def kafka_jars() -> list[Path]:
+    """The jars of `KAFKA`; fetched at the first call on a machine."""
+    return jvm.fetched(KAFKA)
+
+
 def launch(folder: BrokerFolder, ports: NodePorts, cluster: ClusterRecord) -> Process:
     """Start a broker on its ports and data; a new one is formatted first."""
     _write_configuration(folder, ports, cluster)
     if not (folder.data / "meta.properties").exists():
         _format(folder, cluster.cluster_id)
     heap = HEAP_OF_ONE if len(cluster.nodes) == 1 else HEAP_OF_SEVERAL
-    classes = class_archive.options(KAFKA_CLASSES, jvm.kafka_jars())
+    classes = jvm.options(KAFKA_CLASSES, kafka_jars())
     command = [*_java(folder, heap, classes), "kafka.Kafka", str(folder.properties)]
     return spawn(command, folder.log, os.environ)
 
@@ -139,6 +154,6 @@ def _format(folder: BrokerFolder, cluster_id: str) -> None:
 
 
 def _java(folder: BrokerFolder, heap: str, classes: Sequence[str] = ()) -> list[str]:
-    jars = os.pathsep.join(str(jar) for jar in jvm.kafka_jars())
+    jars = os.pathsep.join(str(jar) for jar in kafka_jars())
     logging = f"-Dlog4j2.configurationFile={folder.log_settings}"
     return [str(jvm.check_java()), heap, *QUICK_JVM, *classes, logging, "-cp", jars]

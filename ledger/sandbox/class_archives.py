@@ -1,4 +1,6 @@
-"""Make what JVMs start faster with: `python -m ledger.sandbox.class_archives`, once on a machine. Nothing needs it.
+"""Fetch what JVMs need, and make what they start faster with: `python -m ledger.sandbox.class_archives`, once on a
+machine. Nothing needs it: what is missing is fetched when it is used, and without an archive JVMs start as they always
+did.
 
 A broker and a Spark session are started and used a little; the classes that they loaded are archived.
 """
@@ -7,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ledger import jvm
@@ -14,34 +17,39 @@ from ledger.errors import MirrorLedgerError
 from ledger.jvm import archive_file, written
 from ledger.mirror.spark import SPARK_CLASSES, local_session, spark_jars
 from ledger.sandbox import Sandbox
-from ledger.sandbox.brokers import KAFKA_CLASSES
+from ledger.sandbox.brokers import KAFKA, KAFKA_CLASSES, kafka_jars
 
 _END_TIMEOUT_S = 60
 
 
 def main() -> int:
-    """Make both archives where they are missing, side by side; without one JVMs start as they always did."""
+    """Fetch both sets of jars, and make both archives where they are missing, each time side by side."""
     if sys.argv[1:] == ["--spark"]:
         archive_spark()
         return 0
-    beside = None
+    try:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(jvm.fetched, (KAFKA, jvm.delta())))
+    except MirrorLedgerError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    beside, command = None, [sys.executable, "-m", "ledger.sandbox.class_archives", "--spark"]
     if not archive_file(SPARK_CLASSES, spark_jars()).is_file():
-        command = [sys.executable, "-m", "ledger.sandbox.class_archives", "--spark"]
         beside = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        if not archive_file(KAFKA_CLASSES, jvm.kafka_jars()).is_file():
+        if not archive_file(KAFKA_CLASSES, kafka_jars()).is_file():
             archive_kafka()
     except (MirrorLedgerError, OSError) as error:
         sys.stderr.write(f"JVMs start without an archive of classes: {error}\n")
     finally:
-        if beside is not None:
-            beside.wait()
+        if beside is not None and (beside.wait() or not archive_file(SPARK_CLASSES, spark_jars()).is_file()):
+            sys.stderr.write(f"drivers start without an archive of classes: {' '.join(command)} makes none\n")
     return 0
 
 
 def archive_kafka() -> None:
     """The classes of a broker that starts, is asked, and ends."""
-    with tempfile.TemporaryDirectory() as folder, written(KAFKA_CLASSES, jvm.kafka_jars()):
+    with tempfile.TemporaryDirectory() as folder, written(KAFKA_CLASSES, kafka_jars()):
         sandbox = Sandbox(Path(folder) / "sandbox")
         try:
             sandbox.up(["archived"], brokers=1)

@@ -21,10 +21,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger import jvm
 from ledger.errors import MirrorLedgerError, PreconditionError, UsageError
 from ledger.sandbox import ports, processes, state
-from ledger.sandbox.brokers import BrokerFolder, launch, wait_until_ready
+from ledger.sandbox.brokers import BrokerFolder, kafka_jars, launch, wait_until_ready
 from ledger.sandbox.configuration import CONFIGURATION_FILE, render_configuration
 from ledger.sandbox.properties import PLAINTEXT, ListenerSecurity
 from ledger.sandbox.state import ClusterRecord, NodeRecord, Records, SandboxCluster
@@ -62,7 +61,7 @@ class Sandbox:
         listen for a forwarder (see `properties`).
         """
         asked = _new_records(clusters, brokers, overrides or {}, security or {}, far)
-        jvm.kafka_jars()  # before anything is created
+        kafka_jars()  # before anything is created
         with _exclusive(self.root):
             records = self._adopt(asked)
             records = self._start_dead(records, {alias: None for alias in records})

@@ -28,9 +28,10 @@ from ledger.answers.maintenance import init_ledger
 from ledger.clock import SystemClock
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.jvm import check_java, kafka_jars
+from ledger.jvm import check_java
 from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox.brokers import kafka_jars
 
 PARTITIONS = 4
 SIZES = (100, 1024)

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from ledger.jvm import check_java, kafka_jars
-from ledger.sandbox.brokers import QUICK_JVM
+from ledger.jvm import check_java
+from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
 
 KAFKA_TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",

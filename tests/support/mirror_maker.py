@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ledger.jvm import check_java, kafka_jars
-from ledger.sandbox.brokers import QUICK_JVM
+from ledger.jvm import check_java
+from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
 
 _OWN_TOPICS = (
     *("checkpoints.topic", "heartbeats.topic", "offset-syncs.topic"),

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ledger import jvm
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.results import CheckResult, is_safe
-from ledger.sandbox.brokers import QUICK_JVM
+from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
 from tests.support.guarded import SECRET, Guarded
 from tests.support.mirrors import FLOW, Mirror
 
@@ -37,7 +37,7 @@ def grant(advice: str | None, everything_allowed: str) -> None:
     tool, *arguments = shlex.split(advice)
     assert tool == "kafka-acls.sh"
     assert arguments[2:4] == ["--command-config", "admin.properties"]
-    jars = os.pathsep.join(str(jar) for jar in jvm.kafka_jars())
+    jars = os.pathsep.join(str(jar) for jar in kafka_jars())
     command = [str(jvm.check_java()), *QUICK_JVM, "-cp", jars, "org.apache.kafka.tools.AclCommand"]
     done = subprocess.run(
         [*command, "--bootstrap-server", everything_allowed, *arguments[4:]],

@@ -21,12 +21,12 @@ from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import ClusterConfig
 from ledger.facts.groups import NewCommit
-from ledger.jvm import check_java, kafka_jars
+from ledger.jvm import check_java
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import GroupListing, TopicDescription
 from ledger.recorders.observation import Subject
 from ledger.sandbox import SandboxCluster
-from ledger.sandbox.brokers import QUICK_JVM
+from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
 from ledger.sandbox.groups import GroupPlan, consume, resume
 from ledger.sandbox.reading import Readings, read_topics, reader_properties
 from ledger.sandbox.resumption import compare

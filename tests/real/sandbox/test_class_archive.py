@@ -5,9 +5,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from ledger import jvm
-from ledger.jvm import check_java, kafka_jars
+from ledger.jvm import check_java
+from ledger.mirror.spark import SPARK_CLASSES, spark_jars
+from ledger.sandbox.brokers import kafka_jars
 
 NAME = "tools"
 
@@ -47,6 +50,13 @@ def test_a_jvm_starts_from_the_archive_that_fits_it_and_without_any_other(jars: 
     strange = jvm.archive_file(NAME, jars[1:])
     archive.rename(strange)
     assert mapped_classes(jars[1:]) == 0, "a JVM that is given what does not fit starts as without"
+
+
+def test_the_jvm_of_a_driver_starts_from_the_archive_that_setting_up_has_made(spark: SparkSession) -> None:
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    archive = jvm.archive_file(SPARK_CLASSES, spark_jars())
+    assert archive.name in Path(f"/proc/{gateway.proc.pid}/maps").read_text()
 
 
 def test_an_archive_that_is_not_finished_is_none(jars: list[Path]) -> None:
