@@ -244,7 +244,7 @@ class Troubles:
 # Requests of one partition that are on their way, and whether their answers still count.
 
 
-class Asked(StrEnum):
+class RequestKind(StrEnum):
     """What a request is for."""
 
     RECORDS = "records"
@@ -254,34 +254,32 @@ class Asked(StrEnum):
     @property
     def side(self) -> Side:
         """Which cluster answers."""
-        return Side.SOURCE if self is Asked.RECORDS else Side.TARGET
+        return Side.SOURCE if self is RequestKind.RECORDS else Side.TARGET
 
 
 class OpenRequests:
-    """P4: an attempt ends with a doubt. What was asked in an earlier one is waited for, and tells nothing any more."""
+    """P4: an attempt ends with a doubt. What was asked in an earlier one is waited for, and tells nothing any more.
+
+    `attempt`: the number of the one that asks now.
+    """
 
     def __init__(self) -> None:
-        self._attempt = 0
-        self._open = Counter[Asked]()
+        self.attempt = 0
+        self._open = Counter[RequestKind]()
 
-    @property
-    def attempt(self) -> int:
-        """Which attempt asks now; each has another number."""
-        return self._attempt
-
-    def is_open(self, asked: Asked) -> bool:
+    def is_open(self, kind: RequestKind) -> bool:
         """Such a request is on its way, of this attempt or an earlier one."""
-        return self._open[asked] > 0
+        return self._open[kind] > 0
 
-    def sent(self, asked: Asked) -> None:
+    def sent(self, kind: RequestKind) -> None:
         """One more is on its way."""
-        self._open[asked] += 1
+        self._open[kind] += 1
 
-    def answered(self, asked: Asked, attempt: int) -> bool:
+    def answered(self, kind: RequestKind, attempt: int) -> bool:
         """One is answered, or never will be; returns whether the answer counts."""
-        self._open[asked] -= 1
-        return attempt == self._attempt
+        self._open[kind] -= 1
+        return attempt == self.attempt
 
     def begin_again(self) -> None:
         """Answers to what is on its way count no longer."""
-        self._attempt += 1
+        self.attempt += 1

@@ -8,7 +8,7 @@ from ledger.facts.findings import Side
 from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import GapCause, SyncCause, TailKnowledge
 from ledger.kafka.batches import BatchHeader
-from ledger.mirror.assignment import WRITING, Asked, Assignment, OpenRequests, Stop, Troubles
+from ledger.mirror.assignment import WRITING, Assignment, OpenRequests, RequestKind, Stop, Troubles
 from ledger.mirror.batches import Copy, Skip, SourceReading, Step
 from ledger.mirror.syncs import SyncBuilder
 from ledger.mirror.tail import (
@@ -190,45 +190,6 @@ class Between:
         )
 
 
-# Settling -----------------------------------------------------------------------------------------
-# Records what of one partition was sent, once it is proved to be at the target.
-
-
-class Settling:
-    """P3: only what is acknowledged leaves the window for the builder, in source order."""
-
-    def __init__(self, window: SendWindow, builder: SyncBuilder, *, exclusive: bool) -> None:
-        self._window = window
-        self._builder = builder
-        self._exclusive = exclusive
-
-    def settle(self, *, waiting: Sent | None, has_stopped: bool) -> None:
-        """As far as it goes: not up to `waiting`, whose surroundings are not known yet (P6).
-
-        Behind a stop nothing is read any more: what has others before it is left to the next attempt.
-        """
-        while (oldest := self._window.oldest) is not None and oldest is not waiting:
-            if not self._may_settle(oldest, has_stopped=has_stopped):
-                return
-            self.settle_oldest()
-
-    def _may_settle(self, sent: Sent, *, has_stopped: bool) -> bool:
-        if isinstance(sent.step, Skip):
-            return True
-        if sent.base_offset is None:
-            return False
-        may_read = not has_stopped or not self._exclusive
-        return may_read or sent.base_offset == self._builder.position.target_offset
-
-    def settle_oldest(self) -> None:
-        """It is known to be there."""
-        sent = self._window.settle_oldest()
-        if isinstance(sent.step, Skip):
-            self._builder.skip(sent.step)
-        else:
-            self._builder.copied(sent.step, base_offset=sent.landed_offset, recovered=False)
-
-
 # Expired target -----------------------------------------------------------------------------------
 # Where a flow continues when a target's log begins behind its position: retention deleted what lay between.
 
@@ -257,7 +218,8 @@ class TailReconciliation:
     """P2, P6: what is at the target is known before anything is sent there, and what came between before it is settled.
 
     It settles what `window` has sent, and starts over with it and with `source` where that is not enough.
-    `stop`: why nothing more is written. `copied_again`: as a `PartitionResult` has it.
+    `builder`: what is proved to be at the target. `stop`: why nothing more is written. `lost_from`: the target offset
+    at which a batch landed though this flow had written beyond it. `copied_again`: as a `PartitionResult` has it.
     """
 
     def __init__(
@@ -276,12 +238,11 @@ class TailReconciliation:
         self._window = window
         self._requests = requests
         self._troubles = troubles
-        self._builder = SyncBuilder(assignment)
-        self._settling = Settling(window, self._builder, exclusive=assignment.exclusive)
+        self.builder = SyncBuilder(assignment)
         self._tail_start = assignment.tail.start
-        self.reading = TailReading(assignment, window, self._builder)
-        self._lost_from: int | None = None
-        self._explanations = Explanations(assignment, window, self._builder)
+        self.reading = TailReading(assignment, window, self.builder)
+        self.lost_from: int | None = None
+        self._explanations = Explanations(assignment, window, self.builder)
         self._begin()
 
     def start_over(self) -> None:
@@ -290,7 +251,7 @@ class TailReconciliation:
         self._begin()
 
     def _begin(self) -> None:
-        at = self._builder.position
+        at = self.builder.position
         next_offset = max(at.target_offset, self._tail_start, self.assignment.target_log_start)
         self._source.go_back_to(at)
         self._window.begin_again(next_offset=next_offset, next_sequence=at.next_sequence)
@@ -307,16 +268,6 @@ class TailReconciliation:
         return self.reading.tail
 
     @property
-    def builder(self) -> SyncBuilder:
-        """What is proved to be at the target."""
-        return self._builder
-
-    @property
-    def lost_from(self) -> int | None:
-        """The target offset at which a batch landed though this flow had written beyond it."""
-        return self._lost_from
-
-    @property
     def is_active(self) -> bool:
         """Still has something to do in this task."""
         return self.stop is None and not self.has_reached_end
@@ -324,7 +275,7 @@ class TailReconciliation:
     @property
     def has_reached_end(self) -> bool:
         end_offset = self.assignment.end_offset
-        is_there = end_offset is not None and self._builder.position.source_offset >= end_offset
+        is_there = end_offset is not None and self.builder.position.source_offset >= end_offset
         is_seen = self._source.ends is not None and not self.tail.needs_read
         return is_there and (is_seen or self.assignment.tail.both_sides_seen)
 
@@ -359,7 +310,7 @@ class TailReconciliation:
 
     def wants_tail(self, now: float) -> bool:
         """P2, P4: the tail is read when no request of this partition can still change it."""
-        idle = not self._requests.is_open(Asked.TAIL) and not self._requests.is_open(Asked.WRITE)
+        idle = not self._requests.is_open(RequestKind.TAIL) and not self._requests.is_open(RequestKind.WRITE)
         return self.is_active and idle and self.tail.needs_read and now >= self._troubles.retry_at
 
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
@@ -392,13 +343,13 @@ class TailReconciliation:
             return
         self._between = None
         for batch in between.own:
-            self._builder.repeated(
+            self.builder.repeated(
                 first_sequence=batch.header.base_sequence,
                 target_start=batch.header.base_offset,
                 count=batch.written,
                 producer_id=batch.header.producer_id,
             )
-        self._settling.settle_oldest()
+        self._window.settle_oldest(self.builder)
         if (stop := between.stop(self.assignment)) is not None:
             self.stop_at_once(stop)
         self.advance()
@@ -428,11 +379,11 @@ class TailReconciliation:
 
     def _landed_below(self, base_offset: int, expected_offset: int) -> None:
         """A log that goes back has lost records: others' alone, or those that were recorded as this flow's."""
-        if base_offset >= self._builder.position.target_offset:
+        if base_offset >= self.builder.position.target_offset:
             self._tail_start = 0
             self.start_over()
             return
-        self._lost_from = base_offset
+        self.lost_from = base_offset
         self.stop_at_once(landed_below(base_offset, expected=expected_offset))
 
     def advance(self) -> None:
@@ -443,8 +394,8 @@ class TailReconciliation:
         while self.stop is None and self._advance_once():
             pass
         self._settle()
-        if self.tail.complete and self.tail.head is None and self._window.oldest is None:
-            if self._builder.position.target_offset < self.assignment.target_log_start:
+        if self.tail.complete and self.tail.head is None and self._window.is_settled:
+            if self.builder.position.target_offset < self.assignment.target_log_start:
                 self._begin_behind_expired(None)
             # Transaction markers at the target take an offset each and hold no record.
             self._window.expect_behind(self.tail.position)
@@ -461,7 +412,7 @@ class TailReconciliation:
         if not self._producer.wrote(found.header.producer_id):
             self._meet_foreign(found)
             return True
-        if self._builder.position.target_offset < self.assignment.target_log_start:
+        if self.builder.position.target_offset < self.assignment.target_log_start:
             self._begin_behind_expired(found.header)
         if self._leaves_tail:
             self._leave_unpaired(found, SyncCause.COMPACTED)
@@ -481,11 +432,11 @@ class TailReconciliation:
         """Continue where the target's log begins."""
         self._settle()
         end = end_of_expired(self.assignment, first)
-        if end > self._builder.position.target_offset:
-            following = sequence_behind_expired(self.assignment, first, self._builder.position.next_sequence)
-            if following != self._builder.position.next_sequence:
+        if end > self.builder.position.target_offset:
+            following = sequence_behind_expired(self.assignment, first, self.builder.position.next_sequence)
+            if following != self.builder.position.next_sequence:
                 self._explanations.own_have_expired()
-            self._builder.expired(target_end=end, next_sequence=following, first=first)
+            self.builder.expired(target_end=end, next_sequence=following, first=first)
             self._window.expect_next(offset=self._window.next_offset, sequence=following)
 
     def _recognise(self, step: Copy, found: TailBatch) -> None:
@@ -511,11 +462,11 @@ class TailReconciliation:
         self._settle()
         self._window.take_first()
         at = found.header
-        self._builder.copied(written, base_offset=at.base_offset, recovered=True, producer_id=at.producer_id)
+        self.builder.copied(written, base_offset=at.base_offset, recovered=True, producer_id=at.producer_id)
         self._pass(found)
 
     def _pass(self, found: TailBatch) -> None:
-        at = self._builder.position
+        at = self.builder.position
         self._window.expect_next(offset=at.target_offset, sequence=at.next_sequence)
         self._take_over(found)
 
@@ -533,7 +484,7 @@ class TailReconciliation:
 
     def _leave_unpaired(self, found: TailBatch, cause: SyncCause) -> None:
         self._settle()
-        self._builder.unpaired(
+        self.builder.unpaired(
             first_sequence=found.header.base_sequence,
             target_start=found.header.base_offset,
             count=found.written,
@@ -565,7 +516,7 @@ class TailReconciliation:
         self._settle()
         self.start_over()
         self._search = TailSearch(
-            self._builder,
+            self.builder,
             source_may_be_gone=self.assignment.position.source_may_be_gone,
             is_target_cleaned=self.assignment.is_target_cleaned,
             is_target_known=not self._explanations.has_expired,
@@ -590,7 +541,7 @@ class TailReconciliation:
             search.record(proof)
         if is_lost and self.assignment.copies_tail_again:
             self.copied_again = copied_again(
-                self._builder.position.target_offset, self._builder.position.source_offset
+                self.builder.position.target_offset, self.builder.position.source_offset
             )
         if proof is not None and (self.assignment.copies_tail_again or not is_lost):
             search.leave_unpaired(proof.rest)
@@ -601,8 +552,15 @@ class TailReconciliation:
     # -- recording -------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        waiting = None if self._between is None else self._between.landed
-        self._settling.settle(waiting=waiting, has_stopped=self.stop is not None)
+        """As far as it goes: not up to a batch whose surroundings are not known yet (P6).
+
+        Behind a stop nothing is read any more: what has others before it is left to the next attempt.
+        """
+        self._window.settle(
+            self.builder,
+            waiting=None if self._between is None else self._between.landed,
+            only_adjacent=self.stop is not None and self.assignment.exclusive,
+        )
 
     def conclude(self) -> None:
         """The task ends: own records that still wait at the target for a source which has no more are unpaired.

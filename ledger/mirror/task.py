@@ -5,7 +5,7 @@ sent is answered or lost, so nothing writes to a partition after its task has re
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,7 +16,7 @@ from ledger.facts.findings import Side
 from ledger.facts.state import MirrorProducers
 from ledger.kafka.copying import ClusterLink, Completion, FetchItem, Network, ProduceItem
 from ledger.kafka.requests import REFUSED, TOPIC_GONE, TRANSIENT, ErrorCode, Fetched, Produced, describe
-from ledger.mirror.assignment import LEDGER, Asked, Assignment, CopyLimits, PartitionResult, StopCause
+from ledger.mirror.assignment import LEDGER, Assignment, CopyLimits, PartitionResult, RequestKind, StopCause
 from ledger.mirror.partition import PartitionCopy
 
 _DELETED_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
@@ -32,7 +32,7 @@ class _Flight:
 
     copies: tuple[PartitionCopy, ...]
     attempts: tuple[int, ...]
-    asked: Asked
+    kind: RequestKind
     take: Callable[["_Flight", Completion], None]
     size: int = 0
     node: int = 0
@@ -72,17 +72,17 @@ class CopyTask:
         self._drain(deadline + self._limits.drain_ms / 1000)
         for copy in self._copies:
             with _halting(copy):
-                copy.conclude()
+                copy.target.conclude()
         return [copy.result() for copy in self._copies]
 
     def _end(self, deadline: float) -> float:
         """The search of a tail that cleaners have changed begins again in every task: none ends in the middle of it."""
-        is_searching = any(copy.is_searching for copy in self._copies)
+        is_searching = any(copy.target.is_searching for copy in self._copies)
         return deadline + self._limits.search_ms / 1000 if is_searching else deadline
 
     def _may_go_on(self) -> bool:
-        has_room = sum(copy.gap_count for copy in self._copies) < self._limits.gaps
-        return has_room and any(copy.is_active for copy in self._copies)
+        has_room = sum(copy.target.builder.gap_count for copy in self._copies) < self._limits.gaps
+        return has_room and any(copy.target.is_active for copy in self._copies)
 
     def _drain(self, grace_end: float) -> None:
         """Send what is planned while the grace period lasts, and read what came between.
@@ -92,7 +92,7 @@ class CopyTask:
         give_up = grace_end + self._limits.request_timeout_ms / 1000 + _POLL_S
         while (now := self._clock.monotonic()) < give_up:
             if now < grace_end:
-                self._read_tails([copy for copy in self._copies if copy.reads_between], now)
+                self._read_tails([copy for copy in self._copies if copy.target.reads_between], now)
                 self._produce()
             if not self._flights:
                 return
@@ -101,50 +101,51 @@ class CopyTask:
     # -- reading ---------------------------------------------------------------------------------
 
     def _read_tails(self, copies_to_read: Iterable[PartitionCopy], now: float) -> None:
-        if sum(copy.tail.held_bytes for copy in self._copies) >= self._limits.buffered_bytes:
+        if sum(copy.target.tail.held_bytes for copy in self._copies) >= self._limits.buffered_bytes:
             return
-        wanting = [copy for copy in copies_to_read if copy.wants_tail(now)]
+        wanting = [copy for copy in copies_to_read if copy.target.wants_tail(now)]
         target = self._network.target
         for node, copies in self._by_leader(target, Side.TARGET, wanting, now).items():
             for copy in copies:
-                copy.begin_tail(target.leader_epoch(copy.assignment.target))
+                copy.target.reading.begin_under(target.leader_epoch(copy.assignment.target))
             items = [
-                FetchItem(copy.assignment.target, copy.tail.position, self._limits.partition_fetch_bytes)
+                FetchItem(
+                    copy.assignment.target, copy.target.tail.position, self._limits.partition_fetch_bytes
+                )
                 for copy in copies
             ]
             ticket = target.fetch(
                 node, items, committed=False, max_wait_ms=0, max_bytes=self._limits.fetch_bytes
             )
-            attempts = [copy.asked(Asked.TAIL) for copy in copies]
-            self._flights[ticket] = _Flight(tuple(copies), tuple(attempts), Asked.TAIL, self._take_tails)
+            self._expect(ticket, copies, RequestKind.TAIL, self._take_tails)
 
     def _take_tails(self, flight: _Flight, completion: Completion) -> None:
         for copy, attempt, fetched in _zip(flight, completion.fetched):
-            if not copy.answered(Asked.TAIL, attempt):
+            if not copy.requests.answered(RequestKind.TAIL, attempt):
                 continue
             if fetched is None or fetched.error:
                 self._tail_failed(copy, fetched, completion.failure)
             else:
                 with _halting(copy):
-                    copy.take_tail(fetched.records, high_watermark=fetched.high_watermark)
+                    copy.target.take_tail(fetched.records, high_watermark=fetched.high_watermark)
 
     def _tail_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if copy.stops_looking():
+            if copy.target.reading.pass_over_last_record():
                 return
             copy.halt(
                 StopCause.TARGET_OUT_OF_RANGE,
-                f"the target does not hold offset {copy.tail.position} any more, where the ledger says that this flow "
-                "ended: its log was truncated, cleared or recreated; nothing was written",
+                f"the target does not hold offset {copy.target.tail.position} any more, where the ledger says that "
+                "this flow ended: its log was truncated, cleared or recreated; nothing was written",
             )
             return
         self._read_failed(copy, Side.TARGET, fetched, failure)
 
     def _fetch(self, now: float, deadline: float) -> None:
-        room = self._limits.buffered_bytes - sum(copy.pending_bytes for copy in self._copies)
+        room = self._limits.buffered_bytes - sum(copy.window.planned_bytes for copy in self._copies)
         if room <= 0:
             return
-        active = [copy for copy in self._copies if copy.is_active]
+        active = [copy for copy in self._copies if copy.target.is_active]
         wanting = [
             copy
             for copy in active
@@ -161,9 +162,9 @@ class CopyTask:
         items = [
             FetchItem(
                 copy.assignment.source,
-                copy.fetch_position,
+                copy.source.position,
                 self._limits.partition_fetch_bytes,
-                copy.fetch_epoch,
+                copy.source.leader_epoch,
             )
             for copy in copies
         ]
@@ -174,14 +175,13 @@ class CopyTask:
             max_wait_ms=max(0, min(wait_ms, int(time_left_s * 1000))),
             max_bytes=self._limits.fetch_bytes,
         )
-        attempts = tuple(copy.asked(Asked.RECORDS) for copy in copies)
         self._fetching_nodes.add(node)
-        self._flights[ticket] = _Flight(tuple(copies), attempts, Asked.RECORDS, self._take_records, node=node)
+        self._expect(ticket, copies, RequestKind.RECORDS, self._take_records, node=node)
 
     def _take_records(self, flight: _Flight, completion: Completion) -> None:
         self._fetching_nodes.discard(flight.node)
         for copy, attempt, fetched in _zip(flight, completion.fetched):
-            if not copy.answered(Asked.RECORDS, attempt) or copy.stop is not None:
+            if not copy.requests.answered(RequestKind.RECORDS, attempt) or copy.target.stop is not None:
                 continue
             if fetched is None or fetched.error:
                 self._fetch_failed(copy, fetched, completion.failure)
@@ -197,10 +197,10 @@ class CopyTask:
 
     def _fetch_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if not copy.has_more:
+            if copy.window.is_empty:
                 copy.halt(
                     StopCause.SOURCE_OUT_OF_RANGE,
-                    f"the source does not hold offset {copy.fetch_position} any more; nothing after it was copied",
+                    f"the source does not hold offset {copy.source.position} any more; nothing after it was copied",
                 )
             return
         self._read_failed(copy, Side.SOURCE, fetched, failure)
@@ -258,7 +258,7 @@ class CopyTask:
         size = 0
         for copy in copies:
             step = copy.next_copy
-            if step is None or not copy.may_send_to(node):
+            if step is None or not copy.window.may_send_to(node):
                 continue
             if items and size + len(step.batch) > self._limits.produce_request_bytes:
                 continue
@@ -269,16 +269,13 @@ class CopyTask:
             return False
         ticket = target.produce(node, items, timeout_ms=self._limits.request_timeout_ms)
         self._in_flight.setdefault(node, []).append(size)
-        attempts = tuple(copy.attempt for copy in chosen)
-        self._flights[ticket] = _Flight(
-            tuple(chosen), attempts, Asked.WRITE, self._take_acknowledgements, size, node
-        )
+        self._expect(ticket, chosen, RequestKind.WRITE, self._take_acknowledgements, size=size, node=node)
         return True
 
     def _take_acknowledgements(self, flight: _Flight, completion: Completion) -> None:
         self._in_flight[flight.node].remove(flight.size)
         for copy, attempt, produced in _zip(flight, completion.produced):
-            if not copy.answered(Asked.WRITE, attempt):
+            if not copy.requests.answered(RequestKind.WRITE, attempt):
                 continue
             if produced is not None and produced.error == ErrorCode.NONE:
                 with _halting(copy):
@@ -304,7 +301,7 @@ class CopyTask:
         elif error in REFUSED:
             copy.halt(
                 StopCause.REFUSED,
-                f"the target refuses the batch after source offset {copy.fetch_position}: error {detail}",
+                f"the target refuses the batch after source offset {copy.source.position}: error {detail}",
             )
         elif error in TRANSIENT or error in TOPIC_GONE or failure is not None:
             if error in TOPIC_GONE:
@@ -320,6 +317,23 @@ class CopyTask:
 
     # -- both ------------------------------------------------------------------------------------
 
+    def _expect(
+        self,
+        ticket: int,
+        copies: Sequence[PartitionCopy],
+        kind: RequestKind,
+        take: Callable[[_Flight, Completion], None],
+        *,
+        size: int = 0,
+        node: int = 0,
+    ) -> None:
+        """A request is on its way; one that writes was counted batch by batch (P5)."""
+        if kind is not RequestKind.WRITE:
+            for copy in copies:
+                copy.requests.sent(kind)
+        attempts = tuple(copy.requests.attempt for copy in copies)
+        self._flights[ticket] = _Flight(tuple(copies), attempts, kind, take, size, node)
+
     def _by_leader(
         self, link: ClusterLink, side: Side, copies: list[PartitionCopy], now: float
     ) -> dict[int, list[PartitionCopy]]:
@@ -328,7 +342,7 @@ class CopyTask:
             self._refresh_if_needed(link, side, copies, now)
         groups: dict[int, list[PartitionCopy]] = {}
         for copy in copies:
-            node = link.leader(copy.side(side))
+            node = link.leader(copy.assignment.side(side))
             if node is None:
                 self._refresh_at[side] = min(self._refresh_at[side], now + _REFRESH_PAUSE_S)
                 self._without_leader(link, side, copy, now)
@@ -337,15 +351,15 @@ class CopyTask:
         return groups
 
     def _without_leader(self, link: ClusterLink, side: Side, copy: PartitionCopy, now: float) -> None:
-        if link.is_denied(copy.side(side)):
+        if link.is_denied(copy.assignment.side(side)):
             copy.halt(
                 StopCause.DENIED, f"the {side} denies DESCRIBE on this topic; nothing more was copied there"
             )
-        elif not link.is_gone(copy.side(side)):
+        elif not link.is_gone(copy.assignment.side(side)):
             copy.troubles.note(side, f"a partition without a leader at the {side}")
         elif now >= copy.troubles.retry_at:
             copy.troubles.pause(
-                side, f"the {side} does not know the topic id of {copy.side(side).topic}", now=now
+                side, f"the {side} does not know the topic id of {copy.assignment.side(side).topic}", now=now
             )
             self._halt_if_gone(copy, side)
 
@@ -355,7 +369,7 @@ class CopyTask:
         if now < self._refresh_at[side]:
             return
         self._refresh_at[side] = float("inf")
-        topics = {(copy.side(side)).topic for copy in self._copies}
+        topics = {copy.assignment.side(side).topic for copy in self._copies}
         try:
             link.refresh(sorted(topics))
         except ClusterUnavailableError as error:
@@ -369,7 +383,7 @@ class CopyTask:
             flight.take(flight, completion)
             if completion.throttle_ms:
                 for copy in flight.copies:
-                    copy.troubles.throttle(flight.asked.side, completion.throttle_ms)
+                    copy.troubles.throttle(flight.kind.side, completion.throttle_ms)
 
 
 @contextmanager
@@ -382,7 +396,7 @@ def _halting(copy: PartitionCopy) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001  the last resort: nobody foresaw it, so nobody else can catch it
         copy.halt(
             StopCause.FAILED,
-            f"this program failed at source offset {copy.fetch_position}, target offset {copy.tail.position}: "
+            f"this program failed at source offset {copy.source.position}, target offset {copy.target.tail.position}: "
             f"{type(error).__name__}: {error}; nothing more was copied",
         )
 

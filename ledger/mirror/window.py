@@ -4,11 +4,9 @@ from collections import deque
 from dataclasses import dataclass
 
 from ledger.kafka.batches import next_sequence, patch_for_target
-from ledger.mirror.assignment import Asked, OpenRequests
-from ledger.mirror.batches import Copy, Step
-
-# Sent ---------------------------------------------------------------------------------------------
-# What of a partition is on its way to the target, or there and not settled yet.
+from ledger.mirror.assignment import OpenRequests, RequestKind
+from ledger.mirror.batches import Copy, Skip, Step
+from ledger.mirror.syncs import SyncBuilder
 
 
 @dataclass(slots=True)
@@ -30,13 +28,14 @@ class Sent:
         return self.base_offset
 
 
-# Send window --------------------------------------------------------------------------------------
-
-
 class SendWindow:
-    """P1, P5: steps leave it in the order in which they came in, and to one node at a time.
+    """Steps of one partition leave it in the order in which they came in (P1), to one node at a time (P5).
 
-    `requests` counts what is sent.
+    Only what is acknowledged leaves it for the builder (P3).
+
+    `requests` counts what is sent. `next_offset`, `next_sequence`: where the next batch is expected to land, and what
+    it is sent with. `planned_bytes`: memory that what is not sent yet takes. `is_known_to_target`: the target has
+    acknowledged a batch of this attempt.
     """
 
     def __init__(self, producer_id: int, requests: OpenRequests) -> None:
@@ -48,35 +47,20 @@ class SendWindow:
     def begin_again(self, *, next_offset: int, next_sequence: int) -> None:
         """Nothing is planned or known to be there; the next batch is expected as `expect_next` says."""
         self._planned = deque[Step]()
-        self._planned_bytes = 0
+        self.planned_bytes = 0
         self._unsettled = deque[Sent]()
-        self._is_known_to_target = False
+        self.is_known_to_target = False
         self.expect_next(offset=next_offset, sequence=next_sequence)
 
     def expect_next(self, *, offset: int, sequence: int) -> None:
         """Where the next batch is to land, and which sequence it is to have."""
-        self._next_offset, self._next_sequence = offset, sequence
+        self.next_offset, self.next_sequence = offset, sequence
 
     def expect_behind(self, offset: int) -> None:
         """The next batch is to land behind that, at least."""
-        self._next_offset = max(self._next_offset, offset)
-
-    @property
-    def next_offset(self) -> int:
-        """Where the next batch is expected to land."""
-        return self._next_offset
-
-    @property
-    def next_sequence(self) -> int:
-        """What the next batch is sent with."""
-        return self._next_sequence
+        self.next_offset = max(self.next_offset, offset)
 
     # -- what is planned -------------------------------------------------------------------------
-
-    @property
-    def planned_bytes(self) -> int:
-        """Memory that what is not sent yet takes."""
-        return self._planned_bytes
 
     @property
     def first(self) -> Step | None:
@@ -91,67 +75,80 @@ class SendWindow:
     @property
     def is_empty(self) -> bool:
         """Nothing is planned, and all that was sent is settled."""
-        return not self._planned and not self._unsettled
+        return not self._planned and self.is_settled
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing that was sent waits."""
+        return not self._unsettled
 
     def plan(self, step: Step) -> None:
         """It comes behind all others."""
         self._planned.append(step)
-        self._planned_bytes += step.held_bytes
+        self.planned_bytes += step.held_bytes
 
     def take_first(self) -> Step:
         """The next step; it needs no sending."""
         step = self._planned.popleft()
-        self._planned_bytes -= step.held_bytes
+        self.planned_bytes -= step.held_bytes
         return step
 
     def pass_first(self) -> None:
         """The next step has nothing to send; it is settled behind what was sent."""
-        self._unsettled.append(Sent(self.take_first(), self._next_offset))
+        self._unsettled.append(Sent(self.take_first(), self.next_offset))
 
     def drop_planned(self) -> None:
         """Nothing more is to be sent; what is on its way stays so."""
         self._planned.clear()
-        self._planned_bytes = 0
+        self.planned_bytes = 0
 
     # -- what is sent ----------------------------------------------------------------------------
 
     def may_send_to(self, node: int) -> bool:
         """P5."""
-        return not self._requests.is_open(Asked.WRITE) or (self._is_known_to_target and self._node == node)
+        is_open = self._requests.is_open(RequestKind.WRITE)
+        return not is_open or (self.is_known_to_target and self._node == node)
 
     def send_first(self, node: int) -> memoryview:
         """The batch of the next step as the target is to get it; call only for a `Copy`."""
         self._node = node
-        self._requests.sent(Asked.WRITE)
+        self._requests.sent(RequestKind.WRITE)
         step = self.take_first()
         assert isinstance(step, Copy)
         patch_for_target(
-            step.batch, step.attributes, producer_id=self._producer_id, sequence=self._next_sequence
+            step.batch, step.attributes, producer_id=self._producer_id, sequence=self.next_sequence
         )
-        self._unsettled.append(Sent(step, self._next_offset))
-        self._next_offset += step.count
-        self._next_sequence = next_sequence(self._next_sequence, step.count)
+        self._unsettled.append(Sent(step, self.next_offset))
+        self.next_offset += step.count
+        self.next_sequence = next_sequence(self.next_sequence, step.count)
         return step.batch
-
-    @property
-    def is_known_to_target(self) -> bool:
-        """The target has acknowledged a batch of this attempt (P5)."""
-        return self._is_known_to_target
 
     def take_acknowledgement(self) -> Sent:
         """The oldest batch that waits for one: the target answers in the order in which it was asked."""
-        self._is_known_to_target = True
+        self.is_known_to_target = True
         return next(
             sent for sent in self._unsettled if isinstance(sent.step, Copy) and sent.base_offset is None
         )
 
     # -- what is there ---------------------------------------------------------------------------
 
-    @property
-    def oldest(self) -> Sent | None:
-        """What is to be settled next."""
-        return self._unsettled[0] if self._unsettled else None
+    def settle(self, builder: SyncBuilder, *, waiting: Sent | None, only_adjacent: bool) -> None:
+        """Record what is known to be there, as far as it goes: not up to `waiting`.
 
-    def settle_oldest(self) -> Sent:
-        """It is proved to be there, or skipped; the caller records it."""
-        return self._unsettled.popleft()
+        `only_adjacent`: nor up to a batch that has others' records before it.
+        """
+        while self._unsettled and (oldest := self._unsettled[0]) is not waiting:
+            if isinstance(oldest.step, Copy):
+                if oldest.base_offset is None:
+                    return
+                if only_adjacent and oldest.base_offset != builder.position.target_offset:
+                    return
+            self.settle_oldest(builder)
+
+    def settle_oldest(self, builder: SyncBuilder) -> None:
+        """Record it: it is known to be there, or there is nothing to send of it."""
+        sent = self._unsettled.popleft()
+        if isinstance(sent.step, Skip):
+            builder.skip(sent.step)
+        else:
+            builder.copied(sent.step, base_offset=sent.landed_offset, recovered=False)

@@ -59,7 +59,7 @@ class CleanedLife:
         told_ = replace(self.told, copies_tail_again=copies_again)
         again = Target(self.source, told_, self.target)
         again.copy_all()
-        again.copy.conclude()
+        again.copy.target.conclude()
         self.syncs = list(again.copy.result().syncs)
         return again
 

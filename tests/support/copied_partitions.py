@@ -1,6 +1,6 @@
 """One partition of a copy task, driven step by step without a network."""
 
-from ledger.mirror.assignment import Asked, Assignment, StopCause
+from ledger.mirror.assignment import Assignment, RequestKind, StopCause
 from ledger.mirror.partition import PartitionCopy
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import application_batch, content
@@ -29,12 +29,16 @@ class Target:
         self.copy = PartitionCopy(told, writers())
 
     def read_tail(self) -> None:
-        read = self.log.read(self.copy.tail.position, committed=False, max_bytes=1 << 20, at_least_one=True)
+        read = self.log.read(
+            self.copy.target.tail.position, committed=False, max_bytes=1 << 20, at_least_one=True
+        )
         assert read.error == 0
-        self.copy.take_tail(memoryview(bytearray(read.records)), high_watermark=self.log.high_watermark)
+        self.copy.target.take_tail(
+            memoryview(bytearray(read.records)), high_watermark=self.log.high_watermark
+        )
 
     def fetch(self) -> None:
-        self.copy.take_fetched(fetched_from(self.source, self.copy.fetch_position))
+        self.copy.take_fetched(fetched_from(self.source, self.copy.source.position))
 
     def send(self) -> tuple[int, int]:
         """Send the next batch and let the target take it: (error, base offset), not yet acknowledged."""
@@ -47,14 +51,14 @@ class Target:
 
     def lose_answer(self) -> None:
         """A batch that was sent is on its way no longer."""
-        self.copy.answered(Asked.WRITE, self.copy.attempt)
+        self.copy.requests.answered(RequestKind.WRITE, self.copy.requests.attempt)
 
     def copy_all(self) -> None:
         self.read_tail()
         self.fetch()
-        while self.copy.wants_tail(0.0):
+        while self.copy.target.wants_tail(0.0):
             self.read_tail()
-            if not self.copy.tail.needs_read:
+            if not self.copy.target.tail.needs_read:
                 self.fetch()
         while self.copy.next_copy is not None:
             error, base_offset = self.send()
@@ -69,4 +73,4 @@ class Target:
 
     @property
     def stop(self) -> StopCause | None:
-        return None if self.copy.stop is None else self.copy.stop.cause
+        return None if self.copy.target.stop is None else self.copy.target.stop.cause

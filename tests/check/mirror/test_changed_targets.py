@@ -31,13 +31,13 @@ SHARED = replace(AT_ITS_END, exclusive=False)
 def again(log: PartitionLog, told: Assignment = AT_ITS_END) -> Target:
     """A copy that goes on where `written_log` ends, under a leader that it has not met."""
     target = Target(source_log(2, 3, 4), told, log)
-    target.copy.begin_tail(3)
+    target.copy.target.reading.begin_under(3)
     return target
 
 
 def test_under_another_leader_the_flows_last_record_is_looked_for_and_not_taken_twice() -> None:
     target = again(written_log())
-    assert target.copy.tail.position == OWN_END - 1
+    assert target.copy.target.tail.position == OWN_END - 1
     target.copy_all()
     assert target.ranges() == [(5, 9, 5, 9, False)]
     assert target.copy.result().tail.leader_epoch == 3
@@ -54,7 +54,7 @@ def test_under_another_leader_the_flows_last_record_is_looked_for_and_not_taken_
 )
 def test_nothing_is_looked_for_under_the_same_leader_or_before_the_first_write(told: Assignment) -> None:
     target = again(written_log(), told)
-    assert target.copy.tail.position == target.copy.assignment.position.target_offset
+    assert target.copy.target.tail.position == target.copy.assignment.position.target_offset
 
 
 @pytest.mark.parametrize("is_drained", [True, False], ids=["no more", "more to come"])
@@ -66,7 +66,7 @@ def test_own_records_without_a_source_are_told_once_the_source_has_no_more(is_dr
     if is_drained:
         target.fetch()
     assert target.copy.result().syncs == ()
-    target.copy.conclude()
+    target.copy.target.conclude()
     syncs = target.copy.result().syncs
     found = [(sync.kind, sync.cause, sync.target_start, sync.target_end) for sync in syncs]
     assert found == ([(SyncKind.UNPAIRED, SyncCause.LOST_SOURCE, 0, 5)] if is_drained else [])
@@ -82,8 +82,8 @@ def test_a_target_that_lost_its_end_and_has_grown_past_it_is_found_out(kept: int
     target = again(log, SHARED)
     target.read_tail()
     assert target.stop is StopCause.TARGET_OUT_OF_RANGE
-    assert target.copy.stop is not None
-    assert "sequence 4" in target.copy.stop.message
+    assert target.copy.target.stop is not None
+    assert "sequence 4" in target.copy.target.stop.message
     assert target.ranges() == []
 
 
@@ -104,8 +104,8 @@ def test_a_look_for_the_last_record_that_is_cut_off_begins_again() -> None:
     target = again(written_log(), replace(AT_ITS_END, tail=TailKnowledge(leader_epoch=2)))
     assert target.copy.result().tail.leader_epoch == 2
     target.copy.doubt("connection lost", now=0.0)
-    target.copy.begin_tail(3)
-    assert target.copy.tail.position == OWN_END - 1
+    target.copy.target.reading.begin_under(3)
+    assert target.copy.target.tail.position == OWN_END - 1
     target.copy_all()
     assert target.copy.result().tail.leader_epoch == 3
 
@@ -115,9 +115,9 @@ def test_a_look_that_is_out_of_range_is_done_with_once_the_tail_is_read_behind_i
     log = written_log(then=FOREIGN)
     log.delete_before(OWN_END)
     target = again(log, replace(SHARED, tail=TailKnowledge(leader_epoch=2)))
-    assert target.copy.stops_looking()
-    target.copy.begin_tail(3)
-    assert target.copy.tail.position == OWN_END
+    assert target.copy.target.reading.pass_over_last_record()
+    target.copy.target.reading.begin_under(3)
+    assert target.copy.target.tail.position == OWN_END
     assert target.copy.result().tail.leader_epoch == 2
     target.read_tail()
     assert target.copy.result().tail.leader_epoch == 3
@@ -128,25 +128,25 @@ def test_a_hole_where_the_last_record_was_proves_nothing() -> None:
     log.delete_before(OWN_END)
     target = again(log, SHARED)
     read = log.read(OWN_END, committed=False, max_bytes=1 << 20, at_least_one=True)
-    target.copy.take_tail(memoryview(bytearray(read.records)), high_watermark=log.high_watermark)
+    target.copy.target.take_tail(memoryview(bytearray(read.records)), high_watermark=log.high_watermark)
     assert target.stop is None
-    assert target.copy.tail.head is None
+    assert target.copy.target.tail.head is None
 
 
 def test_a_target_without_anything_there_is_read_from_the_recorded_end() -> None:
     log = written_log()
     target = again(log)
-    target.copy.take_tail(memoryview(b""), high_watermark=OWN_END)
-    assert (target.copy.tail.position, target.copy.tail.complete) == (OWN_END, False)
+    target.copy.target.take_tail(memoryview(b""), high_watermark=OWN_END)
+    assert (target.copy.target.tail.position, target.copy.target.tail.complete) == (OWN_END, False)
 
 
 def test_a_first_look_reads_at_both_sides_though_the_end_is_reached() -> None:
     target = again(written_log(), replace(AT_ITS_END, end_offset=OWN_END, tail=NOTHING_KNOWN))
-    assert target.copy.is_active
+    assert target.copy.target.is_active
     target.read_tail()
     assert target.copy.wants_records(0.0, buffer_limit=1)
     target.fetch()
-    assert not target.copy.is_active
+    assert not target.copy.target.is_active
     assert target.copy.result().tail.both_sides_seen
     assert target.ranges() == []
 
@@ -185,7 +185,7 @@ def test_p6_what_came_before_the_first_batch_of_an_attempt_is_read_before_the_se
     log = PartitionLog()
     target = landing_behind(log, lambda: log.append(FOREIGN, now_ms=NOW_MS))
     assert target.copy.next_copy is None
-    assert target.copy.wants_tail(0.0)
+    assert target.copy.target.wants_tail(0.0)
     target.read_tail()
     assert target.copy.next_copy is not None
     target.copy_all()
@@ -253,7 +253,7 @@ def told(target: Target) -> list[tuple[object, ...]]:
 
 def test_a_target_that_begins_behind_the_recorded_end_is_written_where_it_begins() -> None:
     target = cut_off(begun_at(8))
-    assert target.copy.tail.position == 8
+    assert target.copy.target.tail.position == 8
     target.copy_all()
     assert told(target) == [(SyncCause.RETENTION, 5, 5, 5, 8, 5, 0), (None, 5, 9, 8, 12, 5, 4)]
 
@@ -316,6 +316,6 @@ def test_a_tail_that_cannot_be_read_stops_the_partition(where: int) -> None:
     records = bytearray(log.read(0, committed=False, max_bytes=1 << 20, at_least_one=True).records)
     records[-1 if where else 61] ^= 0xFF
     target = Target(source_log(2, 3), assignment(), log)
-    target.copy.take_tail(memoryview(records), high_watermark=log.high_watermark)
+    target.copy.target.take_tail(memoryview(records), high_watermark=log.high_watermark)
     assert target.stop is StopCause.TARGET_CORRUPT
     assert target.copy.next_copy is None

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from ledger.mirror.assignment import OpenRequests
-from ledger.mirror.reconciliation import Between, Settling, TailReconciliation
+from ledger.mirror.reconciliation import Between, TailReconciliation
 from ledger.mirror.window import SendWindow
 from tests.soak.mutants.mutant import mutants
 from tests.support.checkout import CHECKOUT
@@ -21,7 +21,7 @@ RULES = {
         r"^- \*\*(P\d) [^*]+\*\* \(`(\w+)`\): ", section(PROTOCOL, "Copying a partition"), re.MULTILINE
     )
 }
-PARTS = (SendWindow, TailReconciliation, Settling, OpenRequests, Between)
+PARTS = (SendWindow, TailReconciliation, OpenRequests, Between)
 OF_A_COPY = (
     "assignment",
     "batches",

@@ -73,7 +73,7 @@ def test_a_stop_in_the_tail_counts_what_others_wrote_there() -> None:
         log.append(batch, now_ms=NOW_MS)
     target = Target(source_log(2), assignment(), log)
     target.copy_all()
-    stop = target.copy.stop
+    stop = target.copy.target.stop
     assert stop is not None
     assert (stop.cause, stop.foreign_producer_id) == (StopCause.FOREIGN_WRITE, 17)
     assert stop.message == (
@@ -91,7 +91,7 @@ def test_a_stop_behind_a_batch_that_landed_elsewhere_tells_who_was_before_it() -
     target.acknowledge(target.send()[1])
     target.log.append(FOREIGN, now_ms=NOW_MS)
     target.read_tail()
-    stop = target.copy.stop
+    stop = target.copy.target.stop
     assert stop is not None
     assert stop.foreign_producer_id == 17
     assert (

@@ -28,7 +28,7 @@ def test_p1_answers_are_of_the_oldest_batch_and_settle_in_source_order() -> None
     target.acknowledge(target.send()[1])
     second, third = target.send()[1], target.send()[1]
     target.acknowledge(second)
-    assert target.copy.has_more, "the third is not known to be there"
+    assert not target.copy.window.is_empty, "the third is not known to be there"
     target.acknowledge(third)
     assert target.ranges() == [(0, 6, 0, 6, False)]
 
@@ -58,8 +58,8 @@ def test_p4_after_doubt_the_tail_tells_what_was_written() -> None:
     target.send()
     target.lose_answer()
     target.copy.doubt("the connection was lost", now=5.0)
-    assert not target.copy.wants_tail(5.0)
-    assert target.copy.wants_tail(5.2)
+    assert not target.copy.target.wants_tail(5.0)
+    assert target.copy.target.wants_tail(5.2)
     target.copy_all()
     assert target.ranges() == [(0, 2, 0, 2, False), (2, 5, 2, 5, True), (5, 6, 5, 6, False)]
     assert [h.base_sequence for h in target.log.headers()] == [0, 2, 5]
@@ -71,9 +71,9 @@ def test_p4_the_tail_waits_for_requests_in_flight() -> None:
     target.fetch()
     target.send()
     target.copy.doubt("45", now=0.0)
-    assert not target.copy.wants_tail(9.0)
+    assert not target.copy.target.wants_tail(9.0)
     target.lose_answer()
-    assert target.copy.wants_tail(9.0)
+    assert target.copy.target.wants_tail(9.0)
 
 
 def test_p5_one_batch_at_a_time_until_one_is_acknowledged_then_one_node_at_a_time() -> None:
@@ -81,13 +81,13 @@ def test_p5_one_batch_at_a_time_until_one_is_acknowledged_then_one_node_at_a_tim
     target.read_tail()
     target.fetch()
     first = target.send()[1]
-    assert not target.copy.may_send_to(NODE)
+    assert not target.copy.window.may_send_to(NODE)
     target.acknowledge(first)
     target.send()
-    assert target.copy.may_send_to(NODE)
-    assert not target.copy.may_send_to(OTHER_NODE)
+    assert target.copy.window.may_send_to(NODE)
+    assert not target.copy.window.may_send_to(OTHER_NODE)
     target.acknowledge(1)
-    assert target.copy.may_send_to(OTHER_NODE)
+    assert target.copy.window.may_send_to(OTHER_NODE)
 
 
 def test_p5_starts_anew_after_doubt() -> None:
@@ -99,7 +99,7 @@ def test_p5_starts_anew_after_doubt() -> None:
     target.read_tail()
     target.fetch()
     target.send()
-    assert not target.copy.may_send_to(NODE)
+    assert not target.copy.window.may_send_to(NODE)
 
 
 def test_a_tail_that_is_not_the_planned_batch_stops_the_partition() -> None:
@@ -187,7 +187,7 @@ def test_a_batch_that_lands_elsewhere_is_recorded_and_stops_an_exclusive_partiti
     target.fetch()
     target.log.append(FOREIGN, now_ms=NOW_MS)
     target.acknowledge(target.send()[1])
-    assert target.copy.reads_between
+    assert target.copy.target.reads_between
     assert target.copy.next_copy is None, "what lies before it is read first"
     target.read_tail()
     assert target.stop is StopCause.FOREIGN_WRITE
@@ -269,7 +269,7 @@ def test_success_at_one_side_does_not_hide_failures_at_the_other() -> None:
         copy.troubles.pause(Side.TARGET, "the target does not answer", now=0.0)
         copy.take_fetched(fetched_from(source_log(), 0))
     assert (copy.troubles.failures(Side.TARGET), copy.troubles.trouble) == (3, "the target does not answer")
-    copy.take_tail(memoryview(b""), high_watermark=0)
+    copy.target.take_tail(memoryview(b""), high_watermark=0)
     assert (copy.troubles.failures(Side.TARGET), copy.troubles.trouble) == (0, None)
 
 
@@ -311,11 +311,11 @@ def test_the_end_is_reached_when_it_is_recorded() -> None:
     target.read_tail()
     target.fetch()
     base_offset = target.send()[1]
-    assert target.copy.is_active
+    assert target.copy.target.is_active
     assert target.copy.next_copy is None, "nothing after the end is planned"
     target.acknowledge(base_offset)
-    assert target.copy.has_reached_end
-    assert not target.copy.is_active
+    assert target.copy.target.has_reached_end
+    assert not target.copy.target.is_active
 
 
 def test_a_batch_that_lands_below_what_was_written_is_not_recorded() -> None:
@@ -357,11 +357,11 @@ def test_what_others_wrote_to_a_shared_partition_is_read_once_over_rounds_that_a
     log = filled_by_others(4, 4, 4)
     first = Target(source_log(2), assignment(exclusive=False), log)
     read = log.read(0, committed=False, max_bytes=1, at_least_one=True)
-    first.copy.take_tail(memoryview(bytearray(read.records)), high_watermark=log.high_watermark)
+    first.copy.target.take_tail(memoryview(bytearray(read.records)), high_watermark=log.high_watermark)
     assert first.copy.next_copy is None
     assert first.copy.result().tail.start == 4
     second = Target(first.source, assignment(exclusive=False, tail=TailKnowledge(start=4)), log)
-    assert second.copy.tail.position == 4
+    assert second.copy.target.tail.position == 4
     second.copy_all()
     assert second.ranges() == [(0, 2, 12, 14, False)]
     assert second.copy.result().tail.start == 12
@@ -399,4 +399,4 @@ def test_a_shared_partition_that_went_back_is_read_from_the_last_record_again() 
     log.lose_end(0)
     target.acknowledge(target.send()[1])
     assert target.stop is None
-    assert target.copy.tail.position == 0
+    assert target.copy.target.tail.position == 0

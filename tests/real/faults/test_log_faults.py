@@ -324,6 +324,6 @@ class WatchedTask:
     def poll(self, timeout_s: float) -> list[Completion]:
         completions = self._network.poll(timeout_s)
         fetched = sum(len(found.records) for done in completions for found in done.fetched if found)
-        held = fetched + sum(copy.pending_bytes for copy in self._task._copies)
+        held = fetched + sum(copy.window.planned_bytes for copy in self._task._copies)
         self.most_buffered = max(self.most_buffered, held)
         return completions
