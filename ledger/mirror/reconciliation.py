@@ -109,7 +109,7 @@ class Explanations:
         self._assignment = assignment
         self._window = window
         self._builder = builder
-        self._has_expired = False
+        self.has_expired = False
 
     def expected_sequence(self, found: TailBatch) -> int | None:
         """The next sequence of the batch's producer id; None when it is not known any more."""
@@ -119,11 +119,7 @@ class Explanations:
 
     def own_have_expired(self) -> None:
         """Own records were deleted at the target before anybody read them."""
-        self._has_expired = True
-
-    @property
-    def has_expired(self) -> bool:
-        return self._has_expired
+        self.has_expired = True
 
     @property
     def is_behind_hole(self) -> bool:
@@ -134,7 +130,7 @@ class Explanations:
     def may_be_gone(self) -> bool:
         """Whether source records before the next one may be deleted that this flow had copied."""
         is_hole_passed = self.is_behind_hole or self._builder.ends_in_hole
-        return is_hole_passed or self._assignment.position.source_may_be_gone or self._has_expired
+        return is_hole_passed or self._assignment.position.source_may_be_gone or self.has_expired
 
     def is_accepted(self, found: TailBatch) -> bool:
         """An operator has accepted what lies there."""

@@ -251,7 +251,10 @@ _DIGEST_BYTES = 16
 
 
 class TailSearch:
-    """Takes the tail's own batches and the source's steps from where the builder stands; then says what is proved."""
+    """Takes the tail's own batches and the source's steps from where the builder stands; then says what is proved.
+
+    `is_given_up`: nothing was searched, so nothing speaks against what else tells that a batch is a copy.
+    """
 
     def __init__(
         self,
@@ -277,47 +280,42 @@ class TailSearch:
         self._at_source: list[Left] = []
         self._gaps: list[Gap] = []
         self._epochs: list[tuple[int, int | None]] = []
-        self._is_given_up = not is_target_known
-
-    @property
-    def is_given_up(self) -> bool:
-        """Nothing was searched, so nothing speaks against what else tells that a batch is a copy."""
-        return self._is_given_up
+        self.is_given_up = not is_target_known
 
     @property
     def has_enough_source(self) -> bool:
         """What comes next at the source can be no record of the tail: so many are before it."""
         written = self._batches[-1].end if self._batches else 0
-        return self._is_given_up or len(self._at_source) >= written
+        return self.is_given_up or len(self._at_source) >= written
 
     def take_batch(self, found: TailBatch, expected_sequence: int | None) -> None:
         """The next batch of the flow's own; `expected_sequence`: of its producer id, where the builder stands."""
-        if self._is_given_up:
+        if self.is_given_up:
             return
         header = found.header
         if self._producer_id is None:
             self._producer_id, self._first_sequence = header.producer_id, expected_sequence
         is_of_another = self._producer_id != header.producer_id
         if self._first_sequence is None or is_of_another or header.has_log_append_time:
-            self._is_given_up = True
+            self.is_given_up = True
             return
         index = (header.base_sequence - self._first_sequence) % SEQUENCE_MODULUS
         follows = self._batches[-1].end if self._batches else 0
         is_whole = index == follows and found.header.is_dense
         if not (is_whole or (self._is_target_cleaned and follows <= index < SEQUENCE_MODULUS // 2)):
-            self._is_given_up = True
+            self.is_given_up = True
             return
         self._batches.append(TailRange(header.base_offset, found.written, index))
         try:
             for n, kept in records_by_index(found).items():
                 self._at_target[index + n] = _left(index + n, kept)
         except ProtocolError:
-            self._is_given_up = True
+            self.is_given_up = True
         self._give_up_if_too_long()
 
     def take_step(self, step: Step) -> None:
         """The next step of the source's plan."""
-        if self._is_given_up:
+        if self.is_given_up:
             return
         start = self._at_source[-1].at + 1 if self._at_source else self._start
         if step.leader_epoch is not None and (not self._epochs or self._epochs[-1][1] != step.leader_epoch):
@@ -332,16 +330,16 @@ class TailSearch:
                 _left(offset, kept) for offset, kept in records_by_source_offset(step).items()
             ]
         except ProtocolError:
-            self._is_given_up = True
+            self.is_given_up = True
         self._give_up_if_too_long()
 
     def _give_up_if_too_long(self) -> None:
         if len(self._at_source) + len(self._at_target) > MOST_RECORDS:
-            self._is_given_up = True
+            self.is_given_up = True
 
     def found(self) -> Proof | None:
         """What is proved; None when nothing is."""
-        if self._is_given_up or not self._batches:
+        if self.is_given_up or not self._batches:
             return None
         holes = [(gap.source_start, gap.source_end) for gap in self._gaps if gap.cause is GapCause.COMPACTED]
         source = SourceSide(self._start, self._at_source, holes, self._hole_before)
@@ -501,16 +499,6 @@ def landed_below(base_offset: int, *, expected: int) -> Stop:
     )
 
 
-def another_record(found: BatchHeader, *, offset: int, wanted: int) -> Stop:
-    """Where the flow's last record lay, with the sequence wanted."""
-    return Stop(
-        StopCause.TARGET_OUT_OF_RANGE,
-        f"target offset {offset} holds a record of producer id {found.producer_id}, sequence "
-        f"{found.sequence_at(offset)}, where this flow's with sequence {wanted} was: the target lost what was there; "
-        "nothing was written",
-    )
-
-
 def sequence_refused(times: int) -> Stop:
     """The target says 45 though nothing that was found there explains it."""
     return Stop(
@@ -529,7 +517,7 @@ def sequence_refused(times: int) -> Stop:
 
 
 class LastRecord:
-    """Whether it is searched now, and the leader epoch under which that was done with last.
+    """Whether it is searched now, and the leader epoch under which that was done with last, None without one.
 
     A search that is cut off, or that finds another record, is not done with: it begins again with the next attempt. One
     that finds the offset out of range is done with once the tail can be read behind it.
@@ -538,17 +526,8 @@ class LastRecord:
     def __init__(self, assignment: Assignment) -> None:
         self._producer = assignment.producer
         self._target_log_start = assignment.target_log_start
-        self._leader_epoch = self._searched_under = assignment.tail.leader_epoch
-        self._is_searched = False
-
-    @property
-    def leader_epoch(self) -> int | None:
-        """Of the target's leader under which it was found, or nothing was to be searched; None without one."""
-        return self._leader_epoch
-
-    @property
-    def is_searched(self) -> bool:
-        return self._is_searched
+        self.leader_epoch = self._searched_under = assignment.tail.leader_epoch
+        self.is_searched = False
 
     def search_under(self, leader_epoch: int | None, at: Position) -> bool:
         """Whether it is to be searched now; there is none where nothing was written, or all of it has expired."""
@@ -559,7 +538,7 @@ class LastRecord:
         if not self._is_own(at) or not at.target_offset or has_expired:
             self.finish()
             return False
-        self._is_searched = True
+        self.is_searched = True
         return True
 
     def _is_own(self, at: Position) -> bool:
@@ -569,15 +548,15 @@ class LastRecord:
 
     def finish(self) -> None:
         """It need not be searched again under this leader."""
-        self._leader_epoch, self._is_searched = self._searched_under, False
+        self.leader_epoch, self.is_searched = self._searched_under, False
 
     def pass_over(self) -> None:
         """Its offset is out of range; whether the log was truncated is shown by what can be read behind it."""
-        self._is_searched = False
+        self.is_searched = False
 
     def give_up(self) -> None:
         """It is not searched any more, and what lies there is not dealt with."""
-        self._searched_under, self._is_searched = self._leader_epoch, False
+        self._searched_under, self.is_searched = self.leader_epoch, False
 
     def another(self, found: BatchHeader, at: Position) -> Stop | None:
         """The stop for a batch that lies where the flow's last record lay and has another one, None when it has it."""
@@ -586,4 +565,9 @@ class LastRecord:
         is_next = next_sequence(found.sequence_at(last), 1) == at.next_sequence
         if not found.is_control and self._producer.wrote(found.producer_id) and (is_former or is_next):
             return None
-        return another_record(found, offset=last, wanted=at.next_sequence - 1)
+        return Stop(
+            StopCause.TARGET_OUT_OF_RANGE,
+            f"target offset {last} holds a record of producer id {found.producer_id}, sequence "
+            f"{found.sequence_at(last)}, where this flow's with sequence {at.next_sequence - 1} was: the target lost "
+            "what was there; nothing was written",
+        )
