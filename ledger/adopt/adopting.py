@@ -38,7 +38,7 @@ from ledger.facts.syncs import (
     without,
 )
 from ledger.facts.tables import OFFSET_SYNCS
-from ledger.kafka.cluster import ClusterAdmin, GroupListing, PartitionEnds
+from ledger.kafka.cluster import ClusterAdmin, GroupListing, PartitionEnds, live_cluster
 from ledger.kafka.copying import Network
 from ledger.machine import LocalProcesses
 from ledger.mirror.driver import claim_row
@@ -411,7 +411,9 @@ def adopt(
     require_readers_at_rest()
     comparison = _Comparison(flow, ports, consent, wait)
     comparison.require_unknown(pairs)
-    row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
+    row = claim_row(
+        flow, source=live_cluster(ports.source), target=ports.target, state=ports.state, host=host
+    )
     session = WriterSession.claimed(fact_log, writer_of(flow.name), FLOW_TABLES, row)
     log.debug("%s: writer epoch %d", flow.name, session.epoch)
     producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]

@@ -24,7 +24,7 @@ from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, Position, SyncCause, TopicPartition
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.batches import Record, encode, key_state, patch_for_target, tombstone
-from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
 from ledger.kafka.copying import ClusterLink, Network, ProduceItem, answer_to
 from ledger.kafka.requests import TOPIC_GONE, TRANSIENT, ErrorCode, Produced, describe
 from ledger.machine import LocalProcesses
@@ -288,7 +288,9 @@ def resync(
     host: str,
 ) -> list[PartitionKeys]:
     """Compare, write tombstones, record. Each partition is recorded before the next one is compared."""
-    row = claim_row(flow, source=ports.source, target=ports.target, state=ports.state, host=host)
+    row = claim_row(
+        flow, source=live_cluster(ports.source), target=ports.target, state=ports.state, host=host
+    )
     session = WriterSession.claimed(fact_log, writer_of(flow.name), FLOW_TABLES, row)
     ports.operations.begin(session)
     log.debug("%s: writer epoch %d", flow.name, session.epoch)

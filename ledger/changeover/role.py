@@ -19,11 +19,10 @@ from ledger.errors import InvalidValueError, MirrorLedgerError, PreconditionErro
 from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.cuts import Cut
 from ledger.facts.roles import APPLY_WRITER, SILENT_HEARTBEATS, LastClaim, ProcessMark, ProcessTable
-from ledger.facts.syncs import WriterEvent
 from ledger.facts.tables import OPERATIONS, Row
 from ledger.machine import LocalProcesses
 from ledger.store.log import DeltaFactLog
-from ledger.store.session import APPLY_TABLES, ClaimedOperations, WriterSession
+from ledger.store.session import APPLY_TABLES, ClaimedOperations, WriterSession, claim_row_of
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 from ledger.words import instant
@@ -95,21 +94,13 @@ def _epoch(claim: LastClaim | None) -> int:
 
 def _claim_row(plan: Plan, host: str) -> Row:
     """The row of `writers` of who carries out a plan, or undoes what it changed."""
-    return {
-        "event": str(WriterEvent.CLAIMED),
-        "host": host,
-        "flow": None,
-        "source_cluster": plan.from_cluster,
-        "source_cluster_id": plan.from_cluster_id,
-        "target_cluster": plan.to_cluster,
-        "target_cluster_id": plan.to_cluster_id,
-        "producer_id": None,
-        "former_producer_id": None,
-        "source_metadata_offset": None,
-        "target_metadata_offset": None,
-        "config_hash": None,
-        "shut_out": None,
-    }
+    return claim_row_of(
+        host,
+        source_cluster=plan.from_cluster,
+        source_cluster_id=plan.from_cluster_id,
+        target_cluster=plan.to_cluster,
+        target_cluster_id=plan.to_cluster_id,
+    )
 
 
 # Role ---------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.requests import TOPIC_GONE, ErrorCode, Fetched, describe
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
-from ledger.mirror.driver import claim_row_of, claim_row_with
+from ledger.mirror.driver import claim_row, claim_row_with
 from ledger.mirror.syncs import SyncBuilder
 from ledger.mirror.tail import ForeignRecords, LastRecord, TargetTail, unreadable
 from ledger.store.log import DeltaFactLog
@@ -434,7 +434,7 @@ def _claim_row(flow: FlowConfig, source: LiveCluster, ports: SettlePorts, host: 
     identities.require(flow.target, at_target)
     known = identities.producers(at_target.cluster_id).get(flow.name)
     if known is None:
-        return claim_row_of(flow, source, target=ports.target, state=ports.state, host=host)
+        return claim_row(flow, source=source, target=ports.target, state=ports.state, host=host)
     return claim_row_with(flow, source, at_target, host=host, producer_id=known.current)
 
 

@@ -15,7 +15,7 @@ from ledger.facts.findings import FindingName, Findings, Side
 from ledger.facts.identity import ClusterIdentities, FlowProducer, LiveCluster
 from ledger.facts.roles import APPLY_WRITER, writer_of
 from ledger.facts.state import FactLog, LedgerState
-from ledger.facts.syncs import RecordedSync, SyncCause, WriterEvent
+from ledger.facts.syncs import RecordedSync, SyncCause
 from ledger.facts.tables import Row
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.mirror.direction import DirectionWatch
@@ -43,7 +43,14 @@ from ledger.mirror.watches import (
     Troubles,
 )
 from ledger.recorders.findings import PlanWatch
-from ledger.store.session import FLOW_TABLES, AppendExecutor, ClaimedOperations, WriterSession, one_thread
+from ledger.store.session import (
+    FLOW_TABLES,
+    AppendExecutor,
+    ClaimedOperations,
+    WriterSession,
+    claim_row_of,
+    one_thread,
+)
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +105,7 @@ def run_flow(
     known_positions = ports.state.positions(flow.name)
     row = claim_row(
         flow,
-        source=ports.source,
+        source=live_cluster(ports.source),
         target=ports.target,
         state=ports.state,
         host=host,
@@ -272,7 +279,7 @@ def _reporting_a_lost_ledger(flow: str) -> Iterator[None]:
 def claim_row(
     flow: FlowConfig,
     *,
-    source: ClusterAdmin,
+    source: LiveCluster,
     target: ClusterAdmin,
     state: LedgerState,
     host: str,
@@ -286,39 +293,17 @@ def claim_row(
 
     Raises `PreconditionError` when another cluster answers behind an alias than the recorded one.
     """
-    return claim_row_of(
-        flow,
-        live_cluster(source),
-        target=target,
-        state=state,
-        host=host,
-        is_renewed=is_renewed,
-        is_kept=is_kept,
-    )
-
-
-def claim_row_of(
-    flow: FlowConfig,
-    at_source: LiveCluster,
-    *,
-    target: ClusterAdmin,
-    state: LedgerState,
-    host: str,
-    is_renewed: Callable[[FlowProducer], bool] = lambda _known: False,
-    is_kept: bool = False,
-) -> Row:
-    """The same where it is known already which cluster the source is."""
     at_target = live_cluster(target)
     identities = state.identities()
-    identities.require(flow.source, at_source)
+    identities.require(flow.source, source)
     identities.require(flow.target, at_target)
     known = identities.producers(at_target.cluster_id).get(flow.name)
     is_fenced = identities.is_fenced(flow.name, at_target.cluster_id)
     if known is not None and not (is_renewed(known) or (is_fenced and not is_kept)):
-        return claim_row_with(flow, at_source, at_target, host=host, producer_id=known.current)
+        return claim_row_with(flow, source, at_target, host=host, producer_id=known.current)
     return claim_row_with(
         flow,
-        at_source,
+        source,
         at_target,
         host=host,
         producer_id=_new_producer_id(flow, target, identities, at_target.cluster_id),
@@ -335,22 +320,20 @@ def claim_row_with(
     producer_id: int,
     former_producer_id: int | None = None,
 ) -> Row:
-    """The same with a producer id that is known already."""
-    return {
-        "event": str(WriterEvent.CLAIMED),
-        "host": host,
-        "flow": flow.name,
-        "source_cluster": flow.source,
-        "source_cluster_id": at_source.cluster_id,
-        "target_cluster": flow.target,
-        "target_cluster_id": at_target.cluster_id,
-        "producer_id": producer_id,
-        "former_producer_id": former_producer_id,
-        "source_metadata_offset": at_source.metadata_offset,
-        "target_metadata_offset": at_target.metadata_offset,
-        "config_hash": config_hash(flow),
-        "shut_out": None,
-    }
+    """The same where it is known already which clusters answer, and the producer id."""
+    return claim_row_of(
+        host,
+        flow=flow.name,
+        source_cluster=flow.source,
+        source_cluster_id=at_source.cluster_id,
+        target_cluster=flow.target,
+        target_cluster_id=at_target.cluster_id,
+        producer_id=producer_id,
+        former_producer_id=former_producer_id,
+        source_metadata_offset=at_source.metadata_offset,
+        target_metadata_offset=at_target.metadata_offset,
+        config_hash=config_hash(flow),
+    )
 
 
 def _new_producer_id(

@@ -28,7 +28,7 @@ from ledger.facts.roles import (
 )
 from ledger.facts.rows import group_row, offset_row
 from ledger.facts.state import FactLog, RecordingState
-from ledger.facts.syncs import Absence, Checkpoint, HighWatermark, TopicState, WriterEvent
+from ledger.facts.syncs import Absence, Checkpoint, HighWatermark, TopicState
 from ledger.facts.tables import CHECKPOINTS, GROUPS, HIGH_WATERMARKS, PERMISSIONS, SHARE_OFFSETS, TOPICS, Row
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.recorders.changes import (
@@ -58,7 +58,7 @@ from ledger.recorders.observation import (
     RecorderSettings,
     Subject,
 )
-from ledger.store.session import RECORDER_TABLES, ClaimedOperations, WriterSession, random_id
+from ledger.store.session import RECORDER_TABLES, ClaimedOperations, WriterSession, claim_row_of, random_id
 
 # Group record -------------------------------------------------------------------------------------
 # What the ledger holds of the groups of one cluster, their commits and share-partition offsets; what a read
@@ -390,7 +390,13 @@ class ClusterRecorder:
     def _claim(self) -> None:
         alias, live = self._admin.alias, live_cluster(self._admin)
         self._state.identities().require(alias, live)
-        session = WriterSession.claimed(self._fact_log, self.writer, RECORDER_TABLES, self._claim_row(live))
+        row = claim_row_of(
+            str(self._processes.own()),
+            source_cluster=self._admin.alias,
+            source_cluster_id=live.cluster_id,
+            source_metadata_offset=live.metadata_offset,
+        )
+        session = WriterSession.claimed(self._fact_log, self.writer, RECORDER_TABLES, row)
         operations = ClaimedOperations(operator=self.writer, new_id=self._new_id)
         operations.begin(session)
         found = self._state.findings_of(self.writer)
@@ -440,23 +446,6 @@ class ClusterRecorder:
                 f"another cluster answers behind {self._admin.alias}: its Kafka cluster id is {found}, {self.writer} "
                 f"claimed with {memory.cluster.cluster_id}; nothing is recorded"
             )
-
-    def _claim_row(self, cluster: LiveCluster) -> Row:
-        return {
-            "event": str(WriterEvent.CLAIMED),
-            "host": str(self._processes.own()),
-            "flow": None,
-            "source_cluster": self._admin.alias,
-            "source_cluster_id": cluster.cluster_id,
-            "target_cluster": None,
-            "target_cluster_id": None,
-            "producer_id": None,
-            "former_producer_id": None,
-            "source_metadata_offset": cluster.metadata_offset,
-            "target_metadata_offset": None,
-            "config_hash": None,
-            "shut_out": None,
-        }
 
     def _record(self, asked: frozenset[Subject], *, confirm_ends: bool = False) -> RecordedRound:
         with self._lock:

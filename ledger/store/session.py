@@ -46,6 +46,7 @@ from ledger.facts.tables import (
     OPERATIONS,
     PERMISSIONS,
     SHARE_OFFSETS,
+    STAMP,
     TOPICS,
     WRITERS,
     Row,
@@ -66,6 +67,13 @@ RECORDER_TABLES = (
 
 APPLY_TABLES = (OPERATIONS.name,)
 """The same of who carries out a plan."""
+
+
+def claim_row_of(host: str, **known: str | int | None) -> Row:
+    """The row of `writers` by which a process (`ProcessMark`) claims a role; null what is not `known`, by column."""
+    unknown = [column.name for column in WRITERS.columns if column not in STAMP]
+    assert known.keys() <= set(unknown), "columns of the table"
+    return {**dict.fromkeys(unknown), **known, "event": str(WriterEvent.CLAIMED), "host": host}
 
 
 CLAIMED_WITHIN_S = 5.0

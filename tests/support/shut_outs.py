@@ -22,6 +22,7 @@ from ledger.facts.roles import ProcessMark, writer_of
 from ledger.facts.state import WriterClaim
 from ledger.facts.syncs import TopicPartition
 from ledger.facts.tables import Row
+from ledger.kafka.cluster import live_cluster
 from ledger.mirror.driver import claim_row
 from ledger.store.session import FLOW_TABLES, ClaimedOperations, OperatorOperations, WriterSession
 from ledger.topics.acls import TopicAcl
@@ -149,7 +150,9 @@ class Promotion:
 
     def begin(self) -> WriterSession:
         """Another driver claims the flow."""
-        claim = claim_row(FLOW, source=self.east, target=self.west, state=self.state, host=str(DRIVER))
+        claim = claim_row(
+            FLOW, source=live_cluster(self.east), target=self.west, state=self.state, host=str(DRIVER)
+        )
         log = MemoryFactLog(self.ledger, self.clock)
         self.driver = WriterSession.claimed(log, writer_of("f"), FLOW_TABLES, claim)
         return self.driver

@@ -13,6 +13,7 @@ from ledger.facts.direction import Promoted
 from ledger.facts.fences import MirrorShutOut
 from ledger.facts.roles import writer_of
 from ledger.facts.syncs import PartitionPair, TopicPartition
+from ledger.kafka.cluster import live_cluster
 from ledger.kafka.copying import Network
 from ledger.mirror.driver import claim_row
 from ledger.store.session import ClaimedOperations
@@ -272,7 +273,9 @@ def test_the_next_claim_names_another_producer_id(site: Promotion) -> None:
     [second] = site.state.identities().producers(site.west.kafka_id).values()
     assert second.current != first.current
     assert second.former == frozenset({first.current})
-    again = claim_row(FLOW, source=site.east, target=site.west, state=site.state, host=str(DRIVER))
+    again = claim_row(
+        FLOW, source=live_cluster(site.east), target=site.west, state=site.state, host=str(DRIVER)
+    )
     assert (again["producer_id"], again["former_producer_id"]) == (second.current, None)
 
 

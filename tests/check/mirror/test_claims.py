@@ -6,6 +6,7 @@ import pytest
 
 from ledger.config.values import FlowConfig
 from ledger.errors import PreconditionError
+from ledger.kafka.cluster import live_cluster
 from ledger.mirror.driver import claim_row
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.producer_ids import BLOCK
@@ -30,9 +31,8 @@ class World:
     def claim(self, name: str, source: str = "east", target: str = "west") -> int:
         """The producer id that the flow claims with."""
         flow = FlowConfig(name=name, source=source, target=target, topics=(".*",))
-        row = claim_row(
-            flow, source=self.clusters[source], target=self.clusters[target], state=self.state, host="h:1:1"
-        )
+        at_source = live_cluster(self.clusters[source])
+        row = claim_row(flow, source=at_source, target=self.clusters[target], state=self.state, host="h:1:1")
         MemoryFactLog(self.ledger, self.schedule).claim(f"flow:{name}", ["offset_syncs"], row)
         return int(str(row["producer_id"]))
 

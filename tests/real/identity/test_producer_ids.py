@@ -10,6 +10,7 @@ from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.facts.roles import writer_of
 from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.cluster import live_cluster
 from ledger.machine import LocalProcesses
 from ledger.mirror.driver import claim_row
 from ledger.store.log import DeltaFactLog
@@ -33,7 +34,9 @@ def claimed(config: MirrorConfig, name: str, server: str) -> int:
     trio = config.cluster("trio").model_copy(update={"bootstrap_servers": server})
     log = DeltaFactLog(config.ledger.path, SystemClock())
     with closing(KafkaAdmin("trio", trio, SystemClock())) as admin:
-        row = claim_row(flow, source=admin, target=admin, state=state, host=str(LocalProcesses().own()))
+        row = claim_row(
+            flow, source=live_cluster(admin), target=admin, state=state, host=str(LocalProcesses().own())
+        )
     WriterSession.claimed(log, writer_of(name), FLOW_TABLES, row).release()
     return int(str(row["producer_id"]))
 
