@@ -1,267 +1,65 @@
 """Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from ledger.clock import Clock, StopSignal
 from ledger.config.values import FlowConfig
 from ledger.errors import LedgerUnavailableError, PreconditionError
-from ledger.facts.cut_offsets import Cut
-from ledger.facts.findings import FindingName, Findings, Side
 from ledger.facts.identity import ClusterIdentities, FlowProducer, LiveCluster
-from ledger.facts.roles import APPLY_WRITER, writer_of
-from ledger.facts.state import FactLog, LedgerState
-from ledger.facts.syncs import RecordedSync, SyncCause
+from ledger.facts.roles import writer_of
+from ledger.facts.state import LedgerState
 from ledger.facts.tables import Row
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.mirror.direction import DirectionWatch
-from ledger.mirror.progress import (
-    Heartbeat,
-    LoopPrevention,
-    RestoredByOtherFlow,
-    RunProgress,
-    RunSummary,
-    config_hash,
-)
-from ledger.mirror.requests import MovedPartitions, RequestHandler
-from ledger.mirror.rounds import RoundLoop, RoundRunner
-from ledger.mirror.starts import AlsoCopiedBy, CutStarts, OtherFlows, Settlements, StartPositions
-from ledger.mirror.states import FlowProgress, ForeignWriters, PartitionState
-from ledger.mirror.stops import StopEvents, StopPolicies, loss_cause
-from ledger.mirror.topics import FlowTopics
-from ledger.mirror.watches import (
-    PARTITION_FINDINGS,
-    REACH_FINDINGS,
-    RUN_FINDINGS,
-    PartitionWatch,
-    ReachWatch,
-    RunWatch,
-    Troubles,
-)
-from ledger.recorders.findings import PlanWatch
-from ledger.store.session import (
-    FLOW_TABLES,
-    AppendExecutor,
-    ClaimedOperations,
-    WriterSession,
-    claim_row_of,
-    one_thread,
-)
+from ledger.mirror.progress import RunSummary, config_hash
+from ledger.mirror.rounds import FlowRun, RoundLoop
+from ledger.store.session import FLOW_TABLES, WriterSession, claim_row_of
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FlowPorts:
-    """Everything that a driver talks to."""
-
-    source: ClusterAdmin
-    target: ClusterAdmin
-    fact_log: FactLog
-    state: LedgerState
-    operations: ClaimedOperations
-    runner: RoundRunner
-    clock: Clock
-    executor: AppendExecutor = field(default_factory=one_thread)
-
-
-def run_flow(
-    flow: FlowConfig,
-    topics: FlowTopics,
-    ports: FlowPorts,
-    *,
-    host: str,
-    until_caught_up: bool,
-    stop: StopSignal,
-    on_round: Callable[[RunProgress], None],
-    on_claimed: Callable[[], None] = lambda: None,
-    restored_by_other_flow: RestoredByOtherFlow = lambda _topic: frozenset(),
-    also_copied_by: AlsoCopiedBy = lambda _topic: frozenset(),
-    last_stop: int | None = None,
-    after: int | None = None,
-    troubles: Mapping[FindingName, Troubles] = MappingProxyType({}),
-    looking_out: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext,
-    from_cut: Cut | None = None,
-    beside: Callable[[WriterSession], AbstractContextManager[object]] = nullcontext,
-) -> RunSummary:
+def run_flow(run: FlowRun) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
-
-    `troubles`: by finding what there is to be said of the run beside its clusters, asked once a round.
-    `last_stop`: stops up to this place among operations were meant for earlier drivers, None: all that there are.
-    `after`: the epoch that this one is to follow, None: any.
-    `looking_out` is the context in which somebody tells the watch whether the clusters answer, `beside` one in which
-    others append under the same claim. `from_cut`: partitions that it is about begin there, or continue behind it.
 
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
     taken over; what was copied until then is found by that driver. `UnsafeError`: there was nothing to catch up with.
     """
-    if last_stop is None:
-        last_stop = ports.state.requests(flow.name).last_stop
-    directions = DirectionWatch(flow, ports.state, from_cut, ports.state.directions())
-    known_positions = ports.state.positions(flow.name)
+    flow, state = run.flow, run.state
+    last_stop = state.requests(flow.name).last_stop if run.last_stop is None else run.last_stop
+    directions = DirectionWatch(flow, state, run.from_cut, state.directions())
+    positions = state.positions(flow.name)
     row = claim_row(
         flow,
-        source=live_cluster(ports.source),
-        target=ports.target,
-        state=ports.state,
-        host=host,
-        is_renewed=lambda known: any(
-            map(_at_cut(flow, ports, directions, known).needs_another_producer, known_positions)
-        ),
-        is_kept=directions.are_promoted({position.target_topic for position in known_positions}),
+        source=live_cluster(run.source),
+        target=run.target,
+        state=state,
+        host=run.host,
+        is_renewed=lambda known: any(map(run.at_cut(directions, known).needs_another_producer, positions)),
+        is_kept=directions.are_promoted({position.target_topic for position in positions}),
     )
-    is_first_run = not ports.state.has_run(flow.name)
+    is_first_run = not state.has_run(flow.name)
     session = WriterSession.claimed(
-        ports.fact_log, writer_of(flow.name), FLOW_TABLES, row, executor=ports.executor, after=after
+        run.fact_log, writer_of(flow.name), FLOW_TABLES, row, executor=run.executor, after=run.after
     )
     log.info("%s: begins as writer epoch %d", flow.name, session.epoch)
-    ports.operations.begin(session)
-    on_claimed()
-    run = _Run.of(flow, ports, str(row["target_cluster_id"]), directions)
-    with session, looking_out(run.reach), beside(session):
+    run.operations.begin(session)
+    run.on_claimed()
+    with session, _reporting_a_lost_ledger(flow.name):
         loop = RoundLoop(
-            flow=flow,
-            topics=topics,
-            source=ports.source,
-            target=ports.target,
-            state=ports.state,
-            runner=ports.runner,
-            clock=ports.clock,
-            session=session,
-            progress=run.progress,
-            start_positions=run.start_positions(also_copied_by, is_first_run=is_first_run),
-            stop_policies=run.stop_policies(),
-            handler=run.request_handler(),
-            foreign_writers=run.foreign_writers(),
-            stop_events=run.stop_events,
-            watch=run.partition_watch(),
-            selection=LoopPrevention(flow, ports.state, restored_by_other_flow),
-            run_watch=RunWatch(run.findings(RUN_FINDINGS), troubles),
-            reach=run.reach,
-            heartbeat=Heartbeat(flow, session, ports.clock),
-            directions=run.directions,
-            plans=PlanWatch(lambda: ports.state.last_claim(APPLY_WRITER), ports.clock),
-            producer=run.producer,
+            run,
+            session,
+            directions,
+            str(row["target_cluster_id"]),
+            is_first_run=is_first_run,
             last_stop=last_stop,
-            on_round=on_round,
-            summary=RunSummary(),
         )
-        with _reporting_a_lost_ledger(flow.name):
-            summary = loop.run(until_caught_up=until_caught_up, stop=stop)
+        with run.looking_out(loop.reach), run.beside(session):
+            summary = loop.run(until_caught_up=run.until_caught_up, stop=run.stop)
     session.release()
-    if until_caught_up:
-        topics.require_selected()
+    if run.until_caught_up:
+        run.topics.require_selected()
     return summary
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """What the parts of a claimed run share, and the parts that are made of it."""
-
-    flow: FlowConfig
-    ports: FlowPorts
-    target_cluster_id: str
-    producer: FlowProducer
-    progress: FlowProgress
-    stop_events: StopEvents
-    reach: ReachWatch
-    directions: DirectionWatch
-    at_cut: CutStarts
-
-    @classmethod
-    def of(
-        cls, flow: FlowConfig, ports: FlowPorts, target_cluster_id: str, directions: DirectionWatch
-    ) -> Self:
-        """As the ledger is after the claim."""
-        # Two first drivers may each have allocated an id: the first claim's is the flow's.
-        producer = ports.state.identities().producers(target_cluster_id)[flow.name]
-        reach = ReachWatch(
-            Findings(flow.name, REACH_FINDINGS, ports.operations, ports.state),
-            ports.clock,
-            {Side.SOURCE: flow.source, Side.TARGET: flow.target},
-        )
-        at_cut = _at_cut(flow, ports, directions, producer)
-        directions.needs_another_producer = at_cut.needs_another_producer
-        directions.is_fenced = lambda: ports.state.identities().is_fenced(flow.name, target_cluster_id)
-        return cls(
-            flow=flow,
-            ports=ports,
-            target_cluster_id=target_cluster_id,
-            producer=producer,
-            progress=FlowProgress(ports.state.positions(flow.name), producer),
-            stop_events=StopEvents(flow.name, ports.operations),
-            reach=reach,
-            directions=directions,
-            at_cut=at_cut,
-        )
-
-    def findings(self, about: Collection[FindingName]) -> Findings:
-        return Findings(self.flow.name, about, self.ports.operations, self.ports.state)
-
-    def start_positions(self, also_copied_by: AlsoCopiedBy, *, is_first_run: bool) -> StartPositions:
-        state = self.ports.state
-        return StartPositions(
-            self.flow,
-            self.ports.source,
-            self.progress,
-            state.stopped_partitions(self.flow.name),
-            state.acceptances(self.flow.name),
-            is_first_run,
-            OtherFlows(self.flow.name, state, also_copied_by),
-            self.directions.hold,
-            self.at_cut,
-            Settlements(self.flow.name, state, self.producer.current).before,
-        )
-
-    def stop_policies(self) -> StopPolicies:
-        return StopPolicies(
-            self.flow,
-            self.ports.source,
-            self.ports.target,
-            self.producer,
-            self._recorded_syncs,
-            self._cause_of_loss,
-        )
-
-    def _recorded_syncs(self, state: PartitionState) -> Sequence[RecordedSync]:
-        source = state.pair.source
-        return self.ports.state.recorded_syncs(self.flow.name, source.topic, source.partition)
-
-    def _cause_of_loss(self, state: PartitionState) -> SyncCause:
-        topic = state.pair.source.topic
-        return loss_cause(self.ports.source.configurations([topic]).get(topic, {}))
-
-    def request_handler(self) -> RequestHandler:
-        moved = MovedPartitions(
-            self.progress,
-            self.ports.source,
-            self.ports.target,
-            lambda states: self.stop_events.resumed([state.pair for state in states]),
-            self.directions.hold,
-        )
-        return RequestHandler(self.flow.name, moved, self.ports.operations)
-
-    def foreign_writers(self) -> ForeignWriters:
-        state = self.ports.state
-        return ForeignWriters(self.ports.target, lambda: state.identities().producers(self.target_cluster_id))
-
-    def partition_watch(self) -> PartitionWatch:
-        return PartitionWatch(
-            self.findings(PARTITION_FINDINGS),
-            self.ports.source,
-            self.ports.clock,
-            stuck_after_s=self.flow.open_transaction_seconds,
-        )
-
-
-def _at_cut(
-    flow: FlowConfig, ports: FlowPorts, directions: DirectionWatch, producer: FlowProducer
-) -> CutStarts:
-    return CutStarts(flow, ports.source, ports.target, ports.state, producer, directions.cut_of)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from ledger.facts.requests import (
     pauses_after,
 )
 from ledger.facts.state import OperationLog
-from ledger.facts.syncs import OffsetSync, Position, SyncCause, TopicPartition
+from ledger.facts.syncs import OffsetSync, PartitionPair, Position, SyncCause, TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.mirror.assignment import NOT_BY_REQUEST, Stop, StopCause
 from ledger.mirror.starts import Hold, copy_again, nothing_held
@@ -47,7 +47,7 @@ class MovedPartitions:
     progress: FlowProgress
     source: ClusterAdmin
     target: ClusterAdmin
-    on_resumed: Callable[[Sequence[PartitionState]], None]
+    on_resumed: Callable[[Sequence[PartitionPair]], None]
     hold: Hold = nothing_held
 
     def concerned(self, request: OperatorRequest) -> list[PartitionState]:
@@ -104,7 +104,7 @@ class MovedPartitions:
         stopped = [state for state in states if state.stop is not None]
         for state in stopped:
             state.stop = None
-        self.on_resumed(stopped)
+        self.on_resumed([state.pair for state in stopped])
 
     def source_ends(self, state: PartitionState) -> PartitionEnds:
         """As of now; raises `RefusedError` when they cannot be read."""

@@ -6,17 +6,21 @@ Facts that move a partition other than by copying are read back before it is ass
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ledger.clock import Clock, StopSignal, now_by
 from ledger.config.values import FlowConfig, TargetMode
 from ledger.errors import ClusterUnavailableError, ProtocolError
+from ledger.facts.cut_offsets import Cut
+from ledger.facts.findings import FindingName, Findings, Side
 from ledger.facts.identity import FlowProducer
 from ledger.facts.requests import FlowRequests, Pauses, pausing
+from ledger.facts.roles import APPLY_WRITER
 from ledger.facts.rows import FlowIdentity, sync_row
-from ledger.facts.state import LedgerState
+from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import OffsetSync, PartitionPair, SyncKind
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin
@@ -25,6 +29,7 @@ from ledger.mirror.direction import DirectionWatch
 from ledger.mirror.progress import (
     Heartbeat,
     LoopPrevention,
+    RestoredByOtherFlow,
     RunEnd,
     RunProgress,
     RunSummary,
@@ -32,8 +37,8 @@ from ledger.mirror.progress import (
     progress_of,
     split_by_load,
 )
-from ledger.mirror.requests import RequestHandler
-from ledger.mirror.starts import StartPositions, TakenOn
+from ledger.mirror.requests import MovedPartitions, RequestHandler
+from ledger.mirror.starts import AlsoCopiedBy, CutStarts, OtherFlows, Settlements, StartPositions, TakenOn
 from ledger.mirror.states import FlowProgress, ForeignWriters, PartitionState, key_of
 from ledger.mirror.stops import (
     POLICY_CAUSES,
@@ -44,9 +49,17 @@ from ledger.mirror.stops import (
     advice,
 )
 from ledger.mirror.topics import FlowTopics
-from ledger.mirror.watches import PartitionWatch, ReachWatch, RunWatch
+from ledger.mirror.watches import (
+    PARTITION_FINDINGS,
+    REACH_FINDINGS,
+    RUN_FINDINGS,
+    PartitionWatch,
+    ReachWatch,
+    RunWatch,
+    Troubles,
+)
 from ledger.recorders.findings import PlanWatch
-from ledger.store.session import WriterSession
+from ledger.store.session import AppendExecutor, ClaimedOperations, WriterSession, one_thread
 from ledger.topics.naming import TailPolicy
 
 log = logging.getLogger(__name__)
@@ -64,44 +77,123 @@ class RoundRunner(Protocol):
     def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]: ...
 
 
-@dataclass(slots=True, kw_only=True)
-class RoundLoop:
-    """One run; `on_round` gets its progress after every round, and when there was nothing to copy.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRun:
+    """A run of a flow: what its driver talks to, and what is asked of it.
 
-    `last_stop`: requests to end up to this one were meant for earlier drivers.
+    `host`: this process, as writers say it. `until_caught_up`: with the ends as of its start; else until asked to stop.
+    `on_round` gets the progress after every round, and when there was nothing to copy.
+    `last_stop`: stops up to this place among operations were meant for earlier drivers, None: all that there are.
+    `after`: the epoch that this one is to follow, None: any.
+    `from_cut`: partitions that it is about begin there, or continue behind it.
+    `troubles`: by finding what there is to be said of the run beside its clusters, asked once a round.
+    `looking_out` is the context in which somebody tells the watch whether the clusters answer, `beside` one in which
+    others append under the same claim.
     """
 
     flow: FlowConfig
     topics: FlowTopics
     source: ClusterAdmin
     target: ClusterAdmin
+    fact_log: FactLog
     state: LedgerState
+    operations: ClaimedOperations
     runner: RoundRunner
     clock: Clock
-    session: WriterSession
-    heartbeat: Heartbeat
-    directions: DirectionWatch
-    progress: FlowProgress
-    start_positions: StartPositions
-    stop_policies: StopPolicies
-    handler: RequestHandler
-    foreign_writers: ForeignWriters
-    stop_events: StopEvents
-    watch: PartitionWatch
-    selection: LoopPrevention
-    run_watch: RunWatch
-    reach: ReachWatch
-    plans: PlanWatch
-    producer: FlowProducer
-    last_stop: int
+    executor: AppendExecutor = field(default_factory=one_thread)
+    host: str
+    until_caught_up: bool
+    stop: StopSignal
     on_round: Callable[[RunProgress], None]
-    summary: RunSummary
-    _pauses: Pauses = field(default_factory=Pauses)
-    _source_ends: SourceEnds = field(default_factory=SourceEnds)
-    _followed_at: float = float("-inf")
-    _progressed_at: float = 0.0
-    _leaderless: frozenset[tuple[str, int]] = frozenset()
-    _troubles: frozenset[str] = frozenset()
+    on_claimed: Callable[[], None] = lambda: None
+    restored_by_other_flow: RestoredByOtherFlow = lambda _topic: frozenset()
+    also_copied_by: AlsoCopiedBy = lambda _topic: frozenset()
+    last_stop: int | None = None
+    after: int | None = None
+    from_cut: Cut | None = None
+    troubles: Mapping[FindingName, Troubles] = field(default_factory=dict)
+    looking_out: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext
+    beside: Callable[[WriterSession], AbstractContextManager[object]] = nullcontext
+
+    def at_cut(self, directions: DirectionWatch, producer: FlowProducer) -> CutStarts:
+        """Where the flow begins or continues behind a cut, if it writes with this producer id."""
+        return CutStarts(self.flow, self.source, self.target, self.state, producer, directions.cut_of)
+
+
+class RoundLoop:
+    """The rounds of one run, with all that takes part in them; `is_first_run`: the flow never ran before.
+
+    `last_stop`: requests to end up to this one were meant for earlier drivers.
+    """
+
+    def __init__(
+        self,
+        run: FlowRun,
+        session: WriterSession,
+        directions: DirectionWatch,
+        target_cluster_id: str,
+        *,
+        is_first_run: bool,
+        last_stop: int,
+    ) -> None:
+        """As the ledger is after the claim."""
+        flow, state, operations, clock = run.flow, run.state, run.operations, run.clock
+
+        def findings(about: Collection[FindingName]) -> Findings:
+            return Findings(flow.name, about, operations, state)
+
+        self.flow, self.topics, self.state, self.clock, self.session = flow, run.topics, state, clock, session
+        self.source, self.target, self.runner, self.on_round = (
+            run.source,
+            run.target,
+            run.runner,
+            run.on_round,
+        )
+        self.directions, self.last_stop, self.summary = directions, last_stop, RunSummary()
+        # Two first drivers may each have allocated an id: the first claim's is the flow's.
+        self.producer = state.identities().producers(target_cluster_id)[flow.name]
+        at_cut = run.at_cut(directions, self.producer)
+        directions.needs_another_producer = at_cut.needs_another_producer
+        directions.is_fenced = lambda: state.identities().is_fenced(flow.name, target_cluster_id)
+        self.progress = FlowProgress(state.positions(flow.name), self.producer)
+        self.stop_events = StopEvents(flow.name, operations)
+        self.start_positions = StartPositions(
+            flow,
+            run.source,
+            self.progress,
+            state.stopped_partitions(flow.name),
+            state.acceptances(flow.name),
+            is_first_run,
+            OtherFlows(flow.name, state, run.also_copied_by),
+            directions.hold,
+            at_cut,
+            Settlements(flow.name, state, self.producer.current).before,
+        )
+        self.stop_policies = StopPolicies(flow, run.source, run.target, self.producer, state)
+        self.handler = RequestHandler(
+            flow.name,
+            MovedPartitions(self.progress, run.source, run.target, self.stop_events.resumed, directions.hold),
+            operations,
+        )
+        self.foreign_writers = ForeignWriters(
+            run.target, lambda: state.identities().producers(target_cluster_id)
+        )
+        self.selection = LoopPrevention(flow, state, run.restored_by_other_flow)
+        self.heartbeat = Heartbeat(flow, session, clock)
+        self.plans = PlanWatch(lambda: state.last_claim(APPLY_WRITER), clock)
+        self.watch = PartitionWatch(
+            findings(PARTITION_FINDINGS), run.source, clock, stuck_after_s=flow.open_transaction_seconds
+        )
+        self.run_watch = RunWatch(findings(RUN_FINDINGS), run.troubles)
+        self.reach = ReachWatch(
+            findings(REACH_FINDINGS), clock, {Side.SOURCE: flow.source, Side.TARGET: flow.target}
+        )
+        self._pauses = Pauses()
+        self._source_ends = SourceEnds()
+        self._followed_at = float("-inf")
+        self._progressed_at = 0.0
+        self._leaderless = frozenset[tuple[str, int]]()
+        self._troubles = frozenset[str]()
 
     def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
         self._progressed_at = self.clock.monotonic()

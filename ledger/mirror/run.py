@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 from ledger.clock import StopSignal, SystemClock
 from ledger.config.mirror import MirrorConfig
@@ -22,8 +21,8 @@ from ledger.kafka.reach import KafkaReach
 from ledger.machine import LocalProcesses
 from ledger.mirror import driver
 from ledger.mirror.assignment import CopyLimits
-from ledger.mirror.driver import FlowPorts
 from ledger.mirror.progress import ConfigurationFile, RunProgress, RunSummary, record_change, require_scope
+from ledger.mirror.rounds import FlowRun
 from ledger.mirror.spark import MirrorProducersFactory, SessionFactory, SparkRoundRunner
 from ledger.mirror.starts import require_usable
 from ledger.mirror.targets import AclFollowing, FollowingRecord, SourceDeletions
@@ -237,15 +236,6 @@ def drive(
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     operations = driver_operations()
     topics = flow_topics(config, flow, source, target, state, operations)
-    ports = FlowPorts(
-        source=source,
-        target=target,
-        fact_log=fact_log,
-        state=state,
-        operations=operations,
-        runner=connections.runner,
-        clock=SystemClock(),
-    )
     sides = ((source, topics.source_partitions), (target, topics.target_partitions)) if recorded else ()
     recorders = [
         cluster_recorder(config, admin, fact_log, state, recorded, partitions_of_one=partitions)
@@ -256,19 +246,27 @@ def drive(
         def claimed() -> None:
             on_claimed()
             background.start()
-            _record_configuration(flow, state, ports, begun.last)
+            _record_configuration(flow, state, operations, begun.last)
 
-        follow = partial(
-            driver.run_flow,
-            flow,
-            topics,
+        run = FlowRun(
+            flow=flow,
+            topics=topics,
+            source=source,
+            target=target,
+            fact_log=fact_log,
+            state=state,
+            operations=operations,
+            runner=connections.runner,
+            clock=SystemClock(),
             host=begun.host,
             until_caught_up=until_caught_up,
             stop=stop,
             on_round=on_round,
+            on_claimed=claimed,
             restored_by_other_flow=config.restored_by_other_flow(flow.name),
             also_copied_by=config.also_copied_by(flow.name),
             last_stop=begun.at,
+            after=after,
             troubles={
                 FindingName.RECORDING_STOPPED: lambda: background.troubles,
                 FindingName.CONFIGURATION_FILE_CHANGED: ConfigurationFile(config, flow.name).troubles,
@@ -277,14 +275,13 @@ def drive(
             from_cut=from_cut,
             beside=lambda session: syncing(config, flow, target, session),
         )
-        run = partial(follow, ports, on_claimed=claimed, after=after)
         while True:
             try:
-                return run()
+                return driver.run_flow(run)
             except FencedProducerError as error:
                 log.warning("%s; this process claims it again", error)
-            again = replace(ports, executor=one_thread())
-            run = partial(follow, again, after=_own_epoch(flow, state, begun.host))
+            own = _own_epoch(flow, state, begun.host)
+            run = replace(run, executor=one_thread(), on_claimed=lambda: None, after=own)
 
 
 def _own_epoch(flow: FlowConfig, state: DeltaLedgerState, host: str) -> int:
@@ -297,8 +294,8 @@ def _own_epoch(flow: FlowConfig, state: DeltaLedgerState, host: str) -> int:
 
 
 def _record_configuration(
-    flow: FlowConfig, state: DeltaLedgerState, ports: FlowPorts, last: LastClaim | None
+    flow: FlowConfig, state: DeltaLedgerState, operations: ClaimedOperations, last: LastClaim | None
 ) -> None:
     last_hash = last.config_hash if last is not None else None
     known = state.configuration(flow.name, last_hash) if last_hash is not None else None
-    record_change(flow, ports.operations, last_hash=last_hash, last_configuration=known)
+    record_change(flow, operations, last_hash=last_hash, last_configuration=known)

@@ -7,7 +7,7 @@ resumes or stops, as the flow says. Everything that a policy does not cover stop
 import logging
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from ledger.config.values import FlowConfig, Policy, TargetMode
 from ledger.facts.identity import FlowProducer
 from ledger.facts.operations import PartitionResumed, PartitionStopped, TailCopiedAgain
 from ledger.facts.requests import RequestKind, command_line
-from ledger.facts.state import OperationLog
+from ledger.facts.state import LedgerState, OperationLog
 from ledger.facts.syncs import (
     SEQUENCED_KINDS,
     OffsetSync,
@@ -93,15 +93,6 @@ class TargetHistory:
 # Stop policies ------------------------------------------------------------------------------------
 
 
-RecordedRows = Callable[[PartitionState], Sequence[RecordedSync]]
-"""All recorded rows of a partition, those of other incarnations of its source topic among them.
-
-Read back from the ledger, so slow and only asked for in trouble.
-"""
-
-LossJudge = Callable[[PartitionState], SyncCause]
-
-
 @dataclass(frozen=True, slots=True)
 class PolicyOutcome:
     """Facts to record, and why the partition stops; neither: it is tried again. `notice`: what to tell."""
@@ -149,14 +140,13 @@ class _TruncatedTarget:
 
 @dataclass(frozen=True, slots=True)
 class StopPolicies:
-    """The flow's policies, with what they need to know; `recorded` is complete when a outcome is asked for."""
+    """The flow's policies, with what they need to know; all is recorded when an outcome is asked for."""
 
     flow: FlowConfig
     source: ClusterAdmin
     target: ClusterAdmin
     producer: FlowProducer
-    recorded: RecordedRows
-    judge_loss: LossJudge
+    state: LedgerState
 
     def to(self, state: PartitionState, result: PartitionResult, stop: Stop) -> PolicyOutcome:
         """React to a stop that a task came back with; moves its state."""
@@ -196,11 +186,20 @@ class StopPolicies:
     def _lost(self, state: PartitionState, log_start: int) -> PolicyOutcome:
         copied_end = state.position.source_offset
         message = f"source offsets {copied_end} to {log_start} were deleted before they were copied"
-        fact = state.lose(log_start, self.judge_loss(state))
+        fact = state.lose(log_start, self._loss_cause(state))
         return self._by_policy(self.flow.on_loss, (fact,), Stop(StopCause.LOST, message))
 
+    def _loss_cause(self, state: PartitionState) -> SyncCause:
+        topic = state.pair.source.topic
+        return loss_cause(self.source.configurations([topic]).get(topic, {}))
+
+    def _recorded(self, state: PartitionState) -> Sequence[RecordedSync]:
+        """All rows of a partition, those of other incarnations of its source topic among them: slow to read."""
+        source = state.pair.source
+        return self.state.recorded_syncs(self.flow.name, source.topic, source.partition)
+
     def _source_truncated(self, state: PartitionState, divergence: Divergence, message: str) -> PolicyOutcome:
-        recorded = by_source_incarnation(self.recorded(state)).get(state.pair.source.topic_id, [])
+        recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])
         common = common_end(recorded, epoch=divergence.epoch, end=divergence.end)
         at = state.position
         restart = replace(
@@ -219,7 +218,7 @@ class StopPolicies:
             return TRY_AGAIN
         if ends.log_start > state.position.target_offset:
             return self._expired(state, ends.log_start)
-        recorded = self.recorded(state)
+        recorded = self._recorded(state)
         history = TargetHistory(self.target, state.pair.target, self.producer, tuple(recorded))
         known_end = min(state.position.target_offset, ends.high_watermark)
         held_end = history.held_end(

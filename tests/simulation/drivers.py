@@ -10,8 +10,8 @@ from ledger.config.values import FlowConfig
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.facts.cut_offsets import Cut
 from ledger.mirror import driver as flow_driver
-from ledger.mirror.driver import FlowPorts
 from ledger.mirror.progress import RunProgress
+from ledger.mirror.rounds import FlowRun
 from ledger.mirror.targets import AclFollowing, FollowingRecord, SourceDeletions
 from ledger.mirror.topics import FlowTopics
 from ledger.store.producers import no_mirror_producers
@@ -214,7 +214,9 @@ class FlowDrivers:
             AclFollowing(AclFollow.NONE, self.flow.naming, source, target, record),
             clock,
         )
-        ports = FlowPorts(
+        run = FlowRun(
+            flow=self.flow,
+            topics=topics,
             source=source,
             target=target,
             fact_log=fact_log,
@@ -223,17 +225,13 @@ class FlowDrivers:
             runner=workers,
             clock=clock,
             executor=SimulatedExecutor(world.schedule, process),
-        )
-        flow_driver.run_flow(
-            self.flow,
-            topics,
-            ports,
             host=process.name,
             until_caught_up=until_caught_up,
             stop=stop,
             on_round=self._count,
             from_cut=self.from_cut,
         )
+        flow_driver.run_flow(run)
 
     def _count(self, _progress: RunProgress) -> None:
         self._world.tally["rounds"] += 1

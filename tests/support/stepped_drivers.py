@@ -10,8 +10,9 @@ from ledger.facts.state import WriterClaim
 from ledger.facts.syncs import OffsetSync, SyncKind
 from ledger.facts.tables import Row
 from ledger.mirror.assignment import Assignment, Divergence, PartitionResult, Stop, StopCause
-from ledger.mirror.driver import FlowPorts, run_flow
+from ledger.mirror.driver import run_flow
 from ledger.mirror.progress import RunSummary
+from ledger.mirror.rounds import FlowRun
 from ledger.store.session import ClaimedOperations, OperatorOperations
 from ledger.topics.naming import TailPolicy
 from tests.simulation.kafka.stored_batches import application_batch, content
@@ -100,7 +101,9 @@ class Driver:
         )
         fact_log = ToldFacts(self)
         operations = ClaimedOperations(operator="driver", new_id=numbered())
-        ports = FlowPorts(
+        run = FlowRun(
+            flow=flow,
+            topics=self.flow.topics(operations=operations),
             source=self.flow.east,
             target=self.flow.west,
             fact_log=fact_log,
@@ -109,16 +112,12 @@ class Driver:
             runner=_Runner(self),
             clock=self.flow.clock,
             executor=self.executor(),
-        )
-        return run_flow(
-            flow,
-            self.flow.topics(operations=operations),
-            ports,
             host="host:1:1",
             until_caught_up=self.until_caught_up,
             stop=_StopAfter(["never"] if self.until_caught_up else self._left),
             on_round=lambda _summary: None,
         )
+        return run_flow(run)
 
     def syncs(self) -> list[Row]:
         return list(self.flow.ledger.rows("offset_syncs"))

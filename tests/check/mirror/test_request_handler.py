@@ -48,7 +48,7 @@ class Handler:
     source_ends: PartitionEnds | None = field(default_factory=lambda: PartitionEnds(5, 90, 100, 0))
     earlier: tuple[OperatorRequest, ...] = ()
     receipts: list[Mapping[str, object]] = field(default_factory=list)
-    resumed: list[PartitionState] = field(default_factory=list)
+    resumed: list[PartitionPair] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.progress = FlowProgress([RECORDED])
@@ -132,7 +132,7 @@ def _asked(
 def test_resume_lets_stopped_partitions_try_again() -> None:
     handler = Handler()
     assert handler.ask(RequestKind.RESUME, topic=None, partition=None) == []
-    assert (handler.result, handler.first.stop, handler.resumed) == ("done", None, [handler.first])
+    assert (handler.result, handler.first.stop, handler.resumed) == ("done", None, [handler.first.pair])
 
 
 def test_the_receipt_of_resume_says_which_pause_ended_and_what_goes_on() -> None:
@@ -320,5 +320,5 @@ def test_resuming_a_flow_leaves_what_another_flow_copies_where_it_is() -> None:
     second.stop = Stop(StopCause.DENIED, "denied")
     assert handler.ask(RequestKind.RESUME, topic=None, partition=None) == []
     assert handler.result == "done"
-    assert handler.resumed == [second]
+    assert handler.resumed == [second.pair]
     assert handler.first.stop is not None
