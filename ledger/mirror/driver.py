@@ -54,7 +54,7 @@ def run_flow(run: FlowRun) -> RunSummary:
             is_first_run=is_first_run,
             last_stop=last_stop,
         )
-        with run.looking_out(loop.reach), run.beside(session):
+        with run.probing(loop.reach), run.beside(session):
             summary = loop.run(until_caught_up=run.until_caught_up, stop=run.stop)
     session.release()
     if run.until_caught_up:

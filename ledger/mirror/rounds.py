@@ -38,7 +38,14 @@ from ledger.mirror.progress import (
     split_by_load,
 )
 from ledger.mirror.requests import MovedPartitions, RequestHandler
-from ledger.mirror.starts import AlsoCopiedBy, CutStarts, OtherFlows, Settlements, StartPositions, TakenOn
+from ledger.mirror.starts import (
+    AlsoCopiedBy,
+    CutStarts,
+    OtherFlows,
+    Settlements,
+    StartedPartition,
+    StartPositions,
+)
 from ledger.mirror.states import FlowProgress, ForeignWriters, PartitionState, key_of
 from ledger.mirror.stops import (
     POLICY_CAUSES,
@@ -87,7 +94,7 @@ class FlowRun:
     `after`: the epoch that this one is to follow, None: any.
     `from_cut`: partitions that it is about begin there, or continue behind it.
     `troubles`: by finding what there is to be said of the run beside its clusters, asked once a round.
-    `looking_out` is the context in which somebody tells the watch whether the clusters answer, `beside` one in which
+    `probing` is the context in which somebody tells the watch whether the clusters answer, `beside` one in which
     others append under the same claim.
     """
 
@@ -112,7 +119,7 @@ class FlowRun:
     after: int | None = None
     from_cut: Cut | None = None
     troubles: Mapping[FindingName, Troubles] = field(default_factory=dict)
-    looking_out: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext
+    probing: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext
     beside: Callable[[WriterSession], AbstractContextManager[object]] = nullcontext
 
     def at_cut(self, directions: DirectionWatch, producer: FlowProducer) -> CutStarts:
@@ -302,7 +309,7 @@ class RoundLoop:
         self._record([fact for taken in taken_on for fact in taken.facts])
         self._record_starts(taken_on)
 
-    def _record_starts(self, taken_on: Sequence[TakenOn]) -> None:
+    def _record_starts(self, taken_on: Sequence[StartedPartition]) -> None:
         over = [taken.state.pair for taken in taken_on if taken.goes_on]
         stops = [(taken.state.pair, taken.new_stop) for taken in taken_on if taken.new_stop is not None]
         self.stop_events.resumed([*(left.pair for taken in taken_on for left in taken.left), *over])

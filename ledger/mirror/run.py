@@ -27,7 +27,7 @@ from ledger.mirror.spark import MirrorProducersFactory, SessionFactory, SparkRou
 from ledger.mirror.starts import require_usable
 from ledger.mirror.targets import AclFollowing, FollowingRecord, SourceDeletions
 from ledger.mirror.topics import FlowTopics
-from ledger.mirror.watches import Lookout, ReachWatch, Watched
+from ledger.mirror.watches import Prober, ReachWatch, Watched
 from ledger.offsets.syncing import syncing
 from ledger.recorders.observation import Subject
 from ledger.recorders.run import BackgroundRecorders, cluster_recorder
@@ -62,12 +62,12 @@ def flow_topics(
     )
 
 
-def lookout(config: MirrorConfig, flow: FlowConfig, topics: FlowTopics, watch: ReachWatch) -> Lookout:
+def prober(config: MirrorConfig, flow: FlowConfig, topics: FlowTopics, watch: ReachWatch) -> Prober:
     watched = {
         Side.SOURCE: Watched(KafkaReach(config.cluster(flow.source)), topics.source_partitions),
         Side.TARGET: Watched(KafkaReach(config.cluster(flow.target)), topics.target_partitions),
     }
-    return Lookout(watch, watched, SystemClock())
+    return Prober(watch, watched, SystemClock())
 
 
 def worker_networks(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> KeptNetwork:
@@ -271,7 +271,7 @@ def drive(
                 FindingName.RECORDING_STOPPED: lambda: background.troubles,
                 FindingName.CONFIGURATION_FILE_CHANGED: ConfigurationFile(config, flow.name).troubles,
             },
-            looking_out=lambda watch: lookout(config, flow, topics, watch),
+            probing=lambda watch: prober(config, flow, topics, watch),
             from_cut=from_cut,
             beside=lambda session: syncing(config, flow, target, session),
         )

@@ -125,7 +125,7 @@ MirrorProducersFactory = Callable[[], MirrorProducers]
 
 
 class SparkRoundRunner:
-    """Implements `round_loop.RoundRunner`; both factories are sent to the workers and must be picklable."""
+    """Implements `rounds.RoundRunner`; both factories are sent to the workers and must be picklable."""
 
     def __init__(
         self,

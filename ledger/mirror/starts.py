@@ -33,6 +33,23 @@ from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.mirror.assignment import AT_THE_TARGET, NOT_BY_REQUEST, Stop, StopCause
 from ledger.mirror.states import FlowProgress, PartitionKey, PartitionState, first_record, key_of
 
+
+@dataclass(frozen=True, slots=True)
+class StartedPartition:
+    """A partition that the flow takes care of from now on; `state.stop`: why it stands still all the same.
+
+    `facts` are to be recorded before it is assigned. `new_stop`: it stopped now; a stop that the ledger
+    tells already is in the state alone. `left`: states of earlier incarnations that it replaces.
+    `goes_on`: a stop that the ledger tells is over.
+    """
+
+    state: PartitionState
+    facts: tuple[OffsetSync, ...] = ()
+    new_stop: Stop | None = None
+    left: tuple[PartitionState, ...] = ()
+    goes_on: bool = False
+
+
 # Cut starts ---------------------------------------------------------------------------------------
 # Where a flow begins or continues after a change of direction: at the cut that was taken of the other
 # direction.
@@ -65,15 +82,6 @@ class CutPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenAtCut:
-    """A partition that continues behind a cut, with the row that says so; or a stop, with or without one."""
-
-    state: PartitionState
-    facts: tuple[OffsetSync, ...] = ()
-    stop: Stop | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class CutStarts:
     """Of a flow with an opposite; of another one nothing begins at a cut."""
 
@@ -97,7 +105,7 @@ class CutStarts:
 
     def take_on(
         self, pair: PartitionPair, recorded: Position | None, source: PartitionEnds, target: PartitionEnds
-    ) -> TakenAtCut | None:
+    ) -> StartedPartition | None:
         """Begin at the cut, or continue behind it; None: no cut is about it, or the flow has come behind it before."""
         place = self.place(pair)
         if place is None or (recorded is not None and not place.is_ahead_of(recorded)):
@@ -110,7 +118,8 @@ class CutStarts:
             state = PartitionState(pair, begin, is_waiting=True)
             if refusal is not None:
                 return self._refused(state, place, refusal)
-            return TakenAtCut(state, (state.started(SyncCause.CUT),), self._written_since(place, target))
+            state.stop = self._written_since(place, target)
+            return StartedPartition(state, (state.started(SyncCause.CUT),))
         state = PartitionState(pair, recorded, is_waiting=True)
         proven_end = recorded.source_offset if refusal else self._proven_end(pair, place, recorded, source)
         if refusal is None and proven_end < place.source_offset and not self._is_complete(pair, recorded):
@@ -120,8 +129,8 @@ class CutStarts:
             )
         if refusal is not None:
             return self._refused(state, place, refusal)
-        state.is_waiting = False
-        return TakenAtCut(state, (_passing(state, place, proven_end),), self._written_since(place, target))
+        state.is_waiting, state.stop = False, self._written_since(place, target)
+        return StartedPartition(state, (_passing(state, place, proven_end),))
 
     def needs_another_producer(self, known: FlowPosition) -> bool:
         """Whether the flow has written with its id where it is to continue behind what others wrote.
@@ -210,9 +219,10 @@ class CutStarts:
             f"was written to since, from offset {found[0]} on: applications were not kept from it; nothing was written",
         )
 
-    def _refused(self, state: PartitionState, place: CutPlace, why: str) -> TakenAtCut:
+    def _refused(self, state: PartitionState, place: CutPlace, why: str) -> StartedPartition:
         message = f"cut {place.operation_id}: {why}; nothing was copied"
-        return TakenAtCut(state, stop=Stop(StopCause.CUT_NOT_HELD, message))
+        state.stop = Stop(StopCause.CUT_NOT_HELD, message)
+        return StartedPartition(state)
 
 
 def place_of(flow: FlowConfig, cut: Cut | None, source_topic: str, partition: int) -> CutPlace | None:
@@ -286,8 +296,6 @@ def _partition(at: CutOffset) -> TopicPartition:
 # Start positions ----------------------------------------------------------------------------------
 
 
-Ends = Mapping[tuple[str, int], PartitionEnds]
-
 Hold = Callable[[str], Stop | None]
 """Why a flow may not write to a topic of its target at present; None: it may."""
 
@@ -305,22 +313,6 @@ BeforeSettling = Callable[[PartitionPair, Position], Position | None]
 
 def never_settled(_pair: PartitionPair, _position: Position) -> None:
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class TakenOn:
-    """A partition that the flow takes care of from now on.
-
-    `facts` are to be recorded before it is assigned. `new_stop`: it stopped now; a stop that the ledger
-    tells already is in the state alone. `left`: states of earlier incarnations that it replaces.
-    `goes_on`: a stop that the ledger tells is over.
-    """
-
-    state: PartitionState
-    facts: tuple[OffsetSync, ...] = ()
-    new_stop: Stop | None = None
-    left: tuple[PartitionState, ...] = ()
-    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +369,7 @@ class StartPositions:
         started_at: int | None,
         is_first_refresh: bool,
         taken_already: str | None = None,
-    ) -> TakenOn:
+    ) -> StartedPartition:
         """Take the partition on; `started_at`: its offset for the time that the flow starts at.
 
         `taken_already`: what says that another flow copies it.
@@ -399,7 +391,7 @@ class StartPositions:
         facts = self._beside_source_again(state)
         self._accept_again(state)
         state.stop = self._recorded_stop(pair)
-        return TakenOn(state, facts, goes_on=self._is_over(pair))
+        return StartedPartition(state, facts, goes_on=self._is_over(pair))
 
     def _beside_source_again(self, state: PartitionState) -> tuple[OffsetSync, ...]:
         """What was recorded of the target's end without the source is read again, now that there is one."""
@@ -428,7 +420,7 @@ class StartPositions:
         recorded: FlowPosition | None,
         source: PartitionEnds,
         target: PartitionEnds,
-    ) -> TakenOn | None:
+    ) -> StartedPartition | None:
         """Behind a cut, where there is one that is about it; another stop comes first.
 
         That somebody else wrote to the target is over with it: it says up to where that is decided. What was settled
@@ -445,27 +437,26 @@ class StartPositions:
         taken = self.at_cut.take_on(pair, None if recorded is None else recorded.position, source, target)
         if taken is None:
             return None
-        taken.state.stop = taken.stop
-        new_stop = None if taken.stop is None else self._unless_recorded(taken.state, taken.stop)
-        is_over = former is not None or self._is_over(pair)
-        return TakenOn(taken.state, taken.facts, new_stop, goes_on=taken.stop is None and is_over)
+        if taken.state.stop is not None:
+            return replace(self._stopped(taken.state, taken.state.stop), facts=taken.facts)
+        return replace(taken, goes_on=former is not None or self._is_over(pair))
 
-    def _held(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, hold: Stop) -> TakenOn:
+    def _held(
+        self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, hold: Stop
+    ) -> StartedPartition:
         """It stands where it stood, whatever happens at either side meanwhile; another stop is not forgotten."""
         recorded = self.progress.recorded(pair)
         if recorded is None:
             state = self._beginning(pair, source, target)
         else:
             state = PartitionState(pair, recorded.position, is_waiting=True)
-        state.stop = self._recorded_stop(pair) or hold
-        return TakenOn(state, new_stop=self._unless_recorded(state, state.stop))
+        return self._stopped(state, self._recorded_stop(pair) or hold)
 
     def _taken_already(
         self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, reason: str
-    ) -> TakenOn:
-        state = self._beginning(pair, source, target)
-        state.stop = Stop(StopCause.COPIED_BY_ANOTHER_FLOW, f"{reason}; nothing was copied")
-        return TakenOn(state, new_stop=self._unless_recorded(state, state.stop))
+    ) -> StartedPartition:
+        stop = Stop(StopCause.COPIED_BY_ANOTHER_FLOW, f"{reason}; nothing was copied")
+        return self._stopped(self._beginning(pair, source, target), stop)
 
     def _accept_again(self, state: PartitionState) -> None:
         """What was accepted stays so while the flow has written nothing since."""
@@ -482,7 +473,7 @@ class StartPositions:
         started_at: int | None,
         *,
         is_first_refresh: bool,
-    ) -> TakenOn:
+    ) -> StartedPartition:
         others = self.progress.other_incarnations(pair)
         if others and (self._is_recorded_recreated(pair) or not self.progress.has_begun(pair)):
             return self._source_recreated(pair, others, source, target)
@@ -492,7 +483,7 @@ class StartPositions:
         applies = self.is_first_run and is_first_refresh and not goes_back
         start, cause = self._start(source, started_at) if applies else (source.log_start, SyncCause.EARLIEST)
         state = PartitionState(pair, _unwritten(start, target))
-        return TakenOn(state, (state.started(cause),), goes_on=self._is_over(pair))
+        return StartedPartition(state, (state.started(cause),), goes_on=self._is_over(pair))
 
     def _start(self, source: PartitionEnds, started_at: int | None) -> tuple[int, SyncCause]:
         if self.flow.start == StartAt.EARLIEST:
@@ -503,24 +494,23 @@ class StartPositions:
 
     def _source_recreated(
         self, pair: PartitionPair, others: frozenset[str], source: PartitionEnds, target: PartitionEnds
-    ) -> TakenOn:
+    ) -> StartedPartition:
         left = tuple(self.progress.leave(pair.source.topic, others))
         if self.flow.on_source_recreated is Policy.CONTINUE:
-            taken = self._begin_again(pair, source, target)
-            return TakenOn(taken.state, taken.facts, left=left, goes_on=taken.goes_on)
+            return replace(self._begin_again(pair, source, target), left=left)
         stop = Stop(
             StopCause.SOURCE_RECREATED,
             f"{pair.source.topic} was recreated at the source: its topic id is {pair.source.topic_id}, this flow "
             f"copied {', '.join(sorted(others))}; nothing of the new topic was copied",
         )
-        state = self._beginning(pair, source, target)
-        state.stop = stop
-        return TakenOn(state, new_stop=self._unless_recorded(state, stop), left=left)
+        return replace(self._stopped(self._beginning(pair, source, target), stop), left=left)
 
-    def _begin_again(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> TakenOn:
+    def _begin_again(
+        self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds
+    ) -> StartedPartition:
         """A new incarnation of the source continues behind the old one's records at the target."""
         state = self._beginning(pair, source, target)
-        return TakenOn(state, (state.started(SyncCause.RECREATED),), goes_on=self._is_over(pair))
+        return StartedPartition(state, (state.started(SyncCause.RECREATED),), goes_on=self._is_over(pair))
 
     def _beginning(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> PartitionState:
         before = self.progress.recorded_at_target(pair)
@@ -535,7 +525,7 @@ class StartPositions:
 
     def _target_recreated(
         self, state: PartitionState, recorded: FlowPosition, source: PartitionEnds, target: PartitionEnds
-    ) -> TakenOn:
+    ) -> StartedPartition:
         """Where the flow continues, what stopped it for another reason than the lost topic stops it still."""
         pair = state.pair
         if self.flow.on_target_recreated is Policy.CONTINUE:
@@ -543,26 +533,27 @@ class StartPositions:
             is_over = self._is_over(pair) or (former is not None and former.cause in AT_THE_TARGET)
             state.stop = None if is_over else former
             fact = copy_again(state, source, target, SyncCause.TARGET_RECREATED)
-            return TakenOn(state, (fact,), goes_on=is_over)
+            return StartedPartition(state, (fact,), goes_on=is_over)
         stop = Stop(
             StopCause.TARGET_RECREATED,
             f"{pair.target.topic} was recreated at the target: its topic id is {pair.target.topic_id}, this flow "
             f"wrote to {recorded.target_topic_id}; nothing was written to the new topic",
         )
-        state.stop = stop
-        return TakenOn(state, new_stop=self._unless_recorded(state, stop))
+        return self._stopped(state, stop)
 
     def _is_recorded_recreated(self, pair: PartitionPair) -> bool:
         recorded = self.stops.get(key_of(pair))
         return recorded is not None and recorded.cause == StopCause.SOURCE_RECREATED
 
-    def _unless_recorded(self, state: PartitionState, stop: Stop) -> Stop | None:
+    def _stopped(self, state: PartitionState, stop: Stop) -> StartedPartition:
+        """It stands still; what the ledger has of that is not recorded once more."""
+        state.stop = stop
         recorded = self.stops.get(key_of(state.pair))
-        if recorded is None or recorded.cause != stop.cause:
-            return stop
-        # It says of which promotion: that the flow obeys one proves nothing of a later one.
-        is_of_another = stop.cause is StopCause.PROMOTED and recorded.message != stop.message
-        return stop if is_of_another else None
+        is_known = recorded is not None and recorded.cause == stop.cause
+        if recorded is not None and stop.cause is StopCause.PROMOTED:
+            # It says of which promotion: that the flow obeys one proves nothing of a later one.
+            is_known &= recorded.message == stop.message
+        return StartedPartition(state, new_stop=None if is_known else stop)
 
 
 def copy_again(

@@ -21,7 +21,7 @@ from ledger.mirror.assignment import PartitionResult
 # Whether the clusters of a flow answer, and since when not: findings with a beginning, raised soon, cleared
 # soon.
 #
-# Whoever probes a cluster (`lookout`) says here what it found; `record` records what changed. Nothing here
+# Whoever probes a cluster (`Prober`) says here what it found; `record` records what changed. Nothing here
 # waits for a cluster, so what is known is recorded also while the rounds wait for one.
 #
 # What counts as an outage is judged by `facts.roles`. A leader may move: partitions without one are
@@ -391,7 +391,7 @@ def _late_before(topic: str, partition: int) -> Finding:
     )
 
 
-# Lookout ------------------------------------------------------------------------------------------
+# Prober -------------------------------------------------------------------------------------------
 # Probes the clusters of a flow in threads of its own, so that no round and no call of the driver is in the
 # way.
 #
@@ -415,7 +415,7 @@ class Watched:
     partitions: Callable[[], Sequence[Partition]]
 
 
-class Lookout:
+class Prober:
     """A context in which the clusters are probed; after it nothing is recorded any more."""
 
     def __init__(self, watch: ReachWatch, watched: Mapping[Side, Watched], clock: Clock) -> None:
@@ -428,7 +428,7 @@ class Lookout:
 
     def __enter__(self) -> Self:
         for side in self._watched:
-            threading.Thread(target=self._work, args=(side,), name=f"lookout-{side}", daemon=True).start()
+            threading.Thread(target=self._work, args=(side,), name=f"prober-{side}", daemon=True).start()
         return self
 
     def __exit__(

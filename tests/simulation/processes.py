@@ -131,7 +131,7 @@ class Workers:
         self.attempts: list[Process] = []
 
     def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
-        """Implements `round_loop.RoundRunner`."""
+        """Implements `rounds.RoundRunner`."""
         self._driver.check()
         shares = [_Share(index, share) for index, share in enumerate(tasks)]
         running = [self._schedule.spawn(f"share {s.index}", self._runs(s, seconds)) for s in shares]

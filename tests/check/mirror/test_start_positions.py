@@ -11,7 +11,7 @@ from ledger.facts.requests import Acceptance
 from ledger.facts.syncs import FlowPosition, PartitionPair, SyncCause, SyncKind
 from ledger.kafka.cluster import PartitionEnds
 from ledger.mirror.assignment import StopCause
-from ledger.mirror.starts import CopiedByOthers, StartPositions, TakenOn, copy_again
+from ledger.mirror.starts import CopiedByOthers, StartedPartition, StartPositions, copy_again
 from ledger.mirror.states import FlowProgress, PartitionState, key_of
 from tests.support.sources import RECORDED, SOURCE, TARGET
 from tests.support.unasked_cluster import UnaskedCluster
@@ -67,7 +67,9 @@ def start_positions(
     )
 
 
-def take_on(chosen: StartPositions, pair: PartitionPair = PAIR, *, is_first_refresh: bool = True) -> TakenOn:
+def take_on(
+    chosen: StartPositions, pair: PartitionPair = PAIR, *, is_first_refresh: bool = True
+) -> StartedPartition:
     begun_at = chosen.start_offsets([pair], is_first_refresh=is_first_refresh)
     taken = chosen.take_on(
         pair,
@@ -81,7 +83,7 @@ def take_on(chosen: StartPositions, pair: PartitionPair = PAIR, *, is_first_refr
     return taken
 
 
-def stands(taken: TakenOn) -> tuple[int, int, int]:
+def stands(taken: StartedPartition) -> tuple[int, int, int]:
     at = taken.state.position
     return at.source_offset, at.target_offset, at.next_sequence
 

@@ -15,7 +15,7 @@ from ledger.facts.state import WriterClaim
 from ledger.facts.tables import Row
 from ledger.kafka.reach import KafkaReach
 from ledger.mirror import watches
-from ledger.mirror.watches import REACH_FINDINGS, REPORTED_WITHIN_S, Lookout, ReachWatch, Watched
+from ledger.mirror.watches import REACH_FINDINGS, REPORTED_WITHIN_S, Prober, ReachWatch, Watched
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.operation_logs import claimed
@@ -88,9 +88,9 @@ class Driver:
         findings = Findings(FLOW, REACH_FINDINGS, operations, self.state)
         self.watch = ReachWatch(findings, self.clock, {Side.SOURCE: "east", Side.TARGET: "west"})
 
-    def watching(self, source: Scripted, target: Scripted) -> Lookout:
+    def watching(self, source: Scripted, target: Scripted) -> Prober:
         watched = {Side.SOURCE: Watched(source, lambda: PARTITIONS), Side.TARGET: Watched(target, list)}
-        return Lookout(self.watch, watched, self.clock)
+        return Prober(self.watch, watched, self.clock)
 
     def told(self) -> set[str]:
         return {name for name, _, _ in self.state.open_findings(FLOW)}
