@@ -35,7 +35,7 @@ from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
 from ledger.mirror.driver import claim_row, claim_row_with
 from ledger.mirror.syncs import SyncBuilder
-from ledger.mirror.tail import ForeignRecords, LastRecord, TargetTail, unreadable
+from ledger.mirror.tail import ForeignRecords, TargetTail, another_record, unreadable
 from ledger.store.log import DeltaFactLog
 from ledger.store.session import FLOW_TABLES, ClaimedOperations, WriterSession
 from ledger.store.snapshots import open_ledger
@@ -116,7 +116,7 @@ class TargetReading:
             tail.pop()
             header = found.header
             if header.base_offset < at.target_offset:
-                if (stop := LastRecord(self._assignment).another(header, at)) is not None:
+                if (stop := another_record(self._assignment.producer, header, at)) is not None:
                     raise RefusedPartitionError(f"{stop.message}; nothing of the partition was settled")
             elif producer.wrote(header.producer_id):
                 self._builder.unpaired(

@@ -6,17 +6,17 @@ The rules P1 to P6 are those of PROTOCOL.md ("Copying a partition").
 from ledger.errors import ProtocolError
 from ledger.facts.findings import Side
 from ledger.facts.identity import FlowProducer
-from ledger.facts.syncs import GapCause, SyncCause, TailKnowledge
+from ledger.facts.syncs import GapCause, Position, SyncCause, TailKnowledge
 from ledger.kafka.batches import BatchHeader
 from ledger.mirror.assignment import WRITING, Assignment, OpenRequests, RequestKind, Stop, Troubles
 from ledger.mirror.batches import Copy, Skip, SourceReading, Step
 from ledger.mirror.syncs import SyncBuilder
 from ledger.mirror.tail import (
     ForeignRecords,
-    LastRecord,
     TailBatch,
     TailSearch,
     TargetTail,
+    another_record,
     copied_again,
     foreign,
     landed_behind,
@@ -29,26 +29,31 @@ from ledger.mirror.tail import (
 from ledger.mirror.window import SendWindow, Sent
 
 # Tail reading -------------------------------------------------------------------------------------
-# Where the tail of a target is read from: under a leader that is new, with the flow's last record first.
+# Where the tail of a target is read from.
+#
+# The end of a log that lost its end and in which others have written since tells nothing. So the tail begins one record
+# earlier, with the flow's last one, under every leader under which it was not searched yet.
 
 
 class TailReading:
-    """`tail` is what was read of it so far."""
+    """`tail` is what was read of it so far.
+
+    `leader_epoch`: of the leader that has shown the flow's last record, or had none to show; None without one. A search
+    that is cut off, or that finds another record, does not count: it begins again with the next attempt. One that
+    finds the offset out of range counts once the tail can be read behind it.
+    """
 
     def __init__(self, assignment: Assignment, window: SendWindow, builder: SyncBuilder) -> None:
+        self._assignment = assignment
         self._window = window
         self._builder = builder
-        self._last_record = LastRecord(assignment)
+        self.leader_epoch = self._searched_under = assignment.tail.leader_epoch
+        self._is_searched = False
         self.read_from(window.next_offset)
-
-    @property
-    def leader_epoch(self) -> int | None:
-        """Of the leader that has shown the flow's last record, or had none to show."""
-        return self._last_record.leader_epoch
 
     def begin_again(self, start: int) -> None:
         """A doubt: the tail is read again, from what is settled on."""
-        self._last_record.give_up()
+        self._give_up()
         self.read_from(start)
 
     def read_from(self, start: int) -> None:
@@ -60,10 +65,31 @@ class TailReading:
 
         Where that is not there any more the log went back, and may have grown past it since by others' records.
         """
+        if self.tail.position != self._window.next_offset or leader_epoch == self._searched_under:
+            return
+        self._searched_under = leader_epoch
         at = self._builder.position
-        is_at_start = self.tail.position == self._window.next_offset
-        if is_at_start and self._last_record.search_under(leader_epoch, at):
-            self.read_from(at.target_offset - 1)
+        if (
+            not at.target_offset
+            or at.target_offset < self._assignment.target_log_start
+            or not self._wrote(at)
+        ):
+            self._finish()
+            return
+        self._is_searched = True
+        self.read_from(at.target_offset - 1)
+
+    def _wrote(self, at: Position) -> bool:
+        """Whether the last record is the flow's, with its producer id or the one before; one given up is nobody's."""
+        former_id, former_next = at.former_sequence or (None, 0)
+        return bool(at.next_sequence or (former_next and former_id in self._assignment.producer.former))
+
+    def _finish(self) -> None:
+        """It need not be searched again under this leader."""
+        self.leader_epoch, self._is_searched = self._searched_under, False
+
+    def _give_up(self) -> None:
+        self._searched_under, self._is_searched = self.leader_epoch, False
 
     def pass_over_last_record(self) -> bool:
         """The target answers that its offset is out of range: its retention may have deleted it.
@@ -71,26 +97,28 @@ class TailReading:
         Then the tail is read from the recorded end after all, which tells whether the log went back. False when
         the last record was not searched.
         """
-        if not self._last_record.is_searched:
+        if not self._is_searched:
             return False
-        self._last_record.pass_over()
+        self._is_searched = False
         self.read_from(self._window.next_offset)
         return True
 
     def take_last_record(self) -> Stop | None:
         """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
-        if not self._last_record.is_searched:
-            self._last_record.finish()
+        if not self._is_searched:
+            self._finish()
             return None
         found, at = self.tail.first, self._builder.position
-        is_there = found is not None and found.base_offset < at.target_offset
-        if found is not None and is_there and (stop := self._last_record.another(found, at)) is not None:
-            self._last_record.give_up()
-            return stop
-        self._last_record.finish()
         if found is None:
+            self._finish()
             self.read_from(self._window.next_offset)
-        elif is_there and not found.is_control:
+            return None
+        is_there = found.base_offset < at.target_offset
+        if is_there and (stop := another_record(self._assignment.producer, found, at)) is not None:
+            self._give_up()
+            return stop
+        self._finish()
+        if is_there and not found.is_control:
             self.tail.pop()
         return None
 
@@ -184,27 +212,6 @@ class Between:
             between=self._others,
             own=assignment.producer_id,
         )
-
-
-# Expired target -----------------------------------------------------------------------------------
-# Where a flow continues when a target's log begins behind its position: retention deleted what lay between.
-
-
-def end_of_expired(assignment: Assignment, first: BatchHeader | None) -> int:
-    """Where the target's log begins, or at the flow's own first batch there if that reaches below."""
-    begins = assignment.target_log_start
-    return begins if first is None else min(begins, first.base_offset)
-
-
-def sequence_behind_expired(assignment: Assignment, first: BatchHeader | None, expected: int) -> int:
-    """The sequence there: that of the flow's own first batch, else the one that follows what the target remembers.
-
-    Where both are unknown it is the expected one, as if nothing of the flow was deleted: the target refuses the next
-    batch if anything was.
-    """
-    if first is not None and first.producer_id == assignment.producer_id:
-        return first.base_sequence
-    return expected if assignment.remembered_sequence is None else assignment.remembered_sequence
 
 
 # Reconciliation -----------------------------------------------------------------------------------
@@ -425,15 +432,25 @@ class TailReconciliation:
         return step.gap.cause is GapCause.COMPACTED and not is_read
 
     def _begin_behind_expired(self, first: BatchHeader | None) -> None:
-        """Continue where the target's log begins."""
+        """Continue where the target's log begins, or at the flow's own `first` batch there if that reaches below.
+
+        Retention deleted what lay before. The next sequence is that of this batch, else the one that the target
+        remembers. Where both are unknown it is the expected one, as if nothing of the flow was deleted: the target
+        refuses the next batch if anything was.
+        """
         self._settle()
-        end = end_of_expired(self.assignment, first)
-        if end > self.builder.position.target_offset:
-            following = sequence_behind_expired(self.assignment, first, self.builder.position.next_sequence)
-            if following != self.builder.position.next_sequence:
-                self._explanations.own_have_expired()
-            self.builder.expired(target_end=end, next_sequence=following, first=first)
-            self._window.expect_next(offset=self._window.next_offset, sequence=following)
+        begins, told = self.assignment.target_log_start, self.assignment.remembered_sequence
+        end = begins if first is None else min(begins, first.base_offset)
+        if end <= self.builder.position.target_offset:
+            return
+        expected = self.builder.position.next_sequence
+        following = expected if told is None else told
+        if first is not None and first.producer_id == self.assignment.producer_id:
+            following = first.base_sequence
+        if following != expected:
+            self._explanations.own_have_expired()
+        self.builder.expired(target_end=end, next_sequence=following, first=first)
+        self._window.expect_next(offset=self._window.next_offset, sequence=following)
 
     def _recognise(self, step: Copy, found: TailBatch) -> None:
         """Pair one planned step with the head of the tail."""

@@ -19,7 +19,7 @@ from ledger.kafka.batches import (
     next_sequence,
     read_header,
 )
-from ledger.mirror.assignment import Assignment, Divergence, Stop, StopCause
+from ledger.mirror.assignment import Divergence, Stop, StopCause
 from ledger.mirror.batches import Copy, Skip, Step
 from ledger.mirror.cleaned_tail import (
     ANY_NUMBER,
@@ -499,6 +499,21 @@ def landed_below(base_offset: int, *, expected: int) -> Stop:
     )
 
 
+def another_record(producer: FlowProducer, found: BatchHeader, at: Position) -> Stop | None:
+    """For a batch that lies where the flow's last record lay and has another one; None when it has that."""
+    last = at.target_offset - 1
+    is_former = found.producer_id in producer.former
+    is_next = next_sequence(found.sequence_at(last), 1) == at.next_sequence
+    if not found.is_control and producer.wrote(found.producer_id) and (is_former or is_next):
+        return None
+    return Stop(
+        StopCause.TARGET_OUT_OF_RANGE,
+        f"target offset {last} holds a record of producer id {found.producer_id}, sequence "
+        f"{found.sequence_at(last)}, where this flow's with sequence {at.next_sequence - 1} was: the target lost what "
+        "was there; nothing was written",
+    )
+
+
 def sequence_refused(times: int) -> Stop:
     """The target says 45 though nothing that was found there explains it."""
     return Stop(
@@ -506,68 +521,3 @@ def sequence_refused(times: int) -> Stop:
         f"the target refused the next sequence {times} times, and its log holds nothing of this flow that the ledger "
         "does not know: it remembers another last sequence; nothing more was written",
     )
-
-
-# Last record --------------------------------------------------------------------------------------
-# The flow's last record is searched where it was recorded: a truncated target may have grown past it since.
-#
-# Where the target's log lost its end and others have written since, its end tells nothing. So the tail
-# begins one record earlier, with the flow's last one, under every leader under which it was not searched
-# yet.
-
-
-class LastRecord:
-    """Whether it is searched now, and the leader epoch under which that was done with last, None without one.
-
-    A search that is cut off, or that finds another record, is not done with: it begins again with the next attempt. One
-    that finds the offset out of range is done with once the tail can be read behind it.
-    """
-
-    def __init__(self, assignment: Assignment) -> None:
-        self._producer = assignment.producer
-        self._target_log_start = assignment.target_log_start
-        self.leader_epoch = self._searched_under = assignment.tail.leader_epoch
-        self.is_searched = False
-
-    def search_under(self, leader_epoch: int | None, at: Position) -> bool:
-        """Whether it is to be searched now; there is none where nothing was written, or all of it has expired."""
-        if leader_epoch == self._searched_under:
-            return False
-        self._searched_under = leader_epoch
-        has_expired = at.target_offset < self._target_log_start
-        if not self._is_own(at) or not at.target_offset or has_expired:
-            self.finish()
-            return False
-        self.is_searched = True
-        return True
-
-    def _is_own(self, at: Position) -> bool:
-        """Whether the flow wrote it, with its producer id or the one before; one that was given up is nobody's."""
-        former_id, former_next = at.former_sequence or (None, 0)
-        return bool(at.next_sequence or (former_next and former_id in self._producer.former))
-
-    def finish(self) -> None:
-        """It need not be searched again under this leader."""
-        self.leader_epoch, self.is_searched = self._searched_under, False
-
-    def pass_over(self) -> None:
-        """Its offset is out of range; whether the log was truncated is shown by what can be read behind it."""
-        self.is_searched = False
-
-    def give_up(self) -> None:
-        """It is not searched any more, and what lies there is not dealt with."""
-        self._searched_under, self.is_searched = self.leader_epoch, False
-
-    def another(self, found: BatchHeader, at: Position) -> Stop | None:
-        """The stop for a batch that lies where the flow's last record lay and has another one, None when it has it."""
-        last = at.target_offset - 1
-        is_former = found.producer_id in self._producer.former
-        is_next = next_sequence(found.sequence_at(last), 1) == at.next_sequence
-        if not found.is_control and self._producer.wrote(found.producer_id) and (is_former or is_next):
-            return None
-        return Stop(
-            StopCause.TARGET_OUT_OF_RANGE,
-            f"target offset {last} holds a record of producer id {found.producer_id}, sequence "
-            f"{found.sequence_at(last)}, where this flow's with sequence {at.next_sequence - 1} was: the target lost "
-            "what was there; nothing was written",
-        )
