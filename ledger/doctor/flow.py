@@ -27,7 +27,7 @@ from ledger.facts.syncs import FlowPosition
 from ledger.kafka.cluster import PartitionEnds, TopicDescription
 from ledger.topics.acls import TopicAcl, may_write, writers
 from ledger.topics.flows import plain_names
-from ledger.topics.following import SourceTopic, TopicFollowing
+from ledger.topics.following import ConfiguredTopic, TopicFollowing
 from ledger.topics.naming import (
     IdlePattern,
     NamePatterns,
@@ -647,7 +647,7 @@ def _absent_sides(look: FlowLook, sources: Sequence[SideOfPair]) -> dict[str, Si
 
 def _absent_side(look: FlowLook, source: SideOfPair, own: Settings, inherited: Settings) -> SideOfPair:
     made = look.following.creation(
-        SourceTopic(source.name, "", source.partitions, source.replication_factor, own)
+        ConfiguredTopic(source.name, "", source.partitions, source.replication_factor, own)
     )
     return SideOfPair(
         made.name, made.partitions, made.replication_factor, {**inherited, **made.configuration}

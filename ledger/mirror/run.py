@@ -23,9 +23,9 @@ from ledger.mirror import driver
 from ledger.mirror.assignment import CopyLimits
 from ledger.mirror.progress import ConfigurationFile, RunProgress, RunSummary, record_change, require_scope
 from ledger.mirror.rounds import FlowRun
-from ledger.mirror.spark import MirrorProducersFactory, SessionFactory, SparkRoundRunner
+from ledger.mirror.spark import SessionFactory, SparkRoundRunner
 from ledger.mirror.starts import require_usable
-from ledger.mirror.targets import AclFollowing, FollowingRecord, SourceDeletions
+from ledger.mirror.targets import FollowingRecord
 from ledger.mirror.topics import FlowTopics
 from ledger.mirror.watches import Prober, ReachWatch, Watched
 from ledger.offsets.syncing import syncing
@@ -54,11 +54,15 @@ def flow_topics(
     following = TopicFollowing(
         flow.naming, target.broker_count(), flow.replication_factor, flow.settings_following
     )
-    record = FollowingRecord(flow.name, operations, state)
-    deletions = SourceDeletions(source, target, record, delete_topics=flow.delete_topics)
-    acls = AclFollowing(flow.acls, flow.naming, source, target, record)
     return FlowTopics(
-        config.topic_selection(flow.name), following, source, target, record, deletions, acls, SystemClock()
+        config.topic_selection(flow.name),
+        following,
+        source,
+        target,
+        FollowingRecord(flow.name, operations, state),
+        SystemClock(),
+        delete_topics=flow.delete_topics,
+        acls=flow.acls,
     )
 
 
@@ -68,18 +72,6 @@ def prober(config: MirrorConfig, flow: FlowConfig, topics: FlowTopics, watch: Re
         Side.TARGET: Watched(KafkaReach(config.cluster(flow.target)), topics.target_partitions),
     }
     return Prober(watch, watched, SystemClock())
-
-
-def worker_networks(config: MirrorConfig, flow: FlowConfig, limits: CopyLimits) -> KeptNetwork:
-    return KeptNetwork(
-        config.cluster(flow.source), config.cluster(flow.target), limits.request_timeout_ms / 1000
-    )
-
-
-def mirror_producers_of(
-    config: MirrorConfig, flow: FlowConfig, source_cluster_id: str
-) -> MirrorProducersFactory:
-    return no_mirror_producers if flow.relay else KeptMirrorProducers(config.ledger.path, source_cluster_id)
 
 
 # Mirroring ----------------------------------------------------------------------------------------
@@ -206,8 +198,12 @@ def connected(
         limits = CopyLimits()
         runner = SparkRoundRunner(
             session().sparkContext,
-            worker_networks(config, flow, limits),
-            mirror_producers_of(config, flow, source.cluster_id()),
+            KeptNetwork(
+                config.cluster(flow.source), config.cluster(flow.target), limits.request_timeout_ms / 1000
+            ),
+            no_mirror_producers
+            if flow.relay
+            else KeptMirrorProducers(config.ledger.path, source.cluster_id()),
             limits,
         )
         yield Connected(flow, source, target, runner)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from ledger.errors import PreconditionError
 from ledger.facts.direction import Promotion, nothing_promoted
@@ -416,6 +417,10 @@ def _kept(topic: MirroredTopic, reason: str | None = None) -> Finding:
 
 # Acl following ------------------------------------------------------------------------------------
 # Access control lists of target topics follow those of the source, where the flow says so.
+
+
+class TopicAdmin(ClusterAdmin, AclAdmin, Protocol):
+    """A cluster whose topics are followed, or follow, with the rules of access to them."""
 
 
 class AclFollowing:

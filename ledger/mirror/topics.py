@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ledger.clock import Clock
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.direction import Promotion, nothing_promoted
-from ledger.facts.findings import Finding, FindingName
+from ledger.facts.findings import Finding, FindingName, Side
 from ledger.facts.syncs import PartitionPair, TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
 from ledger.mirror.targets import (
@@ -17,15 +17,16 @@ from ledger.mirror.targets import (
     FollowingRecord,
     MirroredTopic,
     SourceDeletions,
+    TopicAdmin,
     target_findings,
 )
+from ledger.topics.acls import AclFollow
 from ledger.topics.following import (
     AddPartitions,
     ChangeSettings,
+    ConfiguredTopic,
     CreateTopic,
     FollowingAction,
-    SourceTopic,
-    TargetTopic,
     TopicFollowing,
 )
 from ledger.topics.naming import (
@@ -94,32 +95,6 @@ class PacedSettings:
 # What there is to say of topics that a flow mirrors, from what both clusters answer.
 
 
-def conflict_findings(conflicts: Mapping[str, str]) -> list[Finding]:
-    return [
-        Finding(name=FindingName.TARGET_NAME_CONFLICT, topic=topic, message=f"{reason}; it is not copied")
-        for topic, reason in conflicts.items()
-    ]
-
-
-def new_behind_promotion(topics: Mapping[str, str], side: str) -> list[Finding]:
-    """`topics`: by name why the target is promoted."""
-    return [
-        Finding(
-            name=FindingName.NEW_BEHIND_PROMOTION,
-            topic=topic,
-            message=f"{topic} of {side} is not copied: {why}",
-        )
-        for topic, why in topics.items()
-    ]
-
-
-def unread_findings(settings: SettingsAnswer, side: str) -> list[Finding]:
-    return [
-        Finding(name=FindingName.SETTINGS_NOT_READ, topic=topic, message=f"{topic} at the {side}: {reason}")
-        for topic, reason in settings.refused.items()
-    ]
-
-
 def partition_findings(source: TopicDescription, target: TopicDescription) -> Iterator[Finding]:
     if target.partitions > source.partitions:
         message = (
@@ -166,20 +141,21 @@ class FlowTopics:
         self,
         selection: TopicSelection,
         following: TopicFollowing,
-        source: ClusterAdmin,
-        target: ClusterAdmin,
+        source: TopicAdmin,
+        target: TopicAdmin,
         record: FollowingRecord,
-        deletions: SourceDeletions,
-        acls: AclFollowing,
         clock: Clock,
+        *,
+        delete_topics: bool,
+        acls: AclFollow,
     ) -> None:
         self._selection = selection
         self._following = following
         self._source = source
         self._target = target
         self._record = record
-        self._deletions = deletions
-        self._acls = acls
+        self._deletions = SourceDeletions(source, target, record, delete_topics=delete_topics)
+        self._acls = AclFollowing(acls, following.naming, source, target, record)
         self._source_settings = PacedSettings(source, clock)
         self._target_settings = PacedSettings(target, clock)
         self._warned: set[str] = set()
@@ -233,8 +209,11 @@ class FlowTopics:
         if refused is not None:
             targets = self._target.topics()
             at_target = self._target_settings.of(self._targets_of(sources, targets).values())
-        findings = [*conflict_findings(conflicts), *(refused or ())]
-        findings += new_behind_promotion(self._unmirrored(sources, targets, applications), self._source.alias)
+        findings = [
+            Finding(name=FindingName.TARGET_NAME_CONFLICT, topic=topic, message=f"{reason}; it is not copied")
+            for topic, reason in conflicts.items()
+        ]
+        findings += [*(refused or ()), *self._unmirrored(sources, targets, applications)]
         findings += self._findings_about(followed, targets, at_source, at_target)
         mirrored = [topic for topic in self._mirrored_topics() if promotion(topic.target) is None]
         findings += self._deletions.refresh(mirrored, listed, targets)
@@ -256,16 +235,17 @@ class FlowTopics:
         self._is_first_refresh = False
         return self._paired
 
-    def _unmirrored(self, sources: Described, targets: Described, applications: Promotion) -> dict[str, str]:
-        """By topic that began at the source once applications had left it, why it is not copied."""
-        found = {}
+    def _unmirrored(
+        self, sources: Described, targets: Described, applications: Promotion
+    ) -> Iterator[Finding]:
+        """Topics that began at the source once applications had left it."""
         for name, topic in sources.items():
             at_target = self._following.naming.target_name(name)
             if at_target in targets or topic.topic_id in self._all_mirrored():
                 continue
             if (why := applications(at_target)) is not None:
-                found[name] = why
-        return found
+                message = f"{name} of {self._source.alias} is not copied: {why}"
+                yield Finding(name=FindingName.NEW_BEHIND_PROMOTION, topic=name, message=message)
 
     def _is_promoted(self, source_topic: str, promotion: Promotion) -> bool:
         return promotion(self._following.naming.target_name(source_topic)) is not None
@@ -376,13 +356,13 @@ class FlowTopics:
         """Carry out what is to be done and return what was refused; None when nothing was to be done."""
         existing = self._targets_of(sources, targets)
         plan = self._following.plan(
-            [_source_topic(topic, at_source) for topic in sources.values()],
-            {name: _target_topic(topic, at_target) for name, topic in existing.items()},
+            [_configured(topic, at_source) for topic in sources.values()],
+            {name: _configured(topic, at_target) for name, topic in existing.items()},
             written_topic_ids=written_topic_ids,
             set_by_mirror=self._record.set_by_mirror(),
         )
         for warning in plan.warnings:
-            self._warn_once(warning.message)
+            self._warn_once(warning)
         if not plan.actions:
             return None
         created = self._create_together(
@@ -446,8 +426,10 @@ class FlowTopics:
         self, sources: Described, targets: Described, at_source: SettingsAnswer, at_target: SettingsAnswer
     ) -> Iterator[Finding]:
         """What the target topics are like now, after all changes."""
-        yield from unread_findings(at_source, "source")
-        yield from unread_findings(at_target, "target")
+        for side, settings in ((Side.SOURCE, at_source), (Side.TARGET, at_target)):
+            for name, reason in settings.refused.items():
+                message = f"{name} at the {side}: {reason}"
+                yield Finding(name=FindingName.SETTINGS_NOT_READ, topic=name, message=message)
         for name, topic in sources.items():
             target = targets.get(self._following.naming.target_name(name))
             if target is not None:
@@ -487,15 +469,8 @@ def _new_topic(action: CreateTopic) -> NewTopic:
     return NewTopic(action.name, action.partitions, action.replication_factor, action.configuration)
 
 
-def _source_topic(topic: TopicDescription, settings: SettingsAnswer) -> SourceTopic:
+def _configured(topic: TopicDescription, settings: SettingsAnswer) -> ConfiguredTopic:
     found = settings.read.get(topic.name)
-    return SourceTopic(
-        topic.name, topic.topic_id, topic.partitions, topic.replication_factor, found.own if found else None
-    )
-
-
-def _target_topic(topic: TopicDescription, settings: SettingsAnswer) -> TargetTopic:
-    found = settings.read.get(topic.name)
-    return TargetTopic(
+    return ConfiguredTopic(
         topic.name, topic.topic_id, topic.partitions, topic.replication_factor, found.own if found else None
     )

@@ -142,19 +142,8 @@ class SettingsFollowing:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceTopic:
-    """A selected topic at the source, with the settings that were set on it; None: they cannot be read."""
-
-    name: str
-    topic_id: str
-    partitions: int
-    replication_factor: int
-    configuration: Mapping[str, str] | None
-
-
-@dataclass(frozen=True, slots=True)
-class TargetTopic:
-    """A topic that exists at the target, with the settings that were set on it; None: they cannot be read."""
+class ConfiguredTopic:
+    """A topic at either side, with the settings that were set on it; None: they cannot be read."""
 
     name: str
     topic_id: str
@@ -193,28 +182,12 @@ class ChangeSettings:
 FollowingAction = CreateTopic | AddPartitions | ChangeSettings
 
 
-class FollowingFinding(StrEnum):
-    """What is worth saying about a target topic; nothing is changed because of it."""
-
-    REPLICATION_FACTOR_LOWERED = "replication_factor_lowered"  # fewer brokers at the target than replicas
-    EXISTS_ALREADY = "exists_already"  # this flow never wrote to it: only an empty one may be used
-
-
-@dataclass(frozen=True, slots=True)
-class FollowingWarning:
-    """A finding about one target topic, with the numbers behind it."""
-
-    topic: str
-    finding: FollowingFinding
-    message: str
-
-
 @dataclass(frozen=True, slots=True)
 class FollowingPlan:
-    """What makes the target topics follow: actions in order of name, and what to tell."""
+    """What makes the target topics follow: actions in order of name, and what to warn of, which changes nothing."""
 
     actions: tuple[FollowingAction, ...]
-    warnings: tuple[FollowingWarning, ...]
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +201,8 @@ class TopicFollowing:
 
     def plan(
         self,
-        sources: Sequence[SourceTopic],
-        targets: Mapping[str, TargetTopic],
+        sources: Sequence[ConfiguredTopic],
+        targets: Mapping[str, ConfiguredTopic],
         *,
         written_topic_ids: frozenset[str],
         set_by_mirror: Mapping[str, frozenset[str]],
@@ -241,7 +214,7 @@ class TopicFollowing:
         """
         self._check_feasible()
         actions: list[FollowingAction] = []
-        warnings: list[FollowingWarning] = []
+        warnings: list[str] = []
         for source in sorted(sources, key=lambda topic: topic.name):
             target = targets.get(self.naming.target_name(source.name))
             if target is None:
@@ -250,7 +223,11 @@ class TopicFollowing:
             else:
                 actions += _growth(source, target)
                 actions += self._settings(source, target, set_by_mirror.get(target.topic_id, frozenset()))
-                warnings += _existing_warnings(target, written_topic_ids)
+                if target.topic_id not in written_topic_ids:
+                    warnings.append(
+                        f"{target.name} exists and the ledger knows no write of this flow to it: "
+                        "it is used only if all it holds is this flow's own"
+                    )
         return FollowingPlan(tuple(actions), tuple(warnings))
 
     def _check_feasible(self) -> None:
@@ -262,12 +239,12 @@ class TopicFollowing:
                 f"the target has {self.target_brokers}; no topic was created"
             )
 
-    def _replication_factor_for(self, source: SourceTopic) -> int:
+    def _replication_factor_for(self, source: ConfiguredTopic) -> int:
         if self.replication_factor is not None:
             return self.replication_factor
         return min(source.replication_factor, self.target_brokers)
 
-    def creation(self, source: SourceTopic) -> CreateTopic:
+    def creation(self, source: ConfiguredTopic) -> CreateTopic:
         """How the target topic of a source topic is made."""
         replication_factor = self._replication_factor_for(source)
         configuration = self.settings.at_creation(
@@ -277,7 +254,7 @@ class TopicFollowing:
         return CreateTopic(name, source.partitions, replication_factor, configuration)
 
     def _settings(
-        self, source: SourceTopic, target: TargetTopic, set_by_mirror: frozenset[str]
+        self, source: ConfiguredTopic, target: ConfiguredTopic, set_by_mirror: frozenset[str]
     ) -> list[FollowingAction]:
         if source.configuration is None or target.configuration is None:
             return []
@@ -289,29 +266,16 @@ class TopicFollowing:
         )
         return [ChangeSettings(target.name, target.topic_id, change)] if change else []
 
-    def _creation_warnings(self, source: SourceTopic) -> list[FollowingWarning]:
+    def _creation_warnings(self, source: ConfiguredTopic) -> list[str]:
         if self._replication_factor_for(source) >= source.replication_factor:
             return []
-        message = (
+        return [
             f"{source.name} has {source.replication_factor} replicas at the source, "
             f"its target topic gets {self._replication_factor_for(source)}"
-        )
-        name = self.naming.target_name(source.name)
-        return [FollowingWarning(name, FollowingFinding.REPLICATION_FACTOR_LOWERED, message)]
+        ]
 
 
-def _growth(source: SourceTopic, target: TargetTopic) -> list[FollowingAction]:
+def _growth(source: ConfiguredTopic, target: ConfiguredTopic) -> list[FollowingAction]:
     if target.partitions >= source.partitions:
         return []
     return [AddPartitions(target.name, source.partitions)]
-
-
-def _existing_warnings(target: TargetTopic, written_topic_ids: frozenset[str]) -> list[FollowingWarning]:
-    warnings = []
-    if target.topic_id not in written_topic_ids:
-        message = (
-            f"{target.name} exists and the ledger knows no write of this flow to it: "
-            "it is used only if all it holds is this flow's own"
-        )
-        warnings.append(FollowingWarning(target.name, FollowingFinding.EXISTS_ALREADY, message))
-    return warnings

@@ -12,7 +12,7 @@ from ledger.facts.cut_offsets import Cut
 from ledger.mirror import driver as flow_driver
 from ledger.mirror.progress import RunProgress
 from ledger.mirror.rounds import FlowRun
-from ledger.mirror.targets import AclFollowing, FollowingRecord, SourceDeletions
+from ledger.mirror.targets import FollowingRecord
 from ledger.mirror.topics import FlowTopics
 from ledger.store.producers import no_mirror_producers
 from ledger.store.session import ClaimedOperations
@@ -203,16 +203,15 @@ class FlowDrivers:
         clock = world.host_clock()
         fact_log = DriverFactLog(world.ledger, clock, world.rng, world.schedule, process)
         operations = ClaimedOperations(operator="driver", new_id=world.new_id)
-        record = FollowingRecord(self.flow.name, operations, self.state)
         topics = FlowTopics(
             TopicSelection(self.flow.topics),
             TopicFollowing(self.flow.naming, 3),
             source,
             target,
-            record,
-            SourceDeletions(source, target, record, delete_topics=False),
-            AclFollowing(AclFollow.NONE, self.flow.naming, source, target, record),
+            FollowingRecord(self.flow.name, operations, self.state),
             clock,
+            delete_topics=False,
+            acls=AclFollow.NONE,
         )
         run = FlowRun(
             flow=self.flow,

@@ -7,7 +7,7 @@ from ledger.errors import PreconditionError
 from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.syncs import OffsetSync, SyncKind, TopicPartition
 from ledger.kafka.cluster import NewTopic
-from ledger.mirror.targets import AclFollowing, FollowingRecord, SourceDeletions
+from ledger.mirror.targets import FollowingRecord
 from ledger.mirror.topics import FlowTopics
 from ledger.store.session import ClaimedOperations
 from ledger.topics.acls import AclFollow, TopicAcl
@@ -98,16 +98,15 @@ class Flow:
     ) -> FlowTopics:
         """The topics of a driver that starts now; unless it brings its `operations` it has just claimed the flow."""
         operations = operations or claimed(MemoryFactLog(self.ledger, self.clock), "f")
-        record = FollowingRecord("f", operations, MemoryLedgerState(self.ledger))
         return FlowTopics(
             TopicSelection(patterns, exclude, naming=naming),
             TopicFollowing(naming, 3, settings=SettingsFollowing(follow)),
             self.east,
             self.west,
-            record,
-            SourceDeletions(self.east, self.west, record, delete_topics=delete_topics),
-            AclFollowing(acls, naming, self.east, self.west, record),
+            FollowingRecord("f", operations, MemoryLedgerState(self.ledger)),
             self.clock,
+            delete_topics=delete_topics,
+            acls=acls,
         )
 
     def operations(self, kind: str) -> list[dict[str, object]]:

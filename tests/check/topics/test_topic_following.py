@@ -11,12 +11,10 @@ from ledger.topics.following import (
     REQUIRED_AT_TARGET,
     AddPartitions,
     ChangeSettings,
+    ConfiguredTopic,
     CreateTopic,
-    FollowingFinding,
     FollowingPlan,
     SettingsChange,
-    SourceTopic,
-    TargetTopic,
     TopicFollowing,
 )
 from ledger.topics.naming import NamingKind, TopicNaming
@@ -26,17 +24,17 @@ PREFIX = TopicNaming(NamingKind.PREFIX, "east")
 NOTHING: Mapping[str, frozenset[str]] = MappingProxyType({})
 
 
-def source(name: str = "orders", *, partitions: int = 3, replication_factor: int = 3) -> SourceTopic:
-    return SourceTopic(name, f"id-{name}", partitions, replication_factor, {"retention.ms": "7"})
+def source(name: str = "orders", *, partitions: int = 3, replication_factor: int = 3) -> ConfiguredTopic:
+    return ConfiguredTopic(name, f"id-{name}", partitions, replication_factor, {"retention.ms": "7"})
 
 
-def target(partitions: int) -> TargetTopic:
-    return TargetTopic("east.orders", "target-id", partitions, 1)
+def target(partitions: int) -> ConfiguredTopic:
+    return ConfiguredTopic("east.orders", "target-id", partitions, 1)
 
 
 def plan(
-    topic: SourceTopic,
-    found: TargetTopic | None,
+    topic: ConfiguredTopic,
+    found: ConfiguredTopic | None,
     written: frozenset[str] = frozenset(),
     by_mirror: Mapping[str, frozenset[str]] = NOTHING,
 ) -> FollowingPlan:
@@ -51,7 +49,7 @@ def test_a_missing_topic_is_created_with_feasible_replicas() -> None:
     assert isinstance(action, CreateTopic)
     assert (action.name, action.partitions, action.replication_factor) == ("east.orders", 3, 2)
     assert action.configuration["retention.ms"] == "7"
-    assert [warning.finding for warning in made.warnings] == [FollowingFinding.REPLICATION_FACTOR_LOWERED]
+    assert made.warnings == ("orders has 3 replicas at the source, its target topic gets 2",)
 
 
 def test_a_configured_replication_factor_wins_and_must_be_feasible() -> None:
@@ -74,8 +72,7 @@ def test_partitions_are_added_never_removed(partitions: int, total: int | None) 
 def test_a_topic_that_the_flow_never_wrote_to_is_told() -> None:
     for written, told in ((set(), True), ({"target-id"}, False), ({"another-life"}, True)):
         warnings = plan(source(), target(3), frozenset(written)).warnings
-        exists = [FollowingFinding.EXISTS_ALREADY] if told else []
-        assert [warning.finding for warning in warnings] == exists
+        assert [warning.partition(" and ")[0] for warning in warnings] == ["east.orders exists"] * told
 
 
 def test_settings_follow_by_the_life_of_the_target_topic() -> None:
