@@ -204,8 +204,13 @@ class KnownFlow:
 # up.
 
 
-Granted = tuple[list[OffsetSync], str]
-"""The facts to record first, and what was done, in words."""
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What was done, in words, and the facts to record first; `accepting`: where that accepts what the target holds."""
+
+    words: str
+    facts: Sequence[OffsetSync] = ()
+    accepting: Sequence[PartitionState] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,21 +245,6 @@ class RequestRules(ABC):
         `earlier`: what had been asked of the flow before, for its pauses.
         """
 
-    def named(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[PartitionState]:
-        """What the request is about."""
-        return partitions.concerned(request)
-
-    def accepting(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[PartitionState]:
-        """Where the request, when it is granted, accepts what the target holds."""
-        del request, partitions
-        return ()
-
-    def required(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[PartitionState]:
-        """What the request is about; raises `RefusedError` when that is nothing, or not for requests to move."""
-        found = self.named(request, partitions)
-        partitions.require_movable(request, found)
-        return found
-
 
 # Resync -------------------------------------------------------------------------------------------
 # Copying again what the source holds, behind what the target holds.
@@ -279,35 +269,33 @@ class ResyncRules(RequestRules):
             "those source offsets holds no longer, and readers of the target meet the records twice"
         )
 
-    def accepting(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[PartitionState]:
-        return [state for state in self.named(request, partitions) if _is_expired(state)]
-
     def granted(
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
     ) -> Granted:
         del earlier
-        states = self.required(request, partitions)
+        states = partitions.concerned(request)
+        partitions.require_movable(request, states)
         if request.offset is not None and len(states) != 1:
             raise RefusedError("an offset to copy again from belongs to one partition")
         restarts = [(state, _restart(state, request.asked, partitions)) for state in states]
-        _accept_expired(states, partitions)
+        expired = _accept_expired(states, partitions)
         facts = [_copied_again(state, restart) for state, restart in restarts]
         partitions.go_on(states)
         names = ", ".join(f"{state.name} from {state.position.source_offset}" for state in states)
-        return facts, f"copied again: {names}"
+        return Granted(f"copied again: {names}", facts, accepting=expired)
 
 
-def _is_expired(state: PartitionState) -> bool:
-    """Whether it stopped because the target's log begins behind its recorded end."""
-    return state.stop is not None and state.stop.cause is StopCause.TARGET_OUT_OF_RANGE
-
-
-def _accept_expired(states: Sequence[PartitionState], partitions: MovedPartitions) -> None:
+def _accept_expired(states: Sequence[PartitionState], partitions: MovedPartitions) -> list[PartitionState]:
     """Where the target's log begins behind the recorded end, copying again can only continue there."""
-    expired = [state for state in states if _is_expired(state)]
+    expired = [
+        state
+        for state in states
+        if state.stop is not None and state.stop.cause is StopCause.TARGET_OUT_OF_RANGE
+    ]
     log_starts = [(state, partitions.target_ends(state).log_start) for state in expired]
     for state, log_start in log_starts:
         state.accepted_below = max(state.accepted_below, log_start)
+    return expired
 
 
 def _restart(state: PartitionState, asked: Request, partitions: MovedPartitions) -> Position:
@@ -351,7 +339,7 @@ class ResumeRules(RequestRules):
     def granted(
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
     ) -> Granted:
-        stopped = [state for state in self.named(request, partitions) if state.stop is not None]
+        stopped = [state for state in partitions.concerned(request) if state.stop is not None]
         if stopped and not any(map(partitions.is_free, stopped)):
             partitions.require_free(stopped[0])
         stopped = [state for state in stopped if partitions.is_free(state)]
@@ -359,7 +347,7 @@ class ResumeRules(RequestRules):
         facts = partitions.begun_again(stopped)
         partitions.go_on(stopped)
         going = [_place(state) for state in partitions.progress.states if state.stop is None]
-        return facts, Resumption(request, earlier).described(going, causes)
+        return Granted(Resumption(request, earlier).described(going, causes), facts)
 
 
 def _unasked(ask: Request) -> OperatorRequest:
@@ -412,7 +400,9 @@ class SkipToRules(RequestRules):
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
     ) -> Granted:
         del earlier
-        [state] = self.required(request, partitions)
+        states = partitions.concerned(request)
+        partitions.require_movable(request, states)
+        [state] = states
         offset, ends = request.offset, partitions.source_ends(state)
         if offset is None or not request.asked.is_possible(reached(state, ends)):
             raise RefusedError(
@@ -422,9 +412,8 @@ class SkipToRules(RequestRules):
         skipped = offset - state.position.source_offset
         facts = [*partitions.begun_again([state]), state.lose(offset, SyncCause.SKIPPED)]
         partitions.go_on([state])
-        return (
-            facts,
-            f"{state.name}: {skipped} source offsets are recorded as skipped; it continues at {offset}",
+        return Granted(
+            f"{state.name}: {skipped} source offsets are recorded as skipped; it continues at {offset}", facts
         )
 
 
@@ -442,27 +431,21 @@ class AcceptForeignRules(RequestRules):
         names = ", ".join(f"{known} ({known.stop_cause})" for known in stopped)
         return needed(f"continues after all that the target holds when the request is carried out: {names}")
 
-    def named(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[PartitionState]:
-        found = partitions.concerned(request)
-        if request.partition is not None:
-            return found
-        return [state for state in found if state.stop is not None] or found
-
-    def accepting(self, request: OperatorRequest, partitions: MovedPartitions) -> Sequence[PartitionState]:
-        return self.named(request, partitions)
-
     def granted(
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
     ) -> Granted:
         del earlier
-        required = self.required(request, partitions)
-        ends = [(state, partitions.target_ends(state)) for state in required]
+        states = partitions.concerned(request)
+        if request.partition is None:
+            states = [state for state in states if state.stop is not None] or states
+        partitions.require_movable(request, states)
+        ends = [(state, partitions.target_ends(state)) for state in states]
         facts = partitions.begun_again([state for state, _ in ends])
         for state, target in ends:
             state.accepted_below = target.high_watermark
-        partitions.go_on(required)
+        partitions.go_on(states)
         names = ", ".join(f"{state.name} below {state.accepted_below}" for state, _ in ends)
-        return facts, f"what the target holds is accepted: {names}"
+        return Granted(f"what the target holds is accepted: {names}", facts, accepting=states)
 
 
 # Pause --------------------------------------------------------------------------------------------
@@ -484,7 +467,7 @@ class PauseRules(RequestRules):
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
     ) -> Granted:
         del earlier, partitions
-        return [], f"{request.subject} is paused"
+        return Granted(f"{request.subject} is paused")
 
 
 # Every kind ---------------------------------------------------------------------------------------
@@ -514,20 +497,18 @@ class RequestHandler:
 
     def answer(
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest] = ()
-    ) -> tuple[list[OffsetSync], Callable[[], None]]:
+    ) -> tuple[Sequence[OffsetSync], Callable[[], None]]:
         """Move the states; returns the facts to record first, and how to give the receipt afterwards.
 
         `earlier`: what had been asked of the flow before, for its pauses.
         """
-        rules = RULES[request.kind]
-        accepts = rules.accepting(request, self.partitions)
         try:
-            facts, message = rules.granted(request, earlier, self.partitions)
+            granted = RULES[request.kind].granted(request, earlier, self.partitions)
         except RefusedError as refused:
             reason = str(refused)
             return [], lambda: self._give_receipt(request, RequestResult.REFUSED, reason, {})
-        accepted = dict(map(_accepted, accepts))
-        return facts, lambda: self._give_receipt(request, RequestResult.DONE, message, accepted)
+        accepted = dict(map(_accepted, granted.accepting))
+        return granted.facts, lambda: self._give_receipt(request, RequestResult.DONE, granted.words, accepted)
 
     def _give_receipt(
         self,

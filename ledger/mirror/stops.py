@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from ledger.config.values import FlowConfig, Policy, TargetMode
 from ledger.facts.identity import FlowProducer
@@ -429,24 +428,9 @@ def command(cause: str, *, flow: str, topic: str, partition: int | None) -> str 
 # one command when all that stopped of its topic is in it; else one for each of its partitions.
 
 
-class Stopped(Protocol):
-    """A partition that stands still: why, what was seen, and what to do in words."""
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def cause(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def next(self) -> str | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class StoppedPartition:
-    """Implements `Stopped`."""
+    """A partition that stands still: why, what was seen, and what to do in words."""
 
     topic: str
     partition: int
@@ -484,9 +468,9 @@ class StoppedEntry:
         return f"at partition {self.partitions[0]}: {self.message} (at {others}: the same with other values)"
 
 
-def stopped_entries(flow: str, stopped: Iterable[Stopped]) -> list[StoppedEntry]:
+def stopped_entries(flow: str, stopped: Iterable[StoppedPartition]) -> list[StoppedEntry]:
     """One entry for each topic and cause, in the order of topics and of their first partitions."""
-    by_topic: dict[str, dict[str, list[Stopped]]] = {}
+    by_topic: dict[str, dict[str, list[StoppedPartition]]] = {}
     for one in sorted(stopped, key=lambda one: (one.topic, one.partition)):
         by_topic.setdefault(one.topic, {}).setdefault(one.cause, []).append(one)
     return [
@@ -496,7 +480,7 @@ def stopped_entries(flow: str, stopped: Iterable[Stopped]) -> list[StoppedEntry]
     ]
 
 
-def _entry(flow: str, stopped: Sequence[Stopped], *, is_all_of_topic: bool) -> StoppedEntry:
+def _entry(flow: str, stopped: Sequence[StoppedPartition], *, is_all_of_topic: bool) -> StoppedEntry:
     first = stopped[0]
     numbers = tuple(one.partition for one in stopped)
     named: list[int | None] = [None] if is_all_of_topic and len(numbers) > 1 else [*numbers]
@@ -554,7 +538,12 @@ class StopEvents:
     def resumed(self, pairs: Sequence[PartitionPair]) -> None:
         """The same of those that make progress again."""
         if pairs:
-            self.operations.record_all([(None, _resumed(pair)) for pair in pairs], flow=self.flow)
+            sources = [pair.source for pair in pairs]
+            resumed = [
+                PartitionResumed(topic=at.topic, topic_id=at.topic_id, partition=at.partition)
+                for at in sources
+            ]
+            self.operations.record_all([(None, one) for one in resumed], flow=self.flow)
 
     def copied_again(self, pair: PartitionPair, message: str) -> None:
         """Nothing stopped: the flow's policy is to copy again."""
@@ -576,11 +565,6 @@ def _stopped(pair: PartitionPair, stop: Stop) -> PartitionStopped:
         message=stop.message,
         next=advice(stop.cause),
     )
-
-
-def _resumed(pair: PartitionPair) -> PartitionResumed:
-    source = pair.source
-    return PartitionResumed(topic=source.topic, topic_id=source.topic_id, partition=source.partition)
 
 
 # Loss cause ---------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ class Handler:
         topic: str | None = SOURCE.topic,
         partition: int | None = 0,
         offset: int | None = None,
-    ) -> list[OffsetSync]:
+    ) -> Sequence[OffsetSync]:
         handler = RequestHandler(
             "flow",
             MovedPartitions(
