@@ -8,7 +8,7 @@ from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.context import operator_operations
 from ledger.errors import LedgerUnavailableError
-from ledger.facts.operations import GivenUp, LedgerRepaired
+from ledger.facts.operations import GivenUp, LedgerRepaired, Why
 from ledger.mirror.spark import SessionFactory
 from ledger.store.damage import Damage
 from ledger.store.delta_tables import create_tables
@@ -48,7 +48,7 @@ def damages(config: MirrorConfig) -> list[Damage]:
     return [one for upkeep in table_upkeeps(config.ledger) for one in upkeep.damages()]
 
 
-def repair_ledger(config: MirrorConfig, *, reason: str, ticket: str | None) -> list[Damage]:
+def repair_ledger(config: MirrorConfig, why: Why) -> list[Damage]:
     """Continue without what is damaged; returns what that was, and records it, for each table in an operation."""
     repaired: dict[str, list[Damage]] = {}
     try:
@@ -58,7 +58,7 @@ def repair_ledger(config: MirrorConfig, *, reason: str, ticket: str | None) -> l
     finally:
         for table, found in repaired.items():
             content = LedgerRepaired(table, [_given_up(one) for one in found])
-            operator_operations(config).record(content, flow=None, reason=reason, ticket=ticket)
+            operator_operations(config).record_parts([content], why)
     return [one for found in repaired.values() for one in found]
 
 

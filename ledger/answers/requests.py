@@ -12,6 +12,7 @@ from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.context import operator_operations
 from ledger.errors import PreconditionError, UnsafeError, UsageError
+from ledger.facts.operations import Why
 from ledger.facts.requests import Receipt, Request, StopRequest
 from ledger.facts.roles import RoleVerdict, writer_of
 from ledger.facts.tables import OPERATIONS, WRITERS
@@ -141,13 +142,11 @@ def _done(receipt: Receipt) -> Receipt:
 # Requests -----------------------------------------------------------------------------------------
 
 
-def request_stop(
-    config: MirrorConfig, flow_name: str, *, reason: str | None, ticket: str | None = None
-) -> str:
+def request_stop(config: MirrorConfig, flow_name: str, why: Why) -> str:
     """Leave a request in the ledger that a running driver of the flow sees; returns its operation id."""
     config.flow(flow_name)
     open_ledger(config.ledger.path)
-    return operator_operations(config).record(StopRequest(), flow=flow_name, reason=reason, ticket=ticket)
+    return operator_operations(config).record_parts([StopRequest()], why, flow=flow_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +158,7 @@ class Requested:
     taken_up: str
 
 
-def request(
-    config: MirrorConfig, flow_name: str, ask: Request, *, reason: str | None, ticket: str | None
-) -> Requested:
+def request(config: MirrorConfig, flow_name: str, ask: Request, why: Why) -> Requested:
     """Leave a request in the ledger that the flow's driver answers with a receipt.
 
     Raises `UsageError` or `PreconditionError`, and records nothing, when it makes no sense as things stand.
@@ -178,7 +175,7 @@ def request(
     taken_up = when_taken_up(flow_name, driver)
     if not judged.is_needed:
         return Requested(None, judged.words, taken_up)
-    operation_id = operator_operations(config).record(ask, flow=flow_name, reason=reason, ticket=ticket)
+    operation_id = operator_operations(config).record_parts([ask], why, flow=flow_name)
     return Requested(operation_id, judged.words, taken_up)
 
 

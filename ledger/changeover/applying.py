@@ -160,7 +160,7 @@ def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> 
             config, plan, former, state, clusters, operation_id, asked, begun_at_ms, scope, role.require_own
         )
         scene.require_current()
-        record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
+        record = role.record(scene.why)
         hooks = StepHooks(HookProcesses(config.secrets(os.environ)), plan, operation_id)
         Applying(record, actions(scene), checked_hook(scene, hooks.run), told, beside).carry_out(
             plan, former, host=role.host

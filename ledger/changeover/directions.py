@@ -13,6 +13,7 @@ from ledger.context import cluster_admin, operator_operations, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.facts.direction import Demoted, DirectionChange, Directions, Promoted
 from ledger.facts.identity import ClusterAcceptance, ClusterIdentities
+from ledger.facts.operations import Why
 from ledger.kafka.cluster import require_recorded
 from ledger.offsets.between_clusters import Way
 from ledger.offsets.setting import Row
@@ -156,21 +157,19 @@ def change_direction(
     config: MirrorConfig,
     kind: type[DirectionChange],
     pair: Pair,
+    why: Why,
     *,
     keep_ends: bool = False,
     no_reverse: bool = False,
     is_exchange: bool = False,
     cut_operation: str | None = None,
-    reason: str,
-    ticket: str | None,
-    operation_id: str | None = None,
 ) -> Declared:
     """Record that a cluster is promoted over another one, or is so no longer.
 
     `keep_ends`: flows of the pair continue behind what was written at both sides meanwhile, by a cut. `no_reverse`: a
     promotion after which nothing is to be mirrored back. `is_exchange`: the other side may be promoted still.
-    `cut_operation`: whose cut says where flows of what is demoted continue. `operation_id`: what it is a part of, None:
-    it is an operation of its own, and nothing is demoted where applications wrote. Raises, and records no change, when
+    `cut_operation`: whose cut says where flows of what is demoted continue. As an operation of its own nothing is
+    demoted where applications wrote. Raises, and records no change, when
     flows of the pair cannot be, or another cluster answers behind an alias. The cluster that is promoted must answer;
     of the other one its recorded id is taken where it does not.
     """
@@ -182,7 +181,8 @@ def change_direction(
     if keep_ends:
         require_opposites(flows)
     is_new = not is_done(pair, kind, directions, no_reverse=no_reverse)
-    is_own, operation_id = operation_id is None, operation_id or random_id()
+    is_own, operation_id = why.operation_id is None, why.operation_id or random_id()
+    why = replace(why, operation_id=operation_id)
     change, words = None, ""
     if is_new:
         # Before a rule is removed: what is refused here has let nobody in.
@@ -203,14 +203,12 @@ def change_direction(
     # Rules before the record: a flow that may write again and is denied would stop for that.
     opened = None
     if kind is Demoted and state.shut_outs().has_rules(pair.cluster, pair.former, pair.ruled):
-        opened = let_in(config, pair, state, reason=reason, ticket=ticket, operation_id=operation_id)
+        opened = let_in(config, pair, state, why)
     said = "" if opened is None else f"{opened.words}; "
     if change is None:
         is_or_not = "is promoted already" if kind is Promoted else "is not promoted"
         return Declared(None if opened is None else opened.operation_id, f"{said}{pair.words} {is_or_not}")
-    operator_operations(config).record_parts(
-        [change], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
-    )
+    operator_operations(config).record_parts([change], why)
     return Declared(operation_id, f"{said}{words}")
 
 
@@ -340,7 +338,7 @@ def acceptance_consequences(acceptance: ClusterAcceptance) -> str:
 
 
 def accept_cluster(
-    config: MirrorConfig, cluster: str, cluster_id: str, *, rebuilt: bool, reason: str, ticket: str | None
+    config: MirrorConfig, cluster: str, cluster_id: str, why: Why, *, rebuilt: bool
 ) -> Declared:
     """Record that an alias stands for the cluster that answers behind it now.
 
@@ -355,7 +353,7 @@ def accept_cluster(
     acceptance = judge_acceptance(state.identities(), cluster, cluster_id, live_id=live_id, rebuilt=rebuilt)
     if acceptance is None:
         return Declared(None, f"it stands for {cluster_id} already")
-    operation_id = operator_operations(config).record(acceptance, flow=None, reason=reason, ticket=ticket)
+    operation_id = operator_operations(config).record_parts([acceptance], why)
     return Declared(operation_id, acceptance_consequences(acceptance))
 
 

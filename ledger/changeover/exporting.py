@@ -28,11 +28,12 @@ from ledger.context import operator_operations
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.facts.changeovers import PlanExported
 from ledger.facts.hand_overs import Purpose, TopicHandOver
+from ledger.facts.operations import Why
 from ledger.facts.permissions import Permission, PermissionKind
 from ledger.kafka.cluster import FenceControl
 from ledger.offsets.rendering import render_kafka_reset
 from ledger.offsets.setting import Setting
-from ledger.offsets.sheets import Reasons, position_sheet, unread_words, why_set
+from ledger.offsets.sheets import basis_of, position_sheet, unread_words
 from ledger.plain_text import csv_text
 from ledger.store import answers
 from ledger.store.snapshots import open_ledger
@@ -538,10 +539,9 @@ def export_plan(
     config: MirrorConfig,
     plan_id: str,
     folder: Path,
+    why: Why,
     *,
     is_renewed: bool = False,
-    reason: str | None,
-    ticket: str | None,
 ) -> Exported:
     """Write the files, and record where each group is to continue; `is_renewed`: offsets and groups alone, over those
     of an earlier export.
@@ -590,8 +590,7 @@ def export_plan(
     }
     if not is_renewed:
         texts |= {STEPS: steps_script(written), UNDO: undo_script(written)}
-    why = why_set(at, sheet, Reasons(reason, ticket))
-    sheets = sheets_of(plan_id, sheet.settings, target_cluster=plan.to_cluster, why=why)
+    sheets = sheets_of(plan_id, sheet.settings, target_cluster=plan.to_cluster, basis=basis_of(at, sheet))
     exported = PlanExported(
         plan_id=plan_id,
         cut=sheet.cut,
@@ -601,9 +600,7 @@ def export_plan(
         denied=_denied(rules),
     )
     with _written(folder, texts) as files:
-        operation_id = operator_operations(config).record_parts(
-            [exported, *sheets], flow=None, reason=reason, ticket=ticket
-        )
+        operation_id = operator_operations(config).record_parts([exported, *sheets], why)
     return Exported(operation_id, files, len(sheets), lines)
 
 

@@ -46,6 +46,7 @@ from ledger.facts.fences import (
     least,
     quiet_time,
 )
+from ledger.facts.operations import Why
 from ledger.facts.syncs import TopicPartition
 from ledger.facts.tables import TOPICS
 from ledger.kafka.cluster import (
@@ -385,7 +386,6 @@ def _not_refused(
         cluster=fences[0].cluster,
         topics=tuple(topics),
         how=FenceHow(fences[0].how),
-        reason="",
         confirmed_super_users=tuple(sorted({user for one in fences for user in one.confirmed})),
         producers_stopped=True,
     )
@@ -461,7 +461,7 @@ _READ_BACK_S = 30.0
 _POLL_S = 0.1
 
 
-def fence(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = None) -> FenceResult:
+def fence(asked: AskedFence, parts: FenceParts, why: Why) -> FenceResult:
     """Fence the topics, prove it and record it.
 
     Raises `UsageError` and `PreconditionError` where it is refused, with all reasons; `ClusterUnavailableError` where
@@ -470,7 +470,7 @@ def fence(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = No
     """
     _require_one_way(asked, parts)
     attempt = _Attempt(
-        asked, parts, measure_of(asked, parts), operation_id, _Again.of(asked.cluster, operation_id)
+        asked, parts, measure_of(asked, parts), why, _Again.of(asked.cluster, why.operation_id)
     )
     try:
         return attempt.carried_out()
@@ -484,7 +484,7 @@ def fence(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = No
         return attempt.given_up()
 
 
-def leave_open(asked: AskedFence, parts: FenceParts, *, operation_id: str | None = None) -> FenceResult:
+def leave_open(asked: AskedFence, parts: FenceParts, why: Why) -> FenceResult:
     """Make none, and record that nothing is proved and why to continue (`asked.unproven`); the cluster is not asked.
 
     What stands is left as it is, so twice is as once.
@@ -496,14 +496,11 @@ def leave_open(asked: AskedFence, parts: FenceParts, *, operation_id: str | None
         if one is None
     )
     standing = tuple(one.fence for one in stands.values() if one is not None)
-    if lacking:
-        operation_id = parts.operations.record_parts(
-            list(lacking), operation_id=operation_id, flow=None, reason=asked.reason, ticket=asked.ticket
-        )
+    operation_id = parts.operations.record_parts(lacking, why) if lacking else None
     words = [f"{_named(lacking)} of {asked.cluster} is not fenced: {asked.unproven}"] if lacking else []
     if standing:
         words.append(f"the fence of {_named(standing)} of {asked.cluster} is left as it is")
-    return FenceResult(operation_id if lacking else None, "; ".join(words), (*lacking, *standing))
+    return FenceResult(operation_id, "; ".join(words), (*lacking, *standing))
 
 
 def _unmade(asked: AskedFence, parts: FenceParts, topic: str) -> Fence:
@@ -521,7 +518,7 @@ def refusal(asked: AskedFence, parts: FenceParts) -> str | None:
     """Why such a fence would be refused now, with all reasons; None: it would not. Changes and records nothing."""
     try:
         _require_one_way(asked, parts)
-        attempt = _Attempt(asked, parts, measure_of(asked, parts), None, _Again.of(asked.cluster, None))
+        attempt = _Attempt(asked, parts, measure_of(asked, parts), Why(), _Again.of(asked.cluster, None))
         attempt.measure.begun(attempt.topics())
     except ClusterUnavailableError as error:
         return None if asked.unproven is not None else str(error)
@@ -573,7 +570,7 @@ class _Attempt:
     asked: AskedFence
     parts: FenceParts
     measure: Measure
-    operation_id: str | None
+    why: Why
     again: _Again
     _recorded: dict[str, Fence] = field(default_factory=dict)
     """By topic what this attempt has recorded last."""
@@ -604,7 +601,7 @@ class _Attempt:
         self._record(rows)
         away = f"{self.asked.cluster} did not answer; continued without a proof"
         words = f"{_named(rows)} is not proved to be fenced: {away}"
-        return FenceResult(self.operation_id, words, tuple(rows))
+        return FenceResult(self.why.operation_id, words, tuple(rows))
 
     def _known(self, topic: str) -> Fence:
         asked, stands = self.asked, self.parts.fences.of(self.asked.cluster, topic)
@@ -652,19 +649,14 @@ class _Attempt:
         """Unless it stands so already, from an attempt that did not end."""
         of_each = [self.parts.fences.of(one.cluster, one.topic) for one in begun]
         last = [stands for stands in of_each if stands is not None]
-        if [stands.fence for stands in last] == list(begun) and self.operation_id is None:
-            [*_, self.operation_id] = [stands.operation_id for stands in last]
+        if [stands.fence for stands in last] == list(begun) and self.why.operation_id is None:
+            self.why = replace(self.why, operation_id=last[-1].operation_id)
             return
         self._record(begun)
 
     def _record(self, rows: Sequence[Fence]) -> None:
-        self.operation_id = self.parts.operations.record_parts(
-            list(rows),
-            operation_id=self.operation_id,
-            flow=None,
-            reason=self.asked.reason,
-            ticket=self.asked.ticket,
-        )
+        operation_id = self.parts.operations.record_parts(rows, self.why)
+        self.why = replace(self.why, operation_id=operation_id)
         self._recorded |= {one.topic: one for one in rows}
 
     def _required(self, made: Sequence[Fence], topics: Mapping[str, TopicDescription]) -> Shown:
@@ -688,7 +680,7 @@ class _Attempt:
         left = [one for one in watches if not one.is_still]
         if not left:
             self._record(proved)
-            return FenceResult(self.operation_id, self._words(proved), tuple(proved))
+            return FenceResult(self.why.operation_id, self._words(proved), tuple(proved))
         reasons = "".join(f"\n  {reason}" for reason in map(watching.why_not, left))
         if self.asked.unproven is not None:
             overridden = [
@@ -696,7 +688,7 @@ class _Attempt:
             ]
             self._record(overridden)
             words = f"{_named(proved)} is not proved, and continued without:{reasons}"
-            return FenceResult(self.operation_id, words, tuple(overridden))
+            return FenceResult(self.why.operation_id, words, tuple(overridden))
         if done := [one for one in proved if not one.is_open]:
             self._record(done)
         waited = "" if watching.short else f" after {self.asked.wait_s:g} s"
@@ -748,12 +740,10 @@ class AskedLifting:
 
     cluster: str
     topics: tuple[str, ...] | None
-    reason: str
-    ticket: str | None = None
     hook: HookCommand | None = None
 
 
-def unfence(asked: AskedLifting, parts: FenceParts, *, operation_id: str | None = None) -> UnfenceResult:
+def unfence(asked: AskedLifting, parts: FenceParts, why: Why) -> UnfenceResult:
     """Lift the fences that stand, and record it; twice is as once. Where nothing was made no cluster is asked.
 
     Raises `PreconditionError` when another cluster answers than the recorded one, the hook fails, or a broker still has
@@ -772,10 +762,7 @@ def unfence(asked: AskedLifting, parts: FenceParts, *, operation_id: str | None 
     _remove_rules(parts, [one.fence for one in chosen])
     restored = _set_back(parts, [one.fence for one in chosen if SETTING in one.fence.former])
     lifted = [_lifted(parts, one.fence, hook, restored.get(one.fence.topic, {})) for one in chosen]
-    recorded = parts.operations.record_parts(
-        lifted, operation_id=operation_id, flow=None, reason=asked.reason, ticket=asked.ticket
-    )
-    return UnfenceResult(recorded, _words(lifted), tuple(lifted))
+    return UnfenceResult(parts.operations.record_parts(lifted, why), _words(lifted), tuple(lifted))
 
 
 def _hook_run(asked: AskedLifting, parts: FenceParts, chosen: Sequence[StandingFence]) -> HookRun | None:
@@ -865,12 +852,9 @@ _HOUR_MS = 3_600_000
 
 
 def fence_topics(
-    config: MirrorConfig, asked: AskedFence, say: Callable[[str], None], *, operation_id: str | None = None
+    config: MirrorConfig, asked: AskedFence, say: Callable[[str], None], why: Why
 ) -> FenceResult:
-    """Fence topics of a cluster; none named: all that flows of the configuration read there.
-
-    `operation_id`: what the fence is a part of, None: it is an operation of its own.
-    """
+    """Fence topics of a cluster; none named: all that flows of the configuration read there."""
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     with fence_parts(config, asked.cluster, state, say) as parts:
         known = {one.topic: one.topic_id for one in state.last_topic_states(asked.cluster)}
@@ -880,19 +864,15 @@ def fence_topics(
                 f"no flow of the configuration reads a topic of {asked.cluster}: name topics by --topic; nothing was "
                 "changed or recorded"
             )
-        return fence(
-            replace(asked, topics=tuple(sorted(set(topics))), known_ids=known),
-            parts,
-            operation_id=operation_id,
-        )
+        return fence(replace(asked, topics=tuple(sorted(set(topics))), known_ids=known), parts, why)
 
 
-def leave_topics_open(config: MirrorConfig, asked: AskedFence, *, operation_id: str) -> FenceResult:
+def leave_topics_open(config: MirrorConfig, asked: AskedFence, why: Why) -> FenceResult:
     """Record that topics of a cluster are not fenced, and why that is enough; it may be unreachable."""
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     known = {one.topic: one.topic_id for one in state.last_topic_states(asked.cluster)}
     with fence_parts(config, asked.cluster, state, lambda _line: None) as parts:
-        return leave_open(replace(asked, known_ids=known), parts, operation_id=operation_id)
+        return leave_open(replace(asked, known_ids=known), parts, why)
 
 
 def fence_refusal(config: MirrorConfig, asked: AskedFence) -> str | None:
@@ -907,14 +887,14 @@ def _silent(_line: str) -> None:
 
 
 def unfence_topics(
-    config: MirrorConfig, asked: AskedLifting, say: Callable[[str], None], *, operation_id: str | None = None
+    config: MirrorConfig, asked: AskedLifting, say: Callable[[str], None], why: Why
 ) -> UnfenceResult:
-    """Lift fences of a cluster; `operation_id`: what that is a part of, None: it is an operation of its own."""
+    """Lift fences of a cluster."""
     state = DeltaLedgerState(open_ledger(config.ledger.path))
-    if operation_id is None:
+    if why.operation_id is None:
         _require_not_left(config, asked, state)
     with fence_parts(config, asked.cluster, state, say) as parts:
-        return unfence(asked, parts, operation_id=operation_id)
+        return unfence(asked, parts, why)
 
 
 def _require_not_left(config: MirrorConfig, asked: AskedLifting, state: DeltaLedgerState) -> None:

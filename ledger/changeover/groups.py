@@ -19,20 +19,20 @@ from ledger.errors import PreconditionError
 from ledger.facts.changeovers import PlanExported, Sheet
 from ledger.facts.group_offsets import OffsetsSet, OffsetsSetResult
 from ledger.facts.groups import SHARE, CommitRefusal, NewCommit
-from ledger.facts.operations import OperationKind
+from ledger.facts.operations import OperationKind, Why
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.offsets.between_clusters import Way
 from ledger.offsets.flow_answers import Chosen
 from ledger.offsets.setting import (
     NO_OUTPUTS,
+    Basis,
     Choice,
     Outcome,
     OutputsOfGroups,
     Place,
     Setting,
     TargetGroups,
-    Why,
     intentions,
     nothing_taken_over,
 )
@@ -263,10 +263,10 @@ def is_at_its_place(one: Setting) -> bool:
     return one.outcome in _AT_THEIR_PLACE
 
 
-def sheets_of(plan_id: str, settings: Sequence[Setting], *, target_cluster: str, why: Why) -> list[Sheet]:
-    """One for each group of which something is at its place; `why` as it is set with."""
+def sheets_of(plan_id: str, settings: Sequence[Setting], *, target_cluster: str, basis: Basis) -> list[Sheet]:
+    """One for each group of which something is at its place; `basis` as it is set with."""
     placed = [replace(one, outcome=Outcome.TO_BE_SET) for one in settings if is_at_its_place(one)]
-    return [Sheet.of(plan_id, one) for one in intentions(placed, target_cluster=target_cluster, why=why)]
+    return [Sheet.of(plan_id, one) for one in intentions(placed, target_cluster=target_cluster, basis=basis)]
 
 
 # Put together -------------------------------------------------------------------------------------
@@ -307,16 +307,11 @@ def readers(at: DeltaSnapshot, plan: Plan, scope: Scope) -> tuple[frozenset[str]
     return groups, scope.read_topics(answers)
 
 
-def record_sheets(
-    config: MirrorConfig, plan_id: str, sheet: PositionSheet, why: Why, operation_id: str
-) -> list[Sheet]:
+def record_sheets(config: MirrorConfig, plan_id: str, sheet: PositionSheet, basis: Basis, why: Why) -> None:
     """What `verify` compares with later."""
-    sheets = sheets_of(plan_id, sheet.settings, target_cluster=sheet.to_cluster, why=why)
+    sheets = sheets_of(plan_id, sheet.settings, target_cluster=sheet.to_cluster, basis=basis)
     if sheets:
-        operator_operations(config).record_parts(
-            sheets, operation_id=operation_id, flow=None, reason=why.reason, ticket=why.ticket
-        )
-    return sheets
+        operator_operations(config).record_parts(sheets, why)
 
 
 def sheets_of_operation(config: MirrorConfig, operation_id: str) -> RecordedSheets:

@@ -41,7 +41,7 @@ from ledger.facts.hand_overs import (
     merged,
 )
 from ledger.facts.identity import ClusterIdentities
-from ledger.facts.operations import OperationContent
+from ledger.facts.operations import OperationContent, Why
 from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind, Permissions
 from ledger.facts.state import OperationLog
 from ledger.facts.syncs import FlowPosition, TopicState
@@ -457,15 +457,6 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
-    """What its rows say: under which operation (None: one of its own), and the operator's words."""
-
-    reason: str
-    ticket: str | None = None
-    operation_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChanges:
     """Changes one cluster, reads back, and records both.
 
@@ -691,9 +682,7 @@ class ClusterChanges:
     # -- what is recorded ------------------------------------------------------------------------
 
     def _record(self, content: OperationContent, why: Why) -> str:
-        return self.operations.record_parts(
-            [content], operation_id=why.operation_id, flow=None, reason=why.reason, ticket=why.ticket
-        )
+        return self.operations.record_parts([content], why)
 
     def _record_result(self, of: type[OperationContent], failed: Sequence[str], why: Why) -> None:
         self._record(HandOverResult(of=of.kind.value, cluster=self.admin.alias, failed=tuple(failed)), why)
@@ -737,15 +726,7 @@ def show_hand_over(config: MirrorConfig, asked: Asked) -> HandOver:
         return plan
 
 
-def hand_over(
-    config: MirrorConfig,
-    asked: Asked,
-    *,
-    reason: str,
-    ticket: str | None,
-    progress: Callable[[str], None],
-    operation_id: str | None = None,
-) -> Ready:
+def hand_over(config: MirrorConfig, asked: Asked, why: Why, progress: Callable[[str], None]) -> Ready:
     """Change it, as an operation of its own or as a part of another one.
 
     Raises where a flow may still write there, and what `ClusterChanges.hand_over` raises.
@@ -753,21 +734,13 @@ def hand_over(
     state = _state(config)
     require_promoted(_known(config, asked, state), state.directions())
     with _planned(config, asked, state) as (plan, admin):
-        changes = _cluster_changes(config, admin, progress)
-        why = Why(reason=reason, ticket=ticket, operation_id=operation_id)
-        return changes.hand_over(plan, state.hand_overs(), why)
+        return _cluster_changes(config, admin, progress).hand_over(plan, state.hand_overs(), why)
 
 
 def undo_hand_over(
-    config: MirrorConfig,
-    operation_id: str,
-    *,
-    reason: str,
-    ticket: str | None,
-    progress: Callable[[str], None],
-    undo_id: str | None = None,
+    config: MirrorConfig, operation_id: str, why: Why, progress: Callable[[str], None]
 ) -> list[Ready]:
-    """Undo an operation at each cluster that it changed; `undo_id`: as a part of this one, None: of its own."""
+    """Undo an operation at each cluster that it changed."""
     state = _state(config)
     recorded = state.hand_overs()
     clusters = sorted({one.cluster for one in recorded.handed_over(operation_id)})
@@ -777,10 +750,7 @@ def undo_hand_over(
     for alias in clusters:
         with _administrator(config, alias) as admin:
             require_recorded(state, admin)
-            changes = _cluster_changes(config, admin, progress)
-            done.append(
-                changes.undo(operation_id, recorded, Why(reason=reason, ticket=ticket, operation_id=undo_id))
-            )
+            done.append(_cluster_changes(config, admin, progress).undo(operation_id, recorded, why))
     return done
 
 

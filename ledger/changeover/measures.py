@@ -49,8 +49,6 @@ class AskedFence:
     cluster: str
     topics: tuple[str, ...]
     how: FenceHow
-    reason: str
-    ticket: str | None = None
     known_ids: Mapping[str, str] = field(default_factory=dict)
     confirmed_super_users: tuple[str, ...] = ()
     producers_stopped: bool = False

@@ -24,7 +24,7 @@ from ledger.facts.changeovers import (
     StepDone,
     StepFailed,
 )
-from ledger.facts.operations import OperationContent
+from ledger.facts.operations import OperationContent, Why
 from ledger.facts.state import OperationLog
 
 ALIVE_EVERY_S = 10.0
@@ -82,14 +82,10 @@ class Told:
 class ApplyRecord:
     """The rows of one apply."""
 
-    def __init__(
-        self, operations: OperationLog, clock: Clock, *, operation_id: str, reason: str, ticket: str | None
-    ):
+    def __init__(self, operations: OperationLog, clock: Clock, why: Why):
         self._operations = operations
         self._clock = clock
-        self._operation_id = operation_id
-        self._reason = reason
-        self._ticket = ticket
+        self._why = why
         self._last = clock.monotonic()
         self._adding = Lock()
 
@@ -97,13 +93,7 @@ class ApplyRecord:
         """Raises `ShutOutError` when another process carries out a plan by now. Threads may add beside each other."""
         with self._adding:
             self._last = self._clock.monotonic()
-            self._operations.record_parts(
-                [content],
-                operation_id=self._operation_id,
-                flow=None,
-                reason=self._reason,
-                ticket=self._ticket,
-            )
+            self._operations.record_parts([content], self._why)
 
     def alive(self, step: StepName) -> None:
         """A row when there was none for a while."""

@@ -18,6 +18,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.errors import InvalidValueError, MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.cuts import Cut
+from ledger.facts.operations import Why
 from ledger.facts.roles import APPLY_WRITER, SILENT_HEARTBEATS, LastClaim, ProcessMark, ProcessTable
 from ledger.facts.tables import OPERATIONS, Row
 from ledger.machine import LocalProcesses
@@ -41,11 +42,9 @@ class Role:
     host: str
     require_own: Callable[[], None]
 
-    def record(self, operation_id: str, *, reason: str, ticket: str | None) -> ApplyRecord:
+    def record(self, why: Why) -> ApplyRecord:
         """The rows of an operation, which are refused once another process has claimed the role."""
-        return ApplyRecord(
-            self.operations, self.clock, operation_id=operation_id, reason=reason, ticket=ticket
-        )
+        return ApplyRecord(self.operations, self.clock, why)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.context import cluster_admin
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.direction import Promoted
+from ledger.facts.operations import Why
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.kafka.leaders import KafkaFencing
@@ -77,8 +78,7 @@ class Asked:
     receipt says of it.
     """
 
-    reason: str
-    ticket: str | None
+    why: Why
     confirm: Callable[[str, Waits], str]
 
 
@@ -130,6 +130,11 @@ class Scene:
     scope: Scope
     require_own: Callable[[], None]
     kept: Kept = field(default_factory=Kept)
+
+    @property
+    def why(self) -> Why:
+        """Of what its steps change."""
+        return replace(self.asked.why, operation_id=self.operation_id)
 
     @property
     def source(self) -> KafkaAdmin:

@@ -38,7 +38,7 @@ from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Directions
 from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.groups import has_members
-from ledger.facts.operations import OperationKind
+from ledger.facts.operations import OperationKind, Why
 from ledger.facts.requests import FlowRequests, Pauses, pausing
 from ledger.facts.roles import RoleVerdict, recorder_of, writer_of
 from ledger.facts.syncs import FlowPosition, TopicPartition
@@ -61,14 +61,13 @@ from ledger.store.state import DeltaLedgerState
 
 
 def asked_fence(cluster: str, topics: Sequence[str], choices: Choices, hook: str | None) -> AskedFence | None:
-    """What of a fence the operator chose, None: none; why it is made is not said yet."""
+    """What of a fence the operator chose, None: none."""
     if choices.fence is FenceChoice.NONE:
         return None
     return AskedFence(
         cluster=cluster,
         topics=tuple(topics),
         how=FenceHow(str(choices.fence)),
-        reason="",
         confirmed_super_users=choices.confirmed_super_users,
         producers_stopped=choices.producers_stopped,
         hook=None if hook is None else HookCommand(words_of(hook), choices.hook_seconds),
@@ -577,7 +576,7 @@ def make_plan(
     return planned(kind, seen, choices, hooks, oddities)
 
 
-def record_plan(config: MirrorConfig, made: Planned, *, reason: str | None, ticket: str | None) -> str:
+def record_plan(config: MirrorConfig, made: Planned, why: Why) -> str:
     """The plan as a row of the ledger, so that it can be carried out; returns the operation id of the row."""
     content = PlanRecorded(
         plan_id=made.plan.plan_id,
@@ -586,7 +585,7 @@ def record_plan(config: MirrorConfig, made: Planned, *, reason: str | None, tick
         cut=made.cut,
         forecast=made.forecast,
     )
-    return operator_operations(config).record(content, flow=None, reason=reason, ticket=ticket)
+    return operator_operations(config).record_parts([content], why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from ledger.config.values import FlowConfig, TargetMode
 from ledger.context import cluster_admin, driver_operations, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, RefusedPartitionError
 from ledger.facts.identity import FlowProducer, LiveCluster
-from ledger.facts.operations import Settled
+from ledger.facts.operations import Settled, Why
 from ledger.facts.roles import writer_of
 from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import FactLog, LedgerState
@@ -392,11 +392,9 @@ class SettledFlow:
 def settle(
     flow: FlowConfig,
     ports: SettlePorts,
+    why: Why,
     *,
     host: str,
-    reason: str,
-    ticket: str | None = None,
-    operation_id: str | None = None,
     after: int | None = None,
     progress: Callable[[str], None] = log.info,
 ) -> SettledFlow:
@@ -414,17 +412,13 @@ def settle(
         producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
         tails = Tails(flow, producer, ports.target, ports.state, ports.network, ports.clock).read(progress)
         found = [tail for tail in tails if tail.found is not None]
+        operation_id = None
         if found:
-            operation_id = ports.operations.record_parts(
-                [tail.operation() for tail in found],
-                operation_id=operation_id,
-                flow=flow.name,
-                reason=reason,
-                ticket=ticket,
-            )
+            contents = [tail.operation() for tail in found]
+            operation_id = ports.operations.record_parts(contents, why, flow=flow.name)
         _record_syncs(flow, session, producer, found)
         session.release()
-    return SettledFlow(flow.name, operation_id if found else None, tuple(map(SettledPartition.of, tails)))
+    return SettledFlow(flow.name, operation_id, tuple(map(SettledPartition.of, tails)))
 
 
 def _claim_row(flow: FlowConfig, source: LiveCluster, ports: SettlePorts, host: str) -> Row:
@@ -489,11 +483,9 @@ _REQUEST_TIMEOUT_S = 30.0
 def settle_flow(
     config: MirrorConfig,
     flow_name: str,
+    why: Why,
     *,
-    reason: str,
-    ticket: str | None,
     progress: Callable[[str], None],
-    operation_id: str | None = None,
     is_promoted: bool = False,
 ) -> SettledFlow:
     """Record what the target holds of the flow behind its record.
@@ -523,10 +515,8 @@ def settle_flow(
         return settle(
             flow,
             ports,
+            why,
             host=str(LocalProcesses().own()),
-            reason=reason,
-            ticket=ticket,
-            operation_id=operation_id,
             after=None if last is None else last.epoch,
             progress=progress,
         )

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ledger.changeover.pairs import Copies, Pair
 from ledger.clock import Clock, SystemClock
@@ -12,7 +12,7 @@ from ledger.config.values import FlowConfig
 from ledger.context import cluster_admin, operator_operations
 from ledger.errors import PreconditionError
 from ledger.facts.fences import EpochMarker, MirrorLetIn, MirrorShutOut, ShutOutProof
-from ledger.facts.operations import PartitionStopped
+from ledger.facts.operations import PartitionStopped, Why
 from ledger.facts.roles import LastClaim, ProcessMark, ProcessTable, RoleVerdict, writer_of
 from ledger.facts.state import ChangeoverState, FactLog, OperationLog
 from ledger.facts.syncs import TopicPartition
@@ -510,14 +510,7 @@ class ShutOutResult:
         return self.recorded.content()
 
 
-def shut_mirror_out(
-    scope: ShutOutScope,
-    ports: ShutOutPorts,
-    *,
-    reason: str,
-    ticket: str | None = None,
-    operation_id: str | None = None,
-) -> ShutOutResult:
+def shut_mirror_out(scope: ShutOutScope, ports: ShutOutPorts, why: Why) -> ShutOutResult:
     """Wait until the drivers have stopped, fence them, and record what proves it.
 
     Raises `PreconditionError` when a driver is still at work after the limit, the topics are not promoted (any more),
@@ -530,18 +523,13 @@ def shut_mirror_out(
         fences = wanted_fences(scope, ports, stopped.partitions)
         if fences.lacking or fences.markers:
             intended = _content(scope, ports, stopped, fences, proof=None)
-            operation_id = ports.operations.record_parts(
-                [intended], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
-            )
+            why = replace(why, operation_id=ports.operations.record_parts([intended], why))
         fenced = make_fences(scope, ports, fences, stopped.partitions)
         if watch.are_last(stopped):
             break
         ports.progress("a driver claimed a flow meanwhile: waiting for it as well")
     done = _content(scope, ports, stopped, fences, proof=_proof(stopped, fenced))
-    operation_id = ports.operations.record_parts(
-        [done], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
-    )
-    return ShutOutResult(operation_id, done)
+    return ShutOutResult(ports.operations.record_parts([done], why), done)
 
 
 def _content(
@@ -629,14 +617,7 @@ class LetInPorts:
     sleep: Callable[[float], None]
 
 
-def let_mirror_in(
-    pair: Pair,
-    ports: LetInPorts,
-    *,
-    reason: str,
-    ticket: str | None = None,
-    operation_id: str | None = None,
-) -> LetInResult:
+def let_mirror_in(pair: Pair, ports: LetInPorts, why: Why) -> LetInResult:
     """Remove what shut the mirror out of the topics of a pair, and record it; what keeps others out as well stays.
 
     Raises `PreconditionError` where the cluster refuses to, `ClusterUnavailableError` where it does not answer.
@@ -656,10 +637,7 @@ def let_mirror_in(
         topics=tuple(sorted({rule.name for rule in rules})),
         rules=rules,
     )
-    recorded = ports.operations.record_parts(
-        [let_in], operation_id=operation_id, flow=None, reason=reason, ticket=ticket
-    )
-    return LetInResult(recorded, tuple(sorted(to_remove)))
+    return LetInResult(ports.operations.record_parts([let_in], why), tuple(sorted(to_remove)))
 
 
 def _wait_until_gone(rules: frozenset[TopicAcl], ports: LetInPorts) -> None:
@@ -688,12 +666,10 @@ def _left_of(rules: frozenset[TopicAcl], ports: LetInPorts) -> frozenset[TopicAc
 def shut_out(
     config: MirrorConfig,
     pair: Pair,
+    why: Why,
     *,
     with_markers: bool,
     limit_s: float,
-    reason: str,
-    ticket: str | None,
-    operation_id: str | None,
     say: Callable[[str], None],
 ) -> ShutOutResult:
     """Shut the mirror out of what of the pair is promoted, and record what proves it."""
@@ -701,7 +677,7 @@ def shut_out(
     scope = shut_out_scope(config, pair, with_markers=with_markers, limit_s=limit_s)
     with shut_out_ports(config, pair.cluster, state, say) as ports:
         require_recorded(state, ports.cluster)
-        return shut_mirror_out(scope, ports, reason=reason, ticket=ticket, operation_id=operation_id)
+        return shut_mirror_out(scope, ports, why)
 
 
 def shut_out_scope(config: MirrorConfig, pair: Pair, *, with_markers: bool, limit_s: float) -> ShutOutScope:
@@ -739,20 +715,12 @@ def shut_out_ports(
         )
 
 
-def let_in(
-    config: MirrorConfig,
-    pair: Pair,
-    state: DeltaLedgerState,
-    *,
-    reason: str,
-    ticket: str | None,
-    operation_id: str | None = None,
-) -> LetInResult:
+def let_in(config: MirrorConfig, pair: Pair, state: DeltaLedgerState, why: Why) -> LetInResult:
     """Remove the rules that shut the mirror out of the pair's topics."""
     with administered(config, pair.cluster) as administrator:
         require_recorded(state, administrator)
         ports = LetInPorts(administrator, state, operator_operations(config), SystemClock(), time.sleep)
-        return let_mirror_in(pair, ports, reason=reason, ticket=ticket, operation_id=operation_id)
+        return let_mirror_in(pair, ports, why)
 
 
 def administered(config: MirrorConfig, cluster: str) -> closing[KafkaFencing]:

@@ -4,7 +4,6 @@ import shlex
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from ledger.changeover import pairs
@@ -58,7 +57,7 @@ from ledger.facts.syncs import TopicPartition
 from ledger.machine import LocalProcesses
 from ledger.offsets.between_clusters import commit_intervals
 from ledger.offsets.setting import Outcome, oddities
-from ledger.offsets.sheets import PositionSheet, Reasons, set_positions
+from ledger.offsets.sheets import PositionSheet, set_positions
 from ledger.recorders.run import record_clusters
 from ledger.roles import is_at_work
 from ledger.store import answers
@@ -148,8 +147,7 @@ def fence_source(scene: Scene, waits: Waits) -> StepResult:
     )
     if asked is None:
         return _not_fenced(scene)
-    asked = replace(asked, reason=scene.asked.reason, ticket=scene.asked.ticket)
-    result = fence_topics(scene.config, asked, waits, operation_id=scene.operation_id)
+    result = fence_topics(scene.config, asked, waits, scene.why)
     return StepResult(result.words, {"proof": str(result.proof), "fences": result.facts})
 
 
@@ -164,11 +162,9 @@ def _not_fenced(scene: Scene) -> StepResult:
         cluster=cluster,
         topics=scene.plan.source_names,
         how=FenceHow.CLOSED,
-        reason=scene.asked.reason,
-        ticket=scene.asked.ticket,
         unproven=choices.unproven,
     )
-    left = leave_topics_open(scene.config, asked, operation_id=scene.operation_id)
+    left = leave_topics_open(scene.config, asked, scene.why)
     return StepResult(
         f"{left.words}; when it answers again: mirror-ledger fence {cluster} --reason WHY, before anything else",
         {**facts, "proof": str(left.proof), "fences": left.facts},
@@ -264,10 +260,8 @@ def settle_flows(scene: Scene, waits: Waits) -> StepResult:
         settled = settle_flow(
             scene.config,
             name,
-            reason=scene.asked.reason,
-            ticket=scene.asked.ticket,
+            scene.why,
             progress=waits,
-            operation_id=scene.operation_id,
             is_promoted=scene.is_promoted,
         )
         if settled.refused:
@@ -303,11 +297,9 @@ def promote(scene: Scene, waits: Waits) -> StepResult:
         scene.config,
         Promoted,
         scene.promoted_pair,
+        scene.why,
         no_reverse=not scene.plan.choices.reverse,
         is_exchange=True,
-        reason=scene.asked.reason,
-        ticket=scene.asked.ticket,
-        operation_id=scene.operation_id,
     )
     return StepResult(made.words, {"is_new": made.operation_id is not None})
 
@@ -367,18 +359,17 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
     if StepName.STOP_GROUPS in scene.plan.steps:
         with suppress(ClusterUnavailableError):
             groups_at_rest(scene).require_still_at_rest(scene.patience(choices.groups_seconds), waits)
-    reasons = Reasons(scene.asked.reason, scene.asked.ticket, scene.operation_id)
     at = answers.snapshot(scene.config, None)
     if scene.kept.audit is not None:
         at = scene.kept.audit.told(at)
     quiet_s = choices.watch_seconds
     after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
     asked = places_of(scene.config, scene.plan, scene.scope)
-    _, done, why = set_positions(
+    _, done, basis = set_positions(
         scene.config,
         at,
         asked,
-        reasons,
+        scene.why,
         after=after,
         after_where_used=True,
         require_own=scene.require_own,
@@ -390,7 +381,7 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
             + f"\nThen continue: {apply_command(scene.plan.plan_id)}. What it does not set, people "
             f"do, for each of these groups: {_by_hand(scene, done)}"
         )
-    record_sheets(scene.config, scene.plan.plan_id, done, why, scene.operation_id)
+    record_sheets(scene.config, scene.plan.plan_id, done, basis, scene.why)
     return StepResult(done.words, done.facts)
 
 
@@ -428,10 +419,8 @@ def _open_to_applications(scene: Scene, waits: Waits) -> UnfenceResult | None:
 
 def lift_fences(scene: Scene, cluster: str, topics: Sequence[str], waits: Waits) -> UnfenceResult:
     """As a part of the operation."""
-    asked = AskedLifting(
-        cluster=cluster, topics=tuple(topics), reason=scene.asked.reason, ticket=scene.asked.ticket
-    )
-    return unfence_topics(scene.config, asked, waits, operation_id=scene.operation_id)
+    asked = AskedLifting(cluster=cluster, topics=tuple(topics))
+    return unfence_topics(scene.config, asked, waits, scene.why)
 
 
 def handed_over(scene: Scene, purpose: Purpose, waits: Waits) -> Ready:
@@ -439,11 +428,9 @@ def handed_over(scene: Scene, purpose: Purpose, waits: Waits) -> Ready:
     plan = scene.plan
     return hand_over(
         scene.config,
-        AskedHandOver(pairs.Pair(plan.to_cluster, plan.from_cluster, scene.plan.target_names), purpose),
-        reason=scene.asked.reason,
-        ticket=scene.asked.ticket,
-        operation_id=scene.operation_id,
-        progress=waits,
+        AskedHandOver(pairs.Pair(plan.to_cluster, plan.from_cluster, plan.target_names), purpose),
+        scene.why,
+        waits,
     )
 
 
@@ -453,11 +440,9 @@ def shut_out_mirror(scene: Scene, waits: Waits) -> StepResult:
     done = shut_out(
         scene.config,
         scene.promoted_pair,
+        scene.why,
         with_markers=choices.abort_marker,
         limit_s=choices.drain_seconds,
-        reason=scene.asked.reason,
-        ticket=scene.asked.ticket,
-        operation_id=scene.operation_id,
         say=waits,
     )
     if done.unproven and not choices.accept_unproven_shut_out:
@@ -526,15 +511,7 @@ def _give_up(scene: Scene) -> str | None:
     way = scene.source_pair
     if is_done(way, Demoted, scene.state.directions()):
         return None
-    made = change_direction(
-        scene.config,
-        Demoted,
-        way,
-        cut_operation=scene.operation_id,
-        reason=scene.asked.reason,
-        ticket=scene.asked.ticket,
-        operation_id=scene.operation_id,
-    )
+    made = change_direction(scene.config, Demoted, way, scene.why, cut_operation=scene.operation_id)
     return made.words
 
 

@@ -37,7 +37,7 @@ from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.facts.changeovers import ApplyAlive, UndoBegun, Undone
 from ledger.facts.direction import Demoted, Promoted
 from ledger.facts.fences import FenceHow, QuietBounds, Unfenced
-from ledger.facts.operations import OperationKind
+from ledger.facts.operations import OperationKind, Why
 from ledger.facts.roles import APPLY_WRITER, writer_of
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.admin import KafkaAdmin
@@ -203,8 +203,7 @@ class _Back:
     state: DeltaLedgerState
     target: KafkaAdmin
     moved: list[MovedCommit]
-    reason: str
-    ticket: str | None
+    why: Why
     require_own: Callable[[], None] = nothing_taken_over
 
 
@@ -212,8 +211,7 @@ class _Back:
 class AskedUndo:
     """What the operator said: why, and what becomes of a step that cannot be undone."""
 
-    reason: str
-    ticket: str | None
+    why: Why
     on_failure: OnFailure = OnFailure.STOP
 
 
@@ -232,14 +230,12 @@ def undo_apply(config: MirrorConfig, operation_id: str, asked: AskedUndo, told: 
     if found is None:
         return None
     of, plan = found
+    why = replace(asked.why, operation_id=operation_id)
     with cluster_admin(config, plan.to_cluster) as target:
-        back = _Back(
-            config, plan, of, state, target, moved_by(config, operation_id), asked.reason, asked.ticket
-        )
+        back = _Back(config, plan, of, state, target, moved_by(config, operation_id), why)
         with claimed_role(config, plan, after=after) as role:
             actions = _actions(replace(back, require_own=role.require_own), asked.on_failure)
-            record = role.record(operation_id, reason=asked.reason, ticket=asked.ticket)
-            undoing = Undoing(record, actions, told, asked.on_failure, beside)
+            undoing = Undoing(role.record(why), actions, told, asked.on_failure, beside)
             return undoing.take_back(of, plan, host=role.host)
 
 
@@ -356,14 +352,7 @@ def _hand_back(back: _Back, waits: Waits) -> StepResult:
     closed = _close_again(back, waits)
     if not back.state.hand_overs().handed_over(operation_id):
         return StepResult(closed or "nothing had been handed over")
-    done = undo_hand_over(
-        back.config,
-        operation_id,
-        reason=back.reason,
-        ticket=back.ticket,
-        progress=waits,
-        undo_id=operation_id,
-    )
+    done = undo_hand_over(back.config, operation_id, back.why, waits)
     words = [*([closed] if closed else []), *(one.words for one in done)]
     return StepResult("; ".join(words), {"clusters": [one.facts for one in done]})
 
@@ -380,8 +369,6 @@ def _close_again(back: _Back, waits: Waits) -> str | None:
             cluster=back.plan.to_cluster,
             topics=tuple(sorted({one.topic for one in lifted if one.how == how})),
             how=FenceHow(how),
-            reason=back.reason,
-            ticket=back.ticket,
             confirmed_super_users=choices.confirmed_super_users,
             producers_stopped=True,
             quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=choices.most_quiet_seconds),
@@ -389,10 +376,10 @@ def _close_again(back: _Back, waits: Waits) -> str | None:
         )
         was_made = any(one.denied or one.restored for one in lifted if one.how == how)
         if was_made:
-            done = fence_topics(back.config, asked, waits, operation_id=back.of.operation_id)
+            done = fence_topics(back.config, asked, waits, back.why)
         else:
             open_one = replace(asked, unproven="as it was before")
-            done = leave_topics_open(back.config, open_one, operation_id=back.of.operation_id)
+            done = leave_topics_open(back.config, open_one, back.why)
         words.append(done.words)
     return "; ".join(words)
 
@@ -414,25 +401,9 @@ def _promote_again(back: _Back, waits: Waits) -> str | None:
     if not demoted:
         return None
     way = replace(promoted_pair(plan), cluster=plan.from_cluster, former=plan.to_cluster)
-    made = change_direction(
-        back.config,
-        Promoted,
-        way,
-        is_exchange=True,
-        reason=back.reason,
-        ticket=back.ticket,
-        operation_id=back.of.operation_id,
-    )
-    done = shut_out(
-        back.config,
-        way,
-        with_markers=False,
-        limit_s=plan.choices.drain_seconds,
-        reason=back.reason,
-        ticket=back.ticket,
-        operation_id=back.of.operation_id,
-        say=waits,
-    )
+    made = change_direction(back.config, Promoted, way, back.why, is_exchange=True)
+    limit_s = plan.choices.drain_seconds
+    done = shut_out(back.config, way, back.why, with_markers=False, limit_s=limit_s, say=waits)
     return f"{made.words}; {done.words}"
 
 
@@ -440,14 +411,7 @@ def _demote(back: _Back, waits: Waits) -> StepResult:
     plan = back.plan
     require_nobody_at_work(plan, _at_work(back))  # again: a mirror would find what was written since
     again = _promote_again(back, waits)
-    made = change_direction(
-        back.config,
-        Demoted,
-        promoted_pair(plan),
-        reason=back.reason,
-        ticket=back.ticket,
-        operation_id=back.of.operation_id,
-    )
+    made = change_direction(back.config, Demoted, promoted_pair(plan), back.why)
     words = made.words if again is None else f"{again}; {made.words}"
     return StepResult(words, {"is_new": made.operation_id is not None})
 
@@ -458,13 +422,8 @@ def _unfence(back: _Back, waits: Waits) -> StepResult:
     own = [one.fence for one in back.state.fences().at(cluster) if one.operation_id == operation_id]
     if not own:
         return StepResult(f"{cluster} has no fence that this operation made")
-    asked = AskedLifting(
-        cluster=cluster,
-        topics=tuple(sorted(one.topic for one in own)),
-        reason=back.reason,
-        ticket=back.ticket,
-    )
-    done = unfence_topics(back.config, asked, waits, operation_id=operation_id)
+    asked = AskedLifting(cluster=cluster, topics=tuple(sorted(one.topic for one in own)))
+    done = unfence_topics(back.config, asked, waits, back.why)
     words = done.words
     if any(one.how == FenceHow.HOOK for one in own):
         words += "; what the hook has stopped is to be started again"

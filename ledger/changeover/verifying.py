@@ -33,7 +33,7 @@ from ledger.errors import UsageError
 from ledger.facts.changeovers import Sheet
 from ledger.facts.group_offsets import CommitResult, OffsetsSetResult
 from ledger.facts.hand_overs import Purpose, TopicHandOver, merged
-from ledger.facts.operations import OperationContent
+from ledger.facts.operations import OperationContent, Why
 from ledger.offsets.setting import Outcome
 from ledger.store import answers
 from ledger.store.snapshots import open_ledger
@@ -180,12 +180,9 @@ def _record_moves(
     for group, sheet in sorted(proved.items()):
         contents += [sheet.intended, OffsetsSetResult(group=group, results=_results(sheet))]
     if contents:
-        operator_operations(reading.config).record_parts(
-            contents,
-            operation_id=sheets.operation_id,
-            flow=None,
-            reason=f"verified export of plan {reading.plan.plan_id}",
-        )
+        reason = f"verified export of plan {reading.plan.plan_id}"
+        why = Why(reason, operation_id=sheets.operation_id)
+        operator_operations(reading.config).record_parts(contents, why)
     return sheets.moved | proved.keys()
 
 

@@ -91,6 +91,18 @@ class OperationKind(StrEnum):
 Row = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why somebody changes something, as its rows say it.
+
+    `operation_id`: the operation that all of it is a part of; None: it is one of its own.
+    """
+
+    reason: str | None = None
+    ticket: str | None = None
+    operation_id: str | None = None
+
+
 class OperationContent:
     """Base of frozen dataclasses; unless they say otherwise, their fields are the keys of the JSON object."""
 

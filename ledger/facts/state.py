@@ -30,6 +30,7 @@ from ledger.facts.operations import (
     PartitionStopped,
     RecordedStop,
     SettledByEpoch,
+    Why,
     accepted_reductions,
     created_acls,
     followed_settings,
@@ -516,9 +517,7 @@ OperationEntry = tuple[str | None, OperationContent]
 class OperationLog(Protocol):
     """Appends to `operations`; the content knows its kind."""
 
-    def record(
-        self, content: OperationContent, *, flow: str | None, reason: str | None, ticket: str | None = None
-    ) -> str:
+    def record(self, content: OperationContent, *, flow: str | None, reason: str | None) -> str:
         """Append one row and return its operation id."""
         ...
 
@@ -526,15 +525,7 @@ class OperationLog(Protocol):
         """Append an operation for each reason and content, all of them at once or none."""
         ...
 
-    def record_parts(
-        self,
-        contents: Sequence[OperationContent],
-        *,
-        operation_id: str | None = None,
-        flow: str | None,
-        reason: str | None,
-        ticket: str | None = None,
-    ) -> str:
+    def record_parts(self, contents: Sequence[OperationContent], why: Why, *, flow: str | None = None) -> str:
         """Append at once the rows of one operation; returns its id, which they share: a new one unless given."""
         ...
 

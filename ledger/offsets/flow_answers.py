@@ -9,10 +9,12 @@ import pyarrow.compute as pc
 
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
+from ledger.facts.operations import Why
 from ledger.facts.roles import writer_of
 from ledger.facts.tables import TOPICS, WRITERS
 from ledger.kafka.cluster import require_recorded
 from ledger.offsets.setting import (
+    Basis,
     Choice,
     Place,
     Rules,
@@ -20,7 +22,6 @@ from ledger.offsets.setting import (
     SourceCommit,
     SourceCommits,
     TargetGroups,
-    Why,
     not_below_log_start,
     oddities,
     seen_at,
@@ -144,8 +145,7 @@ def set_offsets(
     choice: Choice,
     *,
     dry_run: bool,
-    reason: str | None,
-    ticket: str | None,
+    why: Why,
 ) -> tuple[str | None, list[Setting]]:
     """Set a translation's offsets at the flow's target; returns the operation id and what became of each partition.
 
@@ -165,8 +165,8 @@ def set_offsets(
         if dry_run:
             return None, settings
         left = SourceCommits(flow.source, source_commits(sql.last_commits(at, flow_name)))
-        why = Why(flow_name, at.cut.token, left, reason, ticket, seen_at(at.cut, flow.target))
-        return set_and_record(target, settings, operator_operations(config), why, rules)
+        basis = Basis(flow_name, at.cut.token, left, seen_at(at.cut, flow.target))
+        return set_and_record(target, settings, operator_operations(config), basis, why, rules)
 
 
 def source_commits(last: pa.Table) -> dict[Place, SourceCommit]:

@@ -20,7 +20,7 @@ from ledger.facts.cuts import Cut
 from ledger.facts.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult, SeenAppend
 from ledger.facts.groups import SHARE, CommitRefusal, NewCommit, Synced, has_members
 from ledger.facts.groups import Place as SyncedPlace
-from ledger.facts.operations import OperationContent
+from ledger.facts.operations import OperationContent, Why
 from ledger.facts.roles import recorder_of
 from ledger.facts.state import OperationLog
 from ledger.facts.tables import CHECKPOINTS, GROUP_SYNCS
@@ -369,8 +369,8 @@ class SourceCommits:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    """What is recorded with an operation: the cut of the answers, what was left, the operator's words.
+class Basis:
+    """What is recorded of where offsets come from: the cut of the answers, and what was left.
 
     `flow`: the one whose map answered; None: all between two clusters. `seen`: what of the cut tells these moves from
     what comes behind them.
@@ -379,8 +379,6 @@ class Why:
     flow: str | None
     cut: str
     left: SourceCommits
-    reason: str | None = None
-    ticket: str | None = None
     seen: tuple[SeenAppend, ...] | None = None
 
 
@@ -395,18 +393,18 @@ def seen_at(cut: Cut, target_cluster: str) -> tuple[SeenAppend, ...]:
     )
 
 
-def intentions(settings: Sequence[Setting], *, target_cluster: str, why: Why) -> list[OffsetsSet]:
+def intentions(settings: Sequence[Setting], *, target_cluster: str, basis: Basis) -> list[OffsetsSet]:
     """One for each group of which something is about to be set."""
     to_set = [one for one in settings if one.outcome is Outcome.TO_BE_SET]
     return [
         OffsetsSet(
             group=group,
-            source_cluster=why.left.cluster,
+            source_cluster=basis.left.cluster,
             target_cluster=target_cluster,
             group_type=SHARE if of_group[0].is_of_share_group else None,
-            cut=why.cut,
-            commits=tuple(_intended(one, why.left.of(one.answer)) for one in of_group),
-            seen=why.seen,
+            cut=basis.cut,
+            commits=tuple(_intended(one, basis.left.of(one.answer)) for one in of_group),
+            seen=basis.seen,
         )
         for group, of_group in by_group(to_set).items()
     ]
@@ -659,31 +657,28 @@ class Record:
 
     operations: OperationLog
     target: str
+    basis: Basis
     why: Why
-    operation_id: str
 
     def intend(self, settings: Sequence[Setting]) -> None:
-        self._add(intentions(settings, target_cluster=self.target, why=self.why))
+        self._add(intentions(settings, target_cluster=self.target, basis=self.basis))
 
     def add_results(self, settings: Sequence[Setting]) -> None:
         self._add(results(settings))
 
     def _add(self, contents: Sequence[OperationContent]) -> None:
         if contents:
-            why = self.why
-            self.operations.record_parts(
-                contents, operation_id=self.operation_id, flow=why.flow, reason=why.reason, ticket=why.ticket
-            )
+            self.operations.record_parts(contents, self.why, flow=self.basis.flow)
 
 
 def set_and_record(
     target: ClusterAdmin,
     settings: Sequence[Setting],
     operations: OperationLog,
+    basis: Basis,
     why: Why,
     rules: Rules,
     *,
-    operation_id: str | None = None,
     attempts: EarlierAttempts = NO_ATTEMPTS,
     require_own: Callable[[], None] = nothing_taken_over,
 ) -> tuple[str | None, list[Setting]]:
@@ -697,12 +692,13 @@ def set_and_record(
     settings = [_finished(one, attempts.begun) for one in settings]
     if not any(one.outcome in (Outcome.TO_BE_SET, Outcome.SET) for one in settings):
         return None, list(settings)
-    record = Record(operations, target.alias, why, operation_id or random_id())
+    operation_id = why.operation_id or random_id()
+    record = Record(operations, target.alias, basis, replace(why, operation_id=operation_id))
     setting = _Groups(target, record, rules, attempts, require_own)
     done: list[Setting] = []
     for part in _in_parts(settings):
         done += setting.carry_out(part)
-    return record.operation_id, done
+    return operation_id, done
 
 
 def _finished(one: Setting, begun: Mapping[Place, int]) -> Setting:

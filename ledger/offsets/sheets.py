@@ -13,6 +13,7 @@ from ledger.config.values import Figure, Objective, Objectives, objections
 from ledger.context import cluster_admin, operator_operations
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.groups import SHARE
+from ledger.facts.operations import Why
 from ledger.facts.state import OperationLog
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
@@ -32,6 +33,7 @@ from ledger.offsets.setting import (
     NO_ATTEMPTS,
     OTHER_GROUPS,
     UNREAD_ADVICE,
+    Basis,
     Choice,
     EarlierAttempts,
     Outcome,
@@ -41,7 +43,6 @@ from ledger.offsets.setting import (
     Setting,
     SourceCommits,
     TargetGroups,
-    Why,
     last_commit,
     not_below_log_start,
     nothing_taken_over,
@@ -194,10 +195,10 @@ def set_sheet(
     target: ClusterAdmin,
     sheet: PositionSheet,
     operations: OperationLog,
+    basis: Basis,
     why: Why,
     rules: Rules,
     *,
-    operation_id: str | None = None,
     attempts: EarlierAttempts,
     require_own: Callable[[], None] = nothing_taken_over,
 ) -> tuple[str | None, PositionSheet]:
@@ -209,14 +210,7 @@ def set_sheet(
     """
     settings = [reading_on(one, attempts.done) for one in sheet.settings]
     operation_id, done = set_and_record(
-        target,
-        settings,
-        operations,
-        why,
-        rules,
-        operation_id=operation_id,
-        attempts=attempts,
-        require_own=require_own,
+        target, settings, operations, basis, why, rules, attempts=attempts, require_own=require_own
     )
     return operation_id, replace(sheet, settings=tuple(done))
 
@@ -474,15 +468,6 @@ class Asked:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Reasons:
-    """The operator's words, and the operation that all that is recorded belongs to; None: one of its own."""
-
-    reason: str | None = None
-    ticket: str | None = None
-    operation_id: str | None = None
-
-
 def position_sheet(config: MirrorConfig, at: DeltaSnapshot, asked: Asked) -> PositionSheet:
     """Where groups land as of a cut, compared with what the target has now; changes nothing.
 
@@ -496,16 +481,16 @@ def set_positions(
     config: MirrorConfig,
     at: DeltaSnapshot,
     asked: Asked,
-    reasons: Reasons,
+    why: Why,
     *,
     before: Watch | None = None,
     after: Watch | None = None,
     after_where_used: bool = False,
     require: Callable[[PositionSheet], None] = lambda _sheet: None,
     require_own: Callable[[], None] = nothing_taken_over,
-) -> tuple[str | None, PositionSheet, Why]:
-    """The same, set and read back; returns the operation id, None: nothing was lacking, and what was recorded with it.
-    `require` raises before that.
+) -> tuple[str | None, PositionSheet, Basis]:
+    """The same, set and read back; returns the operation id, None: nothing was lacking, and what was recorded of where
+    the offsets come from. `require` raises before that.
 
     With an operation id that an earlier attempt had, what that one had begun gets its result. `before`: how commits
     are watched where groups leave, `after`: where they were set; None: they are not. `after_where_used`: they are read
@@ -518,28 +503,28 @@ def set_positions(
         if before is not None:
             sheet = _still(config, sheet, before)
         operations = operator_operations(config)
-        why = why_set(at, sheet, reasons)
+        basis = basis_of(at, sheet)
         operation_id, sheet = set_sheet(
             target,
             sheet,
             operations,
+            basis,
             why,
             _rules(at, asked),
-            operation_id=reasons.operation_id,
-            attempts=_earlier_attempts(config, reasons.operation_id),
+            attempts=_earlier_attempts(config, why.operation_id),
             require_own=require_own,
         )
         if after is not None:
             if after_where_used and not is_used(sheet, _synced(at, asked.way.to_cluster)):
                 after = replace(after, quiet_s=0.0)
-            sheet = _kept(target, sheet, after, operations, operation_id, why)
-        return operation_id, sheet, why
+            sheet = _kept(target, sheet, after, operations, replace(why, operation_id=operation_id))
+        return operation_id, sheet, basis
 
 
-def why_set(at: DeltaSnapshot, sheet: PositionSheet, reasons: Reasons) -> Why:
-    """What is recorded with a sheet: where its groups come from, and the operator's words."""
+def basis_of(at: DeltaSnapshot, sheet: PositionSheet) -> Basis:
+    """What is recorded with a sheet: where its groups come from."""
     left, seen = _left(at, sheet.from_cluster), seen_at(at.cut, sheet.to_cluster)
-    return Why(None, sheet.cut, left, reasons.reason, reasons.ticket, seen)
+    return Basis(None, sheet.cut, left, seen)
 
 
 def quiet_seconds(config: MirrorConfig, way: Way) -> float:
@@ -576,20 +561,13 @@ def _still(config: MirrorConfig, sheet: PositionSheet, watch: Watch) -> Position
 
 
 def _kept(
-    target: ClusterAdmin,
-    sheet: PositionSheet,
-    watch: Watch,
-    operations: OperationLog,
-    operation_id: str | None,
-    why: Why,
+    target: ClusterAdmin, sheet: PositionSheet, watch: Watch, operations: OperationLog, why: Why
 ) -> PositionSheet:
     """With what others commit over; it is recorded with what was set."""
     sheet = watch_kept(target, watch, sheet)
     moved = [one for one in sheet.settings if one.outcome is Outcome.MOVED_BY_OTHERS]
-    if moved and operation_id is not None:
-        operations.record_parts(
-            results(moved), operation_id=operation_id, flow=None, reason=why.reason, ticket=why.ticket
-        )
+    if moved and why.operation_id is not None:
+        operations.record_parts(results(moved), why)
     return sheet
 
 

@@ -28,6 +28,7 @@ from ledger.cli.processes.signals import stop_on_signals
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError
+from ledger.facts.operations import Why
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.run import run_flow
 from ledger.mirror.spark import local_session
@@ -245,7 +246,7 @@ def fail_over(config: MirrorConfig, shown: Progress) -> Failover:
     say(_COMMAND)
     with shown.step("plan the failover") as step:
         made = make_plan(config, ChangeoverKind.FAILOVER, Pair("east", "west"), _CHOICES, {})
-        record_plan(config, made, reason=WHY, ticket=None)
+        record_plan(config, made, Why(WHY))
         plan_id = made.plan.plan_id
         step.outcome = f"plan {plan_id}, cut {made.cut}"
     put("\n" + plan_table(made.plan, made.recorded_blockers, made.forecast, (), width=terminal_width()))
@@ -254,7 +255,7 @@ def fail_over(config: MirrorConfig, shown: Progress) -> Failover:
             f"plan {plan_id} is blocked: {', '.join(made.plan.blockers)}; groups stay where they are"
         )
     say(f"mirror-ledger apply {plan_id} --reason '{WHY}' --yes")
-    asked = Asked(WHY, None, lambda _what, _waits: "so it is in the demonstration")
+    asked = Asked(Why(WHY), lambda _what, _waits: "so it is in the demonstration")
     operation_id = apply_plan(config, plan_id, asked, Followed().told)
     receipt = read_applies(answers.snapshot(config, None)).the(operation_id)
     audits = receipt.done[StepName.AUDIT].read_back["audits"]

@@ -33,7 +33,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from ledger.errors import ClaimBegunError, ShutOutError
-from ledger.facts.operations import OperationContent
+from ledger.facts.operations import OperationContent, Why
 from ledger.facts.roles import OPERATOR_WRITER
 from ledger.facts.state import FactLog, OperationEntry, WriterClaim
 from ledger.facts.syncs import WriterEvent
@@ -273,46 +273,29 @@ class _Operations(ABC):
         self._operator = operator
         self._new_id = new_id
 
-    def record(
-        self, content: OperationContent, *, flow: str | None, reason: str | None, ticket: str | None = None
-    ) -> str:
-        return self.record_parts([content], flow=flow, reason=reason, ticket=ticket)
+    def record(self, content: OperationContent, *, flow: str | None, reason: str | None) -> str:
+        return self.record_parts([content], Why(reason), flow=flow)
 
     def record_all(self, entries: Sequence[OperationEntry], *, flow: str | None) -> None:
-        self._append([self._row(self._new_id(), content, flow, reason, None) for reason, content in entries])
+        self._append([self._row(self._new_id(), content, flow, Why(reason)) for reason, content in entries])
 
-    def record_parts(
-        self,
-        contents: Sequence[OperationContent],
-        *,
-        operation_id: str | None = None,
-        flow: str | None,
-        reason: str | None,
-        ticket: str | None = None,
-    ) -> str:
-        operation_id = operation_id or self._new_id()
-        self._append([self._row(operation_id, content, flow, reason, ticket) for content in contents])
+    def record_parts(self, contents: Sequence[OperationContent], why: Why, *, flow: str | None = None) -> str:
+        operation_id = why.operation_id or self._new_id()
+        self._append([self._row(operation_id, content, flow, why) for content in contents])
         return operation_id
 
     @abstractmethod
     def _append(self, rows: Sequence[Row]) -> None:
         """All of them as one commit."""
 
-    def _row(
-        self,
-        operation_id: str,
-        content: OperationContent,
-        flow: str | None,
-        reason: str | None,
-        ticket: str | None,
-    ) -> Row:
+    def _row(self, operation_id: str, content: OperationContent, flow: str | None, why: Why) -> Row:
         return {
             "operation_id": operation_id,
             "kind": str(content.kind),
             "flow": flow,
             "operator": self._operator,
-            "reason": reason,
-            "ticket": ticket,
+            "reason": why.reason,
+            "ticket": why.ticket,
             "content": json.dumps(content.content()),
         }
 

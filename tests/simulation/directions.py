@@ -10,6 +10,7 @@ from ledger.changeover.pairs import Pair
 from ledger.changeover.shut_out import ShutOutPorts, ShutOutScope, shut_mirror_out
 from ledger.errors import ClusterUnavailableError, InvalidValueError, PreconditionError
 from ledger.facts.direction import Demoted, DirectionChange, Promoted
+from ledger.facts.operations import Why
 from ledger.facts.state import FactLog, OperationLog
 from tests.simulation.drivers import FlowDrivers
 from tests.simulation.faults import Fault
@@ -78,7 +79,7 @@ class Direction:
                 limit_s=0.0,
             )
             with suppress(PreconditionError, ClusterUnavailableError, InvalidValueError):
-                shut_mirror_out(scope, self._ports, reason="simulated")
+                shut_mirror_out(scope, self._ports, Why("simulated"))
                 self._tally[SHUT_OUT] += 1
 
     def _record(self, kind: type[DirectionChange], topics: tuple[str, ...] | None) -> None:

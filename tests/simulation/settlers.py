@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ledger.changeover.settling import SettledFlow, SettlePorts, settle
 from ledger.config.values import FlowConfig
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, PreconditionError
+from ledger.facts.operations import Why
 from ledger.facts.state import WriterClaim
 from ledger.facts.tables import Row
 from ledger.store.session import ClaimedOperations
@@ -68,9 +69,8 @@ def settled(
     done = settle(
         flow,
         ports,
+        Why("a fire", operation_id=operation_id),
         host=SETTLER,
-        reason="a fire",
-        operation_id=operation_id,
         after=after,
         progress=lines.append,
     )

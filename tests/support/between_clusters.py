@@ -24,6 +24,7 @@ from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.context import operator_operations
 from ledger.facts.group_offsets import CommitResult, OffsetsSet, OffsetsSetResult
+from ledger.facts.operations import Why
 from ledger.offsets.first_unread import Place, first_unread
 from ledger.offsets.links import count
 from ledger.recorders.observation import Subject
@@ -179,9 +180,9 @@ class Clusters:
     def record_moves(self, moves: Mapping[str, OffsetsSet]) -> None:
         """By group what `offsets set` records of its move, when it was read back."""
         operations = operator_operations(self.config)
-        operation_id = operations.record_parts(list(moves.values()), flow=None, reason="moved")
+        operation_id = operations.record_parts(list(moves.values()), Why("moved"))
         results = [_all_set(intended) for intended in moves.values()]
-        operations.record_parts(results, operation_id=operation_id, flow=None, reason="moved")
+        operations.record_parts(results, Why("moved", operation_id=operation_id))
 
     def partitions_of(self, group: Traveller) -> list[Log]:
         """What the group reads at its cluster."""

@@ -17,6 +17,7 @@ from ledger.changeover.plans import (
     steps_of,
 )
 from ledger.changeover.receipts import Applying, ApplyRecord, Beside, StepResult, Told, Waits, nothing_beside
+from ledger.facts.operations import Why
 from ledger.facts.roles import APPLY_WRITER
 from ledger.facts.tables import Row
 from ledger.machine import Hooks
@@ -82,9 +83,7 @@ class Stage:
             record = ApplyRecord(
                 operations,
                 self.clock,
-                operation_id=former.operation_id if former else f"operation-{session.epoch}",
-                reason="a fire",
-                ticket="OPS-1",
+                Why("a fire", "OPS-1", former.operation_id if former else f"operation-{session.epoch}"),
             )
             actions = {step: self._action(step) for step in StepName}
             applying = Applying(record, actions, self._hook, self._told(), self.beside)

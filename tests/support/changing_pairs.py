@@ -30,7 +30,7 @@ from ledger.changeover.undoing import AskedUndo, TakenBack, undo_apply
 from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.config.values import ClusterConfig, FlowConfig
 from ledger.facts.direction import Demoted
-from ledger.facts.operations import DriverStarting
+from ledger.facts.operations import DriverStarting, Why
 from ledger.kafka.batches import Record
 from ledger.topics.acls import AclPermission
 from ledger.topics.naming import NamingKind
@@ -288,7 +288,7 @@ class ChangingPair:
             hooks = {step: HOOKS[step] for step in steps_of(kind, is_promoted=True) if step in HOOKS}
             made = make_plan(self.config, kind, Pair(*way), choices, hooks)
             assert not made.blockers, made.blockers
-            record_plan(self.config, made, reason="a drill", ticket=None)
+            record_plan(self.config, made, Why("a drill"))
         return made.plan.plan_id
 
     def blockers(self, way: tuple[str, str], choices: Choices = SWITCHOVER) -> dict[str, str]:
@@ -300,7 +300,7 @@ class ChangingPair:
     def apply(self, plan_id: str, process: OperatorProcess | None = None) -> str:
         """By a process that begins now; returns the operation id. Raises `ProcessEnded` where it ended before."""
         with self.outside.seen_by(process or self.outside.process()):
-            return apply_plan(self.config, plan_id, Asked("a drill", None, _nobody), _SILENT)
+            return apply_plan(self.config, plan_id, Asked(Why("a drill"), _nobody), _SILENT)
 
     def applied(self, plan_id: str) -> Apply | None:
         """How far the plan was carried out last, as the ledger says; None: not at all."""
@@ -325,13 +325,13 @@ class ChangingPair:
 
     def undo(self, operation_id: str, process: OperatorProcess | None = None) -> TakenBack | None:
         with self.outside.seen_by(process or self.outside.process()):
-            return undo_apply(self.config, operation_id, AskedUndo("no", None), _SILENT)
+            return undo_apply(self.config, operation_id, AskedUndo(Why("no")), _SILENT)
 
     def demote(self) -> None:
         """By itself, as nobody should while a plan is carried out."""
         with self.outside.seen_by(self.outside.process()):
             way = pairs.Pair("west", "east", None)
-            change_direction(self.config, Demoted, way, reason="back", ticket=None)
+            change_direction(self.config, Demoted, way, Why("back"))
 
     def unfence_east(self) -> None:
         """By Kafka's own tools, as people do who give a change up, and tell nobody."""

@@ -310,9 +310,9 @@ class FenceSite:
 
 def asked(how: FenceHow = FenceHow.CLOSED, *topics: str, **more: object) -> AskedFence:
     """A fence of `orders` and `users` unless others are named."""
-    values = {"reason": "a fire", "quiet": QuietBounds(5.0, 30.0), **more}
+    values = {"quiet": QuietBounds(5.0, 30.0), **more}
     return AskedFence(cluster="east", topics=topics or ("orders", "users"), how=how, **values)  # type: ignore[arg-type]
 
 
 def lifting(*topics: str, hook: HookCommand | None = None) -> AskedLifting:
-    return AskedLifting(cluster="east", topics=topics or None, reason="it is out", hook=hook)
+    return AskedLifting(cluster="east", topics=topics or None, hook=hook)

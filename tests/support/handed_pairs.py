@@ -11,12 +11,12 @@ from ledger.changeover.hand_over import (
     HandOver,
     KnownPair,
     Ready,
-    Why,
     known_pair,
     planned_for_applications,
 )
 from ledger.changeover.pairs import Pair
 from ledger.config.values import FlowConfig
+from ledger.facts.operations import Why
 from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind, quota_entity
 from ledger.facts.tables import PERMISSIONS, TOPICS, WRITERS
 from ledger.store.session import OperatorOperations
@@ -139,19 +139,9 @@ class Log(OperatorOperations):
         super().__init__(fact_log, operator="anna", new_id=pairs.new_id)
         self._step = pairs.step
 
-    def record_parts(
-        self,
-        contents: Any,
-        *,
-        operation_id: str | None = None,
-        flow: str | None,
-        reason: str | None,
-        ticket: str | None = None,
-    ) -> str:
+    def record_parts(self, contents: Any, why: Why, *, flow: str | None = None) -> str:
         self._step()
-        done = super().record_parts(
-            contents, operation_id=operation_id, flow=flow, reason=reason, ticket=ticket
-        )
+        done = super().record_parts(contents, why, flow=flow)
         self._step()
         return done
 

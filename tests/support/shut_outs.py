@@ -17,7 +17,7 @@ from ledger.changeover.shut_out import (
 from ledger.config.values import FlowConfig
 from ledger.errors import MirrorLedgerError
 from ledger.facts.direction import Demoted, DirectionChange, Promoted
-from ledger.facts.operations import PartitionStopped
+from ledger.facts.operations import PartitionStopped, Why
 from ledger.facts.roles import ProcessMark, writer_of
 from ledger.facts.state import WriterClaim
 from ledger.facts.syncs import TopicPartition
@@ -217,7 +217,7 @@ class Promotion:
             with_markers=with_markers,
             limit_s=20.0,
         )
-        return shut_mirror_out(scope, self.ports(), reason=WHY)
+        return shut_mirror_out(scope, self.ports(), Why(WHY))
 
     def ports(self) -> ShutOutPorts:
         return ShutOutPorts(
@@ -235,7 +235,7 @@ class Promotion:
     def let_in(self, topics: Sequence[str] | None = None, former: str = "east") -> LetInResult:
         ports = LetInPorts(self.west, self.state, self._operations(), self.clock, self._sleep)
         pair = Pair("west", former, None if topics is None else tuple(topics))
-        return let_mirror_in(pair, ports, reason=WHY)
+        return let_mirror_in(pair, ports, Why(WHY))
 
     def _operations(self) -> OperatorOperations:
         return OperatorOperations(self.facts, operator="anna")

@@ -6,6 +6,7 @@ from ledger.changeover import directions
 from ledger.cli.configured import configuration
 from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
+from ledger.facts.operations import Why
 
 
 @click.command(name="accept-cluster")
@@ -14,13 +15,9 @@ from ledger.cli.why import required_why_options
 @click.option("--rebuilt", is_flag=True, help="It was formatted again under the id that the ledger knows.")
 @required_why_options
 @click.pass_context
-def accept_cluster(
-    context: click.Context, cluster: str, cluster_id: str, rebuilt: bool, reason: str, ticket: str | None
-) -> None:
+def accept_cluster(context: click.Context, cluster: str, cluster_id: str, rebuilt: bool, why: Why) -> None:
     """Let CLUSTER, an alias of the configuration, stand for the cluster that answers there now."""
-    accepted = directions.accept_cluster(
-        configuration(context), cluster, cluster_id, rebuilt=rebuilt, reason=reason, ticket=ticket
-    )
+    accepted = directions.accept_cluster(configuration(context), cluster, cluster_id, why, rebuilt=rebuilt)
     if accepted.operation_id is None:
         say(f"{cluster}: nothing to do: {accepted.words}; nothing was recorded")
         return

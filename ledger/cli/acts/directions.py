@@ -1,6 +1,7 @@
 """`promote` and `demote`: say that applications write at a cluster now, and no flow from the other one may."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import click
 
@@ -12,6 +13,7 @@ from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.direction import Demoted, DirectionChange, Promoted
+from ledger.facts.operations import Why
 
 
 def _direction(command: Callable[..., None]) -> Callable[..., None]:
@@ -57,8 +59,7 @@ def promote(
     cluster: str,
     former: str,
     topics: Sequence[str],
-    reason: str,
-    ticket: str | None,
+    why: Why,
     no_reverse: bool,
     is_shut_out: bool,
     with_markers: bool,
@@ -68,17 +69,15 @@ def promote(
     if with_markers and not is_shut_out:
         raise UsageError("--abort-marker is a part of --shut-out; nothing was recorded")
     pair = Pair(cluster, former, tuple(topics) or None)
-    promoted = _change(context, Promoted, pair, reason, ticket, no_reverse=no_reverse)
+    promoted = _change(context, Promoted, pair, why, no_reverse=no_reverse)
     if not is_shut_out:
         return
     done = shut_out(
         configuration(context),
         pair,
+        replace(why, operation_id=promoted),
         with_markers=with_markers,
         limit_s=limit_s,
-        reason=reason,
-        ticket=ticket,
-        operation_id=promoted,
         say=say,
     )
     _tell(done, is_new=promoted is None)
@@ -108,30 +107,26 @@ def demote(
     cluster: str,
     former: str,
     topics: Sequence[str],
-    reason: str,
-    ticket: str | None,
+    why: Why,
     keep_ends: bool,
 ) -> None:
     """Take a promotion of CLUSTER back: flows into it from the other cluster continue."""
     pair = Pair(cluster, former, tuple(topics) or None)
-    _change(context, Demoted, pair, reason, ticket, keep_ends=keep_ends)
+    _change(context, Demoted, pair, why, keep_ends=keep_ends)
 
 
 def _change(
     context: click.Context,
     kind: type[DirectionChange],
     pair: Pair,
-    reason: str,
-    ticket: str | None,
+    why: Why,
     *,
     keep_ends: bool = False,
     no_reverse: bool = False,
 ) -> str | None:
     """Returns the operation, None: there was nothing to record."""
     config = configuration(context)
-    changed = change_direction(
-        config, kind, pair, keep_ends=keep_ends, no_reverse=no_reverse, reason=reason, ticket=ticket
-    )
+    changed = change_direction(config, kind, pair, why, keep_ends=keep_ends, no_reverse=no_reverse)
     if changed.operation_id is None:
         say(f"nothing to do: {changed.words}; nothing was recorded")
         return None

@@ -17,6 +17,7 @@ from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
 from ledger.errors import UsageError
 from ledger.facts.fences import FenceHow, QuietBounds
+from ledger.facts.operations import Why
 from ledger.machine import HookCommand, words_of
 
 _SECONDS = click.FloatRange(min=0, min_open=True)
@@ -74,6 +75,7 @@ def fence(
     how: str,
     hook: str | None,
     hook_seconds: float,
+    why: Why,
     least_s: float,
     most_s: float,
     **options: Any,
@@ -89,7 +91,7 @@ def fence(
         quiet=QuietBounds(least_s, most_s),
         **options,
     )
-    done = fence_topics(configuration(context), asked, say)
+    done = fence_topics(configuration(context), asked, say, why)
     _tell(done.operation_id, done.words)
 
 
@@ -101,18 +103,11 @@ def unfence(
     topics: Sequence[str],
     hook: str | None,
     hook_seconds: float,
-    reason: str,
-    ticket: str | None,
+    why: Why,
 ) -> None:
     """Lift fences of CLUSTER: remove the rules and set back the settings that their receipts list, nothing else."""
-    asked = AskedLifting(
-        cluster=cluster,
-        topics=tuple(topics) or None,
-        reason=reason,
-        ticket=ticket,
-        hook=_hook(hook, hook_seconds),
-    )
-    done = unfence_topics(configuration(context), asked, say)
+    asked = AskedLifting(cluster=cluster, topics=tuple(topics) or None, hook=_hook(hook, hook_seconds))
+    done = unfence_topics(configuration(context), asked, say, why)
     _tell(done.operation_id, done.words)
 
 

@@ -13,6 +13,7 @@ from ledger.cli.printing import output_option, put, rendered, require_tables, sa
 from ledger.cli.why import required_why_options
 from ledger.errors import UnsafeError
 from ledger.facts.hand_overs import Purpose
+from ledger.facts.operations import Why
 
 _SCHEMA = pa.schema({name: pa.string() for name in ("cluster", "part", "name", "change")})
 
@@ -86,12 +87,11 @@ def apply_hand_over(
     topics: Sequence[str],
     purpose: str,
     mirrors: Sequence[str],
-    reason: str,
-    ticket: str | None,
+    why: Why,
 ) -> None:
     """Make the changes that `show` lists, with a receipt; asked again it does what is lacking."""
     asked = _asked(from_cluster, to_cluster, topics, purpose, mirrors)
-    done = carry_out(configuration(context), asked, reason=reason, ticket=ticket, progress=say)
+    done = carry_out(configuration(context), asked, why, say)
     _say(done)
     if done.unknown:
         raise UnsafeError(
@@ -103,9 +103,9 @@ def apply_hand_over(
 @click.argument("operation")
 @required_why_options
 @click.pass_context
-def undo(context: click.Context, operation: str, reason: str, ticket: str | None) -> None:
+def undo(context: click.Context, operation: str, why: Why) -> None:
     """Undo what the receipts of OPERATION list, but for what somebody has changed since then."""
-    for done in undo_hand_over(configuration(context), operation, reason=reason, ticket=ticket, progress=say):
+    for done in undo_hand_over(configuration(context), operation, why, say):
         _say(done)
 
 

@@ -11,6 +11,7 @@ from ledger.cli.printing import output_option, put, rendered, require_tables, sa
 from ledger.cli.why import why_options
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import MirrorLedgerError, UsageError
+from ledger.facts.operations import Why
 from ledger.words import counted
 
 
@@ -27,8 +28,7 @@ def maintain(
     context: click.Context,
     dry_run: bool,
     repair: bool,
-    reason: str | None,
-    ticket: str | None,
+    why: Why,
     output: str,
     wide: bool,
 ) -> None:
@@ -39,7 +39,7 @@ def maintain(
     """
     require_tables(output, wide=wide)
     if repair:
-        _repair(configuration(context), reason, ticket, dry_run=dry_run)
+        _repair(configuration(context), why, dry_run=dry_run)
         return
     done, failed = maintain_ledger(configuration(context), dry_run=dry_run)
     rows = [asdict(upkeep) for upkeep in done]
@@ -50,14 +50,14 @@ def maintain(
         raise MirrorLedgerError("\n".join(map(str, failed)))
 
 
-def _repair(config: MirrorConfig, reason: str | None, ticket: str | None, *, dry_run: bool) -> None:
+def _repair(config: MirrorConfig, why: Why, *, dry_run: bool) -> None:
     """A line for each file that is damaged, on stdout."""
     if dry_run:
         found = damages(config)
-    elif reason is None:
+    elif why.reason is None:
         raise UsageError("--repair gives up facts: say why with --reason WHY; nothing was done")
     else:
-        found = repair_ledger(config, reason=reason, ticket=ticket)
+        found = repair_ledger(config, why)
     for one in found:
         put(f"{one}\n")
     if not found:

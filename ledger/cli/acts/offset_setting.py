@@ -26,6 +26,7 @@ from ledger.cli.printing import (
 )
 from ledger.cli.why import why_options
 from ledger.errors import MirrorLedgerError, PreconditionError, UnsafeError, UsageError
+from ledger.facts.operations import Why
 from ledger.offsets import flow_answers
 from ledger.offsets.between_clusters import Way
 from ledger.offsets.flow_answers import Chosen
@@ -39,7 +40,7 @@ from ledger.offsets.setting import (
     Setting,
     result_row,
 )
-from ledger.offsets.sheets import Asked, PositionSheet, Reasons, position_sheet, set_positions, watch_for
+from ledger.offsets.sheets import Asked, PositionSheet, position_sheet, set_positions, watch_for
 from ledger.store.answers import MISSING_ROWS, require_complete
 
 
@@ -85,8 +86,7 @@ def set_offsets(
     watch_s: float | None,
     despite_objectives: bool,
     dry_run: bool,
-    reason: str | None,
-    ticket: str | None,
+    why: Why,
     output: str,
     wide: bool,
 ) -> None:
@@ -115,7 +115,7 @@ def set_offsets(
         if not dry_run:
             require(way, answers)
         operation_id, settings = flow_answers.set_offsets(
-            config, ledger.snapshot, asked, answer, choice, dry_run=dry_run, reason=reason, ticket=ticket
+            config, ledger.snapshot, asked, answer, choice, dry_run=dry_run, why=why
         )
         _show(ledger.cut, list(map(result_row, settings)), _SCHEMA, output, wide=wide)
         left_out = _left_out(asked, settings)
@@ -129,7 +129,7 @@ def set_offsets(
                 config,
                 ledger.snapshot,
                 of_all,
-                Reasons(reason, ticket),
+                why,
                 before=watch,
                 after=watch,
                 require=lambda found: require(of_all.way, found.answers),

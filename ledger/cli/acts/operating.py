@@ -17,6 +17,7 @@ from ledger.cli.configured import configuration
 from ledger.cli.partitions import OFFSET, PARTITION, partition_option
 from ledger.cli.printing import put, say
 from ledger.cli.why import why_options
+from ledger.facts.operations import Why
 from ledger.facts.requests import AcceptForeign, Pause, Request, Resume, Resync, SkipTo
 
 _topic = click.option("--topic", help="Only this source topic.")
@@ -105,11 +106,9 @@ def resync(
     _ask(context, flow, ask, **options)
 
 
-def _ask(
-    context: click.Context, flow: str, ask: Request, *, reason: str | None, ticket: str | None, wait_s: float
-) -> None:
+def _ask(context: click.Context, flow: str, ask: Request, *, why: Why, wait_s: float) -> None:
     config = configuration(context)
-    requested = requests.request(config, flow, ask, reason=reason, ticket=ticket)
+    requested = requests.request(config, flow, ask, why)
     if requested.operation_id is None:
         say(f"{flow}: nothing to do: {requested.words}; nothing was recorded")
         return

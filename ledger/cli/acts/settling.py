@@ -8,6 +8,7 @@ from ledger.cli.acts.refusals import refuse_partitions
 from ledger.cli.configured import configuration
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.cli.why import required_why_options
+from ledger.facts.operations import Why
 
 
 @click.command()
@@ -16,12 +17,10 @@ from ledger.cli.why import required_why_options
 @output_option
 @wide_option
 @click.pass_context
-def settle(
-    context: click.Context, flow: str, reason: str, ticket: str | None, output: str, wide: bool
-) -> None:
+def settle(context: click.Context, flow: str, why: Why, output: str, wide: bool) -> None:
     """Record what FLOW had copied and not recorded when its driver and its source died. Only the target is needed."""
     require_tables(output, wide=wide)
-    done = settle_flow(configuration(context), flow, reason=reason, ticket=ticket, progress=say)
+    done = settle_flow(configuration(context), flow, why, progress=say)
     table = pa.Table.from_pylist([one.facts() for one in done.partitions], schema=_SCHEMA)
     put(rendered(table, output, wide=wide))
     say(done.words)

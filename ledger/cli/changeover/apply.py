@@ -14,6 +14,7 @@ from ledger.cli.configured import configuration
 from ledger.cli.printing import asked_for, put, say
 from ledger.cli.why import required_why_options
 from ledger.errors import UsageError
+from ledger.facts.operations import Why
 
 
 @click.command(name="apply")
@@ -21,7 +22,7 @@ from ledger.errors import UsageError
 @required_why_options
 @click.option("--yes", is_flag=True, help="Ask nobody: what people do is done by hooks, or done already.")
 @click.pass_context
-def apply_command(context: click.Context, plan_id: str, reason: str, ticket: str | None, yes: bool) -> None:
+def apply_command(context: click.Context, plan_id: str, why: Why, yes: bool) -> None:
     """Carry out the plan PLAN_ID, or continue it where it ended: one step after the other, each with a receipt."""
     config = configuration(context)
     plan = read_plan(config, plan_id).plan
@@ -32,7 +33,7 @@ def apply_command(context: click.Context, plan_id: str, reason: str, ticket: str
         target = plan.to_cluster
         require_typed(target, f"applications will move to {target}", without="carries the plan out")
     followed = Followed()
-    asked = Asked(reason, ticket, _said_by_hooks if yes else followed.ask)
+    asked = Asked(why, _said_by_hooks if yes else followed.ask)
     operation_id = apply_plan(config, plan_id, asked, followed.told)
     put(f"{operation_id}\n")
 

@@ -29,6 +29,7 @@ from ledger.cli.printing import (
 from ledger.cli.why import why_options
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.changeovers import RecordedBlocker
+from ledger.facts.operations import Why
 from ledger.machine import words_of
 from ledger.offsets.between_clusters import Way
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, UNREAD_ADVICE, WITHOUT_OFFSET
@@ -233,13 +234,9 @@ def show(context: click.Context, plan_id: str, output: str, wide: bool) -> None:
 )
 @why_options
 @click.pass_context
-def export(
-    context: click.Context, plan_id: str, folder: Path, renew: bool, reason: str | None, ticket: str | None
-) -> None:
+def export(context: click.Context, plan_id: str, folder: Path, renew: bool, why: Why) -> None:
     """Write PLAN_ID as commands of Kafka's own tools to FOLDER, to be carried out without this program."""
-    done = export_plan(
-        configuration(context), plan_id, folder, is_renewed=renew, reason=reason, ticket=ticket
-    )
+    done = export_plan(configuration(context), plan_id, folder, why, is_renewed=renew)
     for file in done.files:
         put(f"{file}\n")
     for words in done.left_out:
@@ -251,7 +248,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
     config = configuration(context)
     output, as_of, wide = options.pop("output"), options.pop("as_of"), options.pop("wide")
     require_tables(output, wide=wide)
-    reason, ticket = options.pop("reason"), options.pop("ticket")
+    why = options.pop("why")
     pair = Pair(options.pop("source"), options.pop("target"))
     hooks = _hooks(options.pop("hooks"))
     watch_s = options.pop("watch_seconds")
@@ -270,7 +267,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
         raise UsageError("--most-quiet-seconds is less than --quiet-seconds; nothing was planned")
     made = seeing.make_plan(config, kind, pair, choices, hooks, as_of=as_of)
     if as_of is None:
-        seeing.record_plan(config, made, reason=reason, ticket=ticket)
+        seeing.record_plan(config, made, why)
     is_recorded = as_of is None
     _put_plan(
         made.plan, made.recorded_blockers, made.forecast, (), output, wide=wide, is_recorded=is_recorded

@@ -9,6 +9,7 @@ from ledger.cli.configured import configuration
 from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
 from ledger.errors import UnsafeError
+from ledger.facts.operations import Why
 
 
 @click.command()
@@ -24,15 +25,13 @@ from ledger.errors import UnsafeError
     help="Leave what cannot be undone as it is, and end: for an apply that has not come to its end.",
 )
 @click.pass_context
-def undo(
-    context: click.Context, operation: str, reason: str, ticket: str | None, yes: bool, on_failure: OnFailure
-) -> None:
+def undo(context: click.Context, operation: str, why: Why, yes: bool, on_failure: OnFailure) -> None:
     """Undo what the apply OPERATION has changed, in reverse order; refused once applications write there."""
     config = configuration(context)
     source = plan_of_operation(config, operation).from_cluster
     if not yes:
         require_typed(source, f"applications will be back at {source}", without="takes it back")
-    done = undo_apply(config, operation, AskedUndo(reason, ticket, on_failure), Followed().told)
+    done = undo_apply(config, operation, AskedUndo(why, on_failure), Followed().told)
     if done is None:
         say(f"operation {operation} was undone before: nothing to do; nothing was recorded")
         return

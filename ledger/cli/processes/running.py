@@ -15,6 +15,7 @@ from ledger.cli.processes.signals import start_spark
 from ledger.cli.why import why_options
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
+from ledger.facts.operations import Why
 from ledger.jvm import delta_jars
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.run import run_flow
@@ -125,10 +126,10 @@ def spark_jars() -> None:
 @wait_option("Wait until no driver of it is at work.")
 @why_options
 @click.pass_context
-def stop(context: click.Context, flow: str, wait_s: float, reason: str | None, ticket: str | None) -> None:
+def stop(context: click.Context, flow: str, wait_s: float, why: Why) -> None:
     """Ask a running FLOW, wherever its driver is, to end after its round."""
     config = configuration(context)
-    operation_id = request_stop(config, flow, reason=reason, ticket=ticket)
+    operation_id = request_stop(config, flow, why)
     say(f"{flow}: asked to stop; operation {operation_id}")
     if wait_s:
         say(await_end(config, flow, seconds=wait_s))

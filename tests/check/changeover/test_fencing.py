@@ -12,6 +12,7 @@ from ledger.changeover.measures import SETTING, FenceResult
 from ledger.cli.acts import fencing as commands
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError, UsageError
 from ledger.facts.fences import Fence, FenceHow, Proof
+from ledger.facts.operations import Why
 from ledger.kafka.cluster import CoordinatedTransaction, TopicDescription
 from ledger.machine import HookCommand, HookResult
 from ledger.topics.acls import denial
@@ -29,6 +30,8 @@ OURS = {denial("orders", "User:a"), denial("users", "User:b")}
 HOOK = HookCommand(("stop-them", "--all"), 5.0)
 WAYS = pytest.mark.parametrize("how", [FenceHow.CLOSED, FenceHow.SHUT])
 
+WHY = Why("a fire")
+
 
 def rows(site: FenceSite) -> list[Fence]:
     return [Fence.of_row(row) for row in site.ledger.rows("operations") if row["kind"] == "fence"]
@@ -40,7 +43,7 @@ def proofs(fences: Sequence[Fence]) -> list[tuple[str, str]]:
 
 def test_leaders_prove_it_within_seconds_however_long_writers_pause() -> None:
     site = FenceSite()
-    done = fence(asked(), site.parts())
+    done = fence(asked(), site.parts(), WHY)
     assert proofs(rows(site)) == [
         *(("orders", "begun"), ("users", "begun")),
         *(("orders", "proven"), ("users", "proven")),
@@ -60,8 +63,8 @@ def test_leaders_prove_it_within_seconds_however_long_writers_pause() -> None:
 
 def test_the_rows_of_an_apply_share_its_operation() -> None:
     site = FenceSite()
-    assert fence(asked(), site.parts(), operation_id="apply-1").operation_id == "apply-1"
-    assert unfence(lifting(), site.parts(), operation_id="apply-2").operation_id == "apply-2"
+    assert fence(asked(), site.parts(), Why(operation_id="apply-1")).operation_id == "apply-1"
+    assert unfence(lifting(), site.parts(), Why(operation_id="apply-2")).operation_id == "apply-2"
     assert [row["operation_id"] for row in site.ledger.rows("operations")] == ["apply-1"] * 4 + [
         "apply-2"
     ] * 2
@@ -80,7 +83,7 @@ def test_ended_at_any_step_and_continued_it_comes_to_the_same(how: FenceHow, *, 
         ends = 0
         for _ in range(2):
             try:
-                fence(asked(how, producers_stopped=True), site.parts())
+                fence(asked(how, producers_stopped=True), site.parts(), WHY)
                 break
             except EndedError:
                 ends += 1
@@ -92,7 +95,7 @@ def test_ended_at_any_step_and_continued_it_comes_to_the_same(how: FenceHow, *, 
         assert [one.fence.proof for one in site.ledger.fences().at("east")] == ["proven", "proven"]
         for _ in range(2):
             try:
-                unfence(lifting(), site.parts())
+                unfence(lifting(), site.parts(), WHY)
                 break
             except EndedError:
                 ends += 1
@@ -107,43 +110,43 @@ def test_ended_at_any_step_and_continued_it_comes_to_the_same(how: FenceHow, *, 
 
 def test_what_is_proved_is_proved_again_only_when_something_has_changed() -> None:
     site = FenceSite()
-    first = fence(asked(), site.parts())
+    first = fence(asked(), site.parts(), WHY)
     count = len(rows(site))
     site.cluster.write("orders", 0, is_control=True)
-    again = fence(asked(), site.parts())
+    again = fence(asked(), site.parts(), WHY)
     assert (again.operation_id, len(rows(site)), again.fences) == (None, count, first.fences)
     site.cluster.acls -= {denial("users", "User:b")}
-    assert fence(asked(), site.parts()).operation_id is not None
+    assert fence(asked(), site.parts(), WHY).operation_id is not None
     assert denial("users", "User:b") in site.cluster.acls
     site.cluster.write("orders", 1)
-    ends = fence(asked(), site.parts()).fences[0].partitions
+    ends = fence(asked(), site.parts(), WHY).fences[0].partitions
     assert [one.end for one in ends] == [3, 1]
 
 
 def test_what_was_deleted_behind_a_fence_may_have_been_written_by_anybody() -> None:
     site = FenceSite()
-    fence(asked(), site.parts())
+    fence(asked(), site.parts(), WHY)
     count = len(rows(site))
     site.cluster.write("orders", 0)
     site.cluster.write("orders", 0)
     site.cluster.starts["orders", 0] = 3
-    assert fence(asked(), site.parts()).operation_id is not None
+    assert fence(asked(), site.parts(), WHY).operation_id is not None
     assert len(rows(site)) > count, "it is proved again"
 
 
 def test_a_new_principal_is_denied_by_the_next_fence() -> None:
     site = FenceSite()
-    fence(asked(), site.parts())
+    fence(asked(), site.parts(), WHY)
     site.cluster.acls.add(allowing("User:c"))
-    assert fence(asked(), site.parts()).fences[0].denied == ("User:a", "User:c")
-    unfence(lifting(), site.parts())
+    assert fence(asked(), site.parts(), WHY).fences[0].denied == ("User:a", "User:c")
+    unfence(lifting(), site.parts(), WHY)
     assert site.cluster.acls == {allowing("User:a"), allowing("User:b", "users"), allowing("User:c")}
 
 
 def watched(site: FenceSite, **more: object) -> FenceResult:
     """A fence of `orders` that a hook makes, so that stillness alone shows it."""
     site.hooks.results.append(HookResult(0, "stopped"))
-    return fence(asked(FenceHow.HOOK, "orders", hook=HOOK, **more), site.parts())
+    return fence(asked(FenceHow.HOOK, "orders", hook=HOOK, **more), site.parts(), WHY)
 
 
 @pytest.mark.parametrize(
@@ -203,10 +206,10 @@ def test_a_record_that_followers_lack_is_no_proof_until_it_is_seen(how: FenceHow
     with pytest.raises(
         UnsafeError, match="partition 0: its leader has 1 record from offset 2 on that its follo"
     ):
-        fence(wanted, site.parts())
+        fence(wanted, site.parts(), WHY)
     assert site.clock.now_s >= 1_060.0
     site.during_sleep = [lambda: None] * 3 + [site.cluster.shown_up_to.clear]
-    done = fence(wanted, site.parts())
+    done = fence(wanted, site.parts(), WHY)
     assert (done.proof, [one.end for one in done.fences[0].partitions]) == (Proof.PROVEN, [3, 0])
 
 
@@ -220,13 +223,13 @@ def test_below_the_least_replicas_nobody_waits() -> None:
     with pytest.raises(
         UnsafeError, match=r"not proved:\n.*before 2 replicas are in sync .*, and 1 are: bring"
     ):
-        fence(asked(FenceHow.CLOSED, "orders"), site.parts())
+        fence(asked(FenceHow.CLOSED, "orders"), site.parts(), WHY)
     assert site.clock.now_s < 1_001.0
-    done = fence(asked(FenceHow.CLOSED, "orders", unproven="we must"), site.parts())
+    done = fence(asked(FenceHow.CLOSED, "orders", unproven="we must"), site.parts(), WHY)
     assert (done.proof, rows(site)[-1].override) == (Proof.UNPROVEN, "we must")
     site.cluster.in_sync = 2
     site.during_sleep = [lambda: None] * 9 + [site.cluster.shown_up_to.clear]
-    assert fence(asked(FenceHow.CLOSED, "orders"), site.parts()).proof is Proof.PROVEN
+    assert fence(asked(FenceHow.CLOSED, "orders"), site.parts(), WHY).proof is Proof.PROVEN
 
 
 def test_another_leader_has_to_show_it_and_two_readings_of_it_prove_it() -> None:
@@ -238,20 +241,20 @@ def test_another_leader_has_to_show_it_and_two_readings_of_it_prove_it() -> None
         site.cluster.stale[2] = before
 
     site.during_sleep = [moves_to_one_that_lags, site.cluster.stale.clear]
-    done = fence(asked(FenceHow.CLOSED, "orders"), site.parts())
+    done = fence(asked(FenceHow.CLOSED, "orders"), site.parts(), WHY)
     assert (done.proof, done.fences[0].partitions[0].leader_epoch) == (Proof.PROVEN, 1)
     assert site.clock.now_s >= 1_002.9, "one second, one until it has the rules, one more"
 
     again = FenceSite()
     again.during_sleep = [lambda: again.cluster.moved.update({("orders", 0): (1, 1)})]
-    fence(asked(FenceHow.CLOSED, "orders"), again.parts())
+    fence(asked(FenceHow.CLOSED, "orders"), again.parts(), WHY)
     assert again.clock.now_s == pytest.approx(1_002.0, abs=0.1), "the same broker, another time"
 
 
 def test_a_leader_that_does_not_tell_its_epoch_shows_nothing_but_stillness() -> None:
     site = FenceSite()
     site.cluster.moved["orders", 1] = (2, None)
-    done = fence(asked(FenceHow.CLOSED, "orders"), site.parts())
+    done = fence(asked(FenceHow.CLOSED, "orders"), site.parts(), WHY)
     assert [one.proof for one in done.fences[0].partitions] == ["proven", "observed"]
     assert site.clock.now_s == pytest.approx(1_020.0, abs=1.1)
 
@@ -263,9 +266,9 @@ def test_shut_is_proved_by_a_refusal_and_not_by_what_a_broker_tells_of_the_setti
     with pytest.raises(
         PreconditionError, match=r"1 partitions take batches still, orders partition 1 the first"
     ):
-        fence(shut, site.parts())
+        fence(shut, site.parts(), WHY)
     site.during_sleep = [site.cluster.takes_still.clear]
-    done = fence(shut, site.parts())
+    done = fence(shut, site.parts(), WHY)
     assert (done.proof, {one.evidence for one in done.fences[0].partitions}) == (Proof.PROVEN, {"refusal"})
 
 
@@ -276,9 +279,9 @@ def test_a_fence_that_nobody_recorded_is_taken_over_and_lifted(
     site = FenceSite()
     site.cluster.settings["orders"] = {"max.message.bytes": "78"}
     parts = replace(site.parts(), recorded_limits=lambda: recorded)
-    done = fence(asked(FenceHow.SHUT, "orders", producers_stopped=True), parts)
+    done = fence(asked(FenceHow.SHUT, "orders", producers_stopped=True), parts, WHY)
     assert done.fences[0].former == {"max.message.bytes": recorded.get("orders")}
-    unfence(lifting(), site.parts())
+    unfence(lifting(), site.parts(), WHY)
     assert site.cluster.settings["orders"] == own
 
 
@@ -290,7 +293,7 @@ def test_where_no_refusal_can_be_had_the_setting_counts_unless_zookeeper_tells_i
 ) -> None:
     site = FenceSite()
     site.cluster.may_write, site.cluster.keeps = False, keeps
-    done = fence(asked(FenceHow.SHUT, "orders", producers_stopped=True), site.parts())
+    done = fence(asked(FenceHow.SHUT, "orders", producers_stopped=True), site.parts(), WHY)
     assert done.proof is expected
     assert site.clock.now_s == pytest.approx(1_000.0 + seconds, abs=1.1)
 
@@ -302,7 +305,7 @@ def test_where_small_records_lie_a_refusal_proves_nothing(*, is_compacted: bool)
         site.cluster.settings["orders"] = {"cleanup.policy": "compact,delete"}
     else:
         site.cluster.smallest["orders", 0] = 78
-    done = fence(asked(FenceHow.SHUT, producers_stopped=True), site.parts())
+    done = fence(asked(FenceHow.SHUT, producers_stopped=True), site.parts(), WHY)
     assert proofs(done.fences) == [("orders", "observed"), ("users", "proven")]
     assert any("tombstones above all, pass max.message.bytes" in line for line in site.said)
 
@@ -315,8 +318,8 @@ def test_a_transaction_that_has_no_record_yet_is_waited_for_or_aborted_by_choice
         CoordinatedTransaction("other", "Ongoing", frozenset({("others", 0)})),
     ]
     with pytest.raises(UnsafeError, match="orders partition 1: a transaction is open from offset 0"):
-        fence(asked(FenceHow.CLOSED, "orders", wait_s=5.0), site.parts())
-    done = fence(asked(FenceHow.CLOSED, "orders", abort_after_s=2.0), site.parts())
+        fence(asked(FenceHow.CLOSED, "orders", wait_s=5.0), site.parts(), WHY)
+    done = fence(asked(FenceHow.CLOSED, "orders", abort_after_s=2.0), site.parts(), WHY)
     assert (done.proof, site.cluster.ended_by) == (Proof.PROVEN, ["shop"])
 
 
@@ -328,7 +331,7 @@ def test_a_fence_that_could_not_be_read_again_is_not_proved() -> None:
 
     site.during_sleep = [goes]
     with pytest.raises(ClusterUnavailableError):
-        fence(asked(FenceHow.CLOSED, "orders", wait_s=40.0), site.parts())
+        fence(asked(FenceHow.CLOSED, "orders", wait_s=40.0), site.parts(), WHY)
     assert proofs(rows(site)) == [("orders", "begun")]
 
 
@@ -336,9 +339,9 @@ def test_what_never_becomes_still_is_not_proved() -> None:
     site = FenceSite(pauses={("O", 0): 10.0, ("O", 1): 10.0})
     site.during_sleep = [lambda: site.cluster.write("orders", 1)] * 100
     with pytest.raises(UnsafeError, match="orders partition 1: records were appended behind the fence"):
-        fence(asked(FenceHow.CLOSED, "orders", wait_s=40.0), site.parts())
+        fence(asked(FenceHow.CLOSED, "orders", wait_s=40.0), site.parts(), WHY)
     assert proofs(rows(site)) == [("orders", "begun")]
-    done = fence(asked(FenceHow.CLOSED, "orders", wait_s=40.0, unproven="we must"), site.parts())
+    done = fence(asked(FenceHow.CLOSED, "orders", wait_s=40.0, unproven="we must"), site.parts(), WHY)
     assert (done.proof, rows(site)[-1].override) == (Proof.UNPROVEN, "we must")
 
 
@@ -348,7 +351,7 @@ def test_mirrors_that_write_are_no_writers() -> None:
     site.during_sleep = [lambda: site.cluster.write("orders", 1, producer_id=42)] * 5
     known = type("Known", (), {"mirror_ids": lambda _, __: {42}, "require": lambda *_: None})()
     object.__setattr__(parts, "identities", known)
-    fence(asked(FenceHow.CLOSED, "orders"), parts)
+    fence(asked(FenceHow.CLOSED, "orders"), parts, WHY)
     assert site.clock.now_s == pytest.approx(1_001.0, abs=0.1)
 
 
@@ -357,27 +360,27 @@ def test_a_broker_that_lags_is_waited_for_and_one_that_stays_behind_is_told() ->
     before = frozenset(site.cluster.acls)
     site.cluster.stale[2] = before
     site.during_sleep = [lambda: site.cluster.stale.clear()]
-    assert fence(asked(), site.parts()).proof is Proof.PROVEN
+    assert fence(asked(), site.parts(), WHY).proof is Proof.PROVEN
     site.cluster.stale[2] = frozenset(site.cluster.acls)
     with pytest.raises(PreconditionError, match="broker 2 still has rules that were deleted"):
-        unfence(lifting(), site.parts())
+        unfence(lifting(), site.parts(), WHY)
     assert len(site.ledger.fences().at("east")) == 2
     site.cluster.stale.clear()
-    assert unfence(lifting(), site.parts()).operation_id is not None
+    assert unfence(lifting(), site.parts(), WHY).operation_id is not None
 
     never = FenceSite(cluster=FencedCluster(stale={2: before}))
     with pytest.raises(PreconditionError, match="broker 2 does not have 2 of the rules"):
-        fence(asked(), never.parts())
+        fence(asked(), never.parts(), WHY)
 
 
 def test_open_transactions_are_waited_for_and_aborted_by_choice_alone() -> None:
     site = FenceSite(pauses={("O", 0): 10.0, ("O", 1): 10.0})
     site.cluster.open_at["orders", 0] = 1
     with pytest.raises(UnsafeError, match="orders partition 0: a transaction is open from offset 1"):
-        fence(asked(FenceHow.CLOSED, "orders", wait_s=60.0), site.parts())
+        fence(asked(FenceHow.CLOSED, "orders", wait_s=60.0), site.parts(), WHY)
     site.cluster.coordinator = CoordinatedTransaction("shop", "Ongoing")
     began_s = site.clock.now_s
-    done = fence(asked(FenceHow.CLOSED, "orders", abort_after_s=15.0), site.parts())
+    done = fence(asked(FenceHow.CLOSED, "orders", abort_after_s=15.0), site.parts(), WHY)
     assert (done.proof, site.cluster.ended_by) == (Proof.PROVEN, ["shop"])
     assert site.clock.now_s - began_s >= 15.0
     told = "orders partition 0: transaction of producer 9 from offset 1 aborted, its producer shop fenced"
@@ -403,7 +406,7 @@ def test_a_marker_is_for_transactions_that_no_coordinator_waits_for(
     site.cluster.coordinator = None if state is None else CoordinatedTransaction("shop", state)
     site.cluster.last_timestamp_ms = None if age_ms is None else site.clock.now_ms() - age_ms
     wanted = asked(FenceHow.CLOSED, "orders", abort_after_s=0.0, wait_s=30.0, unproven="we must")
-    done = fence(wanted, site.parts())
+    done = fence(wanted, site.parts(), WHY)
     assert (site.cluster.ended_by, done.proof is Proof.PROVEN) == (ended_by, bool(ended_by))
     assert len([line for line in site.said if told in line]) == 1
 
@@ -414,45 +417,45 @@ def test_a_cluster_that_does_not_answer_is_unproven_by_word_alone() -> None:
     with pytest.raises(
         ClusterUnavailableError, match="to continue without a proof, --accept unproven=REASON"
     ):
-        fence(asked(), site.parts())
+        fence(asked(), site.parts(), WHY)
     with pytest.raises(
         ClusterUnavailableError, match=r"apply the plan again; .* undo it .*mirror-ledger undo a1 "
     ):
-        fence(asked(), site.parts(), operation_id="a1")
+        fence(asked(), site.parts(), Why(operation_id="a1"))
     assert rows(site) == []
-    done = fence(asked(unproven="no network", known_ids={"orders": "O"}), site.parts())
+    done = fence(asked(unproven="no network", known_ids={"orders": "O"}), site.parts(), WHY)
     assert [(one.topic, one.topic_id, one.cluster_id) for one in done.fences] == [
         ("orders", "O", None),
         ("users", None, None),
     ]
     site.cluster.is_away = False
-    assert fence(asked(), site.parts()).proof is Proof.PROVEN
+    assert fence(asked(), site.parts(), WHY).proof is Proof.PROVEN
 
 
 def test_who_makes_no_fence_leaves_one_open_without_asking_the_cluster_and_lifts_it_so() -> None:
     site = FenceSite()
     site.cluster.is_away = True
     word = asked(unproven="it is dead", known_ids={"orders": "O"})
-    left = leave_open(word, site.parts(), operation_id="apply-1")
+    left = leave_open(word, site.parts(), Why(operation_id="apply-1"))
     assert (left.operation_id, left.proof) == ("apply-1", Proof.UNPROVEN)
     assert left.words == "orders, users of east is not fenced: it is dead"
     assert [(one.topic, one.topic_id, one.is_made, one.override) for one in rows(site)] == [
         ("orders", "O", False, "it is dead"),
         ("users", None, False, "it is dead"),
     ]
-    again = leave_open(word, site.parts(), operation_id="apply-1")
+    again = leave_open(word, site.parts(), Why(operation_id="apply-1"))
     assert (again.operation_id, again.proof, len(rows(site))) == (None, Proof.UNPROVEN, 2)
-    assert [one.topic for one in unfence(lifting(), site.parts()).lifted] == ["orders", "users"]
+    assert [one.topic for one in unfence(lifting(), site.parts(), WHY).lifted] == ["orders", "users"]
     assert site.parts().fences.at("east") == []
 
 
 def test_what_was_made_is_not_lifted_while_the_cluster_is_away_and_stays_as_it_is() -> None:
     site = FenceSite()
-    fence(asked(), site.parts())
+    fence(asked(), site.parts(), WHY)
     site.cluster.is_away = True
     with pytest.raises(ClusterUnavailableError):
-        unfence(lifting(), site.parts())
-    left = leave_open(asked(unproven="it is dead"), site.parts(), operation_id="apply-1")
+        unfence(lifting(), site.parts(), WHY)
+    left = leave_open(asked(unproven="it is dead"), site.parts(), Why(operation_id="apply-1"))
     assert (left.operation_id, left.proof) == (None, Proof.PROVEN)
 
 
@@ -463,7 +466,7 @@ def test_a_cluster_that_goes_away_keeps_what_was_made() -> None:
         site.cluster.is_away = True
 
     site.during_sleep = [leave]
-    done = fence(asked(unproven="no network", wait_s=5.0), site.parts())
+    done = fence(asked(unproven="no network", wait_s=5.0), site.parts(), WHY)
     assert done.proof is Proof.UNPROVEN
     assert [one.denied for one in done.fences] == [("User:a",), ("User:b",)]
 
@@ -478,20 +481,20 @@ def test_a_cluster_that_goes_away_keeps_what_was_made() -> None:
 def test_what_a_way_needs_is_asked_for(how: FenceHow, more: dict[str, object], message: str) -> None:
     site = FenceSite()
     with pytest.raises(UsageError, match=message):
-        fence(asked(how, **more), site.parts())
+        fence(asked(how, **more), site.parts(), WHY)
     with pytest.raises(UsageError, match="east has no topic none, or does not show it"):
-        fence(asked(FenceHow.CLOSED, "orders", "none"), site.parts())
+        fence(asked(FenceHow.CLOSED, "orders", "none"), site.parts(), WHY)
     assert (rows(site), site.cluster.steps.number) == ([], 0)
 
 
 def test_without_an_authorizer_and_where_rules_do_not_help_nothing_is_changed() -> None:
     site = FenceSite(cluster=FencedCluster(has_authorizer=False))
     with pytest.raises(PreconditionError, match=r"east has no authorizer.*nothing was changed or recorded"):
-        fence(asked(), site.parts())
+        fence(asked(), site.parts(), WHY)
     site.cluster.has_authorizer = True
     site.cluster.acls |= {allowing("User:*", "users"), allowing("User:mirror", "orders")}
     with pytest.raises(PreconditionError) as refused:
-        fence(asked(), site.parts())
+        fence(asked(), site.parts(), WHY)
     told = str(refused.value)
     assert told.startswith("orders, users of east cannot be closed; nothing was changed or recorded:")
     assert "User:* to write to users" in told
@@ -501,7 +504,7 @@ def test_without_an_authorizer_and_where_rules_do_not_help_nothing_is_changed() 
 
 def test_another_cluster_behind_the_alias_is_left_alone() -> None:
     site = FenceSite()
-    fence(asked(), site.parts())
+    fence(asked(), site.parts(), WHY)
     claim = dict.fromkeys(
         (
             *("event", "host", "flow", "target_cluster", "target_cluster_id", "producer_id", "config_hash"),
@@ -511,7 +514,7 @@ def test_another_cluster_behind_the_alias_is_left_alone() -> None:
     claimed = {**claim, "event": "claimed", "source_cluster": "east", "source_cluster_id": "before"}
     site.ledger.claim("recorder:east", ["checkpoints"], claimed)
     steps = site.cluster.steps.number
-    for act in (lambda: fence(asked(), site.parts()), lambda: unfence(lifting(), site.parts())):
+    for act in (lambda: fence(asked(), site.parts(), WHY), lambda: unfence(lifting(), site.parts(), WHY)):
         with pytest.raises(PreconditionError, match="another cluster answers behind east"):
             act()
     assert site.cluster.steps.number == steps
@@ -519,21 +522,23 @@ def test_another_cluster_behind_the_alias_is_left_alone() -> None:
 
 def test_a_topic_is_fenced_in_one_way_at_a_time() -> None:
     site = FenceSite()
-    fence(asked(), site.parts())
+    fence(asked(), site.parts(), WHY)
     with pytest.raises(PreconditionError, match="orders of east is fenced by --how closed already, by anna"):
-        fence(asked(FenceHow.SHUT, producers_stopped=True), site.parts())
-    unfence(lifting("orders"), site.parts())
-    assert fence(asked(FenceHow.SHUT, "orders", producers_stopped=True), site.parts()).proof is Proof.PROVEN
+        fence(asked(FenceHow.SHUT, producers_stopped=True), site.parts(), WHY)
+    unfence(lifting("orders"), site.parts(), WHY)
+    assert (
+        fence(asked(FenceHow.SHUT, "orders", producers_stopped=True), site.parts(), WHY).proof is Proof.PROVEN
+    )
     assert site.cluster.acls == {allowing("User:a"), allowing("User:b", "users"), denial("users", "User:b")}
 
 
 def test_a_setting_that_somebody_has_changed_since_is_left() -> None:
     site = FenceSite()
-    fence(asked(FenceHow.SHUT, producers_stopped=True), site.parts())
+    fence(asked(FenceHow.SHUT, producers_stopped=True), site.parts(), WHY)
     site.cluster.settings["orders"] = {SETTING: "900"}
     users = site.cluster.described["users"]
     site.cluster.described["users"] = TopicDescription("users", "U2", users.partitions, 2, False)
-    lifted = unfence(lifting(), site.parts()).lifted
+    lifted = unfence(lifting(), site.parts(), WHY).lifted
     assert [one.restored for one in lifted] == [{}, {}]
     assert site.cluster.settings["orders"] == {SETTING: "900"}
     assert any("was changed since, to 900: it is left so" in line for line in site.said)
@@ -547,13 +552,13 @@ def test_a_hook_is_run_once_and_its_result_is_watched() -> None:
         HookResult(0, "started"),
     ]
     with pytest.raises(PreconditionError, match="the hook stop-them ended with 3: no such group"):
-        fence(asked(FenceHow.HOOK, hook=HOOK), site.parts())
+        fence(asked(FenceHow.HOOK, hook=HOOK), site.parts(), WHY)
     assert [(one.proof, one.hook and one.hook.exit_code) for one in rows(site)[-2:]] == [("begun", 3)] * 2
-    done = fence(asked(FenceHow.HOOK, hook=HOOK), site.parts())
+    done = fence(asked(FenceHow.HOOK, hook=HOOK), site.parts(), WHY)
     assert (done.proof, done.fences[0].hook and done.fences[0].hook.output) == (Proof.OBSERVED, "stopped")
-    assert fence(asked(FenceHow.HOOK, hook=HOOK), site.parts()).operation_id is None
+    assert fence(asked(FenceHow.HOOK, hook=HOOK), site.parts(), WHY).operation_id is None
     assert [one.environment["MIRROR_LEDGER_TOPICS"] for one in site.hooks.ran] == ["orders,users"] * 2
-    lifted = unfence(lifting(hook=HOOK), site.parts()).lifted
+    lifted = unfence(lifting(hook=HOOK), site.parts(), WHY).lifted
     assert [one.hook and one.hook.output for one in lifted] == ["started"] * 2
     assert site.hooks.ran[-1].environment["MIRROR_LEDGER_ACT"] == "unfence"
 
@@ -561,18 +566,18 @@ def test_a_hook_is_run_once_and_its_result_is_watched() -> None:
 def test_a_hook_that_ends_nothing_leaves_the_fence() -> None:
     site = FenceSite()
     site.hooks.results = [HookResult(0, ""), HookResult(None, "")]
-    fence(asked(FenceHow.HOOK, hook=HOOK), site.parts())
+    fence(asked(FenceHow.HOOK, hook=HOOK), site.parts(), WHY)
     with pytest.raises(PreconditionError, match="was ended when its time was over: it printed nothing"):
-        unfence(lifting(hook=HOOK), site.parts())
+        unfence(lifting(hook=HOOK), site.parts(), WHY)
     assert len(site.ledger.fences().at("east")) == 2
 
 
 def test_there_is_nothing_to_lift_twice() -> None:
     site = FenceSite()
-    fence(asked(), site.parts())
-    assert unfence(lifting("none"), site.parts()).operation_id is None
-    assert [one.topic for one in unfence(lifting(), site.parts()).lifted] == ["orders", "users"]
-    assert unfence(lifting(), site.parts()).operation_id is None
+    fence(asked(), site.parts(), WHY)
+    assert unfence(lifting("none"), site.parts(), WHY).operation_id is None
+    assert [one.topic for one in unfence(lifting(), site.parts(), WHY).lifted] == ["orders", "users"]
+    assert unfence(lifting(), site.parts(), WHY).operation_id is None
 
 
 # Whether it stands ----------------------------------------------------------------------------------
@@ -585,7 +590,7 @@ def standing(site: FenceSite) -> tuple[str, ...]:
 @WAYS
 def test_a_fence_stands_until_something_of_it_is_not_so_any_more(how: FenceHow) -> None:
     site = FenceSite()
-    fence(asked(how, producers_stopped=True), site.parts())
+    fence(asked(how, producers_stopped=True), site.parts(), WHY)
     site.cluster.write("orders", 0, is_control=True)
     steps = site.cluster.steps.number
     assert standing(site) == ()
@@ -613,7 +618,7 @@ def test_a_fence_stands_until_something_of_it_is_not_so_any_more(how: FenceHow) 
 
 def test_who_was_allowed_since_may_write() -> None:
     site = FenceSite()
-    fence(asked(), site.parts())
+    fence(asked(), site.parts(), WHY)
     site.cluster.acls.add(allowing("User:c", "users"))
     assert standing(site) == ("User:c may write to users of east by now",)
     site.cluster.acls.add(allowing("User:*", "users"))
@@ -623,7 +628,7 @@ def test_who_was_allowed_since_may_write() -> None:
 
 def test_copies_that_a_mirror_writes_just_now_are_no_doubt() -> None:
     site = FenceSite()
-    fence(asked(), site.parts())
+    fence(asked(), site.parts(), WHY)
     site.cluster.write("orders", 0, is_control=True)
     site.cluster.shown_up_to["orders", 0] = 2
     site.during_sleep = [site.cluster.shown_up_to.clear]
@@ -632,7 +637,7 @@ def test_copies_that_a_mirror_writes_just_now_are_no_doubt() -> None:
 
 def test_a_fence_that_is_open_claims_nothing() -> None:
     site = FenceSite()
-    leave_open(asked(unproven="it is dead"), site.parts())
+    leave_open(asked(unproven="it is dead"), site.parts(), WHY)
     site.cluster.is_away = True
     assert standing(site) == ()
 
@@ -670,7 +675,7 @@ def test_the_commands_that_are_advised_for_a_fence_without_a_proof_are_complete(
     site.hooks.results = [HookResult(0, "stopped")]
     wanted = asked(how, "orders", hook=HOOK, producers_stopped=True, wait_s=10.0)
     with pytest.raises(UnsafeError):
-        fence(wanted, site.parts())
+        fence(wanted, site.parts(), WHY)
     [attention] = fences_needing_attention(site.ledger.rows("operations"), ["east"])
     proves, lifts = (
         shlex.split(one.removesuffix(" proves it").removesuffix(" lifts it"))

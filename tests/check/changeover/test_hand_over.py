@@ -10,7 +10,6 @@ import pytest
 
 from ledger.changeover.hand_over import (
     ClusterChanges,
-    Why,
     planned_for_applications,
     planned_for_mirror,
     require_promoted,
@@ -21,6 +20,7 @@ from ledger.facts.changeovers import PlanExported
 from ledger.facts.direction import Directions, Promoted
 from ledger.facts.fences import Fence, Unfenced
 from ledger.facts.hand_overs import HandedOver, HandOvers, Purpose, TopicHandOver
+from ledger.facts.operations import Why
 from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind
 from ledger.facts.tables import OFFSET_SYNCS, PERMISSIONS, TOPICS
 from ledger.topics.acls import denial

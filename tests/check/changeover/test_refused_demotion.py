@@ -12,6 +12,7 @@ from ledger.changeover.shut_out import LetInResult
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.direction import Demoted, Directions, Promoted
+from ledger.facts.operations import Why
 from tests.support.config_texts import BASE, load
 
 FORTH = """
@@ -49,7 +50,7 @@ class Site:
 
     def demote(self, *, keep_ends: bool) -> Declared:
         return acts.change_direction(
-            self.config, Demoted, PAIR, keep_ends=keep_ends, reason="back", ticket=None, operation_id="op"
+            self.config, Demoted, PAIR, Why("back", operation_id="op"), keep_ends=keep_ends
         )
 
     def refuse(self, error: Exception, at: str) -> None:
@@ -65,9 +66,9 @@ class Site:
         self._read("ends")
         return SimpleNamespace(operation_id=operation_id, words="a cut")
 
-    def _let_in(self, *_: object, operation_id: str, **_more: object) -> LetInResult:
+    def _let_in(self, _config: object, _pair: object, _state: object, why: Why) -> LetInResult:
         self.done.append("let in")
-        return LetInResult(operation_id, ())
+        return LetInResult(why.operation_id, ())
 
     def _record(self, *_: object, **_more: object) -> None:
         self.done.append("recorded")

@@ -25,10 +25,11 @@ from ledger.changeover.verifying import verify_changeover
 from ledger.errors import MirrorLedgerError, PreconditionError, UsageError
 from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.groups import NewCommit
+from ledger.facts.operations import Why
 from ledger.offsets.between_clusters import Way
 from ledger.offsets.flow_answers import Chosen
 from ledger.offsets.setting import Choice
-from ledger.offsets.sheets import Asked, Reasons, set_positions
+from ledger.offsets.sheets import Asked, set_positions
 from ledger.store.answers import snapshot
 from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
@@ -320,8 +321,10 @@ def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_s
     with pair.outside.seen_by(pair.outside.process()):
         asked = typed["fence"]
         assert (asked["cluster"], asked["topics"], asked["how"]) == ("east", tuple(TOPICS), "closed")
-        fence = AskedFence(cluster="east", topics=asked["topics"], how=FenceHow.CLOSED, reason="again")
-        fence_topics(pair.config, replace(fence, quiet=QuietBounds(0.5, 1.0)), lambda _words: None)
+        fence = AskedFence(cluster="east", topics=asked["topics"], how=FenceHow.CLOSED)
+        fence_topics(
+            pair.config, replace(fence, quiet=QuietBounds(0.5, 1.0)), lambda _words: None, Why("again")
+        )
 
     pair.west.change_acls([denied(MIRROR, "users")], remove=True)
     pair.schedule.wait(1.0)
@@ -333,11 +336,9 @@ def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_s
         shut_out(
             pair.config,
             way,
+            Why("again"),
             with_markers=False,
             limit_s=5.0,
-            reason="again",
-            ticket=None,
-            operation_id=None,
             say=lambda _words: None,
         )
 
@@ -450,7 +451,7 @@ def set_as_typed(pair: ChangingPair, typed: Mapping[str, Any]) -> list[str]:
     choice = Choice(typed["accepted"], typed["overwrite_newer"])
     asked = Asked(Way(typed["from_cluster"], typed["to_cluster"]), choice, Chosen(typed["groups"]))
     with pair.outside.seen_by(pair.outside.process()):
-        _, done, _ = set_positions(pair.config, snapshot(pair.config, None), asked, Reasons("by hand"))
+        _, done, _ = set_positions(pair.config, snapshot(pair.config, None), asked, Why("by hand"))
     return done.left_lines()
 
 
@@ -510,7 +511,7 @@ def test_an_export_whose_files_cannot_be_written_is_recorded_nowhere(tmp_path: P
 
     def export(folder: Path, process: OperatorProcess) -> None:
         with pair.outside.seen_by(process):
-            export_plan(pair.config, plan, folder, reason="a drill", ticket=None)
+            export_plan(pair.config, plan, folder, Why("a drill"))
 
     with pytest.raises(
         UsageError, match=r"a file/.* cannot be written: Not a directory; nothing was recorded"

@@ -16,7 +16,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutErr
 from ledger.facts.changeovers import Sheet
 from ledger.facts.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
 from ledger.facts.groups import CommitRefusal, NewCommit
-from ledger.facts.operations import OperationContent
+from ledger.facts.operations import OperationContent, Why
 from ledger.facts.roles import APPLY_WRITER
 from ledger.facts.syncs import TopicPartition
 from ledger.store.session import APPLY_TABLES, ClaimedOperations, WriterSession
@@ -48,9 +48,7 @@ class Undo:
         with session:
             operations = ClaimedOperations(operator="ben")
             operations.begin(session)
-            record = ApplyRecord(
-                operations, self.stage.clock, operation_id=of.operation_id, reason="no", ticket=None
-            )
+            record = ApplyRecord(operations, self.stage.clock, Why("no", operation_id=of.operation_id))
             told = Told(lambda _step: None, lambda _step, _words: None, lambda _step, _words, _done: None)
             undoing = Undoing(
                 record, {step: self._action(step) for step in TAKEN_BACK}, told, self.on_failure

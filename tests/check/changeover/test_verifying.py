@@ -37,7 +37,7 @@ from ledger.facts.fences import EpochMarker, Fence, MirrorLetIn, MirrorShutOut, 
 from ledger.facts.group_offsets import IntendedCommit
 from ledger.facts.hand_overs import Purpose, TopicHandOver
 from ledger.kafka.cluster import FenceControl
-from ledger.offsets.setting import Outcome, Setting, SourceCommit, SourceCommits, Why
+from ledger.offsets.setting import Basis, Outcome, Setting, SourceCommit, SourceCommits
 from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from ledger.topics.following import SettingsChange
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -270,7 +270,7 @@ def test_a_sheet_has_what_stands_at_its_place_with_the_commit_that_it_comes_from
     }
     left = SourceCommits("east", {("billing", "orders", 0): SourceCommit(topic_id="E1", leader_epoch=3)})
     settings = [Setting(answer, 7, outcome) for outcome in Outcome]
-    found = sheets_of("p", settings, target_cluster="west", why=Why(None, "c", left))
+    found = sheets_of("p", settings, target_cluster="west", basis=Basis(None, "c", left))
     assert [len(one.commits) for one in found] == [4]
     first = found[0].commits[0]
     assert (first.source_topic_id, first.source_leader_epoch, first.source_offset, first.to) == (

@@ -26,6 +26,7 @@ from ledger.changeover.scene import Asked
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.logs import log_to_stderr
 from ledger.errors import PreconditionError, UsageError
+from ledger.facts.operations import Why
 from ledger.store.snapshots import DeltaLedger, open_ledger
 from ledger.terminal import StatusLine
 from ledger.words import shown
@@ -358,7 +359,7 @@ def test_a_group_of_any_name_is_waited_for_and_named(capsys: pytest.CaptureFixtu
         while "x[/y]" in words and "x[/y]" not in drawn.getvalue() and time.monotonic() < give_up:
             time.sleep(0.02)
 
-    asked = Asked("a drill", None, lambda what, _waits: what)
+    asked = Asked(Why("a drill"), lambda what, _waits: what)
     with pair.outside.seen_by(pair.outside.process()), pytest.raises(PreconditionError, match=r"x\[/y\]"):
         apply_plan(pair.config, plan, asked, replace(told, waits=take_its_time))
     rows = [row["kind"] for row in pair.ledger.rows("operations")]

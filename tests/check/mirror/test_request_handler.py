@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ledger.facts.operations import OperationContent
+from ledger.facts.operations import OperationContent, Why
 from ledger.facts.requests import (
     REQUEST_CLASSES,
     Acceptance,
@@ -61,26 +61,16 @@ class Handler:
     def first(self) -> PartitionState:
         return self.progress.states[0]
 
-    def record(
-        self, content: OperationContent, *, flow: str | None, reason: str | None, ticket: str | None = None
-    ) -> str:
-        assert (content.kind, flow, reason, ticket) == ("receipt", "flow", None, None)
+    def record(self, content: OperationContent, *, flow: str | None, reason: str | None) -> str:
+        assert (content.kind, flow, reason) == ("receipt", "flow", None)
         self.receipts.append(content.content())
         return "receipt"
 
     def record_all(self, entries: Sequence[OperationEntry], *, flow: str | None) -> None:
         raise AssertionError(f"a receipt is an operation by itself: {flow} {entries}")
 
-    def record_parts(
-        self,
-        contents: Sequence[OperationContent],
-        *,
-        operation_id: str | None = None,
-        flow: str | None,
-        reason: str | None,
-        ticket: str | None = None,
-    ) -> str:
-        raise AssertionError(f"a receipt is one row: {operation_id} {flow} {reason} {ticket} {contents}")
+    def record_parts(self, contents: Sequence[OperationContent], why: Why, *, flow: str | None = None) -> str:
+        raise AssertionError(f"a receipt is one row: {flow} {why} {contents}")
 
     def ask(
         self,

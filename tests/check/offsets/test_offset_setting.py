@@ -10,8 +10,10 @@ import pytest
 from ledger.changeover.groups import moved_commits, take_groups_back
 from ledger.errors import ClusterUnavailableError, ShutOutError
 from ledger.facts.groups import CommitRefusal, NewCommit
+from ledger.facts.operations import Why
 from ledger.offsets.setting import (
     ADVICE,
+    Basis,
     Choice,
     EarlierAttempts,
     Outcome,
@@ -21,7 +23,6 @@ from ledger.offsets.setting import (
     SourceCommit,
     SourceCommits,
     TargetGroups,
-    Why,
     intentions,
     not_below_log_start,
     oddities,
@@ -37,7 +38,8 @@ from tests.support.operation_logs import operators
 
 AT_SOURCE = ("billing", "orders", 0)
 LEFT = SourceCommits("east", {AT_SOURCE: SourceCommit(topic_id="T", leader_epoch=3, made_after_ms=1700)})
-WHY = Why("east-to-west", "v2.cut", LEFT, "failover", "OPS-1")
+BASIS = Basis("east-to-west", "v2.cut", LEFT)
+WHY = Why("failover", "OPS-1")
 ANSWER: Row = {
     "group_id": "billing",
     "source_topic": "orders",
@@ -70,10 +72,15 @@ class Target:
         groups = TargetGroups.read(self.cluster, {row["group_id"] for row in answers} - shared, shared)
         return Rules(choice or Choice(), oddities).judged(answers, groups)
 
-    def set(self, *answers: Row, choice: Choice | None = None, why: Why = WHY) -> list[Setting]:
+    def set(self, *answers: Row, choice: Choice | None = None, basis: Basis = BASIS) -> list[Setting]:
         log = operators(self.ledger, self.cluster.clock)
         _, done = set_and_record(
-            self.cluster, self.plan(*answers, choice=choice), log, why, Rules(choice or Choice(), oddities)
+            self.cluster,
+            self.plan(*answers, choice=choice),
+            log,
+            basis,
+            WHY,
+            Rules(choice or Choice(), oddities),
         )
         return done
 
@@ -143,7 +150,7 @@ def test_without_a_commit_the_groups_others_on_the_topic_say_which_topic_it_was(
         "east", {at: SourceCommit(topic_id=found, leader_epoch=3) for at, found in others.items()}
     )
     answer = target.answer(committed_offset=None, status="no_commit_empty")
-    target.set(answer, why=replace(WHY, left=left))
+    target.set(answer, basis=replace(BASIS, left=left))
     [(_, _, intended), _] = target.recorded()
     [commit] = intended["commits"]
     assert (commit["source_offset"], commit["source_topic_id"]) == (None, topic_id)
@@ -240,7 +247,9 @@ def test_what_is_odd_about_an_answer_is_to_be_accepted_as_for_a_file(
 def test_a_member_that_joins_in_between_is_the_targets_refusal(target: Target) -> None:
     plan = target.plan(target.answer())
     target.cluster.members.add("billing")
-    _, done = set_and_record(target.cluster, plan, operators(target.ledger, target.cluster.clock), WHY, RULES)
+    _, done = set_and_record(
+        target.cluster, plan, operators(target.ledger, target.cluster.clock), BASIS, WHY, RULES
+    )
     assert outcomes(done) == [Outcome.HAS_MEMBERS]
 
 
@@ -283,7 +292,7 @@ def of_two_groups(target: Target, choice: Choice | None = None) -> dict[str, Set
     """Both groups of a source are set: `audit` first."""
     left = SourceCommits("east", {(group, "orders", 0): SourceCommit(topic_id="T") for group in GROUPS})
     answers = [target.answer(group_id=group) for group in GROUPS]
-    return {one.group_id: one for one in target.set(*answers, choice=choice, why=replace(WHY, left=left))}
+    return {one.group_id: one for one in target.set(*answers, choice=choice, basis=replace(BASIS, left=left))}
 
 
 GROUPS = ("audit", "billing")
@@ -342,7 +351,8 @@ def test_who_was_followed_by_another_process_sets_nothing_more(busy: tuple[Busy,
             cluster,
             target.plan(*(target.answer(group_id=group) for group in groups)),
             operators(target.ledger, cluster.clock),
-            replace(WHY, left=left),
+            replace(BASIS, left=left),
+            WHY,
             RULES,
             require_own=require_own,
         )
@@ -361,7 +371,9 @@ def test_a_place_below_the_log_start_of_now_is_expired_and_to_be_accepted(
 
     def set_now(*accepted: str, settings: Sequence[Setting]) -> Setting:
         rules = Rules(Choice(accepted), oddities)
-        _, [done] = set_and_record(cluster, settings, operators(target.ledger, cluster.clock), WHY, rules)
+        _, [done] = set_and_record(
+            cluster, settings, operators(target.ledger, cluster.clock), BASIS, WHY, rules
+        )
         return done
 
     done = set_now(settings=plan)
@@ -404,7 +416,7 @@ def test_more_than_a_hundred_groups_are_set_in_parts_of_one_operation(target: Ta
     groups = [f"group-{number}" for number in range(101)]
     left = SourceCommits("east", {(group, "orders", 0): SourceCommit(topic_id="T") for group in groups})
     answers = [target.answer(group_id=group) for group in groups]
-    assert set(outcomes(target.set(*answers, why=replace(WHY, left=left)))) == {Outcome.SET}
+    assert set(outcomes(target.set(*answers, basis=replace(BASIS, left=left)))) == {Outcome.SET}
     told = target.recorded()
     assert len({operation_id for operation_id, *_ in told}) == 1
     about, became = ["offsets_set"], ["offsets_set_result"]
@@ -453,10 +465,8 @@ def test_an_operation_that_is_carried_out_again_records_the_result_of_what_it_ha
     log = operators(target.ledger, target.cluster.clock)
     answers = [target.answer(), target.answer(target_partition=1, source_partition=1, committed_offset=None)]
     log.record_parts(
-        intentions(target.plan(*answers), target_cluster="west", why=WHY),
-        operation_id="apply-1",
-        flow=None,
-        reason=None,
+        intentions(target.plan(*answers), target_cluster="west", basis=BASIS),
+        Why(operation_id="apply-1"),
     )
     target.cluster.set_commits("billing", [target.plan(*answers)[0].commit])  # and then it died
 
@@ -466,9 +476,9 @@ def test_an_operation_that_is_carried_out_again_records_the_result_of_what_it_ha
             target.cluster,
             target.plan(*answers),
             log,
-            WHY,
+            BASIS,
+            Why(operation_id=operation_id),
             RULES,
-            operation_id=operation_id,
             attempts=EarlierAttempts.of_rows(rows),
         )
         return found, outcomes(done)

@@ -7,18 +7,19 @@ import pytest
 
 from ledger.facts.cuts import Cut, LastAppend
 from ledger.facts.group_offsets import SeenAppend
+from ledger.facts.operations import Why
 from ledger.facts.tables import in_order
 from ledger.offsets import between_clusters
 from ledger.offsets.between_clusters import share_commits
 from ledger.offsets.flow_answers import source_commits
 from ledger.offsets.setting import (
+    Basis,
     Choice,
     EarlierAttempts,
     Outcome,
     Rules,
     SourceCommits,
     TargetGroups,
-    Why,
     oddities,
     seen_at,
     set_and_record,
@@ -76,7 +77,7 @@ class Moved:
             TargetGroups.read(self.cluster, {"billing"}),
         )
         log = operators(self.ledger, self.cluster.clock)
-        _, done = set_and_record(self.cluster, settings, log, Why(FLOW, "v2.cut", left), rules)
+        _, done = set_and_record(self.cluster, settings, log, Basis(FLOW, "v2.cut", left), Why(), rules)
         return {one.outcome for one in done}
 
     def move(self, here: str, there: str, operation_id: str | None = None) -> PositionSheet:
@@ -91,9 +92,11 @@ class Moved:
         left = SourceCommits(here, source_commits(sql.cluster_commits(at, here)))
         log = operators(self.ledger, self.clock_of_operators)
         rows = [one for one in self.ledger.rows("operations") if one["operation_id"] == operation_id]
-        why = Why(None, "v2.cut", left, seen=self._seen(there) if self.says_what_it_knew else None)
+        basis = Basis(None, "v2.cut", left, seen=self._seen(there) if self.says_what_it_knew else None)
         attempts = EarlierAttempts.of_rows(rows)
-        return set_sheet(target, sheet, log, why, rules, operation_id=operation_id, attempts=attempts)[1]
+        return set_sheet(target, sheet, log, basis, Why(operation_id=operation_id), rules, attempts=attempts)[
+            1
+        ]
 
     def _seen(self, there: str) -> tuple[SeenAppend, ...]:
         """What the cut of the answers says of other writers."""

@@ -9,7 +9,7 @@ import pytest
 
 from ledger.errors import ShutOutError
 from ledger.facts.every_kind import content_of as content_of_row
-from ledger.facts.operations import OperationKind
+from ledger.facts.operations import OperationKind, Why
 from ledger.facts.state import OperationLog
 from ledger.facts.tables import OPERATIONS, in_order
 from ledger.store.session import ClaimedOperations, OperatorOperations
@@ -52,7 +52,7 @@ class OperationLogContract:
         assert [content_of_row(row) for row in rows] == contents
 
     def test_a_row_says_who_recorded_it_and_why(self, operations: Operations) -> None:
-        operations.log.record(FIRST, flow=FLOW, reason="why", ticket="T-1")
+        operations.log.record_parts([FIRST], Why("why", "T-1"), flow=FLOW)
         [row] = operations.rows()
         told = (row["flow"], row["operator"], row["reason"], row["ticket"])
         assert told == (FLOW, OPERATOR, "why", "T-1")
@@ -66,8 +66,8 @@ class OperationLogContract:
         self, operations: Operations
     ) -> None:
         log = operations.log
-        operation_id = log.record_parts([FIRST, FIRST], flow=FLOW, reason=None)
-        again = log.record_parts([SECOND], operation_id=operation_id, flow=FLOW, reason=None)
+        operation_id = log.record_parts([FIRST, FIRST], Why(), flow=FLOW)
+        again = log.record_parts([SECOND], Why(operation_id=operation_id), flow=FLOW)
         other = log.record(FIRST, flow=FLOW, reason=None)
         assert again == operation_id != other
         assert operations.places() == [(operation_id, 1), (operation_id, 1), (operation_id, 2), (other, 3)]
