@@ -9,7 +9,7 @@ BIN := .venv/bin
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap demo lint check test soak seeds bench clean
+.PHONY: help bootstrap demo lint check test soak seeds references bench clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -40,6 +40,9 @@ soak: bootstrap ## Run the long tests, then simulate faults with random seeds (S
 
 seeds: bootstrap ## Choose anew the seeds that check simulates
 	@$(BIN)/python -m tests.simulation.selection
+
+references: bootstrap ## Write the parts of documents that repeat what the code says
+	@$(BIN)/python -m tests.support.references
 
 bench: bootstrap ## Measure copying beside MirrorMaker 2, memory, idle topics, a ledger of days, a downtime, losses
 	$(BIN)/python -m tests.benchmarks.mirror_speed

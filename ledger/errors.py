@@ -27,23 +27,40 @@ from typing import ClassVar
 class Trouble(StrEnum):
     """What keeps a cluster or the ledger from being used, as far as that is known; advice depends on it."""
 
-    SECRET = "secret"  # an environment variable is not set, or a file cannot be read
-    TLS_FILES = "tls_files"  # a file of certificates or keys cannot be used
-    NAME = "name"  # the host name has no address
-    REFUSED = "refused"  # nobody listens at the port
-    UNREACHABLE = "unreachable"  # no packet comes back
-    NO_ANSWER = "no_answer"  # connections are accepted, requests are not answered in time
-    CLOSED = "closed"  # the broker closes the connection instead of answering
-    NEEDS_TLS = "needs_tls"  # the port speaks TLS, the configuration does not
-    NO_TLS = "no_tls"  # the configuration wants TLS, the port does not speak it
-    TLS = "tls"  # both speak TLS, and do not agree
-    AUTHORITY = "authority"  # the broker's certificate is signed by nobody who is trusted
-    HOST_NAME = "host_name"  # the broker's certificate is for another name
-    EXPIRED = "expired"  # the broker's certificate is not valid at this time
-    CREDENTIALS = "credentials"  # the broker knows no such user and password
-    MECHANISM = "mechanism"  # the broker does not offer the SASL mechanism, or none at all
-    NOT_ALLOWED = "not_allowed"  # the principal lacks a permission
-    LEDGER = "ledger"  # the ledger cannot be read
+    SECRET = "secret"
+    """An environment variable is not set, or a file cannot be read."""
+    TLS_FILES = "tls_files"
+    """A file of certificates or keys cannot be used."""
+    NAME = "name"
+    """The host name has no address."""
+    REFUSED = "refused"
+    """The connection is refused."""
+    UNREACHABLE = "unreachable"
+    """No packet comes back."""
+    NO_ANSWER = "no_answer"
+    """Connections are accepted, requests are not answered in time."""
+    CLOSED = "closed"
+    """The broker closes the connection instead of answering."""
+    NEEDS_TLS = "needs_tls"
+    """The port speaks TLS, the configuration does not."""
+    NO_TLS = "no_tls"
+    """The configuration wants TLS, the port does not speak it."""
+    TLS = "tls"
+    """Both speak TLS, and do not agree."""
+    AUTHORITY = "authority"
+    """The broker's certificate is signed by nobody who is trusted."""
+    HOST_NAME = "host_name"
+    """The broker's certificate is for another name."""
+    EXPIRED = "expired"
+    """The broker's certificate is not valid at this time."""
+    CREDENTIALS = "credentials"
+    """The broker knows no such user and password."""
+    MECHANISM = "mechanism"
+    """The broker does not offer the SASL mechanism, or none at all."""
+    NOT_ALLOWED = "not_allowed"
+    """The principal lacks a permission; the row has the `kafka-acls.sh` command that grants it."""
+    LEDGER = "ledger"
+    """The ledger cannot be read."""
 
 
 class MirrorLedgerError(Exception):

@@ -1,4 +1,4 @@
-"""What is checked, and how a check can come out. `ledger/CHECKS.md` lists the same for people."""
+"""What is checked, and how a check can come out. `make references` writes it to `ledger/CHECKS.md` for people."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,11 +10,16 @@ from ledger.errors import Trouble
 class Verdict(StrEnum):
     """How a check came out, worst first."""
 
-    FAILED = "failed"  # the mirror does not work, or loses something, as it is
-    UNKNOWN = "unknown"  # it could not be measured; never counted as in order
-    WARNING = "warning"  # it works; something is weaker than it could be
-    SKIPPED = "skipped"  # cannot be measured by design, or was not asked for; not counted
+    FAILED = "failed"
+    """The mirror does not work, or loses something, as it is: exit code 4."""
+    UNKNOWN = "unknown"
+    """It could not be measured, and never counts as in order: exit code 4."""
+    WARNING = "warning"
+    """It works, and something is weaker than it could be: exit code 4 with `--strict`."""
+    SKIPPED = "skipped"
+    """It cannot be measured by design, or was not requested; it does not count."""
     OK = "ok"
+    """It is in order."""
 
 
 class Check(StrEnum):

@@ -7,7 +7,6 @@ import pytest
 from ledger.errors import InvalidValueError, UsageError
 from ledger.store import catalog
 from ledger.store.catalog import Named, parse_query
-from tests.support import query_list
 
 HEADER = """-- name:    example
 -- answers: which?
@@ -122,11 +121,6 @@ def test_what_relations_need_can_be_asked_of_an_iterator() -> None:
         "sync_pieces",
         "segments",
     ]
-
-
-def test_the_readme_lists_every_query() -> None:
-    """`python -m tests.support.query_list` writes the list."""
-    assert query_list.README.read_text(encoding="utf-8") == query_list.kept() + query_list.listed()
 
 
 def test_what_a_cte_reads_is_read_as_often_as_the_cte() -> None:
