@@ -67,6 +67,9 @@ class MirrorLedgerError(Exception):
     """Base of all errors that this project raises; entry points catch this one only.
 
     `trouble` is set where it is known what kept something from being used.
+
+    Exit code 1: failed. A broker did not answer, an append could not be made. The message says what was not done; start
+    it again.
     """
 
     exit_code: ClassVar[int] = 1
@@ -78,7 +81,11 @@ class MirrorLedgerError(Exception):
 
 
 class UsageError(MirrorLedgerError):
-    """The request cannot be carried out as asked."""
+    """The request cannot be carried out as asked.
+
+    Exit code 2: usage, configuration or environment. An unknown flow, a bad file, no Java, a path that is not a ledger.
+    Correct it; nothing was done.
+    """
 
     exit_code = 2
 
@@ -97,13 +104,21 @@ class SetupError(UsageError):
 
 
 class UnsafeError(MirrorLedgerError):
-    """A check was against continuing; nothing was changed after it."""
+    """A check was against continuing; nothing was changed after it.
+
+    Exit code 4: a check found something unsafe. A partition stopped, commits have no target offset, a flow that was to
+    catch up selects no topic, an audit found rows, a request was refused, `--check`. See `mirror-ledger status`.
+    """
 
     exit_code = 4
 
 
 class PreconditionError(MirrorLedgerError):
-    """Something that the operation relies on is not so, or no longer so."""
+    """Something that the operation relies on is not so, or no longer so.
+
+    Exit code 5: a precondition is not met or has changed. Shut out or in use by another driver, a flow that never ran,
+    a ledger of a later schema version, no receipt in time. The message names it.
+    """
 
     exit_code = 5
 
@@ -157,13 +172,19 @@ class InvalidValueError(MirrorLedgerError):
 
 
 class EndedBySigintError(MirrorLedgerError):
-    """SIGINT came before there was anything to end properly."""
+    """The process was to end before there was anything to end properly.
+
+    Exit code 130: SIGINT before there was anything to end properly.
+    """
 
     exit_code = 130
 
 
 class EndedBySigtermError(MirrorLedgerError):
-    """SIGTERM came before there was anything to end properly."""
+    """The process was to end before there was anything to end properly.
+
+    Exit code 143: SIGTERM before there was anything to end properly.
+    """
 
     exit_code = 143
 

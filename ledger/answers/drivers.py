@@ -19,13 +19,23 @@ START_SECONDS = 180.0
 class DriverState(StrEnum):
     """What is known of a flow's last driver. The first that applies, in this order, is reported."""
 
-    STARTING = "starting"  # its process has begun, and no driver at work is known
+    STARTING = "starting"
+    """Its process has begun; Spark starts before it claims the flow. To do: wait; after three minutes it needs
+    attention."""
     NEVER_RAN = "never_ran"
-    RELEASED = "released"  # it ended properly
-    CLAIMED = "claimed"  # as of a past cut, which does not say whether the process was alive
-    DEAD = "dead"  # its process on this host has ended
-    SILENT = "silent"  # it has recorded nothing for three heartbeats
+    """Nobody has claimed the flow yet. To do: `mirror-ledger run FLOW`."""
+    RELEASED = "released"
+    """The last driver ended properly. To do: start it when the flow is to continue."""
+    CLAIMED = "claimed"
+    """For answers about the past (`--as-of`): whether the process was alive then is not known."""
+    DEAD = "dead"
+    """The driver's process on this host has ended without a release. To do: start it again: what it copied and had
+    not recorded is found at the target."""
+    SILENT = "silent"
+    """It has recorded nothing for three heartbeats. To do: check its host; start another driver when the host or the
+    process is down."""
     RUNNING = "running"
+    """None of these."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,6 @@
 """The `mirror-ledger` command. Data goes to stdout, everything else to stderr.
 
-Exit codes: 0 done or nothing to do; 1 failed; 2 usage, configuration, environment; 4 a check says not
-safe; 5 a precondition is not met or has moved; 130 and 143 SIGINT and SIGTERM before there was anything to
-end properly. OPERATIONS.md says what to do about each.
+Exit codes: 0 done or nothing to do; all others are those of `ledger.errors`.
 """
 
 import io

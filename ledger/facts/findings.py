@@ -6,7 +6,7 @@ reports, after every check, all that hold now: what is new is raised, what is no
 cleared. Nothing is reported when the check itself failed. What an earlier driver raised is read from the
 ledger at the first report.
 
-A new finding needs a name, an entry in `EXPLAINED` and a row in PROTOCOL.md ("Findings").
+A new finding needs a name and an entry in `EXPLAINED`.
 """
 
 import logging
@@ -76,7 +76,7 @@ class FindingName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a finding means and what an operator can do about it; PROTOCOL.md lists the same."""
+    """What a finding means and what an operator can do about it."""
 
     meaning: str
     next: str

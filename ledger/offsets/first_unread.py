@@ -93,26 +93,40 @@ from ledger.offsets.translation import Commit, SeenEnd
 class PlaceStatus(StrEnum):
     """Why a place is what it is. The first that applies, in this order, is reported; the first three have no offset."""
 
-    NO_MAP = "no_map"  # nothing between these topic ids is recorded
-    OTHER_INCARNATION = "other_incarnation"  # the commit belongs to another topic id
-    OTHER_TARGET_INCARNATION = "other_target_incarnation"  # all maps are of a former topic id
-    NO_COMMIT = (
-        "no_commit"  # the group has commits on the topic and none for this partition: it has read nothing
-    )
-    BEFORE_FIRST = "before_first"  # the commit lies below all that the maps know of
-    EXPIRED_ON_TARGET = "expired_on_target"  # unread records lie below the log start there
-    UNPLACED = "unplaced"  # begins with records of which nobody can tell whether the group has read them
-    EXTRAS = "extras"  # begins with records that are there alone
-    OTHERS = "others"  # begins with records of others that came there while the group was away
-    AHEAD = "ahead"  # the group has read records here that are not there, as far as the ledger knows
-    GONE = "gone"  # the commit is not there any more: the last known one
-    HIDDEN = "hidden"  # the commit may not be seen any more: the last known one
-    TRUNCATED = "truncated"  # made on records that the log here has lost: where these began
-    REWOUND = (
-        "rewound"  # put back behind the place where a move had brought it: what it read there counts no more
-    )
-    EXACT = "exact"  # begins with a record that is known here and unread
-    AT_END = "at_end"  # nothing there is unread
+    NO_MAP = "no_map"
+    """Nothing is recorded between the two topics. Target offset: none."""
+    OTHER_INCARNATION = "other_incarnation"
+    """The commit belongs to another topic id: the topic was recreated. Target offset: none."""
+    OTHER_TARGET_INCARNATION = "other_target_incarnation"
+    """All maps are about former incarnations of the topics. Target offset: none."""
+    NO_COMMIT = "no_commit"
+    """The group has commits on the topic, none for this partition: nothing is read. Target offset: the first unread."""
+    BEFORE_FIRST = "before_first"
+    """Below all offsets that the maps know of. Target offset: the first unread."""
+    EXPIRED_ON_TARGET = "expired_on_target"
+    """Unread records lie below the target's log start. Target offset: the first unread that is left."""
+    UNPLACED = "unplaced"
+    """It begins with records of which nobody can tell whether the group has read them. Target offset: the first one."""
+    EXTRAS = "extras"
+    """It begins with records that are at the target cluster alone, and that are to come. Target offset: the first
+    one."""
+    OTHERS = "others"
+    """It begins with records that no flow of the two carries, since its last commit there. Target offset: the first
+    one."""
+    AHEAD = "ahead"
+    """The group has read what is not there, as far as the ledger knows. Target offset: the first unread."""
+    GONE = "gone"
+    """The commit no longer exists: deleted, or expired. Target offset: as of the last known commit."""
+    HIDDEN = "hidden"
+    """The mirror's principal is no longer shown the group or topic. Target offset: as of the last known commit."""
+    TRUNCATED = "truncated"
+    """The commit was made on records that its log has lost. Target offset: where these began."""
+    REWOUND = "rewound"
+    """Somebody put the group back behind the place where a move had brought it. Target offset: the first unread."""
+    EXACT = "exact"
+    """It begins with a record that is known and unread. Target offset: this record."""
+    AT_END = "at_end"
+    """Nothing is unread. Target offset: the end."""
 
 
 WITHOUT_OFFSET = frozenset(

@@ -107,21 +107,37 @@ class TranslationStatus(StrEnum):
     The first four come without an offset. A map knows what is about offsets, `offsets.translation` the rest.
     """
 
-    NO_MAP = "no_map"  # nothing recorded for this flow and partition
-    OTHER_INCARNATION = "other_incarnation"  # the commit belongs to another topic id
-    OTHER_TARGET_INCARNATION = "other_target_incarnation"  # the map's target topic was deleted or recreated
-    MIRRORED = "mirrored"  # what mirrors write into the source or the target: one map cannot tell
-    BEFORE_FIRST = "before_first"  # below the first recorded source offset
-    LOST = "lost"  # inside a lost stretch
-    EXPIRED_ON_TARGET = "expired_on_target"  # the exact answer lies below the target's log start
-    NOT_YET_COPIED = "not_yet_copied"  # beyond the map: a driver at work may have found the records since
-    AHEAD = "ahead"  # beyond the map: as far as the ledger knows the group read what was never copied
-    GONE = "gone"  # the commit is not there any more: the last known one
-    HIDDEN = "hidden"  # the commit may not be seen any more: the last known one
-    TRUNCATED = "truncated"  # made on records that the source truncated: where these began
-    EXACT = "exact"  # inside a segment, or an earlier copy of what is not copied again
-    GAP = "gap"  # inside a gap
-    AT_END = "at_end"  # equal to the end of the map
+    NO_MAP = "no_map"
+    """Nothing is recorded for this flow and partition. Target offset: none."""
+    OTHER_INCARNATION = "other_incarnation"
+    """The commit belongs to another topic id: the topic was recreated. Target offset: none."""
+    OTHER_TARGET_INCARNATION = "other_target_incarnation"
+    """The target topic was deleted, or has another topic id now. Target offset: none."""
+    MIRRORED = "mirrored"
+    """Other flows' records lie where one flow cannot know whether the group has read them. Target offset: none."""
+    BEFORE_FIRST = "before_first"
+    """Below the first mirrored offset. Target offset: the first one."""
+    LOST = "lost"
+    """The record was deleted before it could be copied. Target offset: the next copied record."""
+    EXPIRED_ON_TARGET = "expired_on_target"
+    """The answer lies below the target's log start. Target offset: the log start."""
+    NOT_YET_COPIED = "not_yet_copied"
+    """The group has read further, and a driver at work may have copied it since. Target offset: the end."""
+    AHEAD = "ahead"
+    """The group has read what is not at the target, as far as the ledger knows. Target offset: the end."""
+    GONE = "gone"
+    """The commit no longer exists: deleted, or expired. Target offset: as of the last known commit."""
+    HIDDEN = "hidden"
+    """The mirror's principal is no longer shown the group or topic. Target offset: as of the last known commit."""
+    TRUNCATED = "truncated"
+    """The commit was made on records that the source truncated. Target offset: where these began."""
+    EXACT = "exact"
+    """The record was copied. Target offset: the same record, or an earlier copy that a `resync` has yet to make
+    again."""
+    GAP = "gap"
+    """The offset held no record to copy. Target offset: the next copied record, or the end."""
+    AT_END = "at_end"
+    """The group has read everything that was copied. Target offset: the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,28 +66,45 @@ has committed at the target."""
 class Outcome(StrEnum):
     """What became of a partition of a group. The first that applies, in this order, is reported."""
 
-    NO_ANSWER = "no_answer"  # the translation has no target offset
-    LEFT = "left"  # the same, and its status was accepted by name: the partition is left as it is
-    SEVERAL_ANSWERS = "several_answers"  # the answer of another topic for the same place has another offset
-    NOT_ACCEPTED = "not_accepted"  # its status is to be accepted by name
-    GROUP_DENIED = "group_denied"  # a permission on the group is missing
-    OTHER_TYPE = "other_type"  # of both groups of that name one is a share group
-    HAS_MEMBERS = "has_members"  # consumers of the group are at work at the target
-    OTHER_TOPIC = "other_topic"  # the target topic was deleted, is another one, or is not shown
+    NO_ANSWER = "no_answer"
+    """The translation has no target offset."""
+    LEFT = "left"
+    """The same, and accepted. Its consumers begin by `auto.offset.reset`, or where the group has committed there."""
+    SEVERAL_ANSWERS = "several_answers"
+    """The answer of another topic for the same place at the target has another offset."""
+    NOT_ACCEPTED = "not_accepted"
+    """A reset file holds the status, or the absence of the commit, with `--accept` only."""
+    GROUP_DENIED = "group_denied"
+    """The group is not shown to the mirror's principal, or may not be committed for."""
+    OTHER_TYPE = "other_type"
+    """The target has a group of that name, and of the two one is a share group: Kafka has one namespace."""
+    HAS_MEMBERS = "has_members"
+    """Consumers of the group are at work at the target: they would not notice, and commit over it."""
+    OTHER_TOPIC = "other_topic"
+    """The target topic was deleted (the flow copies it again), has another topic id than the answer, or is not
+    shown."""
     ALREADY_SET = "already_set"
-    READS_ON = "reads_on"  # this operation had set it, and the group has read on at the target since
-    NEWER = "newer"  # the group has a commit at the target beyond the answer
-    STILL_READING = (
-        "still_reading"  # it has members, or commits, where it leaves: seen while that was watched
-    )
+    """The offset is committed already."""
+    READS_ON = "reads_on"
+    """An apply that is continued had set it before, and the group has read on since."""
+    NEWER = "newer"
+    """The group has committed beyond the answer at the target: it has read there since."""
+    STILL_READING = "still_reading"
+    """The group has members where it leaves, its commits moved there while they were watched, or stand elsewhere
+    than the ledger knows."""
     TO_BE_SET = "to_be_set"
-    TOPIC_DENIED = "topic_denied"  # a permission on the topic is missing
-    REFUSED = "refused"  # by the target, for another reason
-    NOT_KEPT = "not_kept"  # another offset was read back
-    MOVED_BY_OTHERS = (
-        "moved_by_others"  # without members (`assign()`) a commit came in between, or left what was set
-    )
+    """With `--dry-run`: it would be set."""
+    TOPIC_DENIED = "topic_denied"
+    """The mirror's principal may not read the topic."""
+    REFUSED = "refused"
+    """The target refused it for another reason."""
+    NOT_KEPT = "not_kept"
+    """Another offset was read back."""
+    MOVED_BY_OTHERS = "moved_by_others"
+    """A commit left what was set, or came again and again while it was to be set, and the group has no members: a
+    consumer that assigns itself partitions is at work at the target."""
     SET = "set"
+    """Done."""
 
     @property
     def is_as_wanted(self) -> bool:

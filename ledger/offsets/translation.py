@@ -33,10 +33,10 @@ CLOCK_MARGIN_MS = 300_000
 class UncommittedStatus(StrEnum):
     """What a partition without a commit holds, of a topic on which the group has one: no commit, no translation."""
 
-    NO_COMMIT = (
-        "no_commit"  # records at the target, as far as is known: auto.offset.reset = latest would skip them
-    )
-    NO_COMMIT_EMPTY = "no_commit_empty"  # nothing that could be skipped
+    NO_COMMIT = "no_commit"
+    """No commit on this partition of the topic, which may hold records. Target offset: the log start."""
+    NO_COMMIT_EMPTY = "no_commit_empty"
+    """The same, and the target holds nothing there. Target offset: the log start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+from ledger import errors
+from ledger.answers.drivers import DriverState
 from ledger.doctor.checks import OF_TROUBLE, Check, Verdict
 from ledger.errors import Trouble
+from ledger.facts.findings import EXPLAINED, FindingName
+from ledger.mirror import stops
+from ledger.mirror.assignment import StopCause
+from ledger.offsets import setting
+from ledger.offsets.first_unread import PlaceStatus
+from ledger.offsets.maps import TranslationStatus
+from ledger.offsets.translation import UncommittedStatus
 from ledger.store import catalog
 from tests.support.checkout import CHECKOUT
 
@@ -80,7 +89,7 @@ def meanings(members: type[Member]) -> dict[Member, str]:
     [declared] = ast.parse(textwrap.dedent(inspect.getsource(members))).body
     assert isinstance(declared, ast.ClassDef)
     found = {
-        member.targets[0].id: " ".join(below.value.value.split())
+        member.targets[0].id: _one_line(below.value.value)
         for member, below in zip(declared.body, declared.body[1:], strict=False)
         if isinstance(member, ast.Assign) and isinstance(member.targets[0], ast.Name)
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
@@ -89,23 +98,29 @@ def meanings(members: type[Member]) -> dict[Member, str]:
     return {member: found[member.name] for member in members}
 
 
+def _one_line(docstring: str | None) -> str:
+    return " ".join((docstring or "").split())
+
+
 def begun(text: str) -> str:
-    """A sentence as the continuation of another one: without its capital, and without its full stop."""
+    """A sentence as the continuation of another one: without its capital, unless it begins with a name."""
     is_name = text[1:2].isupper() or text.startswith("`")
-    return (text if is_name else text[:1].lower() + text[1:]).removesuffix(".")
+    return text if is_name else text[:1].lower() + text[1:]
 
 
 # What doctor checks -------------------------------------------------------------------------------
 
 
 def _verdicts() -> Iterator[str]:
-    stated = ((f"`{verdict}`", begun(meaning)) for verdict, meaning in meanings(Verdict).items())
+    stated = (
+        (f"`{verdict}`", begun(meaning).removesuffix(".")) for verdict, meaning in meanings(Verdict).items()
+    )
     return table(("verdict", "meaning"), *stated)
 
 
 def _troubles() -> Iterator[str]:
     for trouble, meaning in meanings(Trouble).items():
-        yield from item(begun(meaning), {"To do": OF_TROUBLE[trouble]})
+        yield from item(meaning, {"To do": OF_TROUBLE[trouble]})
 
 
 def _checks() -> Iterator[str]:
@@ -113,6 +128,67 @@ def _checks() -> Iterator[str]:
         yield from item(
             f"`{check}` ({check.about}): {check.asks}", {"Failed": check.fails, "Warning": check.warns}
         )
+
+
+# What operators read ------------------------------------------------------------------------------
+
+
+def _exit_codes() -> Iterator[str]:
+    yield from item("`0`: done, or nothing to do.")
+    for error in vars(errors).values():
+        if isinstance(error, type) and "exit_code" in vars(error):
+            stated = re.search(rf"Exit code {vars(error)['exit_code']}: (.*)$", _one_line(error.__doc__))
+            assert stated, f"{error} does not say what its exit code means"
+            yield from item(f"`{vars(error)['exit_code']}`: {stated[1]}")
+
+
+def _stop_causes() -> Iterator[str]:
+    for cause, meaning in meanings(StopCause).items():
+        yield from item(f"`{cause}`: {begun(meaning)}", {"To do": stops.ADVICE[cause].words})
+
+
+def _findings() -> Iterator[str]:
+    for name in FindingName:
+        yield from item(f"`{name}`: {EXPLAINED[name].meaning}", {"To do": EXPLAINED[name].next})
+
+
+def _driver_states() -> Iterator[str]:
+    for state, meaning in meanings(DriverState).items():
+        what, _, to_do = meaning.partition(" To do: ")
+        yield from item(f"`{state}`: {begun(what)}", {"To do": to_do.removesuffix(".") or None})
+
+
+def _outcomes() -> Iterator[str]:
+    for outcome, meaning in meanings(setting.Outcome).items():
+        yield from item(f"`{outcome}`: {begun(meaning)}", {"To do": setting.ADVICE.get(outcome)})
+
+
+def _statuses() -> Iterator[str]:
+    stated: dict[TranslationStatus | UncommittedStatus, str] = {
+        **meanings(TranslationStatus),
+        **meanings(UncommittedStatus),
+    }
+    rows = (
+        (f"`{status}`", *_when_and_where(meaning), _in_a_reset_file(status))
+        for status, meaning in stated.items()
+    )
+    return table(("status", "when", "target offset", "in a reset file"), *rows)
+
+
+def _places() -> Iterator[str]:
+    rows = ((f"`{status}`", *_when_and_where(meaning)) for status, meaning in meanings(PlaceStatus).items())
+    return table(("status", "when", "target offset"), *rows)
+
+
+def _when_and_where(meaning: str) -> tuple[str, str]:
+    when, _, where = meaning.partition(" Target offset: ")
+    return begun(when).removesuffix("."), where.removesuffix(".")
+
+
+def _in_a_reset_file(status: TranslationStatus | UncommittedStatus) -> str:
+    if status in setting.WITHOUT_OFFSET:
+        return "no"
+    return "`--accept`" if status in setting.ACCEPTABLE else "yes"
 
 
 # Queries ------------------------------------------------------------------------------------------
@@ -135,6 +211,18 @@ REFERENCES = (
     Reference("ledger/CHECKS.md", "verdicts", "ledger/doctor/checks.py", _verdicts),
     Reference("ledger/CHECKS.md", "causes", "ledger/errors.py and ledger/doctor/checks.py", _troubles),
     Reference("ledger/CHECKS.md", "checks", "ledger/doctor/checks.py", _checks),
+    Reference("ledger/OPERATIONS.md", "driver states", "ledger/answers/drivers.py", _driver_states),
+    Reference("ledger/OPERATIONS.md", "statuses", "ledger/offsets/maps.py and translation.py", _statuses),
+    Reference("ledger/OPERATIONS.md", "places", "ledger/offsets/first_unread.py", _places),
+    Reference("ledger/OPERATIONS.md", "results", "ledger/offsets/setting.py", _outcomes),
+    Reference("ledger/OPERATIONS.md", "exit codes", "ledger/errors.py", _exit_codes),
+    Reference(
+        "ledger/OPERATIONS.md",
+        "causes",
+        "ledger/mirror/assignment.py and ledger/mirror/stops.py",
+        _stop_causes,
+    ),
+    Reference("ledger/OPERATIONS.md", "findings", "ledger/facts/findings.py", _findings),
     Reference("queries/README.md", "queries", "the headers of queries/*.sql", _queries),
 )
 DOCUMENTS = tuple(dict.fromkeys(reference.document for reference in REFERENCES))

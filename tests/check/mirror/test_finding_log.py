@@ -1,14 +1,11 @@
 """Findings: each change is recorded once, also across drivers."""
 
 import json
-from pathlib import Path
 
-import ledger
 from ledger.facts.findings import EXPLAINED, Finding, FindingName, Findings
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
-from tests.support.documents import definitions, section
 from tests.support.operation_logs import operators
 
 ABOUT = (FindingName.RECOMPRESSED, FindingName.LOG_APPEND_TIME)
@@ -85,9 +82,3 @@ def test_a_subject_leaves_the_findings_of_others_and_of_other_flows_alone() -> N
     flow.driver(about=(FindingName.LOG_APPEND_TIME,)).report([])
     flow.driver(flow="g").report([])
     assert flow.recorded() == [("finding_raised", "recompressed")]
-
-
-def test_every_finding_is_explained_in_the_module_and_in_the_protocol() -> None:
-    protocol = (Path(ledger.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")
-    stated = {name: defined.text for name, defined in definitions(section(protocol, "Findings")).items()}
-    assert stated == {str(name): EXPLAINED[name].meaning for name in FindingName}

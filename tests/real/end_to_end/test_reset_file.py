@@ -1,4 +1,4 @@
-"""Groups of any name move: by the file that Kafka's own tool reads, typed as the README has it, or by `offsets set`."""
+"""Groups of any name move: by the file that Kafka's own tool reads, typed as the manual has it, or by `offsets set`."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from tests.support.ledger_rows import Row
 from tests.support.operated import FLOW, LaterClock, Operated, own_mark
 from tests.support.small_topics import send, small_source
 
-README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+MANUAL = (CHECKOUT / "ledger" / "OPERATIONS.md").read_text(encoding="utf-8")
 TRANSLATE = ("offsets", "translate", "--flow", FLOW)
 
 UNWRITABLE_LINES = ('"line\nfeed"', "carriage\rreturn", '""')
@@ -91,7 +91,7 @@ def copied(topic: str, target_topic_id: str, records: int) -> Row:
 
 
 def typed_in(folder: Path, block: str) -> str:
-    """What a block of the README prints in a shell that finds Kafka's tool."""
+    """What a block of the manual prints in a shell that finds Kafka's tool."""
     write_tools(folder, ["kafka-consumer-groups.sh"])
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     done = subprocess.run(
@@ -114,7 +114,7 @@ def test_kafkas_own_tool_sets_groups_of_any_name_that_it_can_be_given(groups: Gr
     (tmp_path / "reset.csv").write_text(done.out, encoding="utf-8", newline="")
     [block] = [
         found
-        for found in re.findall(r"^```\n(.*?)^```$", README, re.M | re.S)
+        for found in re.findall(r"^```\n(.*?)^```$", MANUAL, re.M | re.S)
         if "--from-file reset.csv" in found
     ]
     typed_in(tmp_path, block.replace("WEST", groups.flow.config.cluster("west").bootstrap_servers))

@@ -1,4 +1,4 @@
-"""The README is true: its commands are run as they stand there, its tables are compared with the code."""
+"""The README is true: its commands are run as they stand there."""
 
 import os
 import re
@@ -10,10 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ledger import errors
-from ledger.offsets.first_unread import PlaceStatus
-from ledger.offsets.maps import TranslationStatus
-from ledger.offsets.translation import UncommittedStatus
 from ledger.sandbox import Sandbox
 from tests.support.checkout import CHECKOUT
 from tests.support.documents import definitions, section
@@ -76,32 +72,6 @@ def test_the_commands_run_as_they_stand(reader: Reader) -> None:
 
 def test_there_are_commands_to_run() -> None:
     assert sum(block.count("mirror-ledger") for block in COMMANDS) >= 10
-
-
-def rows_of(heading: str) -> list[tuple[str, str]]:
-    """First and second cells of the table under a heading."""
-    section = README.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    return re.findall(r"^\| `?(\w+)`? \| ([^|]+?) \|", section, re.MULTILINE)[1:]
-
-
-def test_translation_statuses_are_all_stated_in_their_order() -> None:
-    assert [name for name, _ in rows_of("What a translation says")] == [
-        str(status) for status in (*TranslationStatus, *UncommittedStatus)
-    ]
-
-
-def test_statuses_between_clusters_are_all_stated_in_their_order() -> None:
-    rows = rows_of("Where groups continue at another cluster")
-    assert [name for name, _ in rows] == [str(status) for status in PlaceStatus]
-
-
-def test_exit_codes_are_those_of_the_errors() -> None:
-    used = {
-        error.exit_code
-        for error in vars(errors).values()
-        if isinstance(error, type) and hasattr(error, "exit_code")
-    }
-    assert {int(code) for code, _ in rows_of("Exit codes")} == used | {0}
 
 
 def test_folders_exist() -> None:
