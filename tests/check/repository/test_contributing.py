@@ -1,11 +1,10 @@
-"""CONTRIBUTING.md speaks of places and commands that exist, and of every folder; so does the map in the README."""
+"""CONTRIBUTING.md speaks of places and commands that exist, and of every folder."""
 
 import re
 import tomllib
-from typing import Any
 
 from tests.support.checkout import CHECKOUT
-from tests.support.documents import definitions, section
+from tests.support.documents import section
 
 PAGE = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 NOT_THERE = {"queries/NAME.sql", "tests/cases/NAME.cases.txt"}
@@ -27,26 +26,26 @@ def test_every_folder_is_named() -> None:
     assert {one for one in named if f"`{one}/`" not in PAGE and f"`{one}.py`" not in PAGE} == set()
 
 
-def test_the_map_in_the_readme_names_the_layers_from_the_top() -> None:
-    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-    package = definitions(section(readme, "The repository"))["ledger/"].text
-    listed = package.partition("imports go down only: ")[2]
-    named = [set(layer.split(" and ")) for layer in listed.split(", ")]
-    contract = tools()["importlinter"]["contracts"][0]["layers"]
-    folders = [{one.strip().removeprefix("ledger.") for one in re.split("[:|]", layer)} for layer in contract]
-    assert named == folders
+def test_folders_are_named_from_the_top() -> None:
+    listed = re.findall(r"`ledger/(\w+)(?:/|\.py)`", section(PAGE, "The folders"))
+    floors = [
+        {one.strip().removeprefix("ledger.") for one in re.split("[:|]", layer)} for layer in contract()
+    ]
+    of = {name: number for number, floor in enumerate(floors) for name in floor}
+    numbers = [of[name] for name in listed]
+    assert numbers == sorted(numbers)
 
 
-def tools() -> dict[str, Any]:
-    """What the checkout says to its tools."""
-    found: dict[str, Any] = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+def contract() -> list[str]:
+    """The floors of the first contract of import-linter, from the top."""
+    tools = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    found: list[str] = tools["importlinter"]["contracts"][0]["layers"]
     return found
 
 
 def layers() -> set[str]:
-    """Folders and files that the first contract of import-linter puts on floors."""
-    named = tools()["importlinter"]["contracts"][0]["layers"]
-    return {one.strip() for layer in named for one in re.split("[:|]", layer)}
+    """Folders and files on these floors."""
+    return {one.strip() for layer in contract() for one in re.split("[:|]", layer)}
 
 
 def test_commands_of_make_exist() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from ledger.sandbox import Sandbox
 from tests.support.checkout import CHECKOUT
-from tests.support.documents import definitions, section
 from tests.support.homes import home_with_jars
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
@@ -72,9 +71,3 @@ def test_the_commands_run_as_they_stand(reader: Reader) -> None:
 
 def test_there_are_commands_to_run() -> None:
     assert sum(block.count("mirror-ledger") for block in COMMANDS) >= 10
-
-
-def test_folders_exist() -> None:
-    folders = definitions(section(README, "The repository"))
-    assert len(folders) > 3
-    assert [folder for folder in folders if not (CHECKOUT / folder).is_dir()] == []
