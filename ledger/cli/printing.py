@@ -14,7 +14,12 @@ _NO_TERMINAL = 160
 """Characters of a line where the terminal's width is not known: nobody reads along, and few answers are wider."""
 
 output_option = click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="How it is printed.",
 )
 wide_option = click.option(
     "--wide", is_flag=True, help="Tables with every column, a line for each row, however wide."

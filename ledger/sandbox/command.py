@@ -27,7 +27,12 @@ root_option = click.option(
     help="Where data, logs and the state of the sandbox are kept.",
 )
 output_option = click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="How it is printed.",
 )
 
 

@@ -10,13 +10,17 @@ import ast
 import inspect
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+import click
+
 from ledger import errors
 from ledger.answers.drivers import DriverState
+from ledger.cli.main import cli
 from ledger.doctor.checks import OF_TROUBLE, Check, Verdict
 from ledger.errors import Trouble
 from ledger.facts.findings import EXPLAINED, FindingName
@@ -50,7 +54,7 @@ class Reference:
         )
         if len(place.findall(text)) != 1:
             raise ValueError(f"{self.document} has no one place for {self.name!r}")
-        made = "\n".join((self._head, "", *self.lines(), "", f"<!-- end of {self.name} -->"))
+        made = "\n".join((self._head, *self.lines(), f"<!-- end of {self.name} -->"))
         return place.sub(lambda _: made, text)
 
     @property
@@ -191,6 +195,64 @@ def _in_a_reset_file(status: TranslationStatus | UncommittedStatus) -> str:
     return "`--accept`" if status in setting.ACCEPTABLE else "yes"
 
 
+# Commands -----------------------------------------------------------------------------------------
+
+_OF_MANY = 5
+"""An option of so many commands is explained once."""
+
+
+def _commands() -> Iterator[str]:
+    stated = list(_leaves(cli, click.Context(cli, info_name="mirror-ledger")))
+    counted = Counter(_explained(option) for _, command in stated for option in _options(command))
+    of_many = {explained for explained, count in counted.items() if count >= _OF_MANY}
+    yield from ("## Options of many commands", "")
+    for explained in sorted(of_many.union(map(_explained, _options(cli)))):
+        yield from item(explained)
+    for context, command in stated:
+        usage = " ".join((context.command_path, *command.collect_usage_pieces(context)))
+        yield from ("", f"## `{usage}`", "")
+        yield from _folded(_one_line(command.help), "")
+        own = [option for option in _options(command) if _explained(option) not in of_many]
+        others = [_named(option) for option in _options(command) if option not in own]
+        yield from ("",) if own or others else ()
+        for option in own:
+            yield from item(_explained(option).replace(_names(option), _named(option), 1))
+        yield from item(f"of many commands: {', '.join(others)}") if others else ()
+
+
+def _leaves(command: click.Command, context: click.Context) -> Iterator[tuple[click.Context, click.Command]]:
+    """All commands that do something, each with the context that knows its path."""
+    if not isinstance(command, click.Group):
+        yield context, command
+        return
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found
+        yield from _leaves(found, click.Context(found, info_name=name, parent=context))
+
+
+def _options(command: click.Command) -> list[click.Option]:
+    return [one for one in command.params if isinstance(one, click.Option)]
+
+
+def _names(option: click.Option) -> str:
+    return f"`{', '.join(option.opts)}`"
+
+
+def _named(option: click.Option) -> str:
+    return f"{_names(option)} (required)" if option.required else _names(option)
+
+
+def _explained(option: click.Option) -> str:
+    """What an option is for, which values it takes, and its default."""
+    assert option.help, f"{option.opts} says nothing"
+    takes = option.type.choices if isinstance(option.type, click.Choice) else ()
+    choices = f" One of {', '.join(f'`{one}`' for one in takes)}." if takes else ""
+    default = option.to_info_dict().get("default")
+    given = isinstance(default, str | int | float) and not option.is_flag and default != 0
+    return f"{_names(option)}: {option.help}{choices}{f' Default: {default}.' if given else ''}"
+
+
 # Queries ------------------------------------------------------------------------------------------
 
 
@@ -211,6 +273,7 @@ REFERENCES = (
     Reference("ledger/CHECKS.md", "verdicts", "ledger/doctor/checks.py", _verdicts),
     Reference("ledger/CHECKS.md", "causes", "ledger/errors.py and ledger/doctor/checks.py", _troubles),
     Reference("ledger/CHECKS.md", "checks", "ledger/doctor/checks.py", _checks),
+    Reference("ledger/COMMANDS.md", "commands", "the commands in ledger/cli", _commands),
     Reference("ledger/OPERATIONS.md", "driver states", "ledger/answers/drivers.py", _driver_states),
     Reference("ledger/OPERATIONS.md", "statuses", "ledger/offsets/maps.py and translation.py", _statuses),
     Reference("ledger/OPERATIONS.md", "places", "ledger/offsets/first_unread.py", _places),

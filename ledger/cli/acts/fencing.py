@@ -63,8 +63,22 @@ def _of_fences(command: Callable[..., None]) -> Callable[..., None]:
     metavar="SECONDS",
     help="Abort what is open by then. Default: wait for it.",
 )
-@click.option("--quiet-seconds", "least_s", type=_SECONDS, default=_BOUNDS.least_s, show_default=True)
-@click.option("--most-quiet-seconds", "most_s", type=_SECONDS, default=_BOUNDS.most_s, show_default=True)
+@click.option(
+    "--quiet-seconds",
+    "least_s",
+    type=_SECONDS,
+    default=_BOUNDS.least_s,
+    show_default=True,
+    help="How long at least the fenced ends have to stand still, where no leader proves the fence.",
+)
+@click.option(
+    "--most-quiet-seconds",
+    "most_s",
+    type=_SECONDS,
+    default=_BOUNDS.most_s,
+    show_default=True,
+    help="How long at most, where writers pause for longer or nobody knows for how long.",
+)
 @click.option(
     "--wait", "wait_s", type=_SECONDS, default=300.0, show_default=True, help="Seconds for the proof."
 )

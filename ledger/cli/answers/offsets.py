@@ -51,6 +51,7 @@ def offsets() -> None:
     type=click.Choice(["table", "json", "csv", _RESET]),
     default="table",
     show_default=True,
+    help="How it is printed.",
 )
 @click.option(
     "--accept",

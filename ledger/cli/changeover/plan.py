@@ -48,7 +48,12 @@ _STATUSES = (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, CHANGELOG
 _ACCEPT = "Continue although this stands against it, or with groups of this status. Can be repeated."
 _FORMS = {"json": plan_json, "md": plan_markdown}
 _plan_output = click.option(
-    "-o", "--output", type=click.Choice(["table", *_FORMS]), default="table", show_default=True
+    "-o",
+    "--output",
+    type=click.Choice(["table", *_FORMS]),
+    default="table",
+    show_default=True,
+    help="How it is printed.",
 )
 _plan_wide = click.option("--wide", is_flag=True, help="Everything, a line for each, however long.")
 

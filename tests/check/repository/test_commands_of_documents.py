@@ -6,11 +6,10 @@ import pytest
 
 from ledger.changeover.plans import BlockerCode, StepName
 from tests.support.checkout import CHECKOUT
-from tests.support.command_lines import command_lines, command_of, options_of, problems
+from tests.support.command_lines import command_lines, problems
 from tests.support.documents import definitions, section, table_rows
 
 DOCUMENTS = ("README.md", "ledger/OPERATIONS.md", "ledger/RUNBOOK.md", "ledger/CHECKS.md")
-MANUAL = (CHECKOUT / "ledger" / "OPERATIONS.md").read_text(encoding="utf-8")
 RUNBOOK = (CHECKOUT / "ledger" / "RUNBOOK.md").read_text(encoding="utf-8")
 
 
@@ -52,16 +51,6 @@ def test_all_of_the_runbook_s_commands_are_read() -> None:
 )
 def test_what_does_not_exist_is_found(text: str, found: list[str]) -> None:
     assert [problem for line in command_lines(text) for problem in problems(line)] == found
-
-
-@pytest.mark.parametrize("words", ["plan switchover", "plan failover", "plan list", "plan show", "apply"])
-def test_the_manual_names_every_option_of_a_change_of_direction(words: str) -> None:
-    stated = section(MANUAL, "Changing direction")
-    options = {tuple(one.opts) for name, one in options_of(command_of(words)).items() if name.startswith("-")}
-    printing = {"--wide"}
-    assert [
-        one for one in options if not printing.intersection(one) and not any(name in stated for name in one)
-    ] == []
 
 
 def test_the_runbook_says_what_to_do_about_every_blocker() -> None:
