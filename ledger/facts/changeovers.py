@@ -31,9 +31,12 @@ class RecordedBlocker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRecorded(OperationContent):
-    """A plan as it was shown: `plan` is what its id is a hash of.
+    """What a change of direction would do, as it was shown.
 
-    `cut`: what it was read from. `forecast`: figures as of the cut; they are not part of the plan.
+    By `mirror-ledger plan`. `flow` of the row is null.
+
+    Keys: `plan_id`, `plan` (what the id is a hash of), `blockers`: `code`, `words`, `advice`, `cause` each, `cut`,
+    `forecast` (as of the cut).
     """
 
     kind: ClassVar = OperationKind.PLAN
@@ -59,7 +62,12 @@ def _blocker(recorded: Mapping[str, Any]) -> RecordedBlocker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyClaimed(OperationContent):
-    """A process carries out a plan from now on; `is_continued`: an earlier process had begun this operation."""
+    """A process carries out a plan from now on.
+
+    By `mirror-ledger apply` when it begins or continues. All its rows share the operation id.
+
+    Keys: `plan_id`, `host` (the process, as in `writers`), `is_continued` (an earlier process had begun it).
+    """
 
     kind: ClassVar = OperationKind.APPLY_CLAIMED
     plan_id: str
@@ -69,7 +77,12 @@ class ApplyClaimed(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyAlive(OperationContent):
-    """The process is at work on a step that takes long."""
+    """The process is at work on a step that takes long.
+
+    By `mirror-ledger apply`, while a step waits.
+
+    Keys: `step`.
+    """
 
     kind: ClassVar = OperationKind.APPLY_ALIVE
     step: str
@@ -77,7 +90,12 @@ class ApplyAlive(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBegun(OperationContent):
-    """A step is about to change something."""
+    """A step is about to change something.
+
+    By `mirror-ledger apply`, before a step changes anything.
+
+    Keys: `step`.
+    """
 
     kind: ClassVar = OperationKind.STEP_BEGUN
     step: str
@@ -85,9 +103,12 @@ class StepBegun(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDone(OperationContent):
-    """The receipt of a step: what came of it, in words, and what was read back afterwards.
+    """The receipt of a step.
 
-    `hook`: the external command's exit code and the end of its output; None: it had none.
+    By `mirror-ledger apply`.
+
+    Keys: `step`, `words`, `read_back` (what was read afterwards; its keys depend on the step), `hook` (null: none;
+    `command`, `exit_code`, `output`).
     """
 
     kind: ClassVar = OperationKind.STEP_DONE
@@ -99,7 +120,12 @@ class StepDone(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFailed(OperationContent):
-    """A step ended without having come to what it was to come to; it can be carried out again."""
+    """A step ended without having come to what it was to come to; it can be carried out again.
+
+    By `mirror-ledger apply`, which can be continued.
+
+    Keys: `step`, `words` (of a hook that failed or was ended for its time with what it printed).
+    """
 
     kind: ClassVar = OperationKind.STEP_FAILED
     step: str
@@ -108,7 +134,12 @@ class StepFailed(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyEnded(OperationContent):
-    """All steps are done, or one has failed; `figures`: what was measured."""
+    """All steps are done, or one has failed.
+
+    By `mirror-ledger apply`.
+
+    Keys: `result` (`done`, `failed`), `words`, `figures` (of `report`, "Plans").
+    """
 
     kind: ClassVar = OperationKind.APPLY_ENDED
     result: str
@@ -118,7 +149,12 @@ class ApplyEnded(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoBegun(OperationContent):
-    """A process undoes from now on what an apply has changed; `is_continued`: an earlier process had begun to."""
+    """A process undoes from now on what an apply has changed, which cannot be continued any more.
+
+    By `mirror-ledger undo` before it takes anything back, with the operation id of the apply.
+
+    Keys: `plan_id`, `host`, `is_continued` (an earlier process had begun to).
+    """
 
     kind: ClassVar = OperationKind.UNDO_BEGUN
     plan_id: str
@@ -128,7 +164,12 @@ class UndoBegun(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone(OperationContent):
-    """What an apply had changed was undone: by step what became of it, in words and as it was read back."""
+    """What an apply had changed was undone.
+
+    By `mirror-ledger undo`.
+
+    Keys: `steps` (step to what became of it, in words), `read_back` (step to what was read afterwards).
+    """
 
     kind: ClassVar = OperationKind.UNDONE
     steps: Mapping[str, str]
@@ -137,10 +178,12 @@ class Undone(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanExported(OperationContent):
-    """A plan was written down to be carried out without the program; its rows `sheet` share the operation id.
+    """A plan was written down for people to carry out.
 
-    `cut`: as of which groups were placed. `left_out`: what the files do not hold, in words. `denied`: by topic of
-    `from_cluster` the principals whom people are to deny writing there.
+    By `mirror-ledger plan export`, with its rows `sheet`. `flow` of the row is null.
+
+    Keys: `plan_id`, `cut` (as of which groups were placed), `groups` (how many), `left_out` (what the files do not
+    hold, in words), `from_cluster`, `denied` (by topic of it the principals whom people are to deny writing).
     """
 
     kind: ClassVar = OperationKind.PLAN_EXPORTED
@@ -154,9 +197,15 @@ class PlanExported(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet(OperationContent):
-    """Where a group is to continue at the target by a plan; what is not `offsets_set` is the same there.
+    """Where a group is to continue by a plan.
 
-    `plan_id` of a plan that was exported, or carried out.
+    A row per group: by `mirror-ledger plan export` with the operation id of the export, and by an apply, with its id,
+    of groups that stand there. `flow` of the row is null.
+
+    Keys: `plan_id`, and as in `offsets_set` `group`, `source_cluster`, `target_cluster`, `group_type`, `cut`,
+    `commits`: `topic`, `topic_id`, `partition`, `former` (what was there when the row was made), `to`, `source_topic`,
+    `source_topic_id`, `source_partition`, `source_offset`, `source_leader_epoch`, `source_made_after_ms`, `status`;
+    `seen`.
     """
 
     kind: ClassVar = OperationKind.SHEET

@@ -73,9 +73,14 @@ def _keys(content: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promoted(DirectionChange):
-    """Applications write at `cluster` from now on: no flow from `former` may.
+    """Applications write at a cluster from now on, instead of at another one ("Directions").
 
-    `no_reverse`: nothing is to be mirrored back, by the operator's word.
+    By `mirror-ledger promote`. `flow` of the row is null.
+
+    Keys: `cluster` (alias), `cluster_id`, `former` (alias: where they wrote before), `former_id`, `topics` (names at
+    `cluster`; null: all of the pair, later ones too), `later` (true: those too that are neither named nor in
+    `left_out`; left out: no others), `left_out` (names at `cluster`; left out: none), `no_reverse` (true: nothing is
+    to be mirrored back, by the operator's word; left out: something is).
     """
 
     kind: ClassVar = OperationKind.PROMOTED
@@ -88,9 +93,12 @@ class Promoted(DirectionChange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demoted(DirectionChange):
-    """Applications do not write at `cluster` any more: flows from `former` may again.
+    """Applications do not write at a cluster any more ("Directions").
 
-    `cut_operation`: whose cut says where these continue; None: where they stood.
+    By `mirror-ledger demote`. `flow` of the row is null.
+
+    Keys: `cluster`, `cluster_id`, `former`, `former_id`, `topics`, `later`, `left_out`, `cut_operation` (whose cut
+    says where flows from `former` continue; left out: where they stood).
     """
 
     kind: ClassVar = OperationKind.DEMOTED

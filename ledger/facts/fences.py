@@ -48,10 +48,16 @@ class ShutOutProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorShutOut(OperationContent):
-    """How the mirror is shut out of promoted topics.
+    """What keeps the mirror itself from writing to promoted topics ("Directions").
 
-    `flows`: by name the writer epoch that has stopped, 0: it never ran. `rules`: those that were created for it, and
-    are to be removed again; `markers`: all that there are for it. `proof` None: it is about to be done.
+    By `mirror-ledger promote --shut-out`. `flow` of the row is null.
+
+    Keys: `cluster` (alias), `cluster_id`, `former` (alias), `principal` (the mirror's; null: not configured), `flows`
+    (flow to the writer epoch that has stopped, 0: it never ran), `topics`, `rules` (created for it: `pattern`, `name`,
+    `principal`, `host`, `operation`, `permission` each), `markers` (of which the cluster has them, or may have them:
+    `flow`, `producer_id`, `producer_epoch`, `topic`, `topic_id`, `partition` each), `proof` (null: it is about to be
+    done; `flow`, `topic`, `partition`, `stopped` in words, `fences` of `deny` and `marker`, `reason` why it is not
+    proven, null: it is, each).
     """
 
     kind: ClassVar = OperationKind.MIRROR_SHUT_OUT
@@ -106,10 +112,13 @@ def _known(kind: type[EpochMarker | ShutOutProof], content: Mapping[str, Any]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorLetIn(OperationContent):
-    """Rules that shut the mirror out of topics were removed; markers stay for ever.
+    """Rules that shut the mirror out were removed; markers stay for ever.
 
-    `former`: the cluster over which it is promoted no more, None: any (rows of earlier programs). A rule that keeps
-    flows from another cluster out as well is named and stays.
+    By `mirror-ledger demote`. `flow` of the row is null.
+
+    Keys: `cluster`, `cluster_id`, `former` (over which it is promoted no more; null or absent: over any), `topics`,
+    `rules` (those that keep flows from `former` out no more; one that keeps others out as well stays: `pattern`,
+    `name`, `principal`, `host`, `operation`, `permission` each).
     """
 
     kind: ClassVar = OperationKind.MIRROR_LET_IN
@@ -434,12 +443,21 @@ class HookRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence(OperationContent):
-    """A fence of a topic; of several rows about a topic of a cluster the last one counts.
+    """Applications are kept from writing to a topic, or are about to be ("Fences").
 
-    `denied`: principals for which a rule was created (DENY WRITE, for this topic, from every host), those of earlier
-    rows included; others had one already. `former`: own settings that were changed, as they were (None: not set).
-    `super_users`: those that no rule stops, None: the brokers do not say; `confirmed`: those that do not write, by the
-    operator's word. `override`: why somebody continues without a proof.
+    By `mirror-ledger fence`, a row per topic: before it is made, when the proof was found or given up, and when a hook
+    has run. Rows of one command share the operation id; `flow` is null.
+
+    Keys: `cluster` (alias), `cluster_id` (null: nobody has recorded it), `topic`, `topic_id` (null: unknown), `how`
+    (`closed`, `shut`, `hook`), `proof` (`begun`, `proven`, `observed`, `unproven`), `denied` (principals for which a
+    rule was created: DENY WRITE, literal for the topic, host `*`), `former` (own settings that were changed to what
+    they were; null: not set), `super_users` (null: the brokers do not say), `confirmed` (super users that do not
+    write, by the operator's word), `hook` (null, or `command`, `exit_code`, null where it was ended for its time, and
+    `output`), `partitions`: `partition`, `end` (offset behind the last data record), `last_stable`, `quiet_ms` (how
+    far the two readings that prove it were to be apart), `is_telling` (its writers had not paused for longer, or it is
+    no matter), `proof`, `evidence` (`rules`, `refusal`, `setting`, `stillness`; null: as of earlier programs),
+    `leader_epoch` (null: unknown) each; `override` (why it was continued without a proof). A failover that makes none
+    records one that is `unproven`, with nothing made.
     """
 
     kind: ClassVar = OperationKind.FENCE
@@ -504,7 +522,13 @@ def _partition(recorded: Mapping[str, Any]) -> FencedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfenced(OperationContent):
-    """A fence of a topic that was lifted: rules that were removed, settings that were set back (None: removed)."""
+    """The fence of a topic was lifted.
+
+    By `mirror-ledger unfence`, a row per topic. `flow` is null.
+
+    Keys: `cluster`, `cluster_id`, `topic`, `topic_id`, `how`, `denied` (whose rules were removed), `restored`
+    (settings to what they were set back to; null: removed), `hook`.
+    """
 
     kind: ClassVar = OperationKind.UNFENCED
     cluster: str

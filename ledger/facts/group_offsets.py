@@ -57,11 +57,21 @@ class SeenAppend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsSet(OperationContent):
-    """Commits of a group that are about to be made, by answers at a cut.
+    """Offsets of a group are about to be set, by answers at a cut.
 
-    `source_cluster`: alias of the cluster that the group comes from; None in rows of earlier programs. `group_type`:
-    `share` of a share group, whose share-partition start offsets these are; None of all others. `seen`: what of the cut
-    tells the move from what comes behind it; None in rows of earlier programs.
+    By `mirror-ledger offsets set` before it commits, a row per group. All rows of one command share the operation id.
+    `flow` of the row is null where all flows between two clusters answered. An operation that is carried out again,
+    after a crash, may intend the same again: a result is about the intention before it. So is what somebody else has
+    committed since the intention: it is intended again with that as `former`, or left as it is.
+
+    Keys: `group`, `source_cluster` (alias), `target_cluster`, `group_type` (`share`: what is set are share-partition
+    start offsets of a share group; null: commits), `cut` (of the answers), `commits`: per partition `topic`,
+    `topic_id`, `partition` (of the target), `former` (what was committed there; null: nothing), `to`, `source_topic`,
+    `source_topic_id`, `source_partition`, `source_offset` (null: no commit), `source_leader_epoch` (of that commit;
+    null: unknown), `source_made_after_ms` (when the group was last seen with another offset, or with none; null:
+    never), `status`; `seen`: of the cut the last append of the target's recorder to `checkpoints` and of each writer
+    to `group_syncs`, as `table`, `writer`, `epoch`, `round`. Rows of earlier programs lack `seen`, `source_cluster`,
+    `group_type`, `source_topic_id`, `source_leader_epoch` and `source_made_after_ms`.
     """
 
     kind: ClassVar = OperationKind.OFFSETS_SET
@@ -95,7 +105,14 @@ class OffsetsSet(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsSetResult(OperationContent):
-    """What was read back of a group."""
+    """What became of an intention to set offsets of a group, as it was read back.
+
+    By `mirror-ledger offsets set` after it has read back, a row per group, with the operation id of the intention.
+    Without this row it is unknown what the target has.
+
+    Keys: `group`, `results`: per partition `source_topic`, `source_partition`, `topic`, `partition`, `former`, `to`,
+    `result` (OPERATIONS.md).
+    """
 
     kind: ClassVar = OperationKind.OFFSETS_SET_RESULT
     group: str
@@ -146,9 +163,12 @@ class ExtraRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtrasDecided(OperationContent):
-    """A decision about extras of a topic, by its id; `cluster_id`: of the cluster, None when nobody has recorded it.
+    """What becomes of records that a cluster alone has, behind the end of the maps from it ("Extras").
 
-    `policy`: an `ExtrasPolicy`, or what a later program knows. Of several decisions on an offset the last counts.
+    A row per topic and policy; `flow` of the row is null, and `reason` says why.
+
+    Keys: `cluster` (alias), `cluster_id` (null: nobody has recorded it), `topic`, `topic_id`, `policy` (`keep_local`,
+    `salvage`, `replicate`, `recreate`), `ranges`: `partition`, `extra_start`, `extra_end` each.
     """
 
     kind: ClassVar = OperationKind.EXTRAS_DECIDED

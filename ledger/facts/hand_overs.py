@@ -281,7 +281,19 @@ class _Changes(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOver(_Changes):
-    """What is about to be changed; `unknown`, `manual`: what could not be compared, and what is left to people."""
+    """Settings and permissions of a cluster are about to be those that applications, or the mirror, need
+    ("Hand-overs").
+
+    By `mirror-ledger hand-over apply` before it changes a cluster. `flow` of the row is null. What several rows of one
+    operation and cluster list is one change: of each setting the first value `before` counts.
+
+    Keys: `cluster` (alias of the one that is changed), `cluster_id`, `former` (alias of the other one of the pair),
+    `purpose` (`applications`, `mirror`), `topics`: `topic`, `topic_id`, `set` (settings), `removed` (names), `before`
+    (own values of these; null: the cluster's default) each; `permissions`: those to be created, each with the columns
+    of `permissions` that are not null: `kind`, `entity`, `setting`, `value`, `host`, `operation`, `permission_type`,
+    `resource_type`, `resource_name`, `pattern_type`; `unknown` (what could not be compared, in words), `manual` (what
+    is left to people, in words).
+    """
 
     kind: ClassVar = OperationKind.HANDED_OVER
     unknown: tuple[str, ...]
@@ -295,9 +307,13 @@ class HandedOver(_Changes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOverUndone(_Changes):
-    """What of the operation `handed_over` is about to be undone; `left`: what somebody has changed since, in words.
+    """What an operation had handed over is about to be undone.
 
-    `topics` have the values to be restored, `former` those that the operation had set.
+    By `mirror-ledger hand-over undo` before it changes a cluster back. `flow` of the row is null.
+
+    Keys: `cluster`, `cluster_id`, `former`, `purpose`, `topics`: `topic`, `topic_id`, `set`, `removed`, `before` each
+    (what is restored, and what it was then); `permissions`: those to be deleted (`kind`, `entity`, `setting`, `value`,
+    as above); `handed_over` (the operation id that is undone), `left` (what somebody has changed since, in words).
     """
 
     kind: ClassVar = OperationKind.HAND_OVER_UNDONE
@@ -311,7 +327,12 @@ class HandOverUndone(_Changes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOverResult(OperationContent):
-    """What was read back of `of`, an intention of the same operation and cluster; `failed` empty: all is so."""
+    """What became of an intention to hand over, or to undo that, as it was read back.
+
+    With the operation id of the intention. Without this row it is unknown which parts are done.
+
+    Keys: `of` (`handed_over`, `hand_over_undone`), `cluster`, `failed` (what was refused or not read back, in words).
+    """
 
     kind: ClassVar = OperationKind.HAND_OVER_RESULT
     of: str

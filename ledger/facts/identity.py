@@ -23,10 +23,12 @@ from ledger.facts.operations import OperationContent, OperationKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAcceptance(OperationContent):
-    """An operator's word on what an alias stands for.
+    """An alias stands for another Kafka cluster from now on.
 
-    `former_id`: what it stood for before. `retired_epochs`: by writer, up to which epoch claims with `cluster_id`
-    say nothing of it any more: neither producer ids nor its metadata; empty unless it was declared rebuilt.
+    By `mirror-ledger accept-cluster`.
+
+    Keys: `cluster` (alias), `cluster_id`, `former_id` (what the alias stood for; null: first claims had met several),
+    `rebuilt` (it was formatted again under its id), `retired_epochs` (writer to epoch; empty unless `rebuilt`).
     """
 
     kind: ClassVar = OperationKind.CLUSTER_ACCEPTED

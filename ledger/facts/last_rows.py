@@ -226,10 +226,11 @@ def _place(row: Row) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRows(OperationContent):
-    """Of one table: its Delta id, how many rows it had, by writer up to where, and the last ones of each combination.
+    """The last rows of a table, noted so that a start need not read all of it.
 
-    `until`: epoch, round, and the latest `recorded_at_ms` of all rows of the writer. `settled_ms`: as `Noted` has it.
-    `last`: by column the values, as JSON that is deflated (zlib) and written in base64url without padding.
+    Keys: `table_id` (Delta's), `of_each` (columns), `rows` (counted), `until` (writer to epoch, round, latest
+    `recorded_at_ms` of all its rows), `settled_ms` (files that have nothing younger seem to have been there), `last`
+    (column to values: JSON, deflated, in base64url without padding).
     """
 
     table_id: str
@@ -274,35 +275,35 @@ def _packed(columns: Mapping[str, Sequence[Any]]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOffsetSyncs(LastRows):
-    """Those of `offset_syncs`."""
+    """Last rows of `offset_syncs`."""
 
     kind: ClassVar = OperationKind.LAST_OFFSET_SYNCS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCheckpoints(LastRows):
-    """Those of `checkpoints`."""
+    """Last rows of `checkpoints`."""
 
     kind: ClassVar = OperationKind.LAST_CHECKPOINTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastShareOffsets(LastRows):
-    """Those of `share_offsets`."""
+    """Last rows of `share_offsets`."""
 
     kind: ClassVar = OperationKind.LAST_SHARE_OFFSETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastHighWatermarks(LastRows):
-    """Those of `high_watermarks`."""
+    """Last rows of `high_watermarks`."""
 
     kind: ClassVar = OperationKind.LAST_HIGH_WATERMARKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastWriters(LastRows):
-    """Those of `writers`."""
+    """Last rows of `writers`."""
 
     kind: ClassVar = OperationKind.LAST_WRITERS
 

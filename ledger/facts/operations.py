@@ -170,7 +170,12 @@ class RecordedStop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStopped(OperationContent):
-    """A partition of the source stands still; `cause` may be one that only a later program knows."""
+    """A partition of the source stands still; `cause` may be one that only a later program knows.
+
+    By a flow's driver.
+
+    Keys: `topic`, `topic_id`, `partition`, `cause`, `message`, `next`.
+    """
 
     kind: ClassVar = OperationKind.PARTITION_STOPPED
     topic: str
@@ -188,7 +193,12 @@ class PartitionStopped(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResumed(OperationContent):
-    """A partition of the source that had stopped makes progress again."""
+    """A partition of the source that had stopped makes progress again.
+
+    By a flow's driver.
+
+    Keys: `topic`, `topic_id`, `partition`.
+    """
 
     kind: ClassVar = OperationKind.PARTITION_RESUMED
     topic: str
@@ -225,7 +235,12 @@ def last_stops(rows: Sequence[Row]) -> dict[tuple[str, int], PartitionStopped]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailCopiedAgain(OperationContent):
-    """A partition of the source is copied again from what may have been copied already; its policy is to."""
+    """A partition is copied again from what may have been copied already, because nothing of it could be proved.
+
+    By a flow's driver, before the facts of a round in which it does so.
+
+    Keys: `topic`, `topic_id`, `partition`, `message`.
+    """
 
     kind: ClassVar = OperationKind.TAIL_COPIED_AGAIN
     topic: str
@@ -236,7 +251,14 @@ class TailCopiedAgain(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysResynced(OperationContent):
-    """Keys of a partition were compared: with any record at the source, alive at the target, tombstones written."""
+    """Keys of a partition were compared, and tombstones that were missing at the target written.
+
+    By `mirror-ledger resync-keys`, per partition that was compared. `reason` of the row says why tombstones are
+    missing (null: none is).
+
+    Keys: `topic`, `partition`, `source_keys` (with any record at the source), `target_keys` (whose last record at the
+    target has a value), `tombstones` (written and recorded).
+    """
 
     kind: ClassVar = OperationKind.KEYS_RESYNCED
     topic: str
@@ -248,11 +270,14 @@ class KeysResynced(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled(OperationContent):
-    """A target partition was read behind the flow's recorded end, while its source did not answer.
+    """A target partition was read behind the flow's recorded end, while its source did not answer ("Settling").
 
-    `source_start`, `target_start`, `first_sequence`: where the flow stood, with the sequence of `producer_id` (None:
-    it has had one only). `target_end`: up to where the target was read. `records`: the flow's own that were found;
-    `others`: records of other writers, which are nobody's claim, and `others_start`: where the first of them lies.
+    By `mirror-ledger settle`, a row per partition whose target was read; all rows of one command share the operation
+    id. `target_end`: up to where it was read.
+
+    Keys: `topic`, `topic_id`, `partition`, `target_topic`, `target_topic_id`; `source_start`, `target_start` (where
+    the flow stood), `target_end`, `first_sequence` (the flow's next one then) of `producer_id` (null: it has had one
+    only); `records` (of the flow), `others` (records of other writers), `others_start` (null: none).
     """
 
     kind: ClassVar = OperationKind.SETTLED
@@ -300,7 +325,13 @@ class TopicAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFollowed(OperationContent):
-    """A change of a target topic; `partitions` None: their number is as before."""
+    """A target topic was created, changed or deleted.
+
+    By a flow's driver.
+
+    Keys: `action` (`created`, `partitions_added`, `settings_changed`, `deleted`), `topic`, `topic_id` (of the target),
+    `partitions` (null: unchanged), `set` (settings), `removed` (names of settings).
+    """
 
     kind: ClassVar = OperationKind.TOPIC_FOLLOWED
     action: str
@@ -350,7 +381,13 @@ class AclAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AclsFollowed(OperationContent):
-    """Access control lists that were created or removed; those of kinds that are not known here are left out."""
+    """Access control lists were created or removed at the target; kinds that are not known here are left out.
+
+    By a flow's driver.
+
+    Keys: `action` (`created`, `removed`), `acls`: `pattern`, `name`, `principal`, `host`, `operation`, `permission`
+    each.
+    """
 
     kind: ClassVar = OperationKind.ACLS_FOLLOWED
     action: str
@@ -416,7 +453,14 @@ class _OfFinding(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingRaised(_OfFinding):
-    """Something that needs attention. `cluster` (alias) and `since_ms` are given for clusters that do not answer."""
+    """Something needs attention, and nothing stopped.
+
+    By a flow's driver; by a recorder (`flow` is null) when its cluster does not answer, or a record was written behind
+    a fence.
+
+    Keys: `finding`, `topic`, `partition` (null: all), `message`, `next`; of recorders and clusters that do not answer
+    also `cluster` (alias), of the latter `since_ms` (when the first request had failed).
+    """
 
     kind: ClassVar = OperationKind.FINDING_RAISED
     message: str
@@ -433,7 +477,12 @@ class FindingRaised(_OfFinding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingCleared(_OfFinding):
-    """A finding holds no longer."""
+    """A finding holds no longer.
+
+    By a flow's driver; by `mirror-ledger resync-keys`; by a recorder.
+
+    Keys: `finding`, `topic`, `partition`.
+    """
 
     kind: ClassVar = OperationKind.FINDING_CLEARED
 
@@ -463,9 +512,12 @@ def open_findings(rows: Sequence[Row]) -> frozenset[FindingKey]:
 
 @dataclass(frozen=True, slots=True)
 class DriverStarting(OperationContent):
-    """A process, as writers say it, is about to run the flow; the claim comes after Spark has started.
+    """A process is about to run the flow; Spark starts before the claim.
 
-    `until_caught_up`: it ends when all that the source had then is copied; earlier versions do not say.
+    By `mirror-ledger run` and its job when they begin; by a standby right before its claim. A `stop` of an earlier
+    place is not meant for that driver.
+
+    Keys: `host` (the process, as in `writers`), `until_caught_up` (it ends by itself; missing: false).
     """
 
     kind: ClassVar = OperationKind.DRIVER_STARTING
@@ -488,7 +540,12 @@ class PendingStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationChanged(OperationContent):
-    """A flow continues with this configuration; `old_hash` and `changed` (keys) are None where they are unknown."""
+    """A flow continues with another configuration than that of the last claim.
+
+    By a flow's driver.
+
+    Keys: `old_hash` (null: unknown), `new_hash`, `changed` (keys; null: unknown), `configuration`.
+    """
 
     kind: ClassVar = OperationKind.CONFIGURATION_CHANGED
     old_hash: str | None
@@ -499,7 +556,12 @@ class ConfigurationChanged(OperationContent):
 
 @dataclass(frozen=True, slots=True)
 class ScopeReduced(OperationContent):
-    """Leaving out source topics is meant; by topic how far it had been copied, summed over partitions."""
+    """Topics that were mirrored are meant to be left out.
+
+    By `mirror-ledger run --allow-scope-reduction`.
+
+    Keys: `topics`: source topic to how far it had been copied (source offsets summed over partitions).
+    """
 
     kind: ClassVar = OperationKind.SCOPE_REDUCED
     topics: Mapping[str, int]
@@ -532,7 +594,13 @@ class GivenUp:
 
 @dataclass(frozen=True, slots=True)
 class LedgerRepaired(OperationContent):
-    """Of one table the damaged files, which are read no more."""
+    """Damaged files of a table were given up, and are read no more.
+
+    By `mirror-ledger maintain --repair`, for each table; `flow` is null.
+
+    Keys: `table`, `given_up` (a list of `file`, `words` and `rows`: what the log said of the rows of the file; null:
+    it was a file of the log, and nobody knows which rows it named).
+    """
 
     kind: ClassVar = OperationKind.LEDGER_REPAIRED
     table: str

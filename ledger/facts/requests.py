@@ -48,9 +48,14 @@ SourcePlace = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt(OperationContent):
-    """A driver's answer to the request of an operation id.
+    """A driver's answer to a request, of an operation id; kind and result may be ones that only a later program knows.
 
-    `request_kind` and `result` may be ones that only a later program knows.
+    By the flow's driver, for each of the five requests from `pause` to `resync`. `accepted` is there when
+    `accept-foreign` was done, or `resync` of a partition that stopped with `target_out_of_range`.
+
+    Keys: `request` (its operation id), `request_kind`, `result` (`done`, `refused`), `message`, `accepted`: per
+    partition `topic_id`, `partition`, `target_topic_id`, `target_end` (the flow's position at the target), `below`
+    (everything below that target offset is accepted until the flow has written there).
     """
 
     kind: ClassVar = OperationKind.RECEIPT
@@ -114,7 +119,12 @@ def acceptances(rows: Iterable[Row]) -> dict[SourcePlace, Acceptance]:
 
 @dataclass(frozen=True, slots=True)
 class StopRequest(OperationContent):
-    """Drivers that run are to end; it gets no receipt."""
+    """Drivers of the flow are to end; it gets no receipt.
+
+    By `mirror-ledger stop`.
+
+    Keys: none.
+    """
 
     kind: ClassVar = OperationKind.STOP
 
@@ -188,7 +198,12 @@ class Request(OperationContent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause(Request):
-    """A topic or the whole flow: copy nothing until resumed."""
+    """Copy nothing of a topic, or of the whole flow, until resumed.
+
+    By `mirror-ledger pause`.
+
+    Keys: `topic` (null: the whole flow).
+    """
 
     kind: ClassVar = OperationKind.PAUSE
     keys: ClassVar = ("topic",)
@@ -196,7 +211,12 @@ class Pause(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume(Request):
-    """End a pause; let stopped partitions try again."""
+    """End a pause; let stopped partitions try again.
+
+    By `mirror-ledger resume`.
+
+    Keys: `topic`, `partition` (null: all).
+    """
 
     kind: ClassVar = OperationKind.RESUME
     keys: ClassVar = ("topic", "partition")
@@ -204,7 +224,12 @@ class Resume(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipTo(Request):
-    """Record the source offsets up to `offset` as lost and continue there."""
+    """Record the source offsets up to `offset` as lost and continue there.
+
+    By `mirror-ledger skip-to`.
+
+    Keys: `topic`, `partition`, `offset`.
+    """
 
     kind: ClassVar = OperationKind.SKIP_TO
     keys: ClassVar = ("topic", "partition", "offset")
@@ -220,7 +245,12 @@ class SkipTo(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptForeign(Request):
-    """Continue after what the target holds now."""
+    """Continue after what the target holds now.
+
+    By `mirror-ledger accept-foreign`.
+
+    Keys: `topic`, `partition` (null: all).
+    """
 
     kind: ClassVar = OperationKind.ACCEPT_FOREIGN
     keys: ClassVar = ("topic", "partition")
@@ -228,7 +258,12 @@ class AcceptForeign(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resync(Request):
-    """Copy again what the source holds, from `offset` or its log start."""
+    """Copy again what the source holds, from `offset` or its log start.
+
+    By `mirror-ledger resync`.
+
+    Keys: `topic`, `partition` (null: all), `offset` (null: the log start).
+    """
 
     kind: ClassVar = OperationKind.RESYNC
     keys: ClassVar = ("topic", "partition", "offset")

@@ -23,7 +23,9 @@ from ledger.answers.drivers import DriverState
 from ledger.cli.main import cli
 from ledger.doctor.checks import OF_TROUBLE, Check, Verdict
 from ledger.errors import Trouble
+from ledger.facts.every_kind import EVERY_KIND
 from ledger.facts.findings import EXPLAINED, FindingName
+from ledger.facts.operations import OperationContent, OperationKind
 from ledger.mirror import stops
 from ledger.mirror.assignment import StopCause
 from ledger.offsets import setting
@@ -253,6 +255,34 @@ def _explained(option: click.Option) -> str:
     return f"{_names(option)}: {option.help}{choices}{f' Default: {default}.' if given else ''}"
 
 
+# Kinds of operations ------------------------------------------------------------------------------
+
+_PARTS = {
+    OperationKind.STOP: "Requests of operators",
+    OperationKind.DRIVER_STARTING: "Other actions of operators",
+    OperationKind.PLAN: 'Changes of direction ("Plans")',
+    OperationKind.RECEIPT: "Events of drivers and recorders",
+    OperationKind.LEDGER_REPAIRED: "Of the ledger itself",
+    OperationKind.LAST_OFFSET_SYNCS: 'Notes of maintenance ("Starts")',
+}
+"""By the first kind of a part."""
+
+
+def _kinds() -> Iterator[str]:
+    for kind in OperationKind:
+        if kind in _PARTS:
+            yield from ("", f"**{_PARTS[kind]}:**", "")
+        content = EVERY_KIND[kind]
+        stated = _one_line(content.__doc__).partition(" Keys: ")[0]
+        yield from item(f"`{kind}`: {begun(stated)}", {"Keys": _keys(content)})
+
+
+def _keys(content: type[OperationContent]) -> str:
+    """What the class, or the nearest base that does, says of the keys."""
+    stated = (_one_line(one.__doc__).partition(" Keys: ")[2] for one in content.__mro__)
+    return next(keys.removesuffix(".") for keys in stated if keys)
+
+
 # Queries ------------------------------------------------------------------------------------------
 
 
@@ -286,6 +316,7 @@ REFERENCES = (
         _stop_causes,
     ),
     Reference("ledger/OPERATIONS.md", "findings", "ledger/facts/findings.py", _findings),
+    Reference("ledger/PROTOCOL.md", "kinds", "the classes in ledger/facts/every_kind.py", _kinds),
     Reference("queries/README.md", "queries", "the headers of queries/*.sql", _queries),
 )
 DOCUMENTS = tuple(dict.fromkeys(reference.document for reference in REFERENCES))
