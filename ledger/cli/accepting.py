@@ -93,7 +93,7 @@ class _Names(click.ParamType[tuple[str, str]]):
         self.risks, self.statuses = {risk.name: risk for risk in risks}, statuses
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002  # as click asks
-        return f"[{'|'.join(self._spelled())}]"
+        return f"[{'|'.join(self.choices)}]"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -103,11 +103,13 @@ class _Names(click.ParamType[tuple[str, str]]):
         name, is_given, word = value.partition("=")
         risk = self.risks.get(name)
         if risk is None and name not in self.statuses:
-            self.fail(f"{name!r} is not one of {', '.join(self._spelled())}", param, ctx)
+            self.fail(f"{name!r} is not one of {', '.join(self.choices)}", param, ctx)
         wanted = None if risk is None else risk.word
         if (wanted is not None) != bool(word) or (is_given and wanted is None):
             self.fail(f"{name} takes no word" if wanted is None else f"{name}={wanted} is needed", param, ctx)
         return name, word
 
-    def _spelled(self) -> list[str]:
+    @property
+    def choices(self) -> list[str]:
+        """What may be typed."""
         return [*(risk.spelled for risk in self.risks.values()), *self.statuses]

@@ -234,7 +234,7 @@ def _leaves(command: click.Command, context: click.Context) -> Iterator[tuple[cl
 
 
 def _options(command: click.Command) -> list[click.Option]:
-    return [one for one in command.params if isinstance(one, click.Option)]
+    return [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
 
 
 def _names(option: click.Option) -> str:
@@ -248,7 +248,7 @@ def _named(option: click.Option) -> str:
 def _explained(option: click.Option) -> str:
     """What an option is for, which values it takes, and its default."""
     assert option.help, f"{option.opts} says nothing"
-    takes = option.type.choices if isinstance(option.type, click.Choice) else ()
+    takes = getattr(option.type, "choices", ())
     choices = f" One of {', '.join(f'`{one}`' for one in takes)}." if takes else ""
     default = option.to_info_dict().get("default")
     given = isinstance(default, str | int | float) and not option.is_flag and default != 0
