@@ -26,7 +26,8 @@ from tests.simulation.settlers import settled
 from tests.simulation.weather import StormyWeather
 from tests.support.operation_logs import operators
 
-TOPIC, FORWARD, BACK = "orders", "east-to-west", "west-to-east"
+TOPIC = "orders"
+FORWARD, BACK = "east-to-west", "west-to-east"
 _ENDS_WITHIN_S = 60.0
 
 

@@ -63,7 +63,7 @@ def quoted_lines(message: str) -> list[str]:
     return [one[1] for one in re.finditer(rf"mirror-ledger ({word}(?: {word})*)", message)]
 
 
-def parsed(line: str) -> tuple[str, dict[str, object]]:
+def parsed_line(line: str) -> tuple[str, dict[str, object]]:
     """The name of a command and what its options and arguments are; raises where something that it needs is lacking."""
     command: click.Command = cli
     words = shlex.split(line)

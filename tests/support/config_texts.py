@@ -16,7 +16,7 @@ bootstrap_servers = "east:9092"
 [clusters.west]
 bootstrap_servers = "west:9092"
 """
-FLOW = """
+FLOW_TEXT = """
 [flows.east-to-west]
 source = "east"
 target = "west"

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-from ledger.facts.tables import GAPS_TYPE, TABLE_BY_NAME, Column
+from ledger.facts.tables import GAPS_TYPE, TABLE_BY_NAME, Column, Row
 from ledger.store.delta_tables import RECORDED_AT, arrow_schema, table_uri
 
-Row = Mapping[str, object]
 _EMPTY: Mapping[str, object] = {
     "string": "",
     "bigint": 0,

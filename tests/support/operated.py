@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.facts.roles import OPERATOR_WRITER
+from ledger.facts.tables import Row
 from ledger.machine import LocalProcesses
 from ledger.store.delta_tables import table_uri
 from ledger.store.log import DeltaFactLog
@@ -20,7 +21,7 @@ from ledger.store.session import random_id
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import Row, append, row
+from tests.support.ledger_rows import append, row
 
 FLOW = "east-to-west"
 NOBODY = "127.0.0.1:9"

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from ledger.facts.syncs import Absence, PartitionPair
+from ledger.facts.tables import Row
 from ledger.offsets.first_unread import Ends, KnownPair, known_pair
 from ledger.offsets.read import KnownGroup, Move
 from ledger.offsets.translation import Commit
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
-from tests.support.ledger_rows import Row, row
+from tests.support.ledger_rows import row
 from tests.support.pair_lives import Life
 from tests.support.pair_logs import Flow, Group, Log, RecordedMove, other_than
 

@@ -11,7 +11,7 @@ from ledger.config.mirror import MirrorConfig
 from tests.support.commands import command
 from tests.support.config_files import write_config
 
-FLOW = "east-to-west"
+EAST_TO_WEST = "east-to-west"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def unreachable_flow(folder: Path, capture: pytest.CaptureFixture[str]) -> Unrea
     """Without a ledger so far."""
     port = dead_port()
     nobody = f"127.0.0.1:{port}"
-    config = write_config(folder, {"east": nobody, "west": nobody}, {FLOW: 'topics = [".*"]'})
+    config = write_config(folder, {"east": nobody, "west": nobody}, {EAST_TO_WEST: 'topics = [".*"]'})
     return UnreachableFlow(config, port, capture)
 
 

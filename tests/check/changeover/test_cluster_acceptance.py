@@ -2,8 +2,7 @@
 
 import pytest
 
-from ledger.changeover.directions import acceptance_consequences as consequences
-from ledger.changeover.directions import judge_acceptance
+from ledger.changeover.directions import acceptance_consequences, judge_acceptance
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.identity import ClusterIdentities
 from tests.support.claims import claimed
@@ -15,7 +14,7 @@ def test_another_cluster_is_accepted_and_named() -> None:
     accepted = judge_acceptance(KNOWN, "west", "W2", live_id="W2", rebuilt=False)
     assert accepted is not None
     assert (accepted.cluster_id, accepted.former_id, accepted.retired_epochs) == ("W2", "W", {})
-    assert "west stands for W2 from now on, no longer for W" in consequences(accepted)
+    assert "west stands for W2 from now on, no longer for W" in acceptance_consequences(accepted)
 
 
 def test_of_two_that_first_claims_met_one_is_accepted() -> None:
@@ -25,14 +24,14 @@ def test_of_two_that_first_claims_met_one_is_accepted() -> None:
         accepted = judge_acceptance(both, "west", cluster_id, live_id=cluster_id, rebuilt=False)
         assert accepted is not None
         assert (accepted.cluster_id, accepted.former_id) == (cluster_id, None)
-        assert f"west stands for {cluster_id} from now on: flows" in consequences(accepted)
+        assert f"west stands for {cluster_id} from now on: flows" in acceptance_consequences(accepted)
 
 
 def test_a_rebuilt_cluster_retires_what_was_claimed_there() -> None:
     accepted = judge_acceptance(KNOWN, "west", "W", live_id="W", rebuilt=True)
     assert accepted is not None
     assert accepted.retired_epochs == {"flow:f": 2}
-    assert "was formatted again" in consequences(accepted)
+    assert "was formatted again" in acceptance_consequences(accepted)
 
 
 def test_what_is_so_already_is_nothing_to_do() -> None:

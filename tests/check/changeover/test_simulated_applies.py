@@ -45,7 +45,7 @@ from tests.support.changing_pairs import (
     TOPICS,
     ChangingPair,
 )
-from tests.support.command_lines import parsed, quoted_lines
+from tests.support.command_lines import parsed_line, quoted_lines
 from tests.support.operator_processes import OnceAtEach, OperatorProcess, ProcessEnded
 
 _PLACES = [(topic, partition) for topic, count in TOPICS.items() for partition in range(count)]
@@ -394,7 +394,7 @@ def test_a_continued_apply_whose_source_was_written_to_moves_nobody_and_can_be_u
 
 def typed_in(words: str) -> dict[str, Mapping[str, Any]]:
     """By name the commands that a message has, with their options as they are parsed: nothing mandatory is lacking."""
-    return {name: options for line in quoted_lines(words) for name, options in [parsed(line)]}
+    return {name: options for line in quoted_lines(words) for name, options in [parsed_line(line)]}
 
 
 @pytest.mark.parametrize("reads_on", [False, True])

@@ -6,11 +6,6 @@ from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_m
 from tests.support.told_status import report, text
 
 
-@pytest.fixture
-def flow(at_work: Operated) -> Operated:
-    return at_work
-
-
 def test_a_flow_is_starting_from_the_command_on(idle: Operated) -> None:
     idle.starting(own_mark())
     told = text(idle, "--check")
@@ -56,6 +51,6 @@ def test_a_dead_driver_that_is_started_again_is_starting(idle: Operated) -> None
     assert (found["driver"]["state"], found["needs_attention"]) == ("starting", [])
 
 
-def test_a_driver_at_work_is_running_whoever_else_starts(flow: Operated) -> None:
-    flow.starting(own_mark())
-    assert report(flow)["driver"]["state"] == "running"
+def test_a_driver_at_work_is_running_whoever_else_starts(at_work: Operated) -> None:
+    at_work.starting(own_mark())
+    assert report(at_work)["driver"]["state"] == "running"

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.config_texts import BASE, FLOW, load, problems
+from tests.support.config_texts import BASE, FLOW_TEXT, load, problems
 
 _APP = '[apps.billing]\ngroups = ["billing"]\noutputs = ["invoices", "ledger"]\n'
 
 
 def test_groups_of_an_application_have_its_outputs(tmp_path: Path) -> None:
     shipping = '[apps.shipping]\ngroups = ["pack", "send"]\noutputs = ["parcels"]\n'
-    assert load(tmp_path, BASE + FLOW + _APP + shipping).outputs_of_groups == {
+    assert load(tmp_path, BASE + FLOW_TEXT + _APP + shipping).outputs_of_groups == {
         "billing": ("invoices", "ledger"),
         "pack": ("parcels",),
         "send": ("parcels",),
     }
-    assert load(tmp_path, BASE + FLOW).outputs_of_groups == {}
+    assert load(tmp_path, BASE + FLOW_TEXT).outputs_of_groups == {}
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,6 @@ def test_groups_of_an_application_have_its_outputs(tmp_path: Path) -> None:
     ],
 )
 def test_an_application_that_is_none_is_a_problem(tmp_path: Path, text: str, problem: str) -> None:
-    [found] = problems(tmp_path, f"{BASE}{FLOW}{text}")
+    [found] = problems(tmp_path, f"{BASE}{FLOW_TEXT}{text}")
     assert found.startswith(problem)
-    assert problems(tmp_path, f"apps = 1\n{BASE}{FLOW}") == ["apps: is a table [apps.NAME], got int"]
+    assert problems(tmp_path, f"apps = 1\n{BASE}{FLOW_TEXT}") == ["apps: is a table [apps.NAME], got int"]

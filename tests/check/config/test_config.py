@@ -13,7 +13,7 @@ from ledger.errors import ConfigurationError, UsageError
 from ledger.topics.following import ConfigurationFollow
 from ledger.topics.naming import NamingKind, RecordFilter, SelectionRefusal
 from tests.support.checkout import CHECKOUT
-from tests.support.config_texts import BASE, FLOW, load, problems
+from tests.support.config_texts import BASE, FLOW_TEXT, load, problems
 
 EXAMPLE = CHECKOUT / "conf" / "example.toml"
 
@@ -48,7 +48,7 @@ def test_a_relative_ledger_begins_at_the_files_folder_from_wherever_it_is_asked_
     (tmp_path / "conf").mkdir()
     (tmp_path / "some" / "where").mkdir(parents=True)
     file = tmp_path / "conf" / "mirror.toml"
-    file.write_text(BASE.replace('"ledger"', '"../facts/of-east"') + FLOW)
+    file.write_text(BASE.replace('"ledger"', '"../facts/of-east"') + FLOW_TEXT)
     monkeypatch.chdir(tmp_path / "some" / "where")
     config = load_config(file if given_as == "absolute" else Path("../../conf/mirror.toml"))
     assert config.ledger.path == str(tmp_path / "facts" / "of-east")
@@ -58,11 +58,11 @@ def test_a_relative_ledger_begins_at_the_files_folder_from_wherever_it_is_asked_
     "path", ["/srv/facts", "s3a://bucket/facts", "file:///srv/facts", "dbfs:/facts", "hdfs://name:8020/facts"]
 )
 def test_an_absolute_ledger_and_a_uri_stay_as_they_are(tmp_path: Path, path: str) -> None:
-    assert load(tmp_path, BASE.replace('"ledger"', f'"{path}"') + FLOW).ledger.path == path
+    assert load(tmp_path, BASE.replace('"ledger"', f'"{path}"') + FLOW_TEXT).ledger.path == path
 
 
 def test_defaults(tmp_path: Path) -> None:
-    flow = load(tmp_path, BASE + FLOW).flow("east-to-west")
+    flow = load(tmp_path, BASE + FLOW_TEXT).flow("east-to-west")
     assert flow.topic_naming is NamingKind.PREFIX
     assert flow.naming.target_name("orders") == "east.orders"
     assert (flow.on_loss, flow.target_mode, flow.relay) == (Policy.STOP, TargetMode.EXCLUSIVE, False)
@@ -73,7 +73,7 @@ def test_defaults(tmp_path: Path) -> None:
 def test_client_properties_quoted_and_nested_mean_the_same(tmp_path: Path) -> None:
     nested = 'sasl.mechanism = "PLAIN"\nsocket.keepalive.enable = true\nsocket.timeout.ms = 4000\n'
     quoted = '"sasl.mechanism" = "PLAIN"\n"socket.keepalive.enable" = true\n"socket.timeout.ms" = 4000\n'
-    found = [load(tmp_path, BASE + text + FLOW).cluster("west").properties for text in (nested, quoted)]
+    found = [load(tmp_path, BASE + text + FLOW_TEXT).cluster("west").properties for text in (nested, quoted)]
     assert (
         found[0]
         == found[1]
@@ -87,7 +87,7 @@ def test_client_properties_quoted_and_nested_mean_the_same(tmp_path: Path) -> No
 
 def test_secrets_are_looked_up_late_and_never_shown(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("pa55\n")
-    text = BASE + 'sasl.password = { env = "WEST" }\n"ssl.key.password" = { file = "key" }\n' + FLOW
+    text = BASE + 'sasl.password = { env = "WEST" }\n"ssl.key.password" = { file = "key" }\n' + FLOW_TEXT
     cluster = load(tmp_path, text).cluster("west")
     password, key = cluster.properties["sasl.password"], cluster.properties["ssl.key.password"]
     assert isinstance(password, SecretReference)
@@ -103,14 +103,14 @@ def test_secrets_are_looked_up_late_and_never_shown(tmp_path: Path) -> None:
 def test_credentials_of_an_administrator_go_before_the_mirrors(tmp_path: Path) -> None:
     own = 'mirror_principal = "User:mirror"\nsasl.username = "mirror"\n"client.dns.lookup" = "use_all_dns_ips"\n'
     admin = '[clusters.west.admin]\nsasl.username = "admin"\nsasl.password = { file = "key" }\n'
-    cluster = load(tmp_path, BASE + own + admin + FLOW).cluster("west")
+    cluster = load(tmp_path, BASE + own + admin + FLOW_TEXT).cluster("west")
     known = {"sasl.username": "mirror", "client.dns.lookup": "use_all_dns_ips"}
     assert (cluster.mirror_principal, cluster.properties) == ("User:mirror", known)
     changing = dict(cluster.for_administration.properties)
     secret = changing.pop("sasl.password")
     assert secret == SecretReference(file=str(tmp_path / "key"))
     assert changing == {**known, "sasl.username": "admin"}
-    assert load(tmp_path, BASE + FLOW).cluster("west").for_administration.properties == {}
+    assert load(tmp_path, BASE + FLOW_TEXT).cluster("west").for_administration.properties == {}
 
 
 @pytest.mark.parametrize("environ", [{}, {"WEST": ""}])
@@ -154,7 +154,7 @@ CLUSTER_PROBLEMS = {
 @pytest.mark.parametrize("line", CLUSTER_PROBLEMS)
 def test_client_properties_that_are_refused(tmp_path: Path, line: str) -> None:
     key, rule = CLUSTER_PROBLEMS[line]
-    [problem] = problems(tmp_path, BASE + line + FLOW)
+    [problem] = problems(tmp_path, BASE + line + FLOW_TEXT)
     assert problem.startswith(f"clusters.west.{key}: ")
     assert rule in problem
     assert "hunter2" not in problem
@@ -197,7 +197,7 @@ FLOW_PROBLEMS = {
 @pytest.mark.parametrize("line", FLOW_PROBLEMS)
 def test_flow_keys_that_are_refused(tmp_path: Path, line: str) -> None:
     key, rule = FLOW_PROBLEMS[line]
-    [problem] = problems(tmp_path, BASE + FLOW + line)
+    [problem] = problems(tmp_path, BASE + FLOW_TEXT + line)
     assert problem.startswith(f"flows.east-to-west.{key}: ")
     assert rule in problem
 
@@ -228,19 +228,19 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_identity_on_one_cluster_is_refused(tmp_path: Path) -> None:
-    text = BASE + FLOW.replace('"west"', '"east"')
+    text = BASE + FLOW_TEXT.replace('"west"', '"east"')
     assert load(tmp_path, text).flow("east-to-west").naming.target_name("a") == "east.a"
     [problem] = problems(tmp_path, text + 'topic_naming = "identity"')
     assert "onto itself" in problem
 
 
-REVERSE = FLOW.replace("east-to-west", "back").replace('source = "east"', 'source = "west"')
+REVERSE = FLOW_TEXT.replace("east-to-west", "back").replace('source = "east"', 'source = "west"')
 REVERSE = REVERSE.replace('target = "west"', 'target = "east"')
 
 
 def test_relaying_flows_that_form_a_ring_are_refused(tmp_path: Path) -> None:
-    assert len(problems(tmp_path, BASE + FLOW + "relay = true" + REVERSE + "relay = true")) == 2
-    load(tmp_path, BASE + FLOW + "relay = true" + REVERSE)
+    assert len(problems(tmp_path, BASE + FLOW_TEXT + "relay = true" + REVERSE + "relay = true")) == 2
+    load(tmp_path, BASE + FLOW_TEXT + "relay = true" + REVERSE)
 
 
 SAME = 'topic_naming = "identity"\n'
@@ -248,24 +248,24 @@ SHARED = 'target_mode = "shared"\n'
 
 
 def test_flows_that_keep_names_in_both_directions_share_their_targets(tmp_path: Path) -> None:
-    both = problems(tmp_path, BASE + FLOW + SAME + REVERSE + SAME)
+    both = problems(tmp_path, BASE + FLOW_TEXT + SAME + REVERSE + SAME)
     assert ["target_mode" in problem and '"shared"' in problem for problem in both] == [True, True]
-    [problem] = problems(tmp_path, BASE + FLOW + SAME + REVERSE + SAME + SHARED)
+    [problem] = problems(tmp_path, BASE + FLOW_TEXT + SAME + REVERSE + SAME + SHARED)
     assert problem.startswith("flows.east-to-west.target_mode: ")
-    load(tmp_path, BASE + FLOW + SAME + SHARED + REVERSE + SAME + SHARED)
+    load(tmp_path, BASE + FLOW_TEXT + SAME + SHARED + REVERSE + SAME + SHARED)
 
 
 def test_opposite_flows_keep_names_in_both_directions_and_share_nothing(tmp_path: Path) -> None:
-    flows = FLOW + SAME + 'opposite = "back"\n' + REVERSE + SAME
+    flows = FLOW_TEXT + SAME + 'opposite = "back"\n' + REVERSE + SAME
     assert load(tmp_path, BASE + flows + 'opposite = "east-to-west"').flow("back").opposite == "east-to-west"
     [problem] = [one for one in problems(tmp_path, BASE + flows) if "opposite" in one]
     assert problem.startswith("flows.east-to-west.opposite: flows.back does not say opposite")
 
 
 def test_other_names_or_other_topics_need_no_sharing(tmp_path: Path) -> None:
-    load(tmp_path, BASE + FLOW + SAME + REVERSE)
-    load(tmp_path, BASE + FLOW + SAME + REVERSE.replace('"orders"', '"payments"') + SAME)
-    problems(tmp_path, BASE + FLOW + SAME + REVERSE.replace('"orders"', '"ord.*"') + SAME)
+    load(tmp_path, BASE + FLOW_TEXT + SAME + REVERSE)
+    load(tmp_path, BASE + FLOW_TEXT + SAME + REVERSE.replace('"orders"', '"payments"') + SAME)
+    problems(tmp_path, BASE + FLOW_TEXT + SAME + REVERSE.replace('"orders"', '"ord.*"') + SAME)
 
 
 def test_a_longer_ring_of_flows_that_keep_names_needs_sharing_too(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_longer_ring_of_flows_that_keep_names_needs_sharing_too(tmp_path: Path
 
 
 def test_relaying_in_a_ring_of_the_same_names_is_refused(tmp_path: Path) -> None:
-    flows = FLOW + SAME + SHARED + REVERSE + SAME + SHARED
+    flows = FLOW_TEXT + SAME + SHARED + REVERSE + SAME + SHARED
     [problem] = problems(tmp_path, BASE + flows + "relay = true")
     assert problem.startswith("flows.back.relay: would bring records back")
 
@@ -296,7 +296,7 @@ until_time = 2026-02-01T00:00:00.250Z
 
 
 def test_a_filter_has_patterns_and_times_with_an_offset(tmp_path: Path) -> None:
-    flow = load(tmp_path, BASE + FLOW + FILTER).flow("east-to-west")
+    flow = load(tmp_path, BASE + FLOW_TEXT + FILTER).flow("east-to-west")
     assert flow.filter.record_filter == RecordFilter(
         include_keys=("order-.*", "line-.*"),
         exclude_keys=("order-test.*",),
@@ -304,7 +304,7 @@ def test_a_filter_has_patterns_and_times_with_an_offset(tmp_path: Path) -> None:
         from_ms=1_769_878_800_000,
         until_ms=1_769_904_000_250,
     )
-    assert load(tmp_path, BASE + FLOW).flow("east-to-west").filter.record_filter.keeps_all
+    assert load(tmp_path, BASE + FLOW_TEXT).flow("east-to-west").filter.record_filter.keeps_all
 
 
 @pytest.mark.parametrize(
@@ -319,13 +319,13 @@ def test_a_filter_has_patterns_and_times_with_an_offset(tmp_path: Path) -> None:
     ],
 )
 def test_a_filter_that_is_wrong_says_where(tmp_path: Path, line: str, told: str) -> None:
-    [problem] = problems(tmp_path, BASE + FLOW + f"[flows.east-to-west.filter]\n{line}\n")
+    [problem] = problems(tmp_path, BASE + FLOW_TEXT + f"[flows.east-to-west.filter]\n{line}\n")
     assert problem.startswith("flows.east-to-west.filter")
     assert told in problem
 
 
 def test_topics_that_came_from_the_target_are_not_selected(tmp_path: Path) -> None:
-    text = BASE + FLOW.replace('"orders"', '".*"') + REVERSE + 'prefix = "w"'
+    text = BASE + FLOW_TEXT.replace('"orders"', '".*"') + REVERSE + 'prefix = "w"'
     selection = load(tmp_path, text).topic_selection("east-to-west")
     assert selection.selects("orders")
     assert selection.refusal("w.orders") is SelectionRefusal.MIRRORED_BACK
@@ -351,7 +351,7 @@ def test_the_option_comes_before_the_environment() -> None:
 
 
 def test_unknown_names_list_the_known_ones(tmp_path: Path) -> None:
-    config = load(tmp_path, BASE + FLOW)
+    config = load(tmp_path, BASE + FLOW_TEXT)
     with pytest.raises(UsageError, match="no flow 'x'; it has east-to-west"):
         config.flow("x")
     with pytest.raises(UsageError, match="no cluster 'x'; it has east, west"):
@@ -362,7 +362,7 @@ RENAME = "topic_naming = \"rename\"\nrename = [{ match = '(.*)_REPLICA', to = '\
 
 
 def test_topics_are_renamed_by_rules_also_on_one_cluster(tmp_path: Path) -> None:
-    config = load(tmp_path, BASE + FLOW.replace('target = "west"', 'target = "east"') + RENAME)
+    config = load(tmp_path, BASE + FLOW_TEXT.replace('target = "west"', 'target = "east"') + RENAME)
     [flow] = config.flows.values()
     assert flow.naming.target_name("orders_REPLICA") == "orders"
     selection = config.topic_selection(flow.name)
@@ -385,7 +385,7 @@ def test_topics_are_renamed_by_rules_also_on_one_cluster(tmp_path: Path) -> None
     ],
 )
 def test_wrong_following_is_refused(tmp_path: Path, keys: str, problem: str) -> None:
-    [found] = problems(tmp_path, BASE + FLOW + keys)
+    [found] = problems(tmp_path, BASE + FLOW_TEXT + keys)
     assert found.startswith(f"flows.east-to-west.{problem}")
 
 
@@ -400,7 +400,7 @@ def test_wrong_following_is_refused(tmp_path: Path, keys: str, problem: str) -> 
 def test_settings_follow_where_one_flow_has_its_way(
     tmp_path: Path, keys: str, follow: ConfigurationFollow
 ) -> None:
-    assert load(tmp_path, BASE + FLOW + keys).flow("east-to-west").settings_following.follow is follow
+    assert load(tmp_path, BASE + FLOW_TEXT + keys).flow("east-to-west").settings_following.follow is follow
 
 
 def test_readers_of_a_topic_leave_out_what_mirrors_wrote(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import pytest
 from ledger.config.values import FlowConfig
 from ledger.mirror.progress import ConfigurationFile, config_hash, configuration_of, record_change
 from tests.simulation.ledger.tables import MemoryLedger
-from tests.support.config_texts import BASE, load
-from tests.support.config_texts import FLOW as FLOW_TEXT
+from tests.support.config_texts import BASE, FLOW_TEXT, load
 from tests.support.fakes import FakeClock
 from tests.support.operation_logs import operators
 

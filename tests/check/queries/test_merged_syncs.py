@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.facts.cuts import Cut, LastAppend
+from ledger.facts.tables import Row
 from ledger.store.sql import Relation, Snapshot, merged_syncs, run_query, with_syncs_since
 from tests.support.generated_examples import examples
-from tests.support.ledger_rows import Row
 from tests.support.lived_pairs import QUERY, SIDES, lived
 from tests.support.pair_logs import WORLDS, other_than
 from tests.support.pair_tables import snapshot_of

@@ -13,7 +13,11 @@ from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesse
 
 AWAY = ClusterUnavailableError("east does not answer")
 SETTINGS = RecorderSettings(
-    groups=(), checkpoint_seconds=1, high_watermark_seconds=1, topic_refresh_seconds=1, full_sweep_seconds=1
+    groups=(),
+    checkpoint_seconds=0.1,
+    high_watermark_seconds=0.1,
+    topic_refresh_seconds=0.1,
+    full_sweep_seconds=0.1,
 )
 FOUND = RecordedRound(1, {"checkpoints": 2})
 
@@ -57,7 +61,7 @@ class Scripted(ClusterRecorder):
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_TICK_S", 0.01)
-    monkeypatch.setattr(run, "_TICK_S", 0.01)
+    monkeypatch.setattr(run, "_RETRY_S", (0.02, 0.05))
 
 
 def test_an_outage_is_outlived_and_told_once(caplog: pytest.LogCaptureFixture) -> None:

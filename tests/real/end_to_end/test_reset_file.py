@@ -15,6 +15,7 @@ import pytest
 
 from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
+from ledger.facts.tables import Row
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import GroupListing
 from ledger.sandbox import SandboxCluster
@@ -26,7 +27,6 @@ from tests.support.config_files import write_config
 from tests.support.hostile_names import HOSTILE, UNWRITABLE
 from tests.support.kafka_tools import write_tools
 from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import Row
 from tests.support.operated import FLOW, LaterClock, Operated, own_mark
 from tests.support.small_topics import send, small_source
 
