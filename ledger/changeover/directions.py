@@ -16,7 +16,7 @@ from ledger.facts.identity import ClusterAcceptance, ClusterIdentities
 from ledger.facts.operations import Why
 from ledger.kafka.cluster import require_recorded
 from ledger.offsets.between_clusters import Way
-from ledger.offsets.setting import Row
+from ledger.offsets.setting import Answer
 from ledger.offsets.sheets import require_few_repeats
 from ledger.store.session import random_id
 from ledger.store.snapshots import open_ledger
@@ -123,7 +123,7 @@ def require_not_left(
 
 
 def require_settable(
-    config: MirrorConfig, way: Way, answers: Sequence[Row], *, despite_objectives: bool
+    config: MirrorConfig, way: Way, answers: Sequence[Answer], *, despite_objectives: bool
 ) -> None:
     """Raise `PreconditionError` where offsets are not to be set by hand: applications have left the cluster for one
     that is promoted, or a group would read more again than `max_repeats_per_group` allows."""

@@ -18,7 +18,7 @@ from ledger.context import operator_operations
 from ledger.errors import PreconditionError
 from ledger.facts.changeovers import PlanExported, Sheet
 from ledger.facts.group_offsets import OffsetsSet, OffsetsSetResult
-from ledger.facts.groups import SHARE, CommitRefusal, NewCommit
+from ledger.facts.groups import SHARE, CommitRefusal, NewCommit, Place
 from ledger.facts.operations import OperationKind, Why
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.cluster import ClusterAdmin
@@ -30,7 +30,6 @@ from ledger.offsets.setting import (
     Choice,
     Outcome,
     OutputsOfGroups,
-    Place,
     Setting,
     TargetGroups,
     intentions,

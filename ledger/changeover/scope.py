@@ -9,11 +9,12 @@ from ledger.changeover.plans import ChangeoverKind, Choices, Plan, PlannedTopic
 from ledger.config.values import FlowConfig, Objectives, TargetMode
 from ledger.facts.direction import Directions
 from ledger.facts.fences import Fence
+from ledger.facts.groups import Place
 from ledger.facts.operations import RecordedStop
 from ledger.facts.requests import Pauses
 from ledger.facts.roles import RoleVerdict
 from ledger.facts.syncs import FlowPosition
-from ledger.offsets.setting import Outcome, Place
+from ledger.offsets.setting import Outcome
 from ledger.offsets.sheets import CommitsRead
 from ledger.topics.naming import NamingKind
 

@@ -9,10 +9,9 @@ from ledger.changeover.plans import PlannedTopic
 from ledger.changeover.receipts import StepResult, Waits
 from ledger.clock import Clock
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.facts.groups import GroupEvent, ShareOffset, has_members
+from ledger.facts.groups import GroupEvent, Place, ShareOffset, has_members
 from ledger.facts.syncs import Checkpoint, FlowPosition, TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, GroupListing, PartitionEnds, headers_between
-from ledger.offsets.setting import Place
 from ledger.offsets.sheets import Watch
 from ledger.recorders.observation import GroupsRead
 from ledger.recorders.observation import read_groups as read_source_groups

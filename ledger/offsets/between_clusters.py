@@ -17,8 +17,8 @@ from ledger.offsets.setting import (
     NO_OUTPUTS,
     OTHER_GROUPS,
     UNREAD_ADVICE,
+    Answer,
     OutputsOfGroups,
-    Row,
     beside_outputs,
 )
 from ledger.store import catalog, sql
@@ -231,7 +231,7 @@ def _beside_outputs(
 def answers_beside_outputs(
     at: DeltaSnapshot,
     way: Way,
-    answers: Sequence[Row],
+    answers: Sequence[Answer],
     outputs: OutputsOfGroups,
     *,
     at_ms: int | None = None,

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
+from ledger.facts.groups import Place
 from ledger.facts.operations import Why
 from ledger.facts.roles import writer_of
 from ledger.facts.tables import TOPICS, WRITERS
@@ -16,7 +17,6 @@ from ledger.kafka.cluster import require_recorded
 from ledger.offsets.setting import (
     Basis,
     Choice,
-    Place,
     Rules,
     Setting,
     SourceCommit,

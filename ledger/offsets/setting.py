@@ -18,8 +18,7 @@ from typing import Any
 from ledger.errors import PreconditionError
 from ledger.facts.cuts import Cut
 from ledger.facts.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult, SeenAppend
-from ledger.facts.groups import SHARE, CommitRefusal, NewCommit, Synced, has_members
-from ledger.facts.groups import Place as SyncedPlace
+from ledger.facts.groups import SHARE, CommitRefusal, NewCommit, Place, Synced, has_members
 from ledger.facts.operations import OperationContent, Why
 from ledger.facts.roles import recorder_of
 from ledger.facts.state import OperationLog
@@ -46,13 +45,9 @@ OTHER_GROUPS = ""
 # What an answer for a partition of a group comes to at the target: set, left as it is, or why not.
 
 
-Row = Mapping[str, Any]
-"""An answer of `offset_translation`, `uncommitted_partitions` or `group_translation`; of a share group it has the
+Answer = Mapping[str, Any]
+"""A row of `offset_translation`, `uncommitted_partitions` or `group_translation`; of a share group it has the
 `group_type`, and says what its share-partition start offset comes to."""
-Place = tuple[str, str, int]
-"""A group, and a topic and partition of it at the target."""
-
-
 WITHOUT_OFFSET = (
     TranslationStatus.NO_MAP,
     TranslationStatus.OTHER_INCARNATION,
@@ -139,7 +134,7 @@ ADVICE: Mapping[Outcome, str] = {
 class Setting:
     """A partition of a group: the answer, the commit that the target had, and what became of it."""
 
-    answer: Row
+    answer: Answer
     former: int | None
     outcome: Outcome
 
@@ -181,13 +176,13 @@ class Choice:
     overwrite_newer: bool = False
 
 
-def repeated_of(answers: Iterable[Row]) -> int | None:
+def repeated_of(answers: Iterable[Answer]) -> int | None:
     """How many records are read again at all places that there are; None: of one of them nobody knows."""
     found = [row.get("repeated") for row in answers if row["target_offset"] is not None]
     return None if None in found else sum(number for number in found if number is not None)
 
 
-def place_of(answer: Row) -> Place:
+def place_of(answer: Answer) -> Place:
     return str(answer["group_id"]), answer["target_topic"], answer["target_partition"]
 
 
@@ -240,7 +235,7 @@ _GRAIN = ("group_id", "source_topic", "source_partition", "target_topic", "targe
 
 
 def beside_outputs(
-    answers: Sequence[Row], earlier: Sequence[Row], outputs: OutputsOfGroups
+    answers: Sequence[Answer], earlier: Sequence[Answer], outputs: OutputsOfGroups
 ) -> list[dict[str, object]]:
     """The answers with columns `outputs` and `last_committed_offset`, null for groups of no declared application.
 
@@ -257,18 +252,18 @@ def beside_outputs(
     ]
 
 
-def last_commit(answer: Row) -> int | None:
+def last_commit(answer: Answer) -> int | None:
     """The group's last commit, whichever the answer is about."""
     last: int | None = answer.get("last_committed_offset")
     committed: int | None = answer["committed_offset"]
     return committed if last is None else last
 
 
-def _place(row: Row) -> tuple[object, ...]:
+def _place(row: Answer) -> tuple[object, ...]:
     return tuple(row[name] for name in _GRAIN)
 
 
-def _judged(row: Row, then: Row | None) -> Row:
+def _judged(row: Answer, then: Answer | None) -> Answer:
     """A group that was set back since stays there: below the commit of then all was copied.
 
     A commit that has no place, of an incarnation of its topic that is no more, says nothing of the last one.
@@ -287,7 +282,7 @@ def _judged(row: Row, then: Row | None) -> Row:
     }
 
 
-def _repeated(row: Row, then: Row) -> int | None:
+def _repeated(row: Answer, then: Answer) -> int | None:
     """What lies between both places was read, and is read again; markers among it count as records."""
     known = (row["target_offset"], then["target_offset"], then.get("repeated"))
     if None in known:
@@ -319,19 +314,11 @@ def oddities(row: Mapping[str, object]) -> set[str]:
     return found | ({str(TranslationStatus.EXPIRED_ON_TARGET)} if row.get("expired") else set())
 
 
-Answer = Mapping[str, Any]
-"""A row of a translation."""
-
-
-def _place_of_answer(answer: Answer) -> SyncedPlace:
-    return answer["group_id"], answer["target_topic"], answer["target_partition"]
-
-
-def synced_before(rows: Iterable[Mapping[str, Any]]) -> dict[SyncedPlace, Synced]:
+def synced_before(rows: Iterable[Mapping[str, Any]]) -> dict[Place, Synced]:
     """From rows of `group_syncs` of one flow, in the order of recording."""
-    found: dict[SyncedPlace, Synced] = {}
+    found: dict[Place, Synced] = {}
     for row in rows:
-        place = _place_of_answer(row)
+        place = place_of(row)
         found[place] = found.get(place, Synced()).after(
             row["event"], row["target_offset"], row["recorded_at_ms"]
         )
@@ -355,7 +342,7 @@ class SourceCommit:
     made_after_ms: int | None = None
 
 
-def answered_commit(answer: Row, last: SourceCommit) -> SourceCommit:
+def answered_commit(answer: Answer, last: SourceCommit) -> SourceCommit:
     """What is known of the commit that an answer is about: of one before the last one not when it was made."""
     is_earlier = answer.get("last_committed_offset") is not None
     return SourceCommit(topic_id=last.topic_id) if is_earlier else last
@@ -376,7 +363,7 @@ class SourceCommits:
             found[group, topic].add(one.topic_id)
         return found
 
-    def of(self, answer: Row) -> SourceCommit:
+    def of(self, answer: Answer) -> SourceCommit:
         """The commit that an answer is about; without one its topic id is that of the group's others on the topic."""
         group, topic = str(answer["group_id"]), answer["source_topic"]
         if answer["committed_offset"] is not None:
@@ -473,7 +460,7 @@ class EarlierAttempts:
     done: Mapping[Place, int]
 
     @classmethod
-    def of_rows(cls, rows: Iterable[Row]) -> "EarlierAttempts":
+    def of_rows(cls, rows: Iterable[Answer]) -> "EarlierAttempts":
         """From rows of `operations` of that operation, in the order of their stamps."""
         begun: dict[Place, int] = {}
         done: dict[Place, int] = {}
@@ -482,20 +469,17 @@ class EarlierAttempts:
                 intended = OffsetsSet.of_row(row)
                 begun |= {(intended.group, one.topic, one.partition): one.to for one in intended.commits}
             elif row["kind"] == OffsetsSetResult.kind:
-                for place, result in _placed(OffsetsSetResult.of_row(row)):
+                done_then = OffsetsSetResult.of_row(row)
+                for result in done_then.results:
+                    if result.topic is None or result.partition is None:
+                        continue
+                    place = done_then.group, result.topic, result.partition
                     begun.pop(place, None)
                     if result.result == Outcome.SET and result.to is not None:
                         done[place] = result.to
                     elif result.result in (Outcome.NOT_KEPT, Outcome.MOVED_BY_OTHERS):
                         done.pop(place, None)
         return cls(begun, done)
-
-
-def _placed(done: OffsetsSetResult) -> Iterator[tuple[Place, CommitResult]]:
-    """The results that are about a place at the target."""
-    for result in done.results:
-        if result.topic is not None and result.partition is not None:
-            yield (done.group, result.topic, result.partition), result
 
 
 NO_ATTEMPTS = EarlierAttempts({}, {})
@@ -516,7 +500,7 @@ class TargetGroups:
     listed: Mapping[str, GroupListing]
     denied: frozenset[str]
     topic_ids: Mapping[str, str]
-    committed: Mapping[tuple[str, str, int], int]
+    committed: Mapping[Place, int]
 
     @classmethod
     def read(
@@ -566,7 +550,7 @@ def _share_offsets(target: ClusterAdmin, groups: Sequence[str]) -> dict[Place, i
     return {(one.group_id, one.topic, one.partition): one.start_offset for one in answer.read}
 
 
-def not_below_log_start(answers: Sequence[Row], target: ClusterAdmin) -> list[Row]:
+def not_below_log_start(answers: Sequence[Answer], target: ClusterAdmin) -> list[Answer]:
     """The answers, where the log of the target begins behind one with that log start: what lay before it was deleted.
 
     Such an answer has to be accepted as one that the ledger knows as `expired_on_target`.
@@ -574,7 +558,7 @@ def not_below_log_start(answers: Sequence[Row], target: ClusterAdmin) -> list[Ro
     places = {place_of(row)[1:] for row in answers if row["target_offset"] is not None}
     ends = target.ends(sorted(places)) if places else {}
 
-    def now(row: Row) -> Row:
+    def now(row: Answer) -> Answer:
         found = ends.get((row["target_topic"], row["target_partition"]))
         if row["target_offset"] is None or found is None or row["target_offset"] >= found.log_start:
             return row
@@ -598,10 +582,10 @@ class Rules:
     """
 
     choice: Choice
-    oddities: Callable[[Row], Collection[str]]
+    oddities: Callable[[Answer], Collection[str]]
     synced: Mapping[Place, Collection[int]] = field(default_factory=dict)
 
-    def judged(self, answers: Iterable[Row], target: TargetGroups) -> list[Setting]:
+    def judged(self, answers: Iterable[Answer], target: TargetGroups) -> list[Setting]:
         """What is to be set, and why the rest is not."""
         answers = list(answers)
         offsets: dict[Place, set[int]] = defaultdict(set)

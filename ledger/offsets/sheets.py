@@ -12,7 +12,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import Figure, Objective, Objectives, objections
 from ledger.context import cluster_admin, operator_operations
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.facts.groups import SHARE
+from ledger.facts.groups import SHARE, Place
 from ledger.facts.operations import Why
 from ledger.facts.state import OperationLog
 from ledger.facts.tables import OPERATIONS
@@ -33,12 +33,12 @@ from ledger.offsets.setting import (
     NO_ATTEMPTS,
     OTHER_GROUPS,
     UNREAD_ADVICE,
+    Answer,
     Basis,
     Choice,
     EarlierAttempts,
     Outcome,
     OutputsOfGroups,
-    Place,
     Rules,
     Setting,
     SourceCommits,
@@ -55,7 +55,6 @@ from ledger.offsets.setting import (
     set_and_record,
     synced_before,
 )
-from ledger.offsets.setting import Row as AnswerRow
 from ledger.offsets.translation import UncommittedStatus
 from ledger.store import sql
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
@@ -92,7 +91,7 @@ class PositionSheet:
         return frozenset(one.group_id for one in self.settings) - shared, shared
 
     @property
-    def answers(self) -> list[AnswerRow]:
+    def answers(self) -> list[Answer]:
         """What the settings are made from, in their order."""
         return [one.answer for one in self.settings]
 
@@ -140,7 +139,15 @@ class PositionSheet:
     @property
     def lines(self) -> list[dict[str, object]]:
         """A line for each partition of each group, for tables and receipts."""
-        return [sheet_line(one) for one in self.settings]
+        return [
+            {
+                **result_row(one),
+                "repeated": one.answer.get("repeated"),
+                "outputs": one.answer.get("outputs"),
+                "group_type": SHARE if one.is_of_share_group else None,
+            }
+            for one in self.settings
+        ]
 
     @property
     def facts(self) -> dict[str, object]:
@@ -166,7 +173,7 @@ def unread_words(unread: Mapping[str, str]) -> list[str]:
 
 def compute_sheet(
     target: ClusterAdmin,
-    answers: Iterable[AnswerRow],
+    answers: Iterable[Answer],
     rules: Rules,
     *,
     from_cluster: str,
@@ -191,31 +198,7 @@ def compute_sheet(
     )
 
 
-def set_sheet(
-    target: ClusterAdmin,
-    sheet: PositionSheet,
-    operations: OperationLog,
-    basis: Basis,
-    why: Why,
-    rules: Rules,
-    *,
-    attempts: EarlierAttempts,
-    require_own: Callable[[], None] = nothing_taken_over,
-) -> tuple[str | None, PositionSheet]:
-    """Set what a sheet says is to be set, and read it back; returns the operation id, None: nothing was lacking.
-
-    A group that an earlier attempt had set, and that was started since, reads on and is left alone. What cannot be set
-    is said in the sheet that is returned, and is not an error here. Raises
-    `ClusterUnavailableError` when the target dies in between: what it has then is found by doing it again.
-    """
-    settings = [reading_on(one, attempts.done) for one in sheet.settings]
-    operation_id, done = set_and_record(
-        target, settings, operations, basis, why, rules, attempts=attempts, require_own=require_own
-    )
-    return operation_id, replace(sheet, settings=tuple(done))
-
-
-def with_empty_partitions(answers: Sequence[AnswerRow], target: ClusterAdmin) -> list[AnswerRow]:
+def with_empty_partitions(answers: Sequence[Answer], target: ClusterAdmin) -> list[Answer]:
     """Partitions without a commit that are empty at the target: there is nothing that the group could skip."""
     asked = [
         (row["target_topic"], row["target_partition"])
@@ -224,7 +207,7 @@ def with_empty_partitions(answers: Sequence[AnswerRow], target: ClusterAdmin) ->
     ]
     ends = target.ends(sorted(set(asked))) if asked else {}
 
-    def is_empty(row: AnswerRow) -> bool:
+    def is_empty(row: Answer) -> bool:
         found = ends.get((row["target_topic"], row["target_partition"]))
         return found is not None and found.log_start == found.high_watermark == row["target_offset"]
 
@@ -236,13 +219,6 @@ def with_empty_partitions(answers: Sequence[AnswerRow], target: ClusterAdmin) ->
     ]
 
 
-def sheet_line(one: Setting) -> dict[str, object]:
-    """A line of a sheet."""
-    group_type = SHARE if one.is_of_share_group else None
-    more = {name: one.answer.get(name) for name in ("repeated", "outputs")}
-    return {**result_row(one), **more, "group_type": group_type}
-
-
 # Commit watch -------------------------------------------------------------------------------------
 # Watching what groups commit: whether they stand still where they leave, and whether what was set stays.
 #
@@ -250,10 +226,6 @@ def sheet_line(one: Setting) -> dict[str, object]:
 # group empty: only that its commits move tells of them. Before offsets are set elsewhere the commits have
 # to stand still; afterwards one that leaves its place while the group has no members is such a consumer at
 # work.
-
-
-def _nothing_said(_line: str) -> None:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +237,7 @@ class Watch:
     quiet_s: float
     limit_s: float
     poll_s: float = 1.0
-    say: Callable[[str], None] = field(default=_nothing_said)
+    say: Callable[[str], None] = lambda _line: None
 
     def readings(self) -> Iterator[float]:
         """The seconds since the first reading, at each reading, until the limit has come."""
@@ -452,14 +424,14 @@ class Asked:
     choice: Choice
     chosen: Chosen = ALL
     outputs: OutputsOfGroups = field(default_factory=dict)
-    scope: Callable[[Sequence[AnswerRow]], Sequence[AnswerRow]] | None = None
+    scope: Callable[[Sequence[Answer]], Sequence[Answer]] | None = None
 
-    def among(self, rows: Sequence[AnswerRow]) -> list[AnswerRow]:
+    def among(self, rows: Sequence[Answer]) -> list[Answer]:
         """The answers that are asked for."""
         chosen = [row for row in rows if self._holds(row)]
         return chosen if self.scope is None else list(self.scope(chosen))
 
-    def _holds(self, row: AnswerRow) -> bool:
+    def _holds(self, row: Answer) -> bool:
         chosen = self.chosen
         return (
             (not chosen.groups or row["group_id"] in chosen.groups)
@@ -492,6 +464,10 @@ def set_positions(
     """The same, set and read back; returns the operation id, None: nothing was lacking, and what was recorded of where
     the offsets come from. `require` raises before that.
 
+    A group that an earlier attempt had set, and that was started since, reads on and is left alone. What cannot be set
+    is said in the sheet that is returned, and is not an error here. Raises `ClusterUnavailableError` when the target
+    dies in between: what it has then is found by doing it again.
+
     With an operation id that an earlier attempt had, what that one had begun gets its result. `before`: how commits
     are watched where groups leave, `after`: where they were set; None: they are not. `after_where_used`: they are read
     once where none of the groups had a commit there that was not a driver's: nobody was at work there. `require_own`:
@@ -504,16 +480,18 @@ def set_positions(
             sheet = _still(config, sheet, before)
         operations = operator_operations(config)
         basis = basis_of(at, sheet)
-        operation_id, sheet = set_sheet(
+        attempts = _earlier_attempts(config, why.operation_id)
+        operation_id, done = set_and_record(
             target,
-            sheet,
+            [reading_on(one, attempts.done) for one in sheet.settings],
             operations,
             basis,
             why,
             _rules(at, asked),
-            attempts=_earlier_attempts(config, why.operation_id),
+            attempts=attempts,
             require_own=require_own,
         )
+        sheet = replace(sheet, settings=tuple(done))
         if after is not None:
             if after_where_used and not is_used(sheet, _synced(at, asked.way.to_cluster)):
                 after = replace(after, quiet_s=0.0)
@@ -602,7 +580,7 @@ def _synced(at: DeltaSnapshot, cluster: str) -> dict[Place, Collection[int]]:
     return {place: synced.own for place, synced in found.items()}
 
 
-def group_answers(at: DeltaSnapshot, asked: Asked) -> list[AnswerRow]:
+def group_answers(at: DeltaSnapshot, asked: Asked) -> list[Answer]:
     """Of groups that commit and of share groups; raises `PreconditionError` where one that is asked for has neither."""
     shared = _share_answers(at, asked)
     found = translate_groups(at, asked.way, outputs=asked.outputs).to_pylist()
@@ -619,7 +597,7 @@ def group_answers(at: DeltaSnapshot, asked: Asked) -> list[AnswerRow]:
     return chosen
 
 
-def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[AnswerRow]:
+def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[Answer]:
     """What share-partition start offsets come to, by the same rule; nothing is known of moves of share groups."""
     commits = share_commits(at)
     if commits.num_rows == 0:
@@ -627,7 +605,7 @@ def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[AnswerRow]:
     way = (asked.way.from_cluster, asked.way.to_cluster)
     groups = {row["group_id"] for row in commits.to_pylist() if row["cluster"] == way[0]}
     found = translate(at, way, overrides={"checkpoints": commits}).to_pylist()
-    rows: list[AnswerRow] = [{**row, "group_type": SHARE} for row in found if row["group_id"] in groups]
+    rows: list[Answer] = [{**row, "group_type": SHARE} for row in found if row["group_id"] in groups]
     outputs = {group: asked.outputs[group] for group in groups & asked.outputs.keys()}
     if not outputs:
         return rows
@@ -650,8 +628,6 @@ def _earlier_attempts(config: MirrorConfig, operation_id: str | None) -> Earlier
 # knows: it is read again as well, so then it is at least so much.
 
 
-Row = Mapping[str, Any]
-"""An answer of `group_translation`."""
 _NAMED = 3
 
 
@@ -674,7 +650,7 @@ class CommitsRead:
 
 
 def repeat_figures(
-    answers: Iterable[Row], read: CommitsRead | None = None, *, fresh_seconds: float = 0.0
+    answers: Iterable[Answer], read: CommitsRead | None = None, *, fresh_seconds: float = 0.0
 ) -> Iterator[Figure]:
     """Of each group its records behind the places that it has read; unknown where it is of one of its partitions.
 
@@ -691,7 +667,7 @@ def repeat_figures(
         yield Figure(Objective.MAX_REPEATS_PER_GROUP, value, f"group {group!r}", is_at_least=is_open)
 
 
-def repeat_forecast(places: Sequence[Row], read: CommitsRead | None) -> dict[str, Any]:
+def repeat_forecast(places: Sequence[Answer], read: CommitsRead | None) -> dict[str, Any]:
     """Of all groups together, None where a part is unknown. `read` None: groups are stopped, and read again then."""
     return {
         "repeated": repeated_of(places),
@@ -701,7 +677,7 @@ def repeat_forecast(places: Sequence[Row], read: CommitsRead | None) -> dict[str
     }
 
 
-def repeat_words(forecast: Row) -> str:
+def repeat_words(forecast: Answer) -> str:
     """How many records are read again; forecasts of earlier versions of the program have no more than the number."""
     repeated = forecast["repeated"]
     if repeated is None:
@@ -710,7 +686,7 @@ def repeat_words(forecast: Row) -> str:
     return f"{bound}{counted(repeated, 'record')}"
 
 
-def commits_age(forecast: Row) -> str:
+def commits_age(forecast: Answer) -> str:
     """In brackets, what these are counted from; empty where commits are read again before groups move."""
     if forecast.get("repeated_bound") is None:
         return ""
@@ -721,7 +697,7 @@ def commits_age(forecast: Row) -> str:
     return f" (commits last recorded {instant(at_ms)}{before})"
 
 
-def require_few_repeats(answers: Sequence[Row], allowed: Objectives, *, way: tuple[str, str]) -> None:
+def require_few_repeats(answers: Sequence[Answer], allowed: Objectives, *, way: tuple[str, str]) -> None:
     """Raise `PreconditionError` where groups would read more again than is allowed, with the places that make most."""
     found = [
         f"{words} ({'; '.join(_most(answers, figure.of))})"
@@ -737,7 +713,7 @@ def require_few_repeats(answers: Sequence[Row], allowed: Objectives, *, way: tup
         )
 
 
-def _most(answers: Iterable[Row], group: str) -> list[str]:
+def _most(answers: Iterable[Answer], group: str) -> list[str]:
     rows = [row for row in answers if f"group {row['group_id']!r}" == group and row["repeated"] != 0]
     rows.sort(key=lambda row: (row["repeated"] is not None, -(row["repeated"] or 0)))
     named = [

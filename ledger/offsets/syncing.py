@@ -50,9 +50,9 @@ from ledger.offsets.setting import (
     OutputsStatus,
     SourceCommit,
     TargetGroups,
-    _place_of_answer,
     answered_commit,
     beside_outputs,
+    place_of,
     synced_before,
 )
 from ledger.store import sql
@@ -141,19 +141,11 @@ class GroupSync:
         translated = self._translate()
         now_ms = self.clock.now_ms()
         wanted = {
-            _place_of_answer(answer): answer
+            place_of(answer): answer
             for answer in self._found.values()
-            if self._of(_place_of_answer(answer)).is_due(answer["target_offset"] or 0, now_ms)
+            if self._of(place_of(answer)).is_due(answer["target_offset"] or 0, now_ms)
         }
-        refused = {
-            place: Hindrance.REFUSED
-            for place, answer in wanted.items()
-            if self._is_refused(place, answer["target_offset"], now_ms)
-        }
-        hindered, there = self._hindered(
-            {place: answer for place, answer in wanted.items() if place not in refused}
-        )
-        hindered |= refused
+        hindered, there = self._hindered(wanted, now_ms)
         self._forget(hindered)
         due = {place: answer for place, answer in wanted.items() if place not in hindered}
         self._say(hindered)
@@ -181,45 +173,49 @@ class GroupSync:
     def _of(self, place: Place) -> Synced:
         return self.synced.get(place, Synced())
 
-    def _is_refused(self, place: Place, offset: int | None, now_ms: int) -> bool:
-        refused, at_ms = self._refused.get(place, (None, 0))
-        return offset is not None and refused == offset and now_ms - at_ms < RETRY_REFUSED_AFTER_MS
-
     def _forget(self, hindered: Mapping[Place, Hindrance]) -> None:
         """Answers about topics that are others by now: they are asked for again once something is copied there."""
         self._found = {
             key: answer
             for key, answer in self._found.items()
-            if hindered.get(_place_of_answer(answer)) is not Hindrance.OTHER_TOPIC
+            if hindered.get(place_of(answer)) is not Hindrance.OTHER_TOPIC
         }
 
     # -- what may not be -------------------------------------------------------------------------
 
-    def _hindered(self, wanted: Mapping[Place, Answer]) -> tuple[dict[Place, Hindrance], TargetGroups | None]:
+    def _hindered(
+        self, wanted: Mapping[Place, Answer], now_ms: int
+    ) -> tuple[dict[Place, Hindrance], TargetGroups | None]:
         """Beside it what the target has, where that had to be read."""
-        hindered = {place: Hindrance.NO_COMMIT for place, answer in wanted.items() if _has_no_commit(answer)}
-        rest = {place: answer for place, answer in wanted.items() if place not in hindered}
-        hindered |= {
-            place: Hindrance.NO_ANSWER for place, answer in rest.items() if answer["target_offset"] is None
-        }
-        hindered |= {
-            place: Hindrance.OUTPUTS_NOT_COPIED
-            for place, answer in rest.items()
-            if place not in hindered and answer.get("outputs") == OutputsStatus.NOT_COPIED
-        }
-        rest = {place: answer for place, answer in rest.items() if place not in hindered}
+        judged = {place: self._by_itself(place, answer, now_ms) for place, answer in wanted.items()}
+        rest = {place: wanted[place] for place, why in judged.items() if why is None}
         promotion = self.answers.promotion() if rest else nothing_promoted
-        hindered |= {place: Hindrance.PROMOTED for place in rest if promotion(place[1]) is not None}
-        rest = {place: answer for place, answer in rest.items() if place not in hindered}
-        if not rest:
-            return hindered, None
-        there = TargetGroups.read(self.target, {place[0] for place in rest})
-        strange = {
-            place[0] for place in rest if not self._of(place).may_replace(there.committed.get(place), None)
-        }
-        left = self.answers.left_offsets(sorted(strange)) if strange else {}
-        judged = {place: self._at_target(place, answer, there, left) for place, answer in rest.items()}
-        return hindered | {place: why for place, why in judged.items() if why is not None}, there
+        judged |= {place: Hindrance.PROMOTED for place in rest if promotion(place[1]) is not None}
+        rest = {place: wanted[place] for place, why in judged.items() if why is None}
+        there = TargetGroups.read(self.target, {place[0] for place in rest}) if rest else None
+        if there is not None:
+            strange = {
+                place[0]
+                for place in rest
+                if not self._of(place).may_replace(there.committed.get(place), None)
+            }
+            left = self.answers.left_offsets(sorted(strange)) if strange else {}
+            judged |= {place: self._at_target(place, answer, there, left) for place, answer in rest.items()}
+        return {place: why for place, why in judged.items() if why is not None}, there
+
+    def _by_itself(self, place: Place, answer: Answer, now_ms: int) -> Hindrance | None:
+        """What hinders whatever the target has."""
+        offset = answer["target_offset"]
+        refused, at_ms = self._refused.get(place, (None, 0))
+        if offset is not None and refused == offset and now_ms - at_ms < RETRY_REFUSED_AFTER_MS:
+            return Hindrance.REFUSED
+        if answer["committed_offset"] is None or answer["absence"] is not None:
+            return Hindrance.NO_COMMIT
+        if offset is None:
+            return Hindrance.NO_ANSWER
+        if answer.get("outputs") == OutputsStatus.NOT_COPIED:
+            return Hindrance.OUTPUTS_NOT_COPIED
+        return None
 
     def _at_target(
         self, place: Place, answer: Answer, there: TargetGroups, left: Mapping[Place, int]
@@ -331,10 +327,6 @@ class GroupSync:
         }
 
 
-def _has_no_commit(answer: Answer) -> bool:
-    return answer["committed_offset"] is None or answer["absence"] is not None
-
-
 def _key(answer: Answer) -> CommitKey:
     return answer["group_id"], answer["source_topic"], answer["source_partition"]
 
@@ -354,16 +346,10 @@ def pause_s(interval_s: float, took_s: float) -> float:
     return max(interval_s, min(PARTS_OF_TIME * took_s, LATER_BY * interval_s))
 
 
-class Passes(Protocol):
-    """What is done again and again."""
-
-    def run_once(self) -> SyncPass: ...
-
-
 class SyncThread:
     """A context: a pass at once, then one after the other; at the end a last one, so that a short run syncs too."""
 
-    def __init__(self, passes: Passes, seconds: float, flow: str) -> None:
+    def __init__(self, passes: GroupSync, seconds: float, flow: str) -> None:
         self._passes = passes
         self._seconds = seconds
         self._flow = flow
@@ -448,7 +434,7 @@ def _record(session: WriterSession, rows: Sequence[Mapping[str, object]]) -> Non
 
 
 class LedgerAnswers:
-    """Implements `group_sync.SyncAnswers` on the newest ledger."""
+    """Implements `SyncAnswers` on the newest ledger."""
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         self._flow = flow

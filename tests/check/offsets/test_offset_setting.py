@@ -13,11 +13,11 @@ from ledger.facts.groups import CommitRefusal, NewCommit
 from ledger.facts.operations import Why
 from ledger.offsets.setting import (
     ADVICE,
+    Answer,
     Basis,
     Choice,
     EarlierAttempts,
     Outcome,
-    Row,
     Rules,
     Setting,
     SourceCommit,
@@ -40,7 +40,7 @@ AT_SOURCE = ("billing", "orders", 0)
 LEFT = SourceCommits("east", {AT_SOURCE: SourceCommit(topic_id="T", leader_epoch=3, made_after_ms=1700)})
 BASIS = Basis("east-to-west", "v2.cut", LEFT)
 WHY = Why("failover", "OPS-1")
-ANSWER: Row = {
+ANSWER: Answer = {
     "group_id": "billing",
     "source_topic": "orders",
     "source_partition": 0,
@@ -63,16 +63,16 @@ class Target:
     cluster: MemoryCluster
     ledger: MemoryLedger
 
-    def answer(self, **values: object) -> Row:
+    def answer(self, **values: object) -> Answer:
         topic_id = self.cluster.topic_by_name["east.orders"].topic_id
         return {**ANSWER, "target_topic_id": topic_id, **values}
 
-    def plan(self, *answers: Row, choice: Choice | None = None) -> list[Setting]:
+    def plan(self, *answers: Answer, choice: Choice | None = None) -> list[Setting]:
         shared = {row["group_id"] for row in answers if row.get("group_type") == "share"}
         groups = TargetGroups.read(self.cluster, {row["group_id"] for row in answers} - shared, shared)
         return Rules(choice or Choice(), oddities).judged(answers, groups)
 
-    def set(self, *answers: Row, choice: Choice | None = None, basis: Basis = BASIS) -> list[Setting]:
+    def set(self, *answers: Answer, choice: Choice | None = None, basis: Basis = BASIS) -> list[Setting]:
         log = operators(self.ledger, self.cluster.clock)
         _, done = set_and_record(
             self.cluster,

@@ -1,6 +1,6 @@
 """What `offsets set` records is a move of the view `group_moves`: from the commit that was translated to its answer."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -21,10 +21,11 @@ from ledger.offsets.setting import (
     SourceCommits,
     TargetGroups,
     oddities,
+    reading_on,
     seen_at,
     set_and_record,
 )
-from ledger.offsets.sheets import PositionSheet, compute_sheet, set_sheet
+from ledger.offsets.sheets import PositionSheet, compute_sheet
 from ledger.store import sql
 from ledger.store.catalog import query
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -94,9 +95,11 @@ class Moved:
         rows = [one for one in self.ledger.rows("operations") if one["operation_id"] == operation_id]
         basis = Basis(None, "v2.cut", left, seen=self._seen(there) if self.says_what_it_knew else None)
         attempts = EarlierAttempts.of_rows(rows)
-        return set_sheet(target, sheet, log, basis, Why(operation_id=operation_id), rules, attempts=attempts)[
-            1
-        ]
+        settings = [reading_on(one, attempts.done) for one in sheet.settings]
+        _, done = set_and_record(
+            target, settings, log, basis, Why(operation_id=operation_id), rules, attempts=attempts
+        )
+        return replace(sheet, settings=tuple(done))
 
     def _seen(self, there: str) -> tuple[SeenAppend, ...]:
         """What the cut of the answers says of other writers."""
