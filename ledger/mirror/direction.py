@@ -9,22 +9,16 @@ after a promotion, and one topic may be promoted before the others.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ledger.config.values import FlowConfig
 from ledger.errors import FencedProducerError, PreconditionError
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Directions, HeldBack
+from ledger.facts.state import LedgerState
 from ledger.facts.syncs import FlowPosition
 from ledger.mirror.assignment import OF_DIRECTION, Stop, StopCause
 from ledger.mirror.states import FlowProgress, PartitionState
 from ledger.mirror.stops import StopEvents
-
-
-class CutReader(Protocol):
-    """Where cuts are read."""
-
-    def cut(self, operation_id: str) -> Cut: ...
 
 
 @dataclass(slots=True)
@@ -36,7 +30,7 @@ class DirectionWatch:
     """
 
     flow: FlowConfig
-    cuts: CutReader
+    state: LedgerState
     given: Cut | None = None
     directions: Directions = field(default_factory=Directions)
     needs_another_producer: Callable[[FlowPosition], bool] = lambda _position: False
@@ -102,7 +96,7 @@ class DirectionWatch:
         if kept is None:
             return self.given
         if kept not in self._read:
-            self._read[kept] = self.cuts.cut(kept)
+            self._read[kept] = self.state.cut(kept)
         found = self._read[kept]
         return self.given if self.given is not None and not found.is_behind(self.given) else found
 

@@ -392,7 +392,7 @@ class TailReconciliation:
     def advance(self) -> None:
         """Skip gaps and recognise what the target already holds, as far as possible without IO."""
         if self._search is not None:
-            self._go_on_searching(self._search)
+            self._continue_search(self._search)
             return
         while self.stop is None and self._advance_once():
             pass
@@ -535,7 +535,7 @@ class TailReconciliation:
             is_target_known=not self._explanations.has_expired,
         )
 
-    def _go_on_searching(self, search: TailSearch) -> None:
+    def _continue_search(self, search: TailSearch) -> None:
         while self.stop is None and (found := self.tail.head) is not None:
             if self._producer.wrote(found.header.producer_id):
                 search.take_batch(found, self._explanations.expected_sequence(found))

@@ -100,7 +100,7 @@ class MovedPartitions:
             return lambda: copy_again(state, source, target, SyncCause.TARGET_RECREATED)
         return None
 
-    def go_on(self, states: Sequence[PartitionState]) -> None:
+    def resume(self, states: Sequence[PartitionState]) -> None:
         stopped = [state for state in states if state.stop is not None]
         for state in stopped:
             state.stop = None
@@ -280,7 +280,7 @@ class ResyncRules(RequestRules):
         restarts = [(state, _restart(state, request.asked, partitions)) for state in states]
         expired = _accept_expired(states, partitions)
         facts = [_copied_again(state, restart) for state, restart in restarts]
-        partitions.go_on(states)
+        partitions.resume(states)
         names = ", ".join(f"{state.name} from {state.position.source_offset}" for state in states)
         return Granted(f"copied again: {names}", facts, accepting=expired)
 
@@ -345,7 +345,7 @@ class ResumeRules(RequestRules):
         stopped = [state for state in stopped if partitions.is_free(state)]
         causes = {_place(s): str(s.stop.cause) for s in stopped if s.stop is not None}
         facts = partitions.begun_again(stopped)
-        partitions.go_on(stopped)
+        partitions.resume(stopped)
         going = [_place(state) for state in partitions.progress.states if state.stop is None]
         return Granted(Resumption(request, earlier).described(going, causes), facts)
 
@@ -411,7 +411,7 @@ class SkipToRules(RequestRules):
             )
         skipped = offset - state.position.source_offset
         facts = [*partitions.begun_again([state]), state.lose(offset, SyncCause.SKIPPED)]
-        partitions.go_on([state])
+        partitions.resume([state])
         return Granted(
             f"{state.name}: {skipped} source offsets are recorded as skipped; it continues at {offset}", facts
         )
@@ -443,7 +443,7 @@ class AcceptForeignRules(RequestRules):
         facts = partitions.begun_again([state for state, _ in ends])
         for state, target in ends:
             state.accepted_below = target.high_watermark
-        partitions.go_on(states)
+        partitions.resume(states)
         names = ", ".join(f"{state.name} below {state.accepted_below}" for state, _ in ends)
         return Granted(f"what the target holds is accepted: {names}", facts, accepting=states)
 

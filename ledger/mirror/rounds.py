@@ -302,7 +302,7 @@ class RoundLoop:
                 taken_already=taken_already.get(key_of(pair)),
             )
             if until_caught_up:
-                taken.state.end_at(source)
+                taken.state.end_offset = source.last_stable
             self.progress.take_on(taken.state)
             taken_on.append(taken)
         self._leaderless = frozenset(leaderless)
@@ -310,7 +310,7 @@ class RoundLoop:
         self._record_starts(taken_on)
 
     def _record_starts(self, taken_on: Sequence[StartedPartition]) -> None:
-        over = [taken.state.pair for taken in taken_on if taken.goes_on]
+        over = [taken.state.pair for taken in taken_on if taken.is_stop_over]
         stops = [(taken.state.pair, taken.new_stop) for taken in taken_on if taken.new_stop is not None]
         self.stop_events.resumed([*(left.pair for taken in taken_on for left in taken.left), *over])
         for pair in over:

@@ -40,14 +40,14 @@ class StartedPartition:
 
     `facts` are to be recorded before it is assigned. `new_stop`: it stopped now; a stop that the ledger
     tells already is in the state alone. `left`: states of earlier incarnations that it replaces.
-    `goes_on`: a stop that the ledger tells is over.
+    `is_stop_over`: a stop that the ledger tells is over.
     """
 
     state: PartitionState
     facts: tuple[OffsetSync, ...] = ()
     new_stop: Stop | None = None
     left: tuple[PartitionState, ...] = ()
-    goes_on: bool = False
+    is_stop_over: bool = False
 
 
 # Cut starts ---------------------------------------------------------------------------------------
@@ -391,7 +391,7 @@ class StartPositions:
         facts = self._beside_source_again(state)
         self._accept_again(state)
         state.stop = self._recorded_stop(pair)
-        return StartedPartition(state, facts, goes_on=self._is_over(pair))
+        return StartedPartition(state, facts, is_stop_over=self._is_over(pair))
 
     def _beside_source_again(self, state: PartitionState) -> tuple[OffsetSync, ...]:
         """What was recorded of the target's end without the source is read again, now that there is one."""
@@ -439,7 +439,7 @@ class StartPositions:
             return None
         if taken.state.stop is not None:
             return replace(self._stopped(taken.state, taken.state.stop), facts=taken.facts)
-        return replace(taken, goes_on=former is not None or self._is_over(pair))
+        return replace(taken, is_stop_over=former is not None or self._is_over(pair))
 
     def _held(
         self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, hold: Stop
@@ -483,7 +483,7 @@ class StartPositions:
         applies = self.is_first_run and is_first_refresh and not goes_back
         start, cause = self._start(source, started_at) if applies else (source.log_start, SyncCause.EARLIEST)
         state = PartitionState(pair, _unwritten(start, target))
-        return StartedPartition(state, (state.started(cause),), goes_on=self._is_over(pair))
+        return StartedPartition(state, (state.started(cause),), is_stop_over=self._is_over(pair))
 
     def _start(self, source: PartitionEnds, started_at: int | None) -> tuple[int, SyncCause]:
         if self.flow.start == StartAt.EARLIEST:
@@ -510,7 +510,9 @@ class StartPositions:
     ) -> StartedPartition:
         """A new incarnation of the source continues behind the old one's records at the target."""
         state = self._beginning(pair, source, target)
-        return StartedPartition(state, (state.started(SyncCause.RECREATED),), goes_on=self._is_over(pair))
+        return StartedPartition(
+            state, (state.started(SyncCause.RECREATED),), is_stop_over=self._is_over(pair)
+        )
 
     def _beginning(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> PartitionState:
         before = self.progress.recorded_at_target(pair)
@@ -533,7 +535,7 @@ class StartPositions:
             is_over = self._is_over(pair) or (former is not None and former.cause in AT_THE_TARGET)
             state.stop = None if is_over else former
             fact = copy_again(state, source, target, SyncCause.TARGET_RECREATED)
-            return StartedPartition(state, (fact,), goes_on=is_over)
+            return StartedPartition(state, (fact,), is_stop_over=is_over)
         stop = Stop(
             StopCause.TARGET_RECREATED,
             f"{pair.target.topic} was recreated at the target: its topic id is {pair.target.topic_id}, this flow "

@@ -73,10 +73,6 @@ class PartitionState:
         is_there = self.end_offset is not None and self.position.source_offset >= self.end_offset
         return is_there and self.tail.both_sides_seen
 
-    def end_at(self, source: PartitionEnds) -> None:
-        """Go up to what is stable now."""
-        self.end_offset = source.last_stable
-
     def started(self, cause: SyncCause) -> OffsetSync:
         """The flow begins with this partition where it stands."""
         self.position = replace(self.position, source_may_be_gone=source_may_be_gone(SyncKind.STARTED, cause))

@@ -311,7 +311,8 @@ class SourceDeletions:
         names = {topic.source for topic in deleted}
         self._refreshes_without = {name: self._refreshes_without.get(name, 0) + 1 for name in names}
         findings = [
-            self._judge(topic, remaining, deleted, sources, targets) for topic in sorted(deleted, key=_source)
+            self._judge(topic, remaining, deleted, sources, targets)
+            for topic in sorted(deleted, key=lambda topic: topic.source)
         ]
         return [finding for finding in findings if finding is not None]
 
@@ -382,10 +383,6 @@ def _between(claimed: Iterable[tuple[int, int]], start: int, end: int) -> Iterat
         start = max(start, held_to)
     if start < end:
         yield start, end
-
-
-def _source(topic: MirroredTopic) -> str:
-    return topic.source
 
 
 def _written(topics: Iterable[MirroredTopic], written: Collection[str]) -> frozenset[str]:

@@ -64,7 +64,7 @@ class CopyTask:
         Or until there is so much to record that it takes the memory which `CopyLimits` allows for it.
         """
         deadline = self._clock.monotonic() + seconds
-        while self._may_go_on() and (now := self._clock.monotonic()) < (end := self._end(deadline)):
+        while self._may_continue() and (now := self._clock.monotonic()) < (end := self._end(deadline)):
             self._read_tails(self._copies, now)
             self._fetch(now, end)
             self._produce()
@@ -80,7 +80,7 @@ class CopyTask:
         is_searching = any(copy.target.is_searching for copy in self._copies)
         return deadline + self._limits.search_ms / 1000 if is_searching else deadline
 
-    def _may_go_on(self) -> bool:
+    def _may_continue(self) -> bool:
         has_room = sum(copy.target.builder.gap_count for copy in self._copies) < self._limits.gaps
         return has_room and any(copy.target.is_active for copy in self._copies)
 

@@ -91,33 +91,6 @@ class PacedSettings:
                 self._read[topic.topic_id] = SettingsAnswer({}, {topic.name: found.refused[topic.name]})
 
 
-# Topic findings -----------------------------------------------------------------------------------
-# What there is to say of topics that a flow mirrors, from what both clusters answer.
-
-
-def partition_findings(source: TopicDescription, target: TopicDescription) -> Iterator[Finding]:
-    if target.partitions > source.partitions:
-        message = (
-            f"{target.name} has {target.partitions} partitions, its source {source.partitions}: "
-            "the surplus gets nothing"
-        )
-        yield Finding(name=FindingName.MORE_PARTITIONS, topic=target.name, message=message)
-
-
-def settings_findings(
-    source: TopicDescription, at_source: SettingsAnswer, target: TopicDescription, at_target: SettingsAnswer
-) -> list[Finding]:
-    settings, compared = at_target.read.get(target.name), at_source.read.get(source.name)
-    if settings is None:
-        return []
-    return target_findings(
-        target.name,
-        source=compared.effective if compared else {},
-        target=settings.effective,
-        replicas=target.replication_factor,
-    )
-
-
 # Flow topics --------------------------------------------------------------------------------------
 
 
@@ -432,9 +405,22 @@ class FlowTopics:
                 yield Finding(name=FindingName.SETTINGS_NOT_READ, topic=name, message=message)
         for name, topic in sources.items():
             target = targets.get(self._following.naming.target_name(name))
-            if target is not None:
-                yield from partition_findings(topic, target)
-                yield from settings_findings(topic, at_source, target, at_target)
+            if target is None:
+                continue
+            if target.partitions > topic.partitions:
+                message = (
+                    f"{target.name} has {target.partitions} partitions, its source {topic.partitions}: "
+                    "the surplus gets nothing"
+                )
+                yield Finding(name=FindingName.MORE_PARTITIONS, topic=target.name, message=message)
+            found, compared = at_target.read.get(target.name), at_source.read.get(name)
+            if found is not None:
+                yield from target_findings(
+                    target.name,
+                    source=compared.effective if compared else {},
+                    target=found.effective,
+                    replicas=target.replication_factor,
+                )
 
     def _blocked(self, sources: Described, findings: list[Finding]) -> dict[str, str]:
         refused = {finding.topic: finding.message for finding in findings if finding.name in _BLOCKING}

@@ -176,7 +176,8 @@ class ReachWatch:
         account, name = self._accounts[side], _UNREACHABLE[side]
         failing, throttled = account.failing, account.throttled  # other threads set them meanwhile
         if failing is not None and failing.is_sure(now):
-            yield _of_cluster(name, account.cluster, failing)
+            message = f"{account.cluster} does not answer: {failing.reason}"
+            yield Finding(name=name, message=message, cluster=account.cluster, since_ms=failing.since_ms)
         elif failing is not None or not account.is_known:
             yield from self._kept(name, {None})
         lasting: dict[str, dict[int, Failing]] = defaultdict(dict)
@@ -189,7 +190,13 @@ class ReachWatch:
         known = {topic for topic, _ in begun} if account.leaders_known else None
         yield from self._kept(name, known, but=lasting.keys())
         if throttled is not None:
-            yield _of_quota(_THROTTLED[side], account.cluster, throttled)
+            message = (
+                f"{account.cluster} throttles this flow: its brokers held answers back for up to "
+                f"{throttled.longest_ms} ms"
+            )
+            yield Finding(
+                name=_THROTTLED[side], message=message, cluster=account.cluster, since_ms=throttled.since_ms
+            )
         elif not account.has_copied:
             yield from self._kept(_THROTTLED[side], {None})
 
@@ -201,18 +208,6 @@ class ReachWatch:
             concerned = topic is not None if topics is None else topic in topics
             if found == name and concerned and topic not in but:
                 yield Finding(name=name, topic=topic, partition=partition, message="as raised before")
-
-
-def _of_cluster(name: FindingName, cluster: str, failing: Failing) -> Finding:
-    message = f"{cluster} does not answer: {failing.reason}"
-    return Finding(name=name, message=message, cluster=cluster, since_ms=failing.since_ms)
-
-
-def _of_quota(name: FindingName, cluster: str, throttled: _Throttled) -> Finding:
-    message = (
-        f"{cluster} throttles this flow: its brokers held answers back for up to {throttled.longest_ms} ms"
-    )
-    return Finding(name=name, message=message, cluster=cluster, since_ms=throttled.since_ms)
 
 
 def _of_topic(name: FindingName, cluster: str, topic: str, partitions: Mapping[int, Failing]) -> Finding:
@@ -302,7 +297,11 @@ class PartitionWatch:
             self._note_ends(result, now_s)
         first = frozenset(begun)
         self._note_late([result for result in results if _key(result) not in first])
-        stuck = [self._stuck(key, ends) for key, ends in self._stable.items() if self._is_stuck(ends, now_s)]
+        stuck = [
+            self._stuck(key, ends)
+            for key, ends in self._stable.items()
+            if ends.is_stuck(now_s, after_s=self._stuck_after_s)
+        ]
         self._findings.report([*stuck, *self._late.values()])
 
     def _note_ends(self, result: PartitionResult, now_s: float) -> None:
@@ -314,9 +313,6 @@ class PartitionWatch:
                 high_watermark=high_watermark,
                 now_s=now_s,
             )
-
-    def _is_stuck(self, ends: StableOffset, now_s: float) -> bool:
-        return ends.is_stuck(now_s, after_s=self._stuck_after_s)
 
     def _stuck(self, key: _Key, ends: StableOffset) -> Finding:
         return Finding(

@@ -16,9 +16,9 @@ from ledger.facts.direction import Demoted, DirectionChange, Directions, Promote
 from ledger.facts.fences import EpochMarker, MirrorShutOut
 from ledger.facts.identity import FlowProducer
 from ledger.facts.requests import AcceptForeign, Request, Resume, Resync, SkipTo
-from ledger.facts.state import OperationLog
+from ledger.facts.state import LedgerState, OperationLog
 from ledger.mirror.assignment import Assignment, PartitionResult, Stop, StopCause
-from ledger.mirror.direction import CutReader, DirectionWatch
+from ledger.mirror.direction import DirectionWatch
 from ledger.mirror.progress import RunEnd
 from ledger.mirror.states import FlowProgress
 from ledger.mirror.stops import StopEvents
@@ -68,7 +68,7 @@ def test_of_the_cut_that_was_given_and_the_one_that_was_kept_the_later_counts(
     flow = FlowConfig(name="f", source="east", target="west", topics=("t",))
     watch = DirectionWatch(
         flow,
-        cast(CutReader, SimpleNamespace(cut=cuts.__getitem__)),
+        cast(LedgerState, SimpleNamespace(cut=cuts.__getitem__)),
         None if given is None else cuts[str(given)],
         Directions((changes,)),
     )
@@ -336,7 +336,7 @@ def test_it_asks_for_its_producer_id_before_the_first_round_and_at_each_change_o
     """Its claim may be older than a marker, and it may have taken on nothing before the demotion."""
     answers = iter([False, False])
     flow = FlowConfig(name="f", source="east", target="west", topics=("t",))
-    watch = DirectionWatch(flow, cast(CutReader, None), is_fenced=lambda: next(answers))
+    watch = DirectionWatch(flow, cast(LedgerState, None), is_fenced=lambda: next(answers))
     demotion = Demoted(**WEST_OVER_EAST, topics=TOPIC), "by anna"
     left = []
     for directions in (Directions(), Directions(), Directions((demotion,)), Directions((demotion,))):
@@ -349,7 +349,7 @@ def test_it_asks_for_its_producer_id_before_the_first_round_and_at_each_change_o
 def test_it_needs_no_other_producer_id_while_the_target_is_promoted() -> None:
     """It might not be given one: the mirror is denied what it would write."""
     flow = FlowConfig(name="f", source="east", target="west", topics=("t",))
-    watch = DirectionWatch(flow, cast(CutReader, None), is_fenced=lambda: True)
+    watch = DirectionWatch(flow, cast(LedgerState, None), is_fenced=lambda: True)
     state = SimpleNamespace(
         pair=SimpleNamespace(target=SimpleNamespace(topic="east.t")), stop=Stop(StopCause.DENIED, "by a rule")
     )
@@ -429,7 +429,7 @@ def test_applications_write_at_the_target_where_it_is_promoted_and_not_where_the
     None
 ):
     flow = FlowConfig(name="f", source="east", target="west", topics=("t",), opposite="back")
-    watch = DirectionWatch(flow, cast(CutReader, None))
+    watch = DirectionWatch(flow, cast(LedgerState, None))
     watch.directions = Directions(started={"back": 1})
     assert watch.promotion("east.t") is not None
     assert watch.applications("east.t") is None

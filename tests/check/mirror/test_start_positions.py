@@ -219,7 +219,7 @@ def test_a_recreated_target_ends_the_stops_that_lay_in_the_old_topic_alone(cause
         start_positions(RECORDED, policy=Policy.CONTINUE, stops=stops, is_first_run=False), NEW_TARGET
     )
     assert [fact.cause for fact in taken.facts] == [SyncCause.TARGET_RECREATED]
-    assert (taken.state.stop is None, taken.goes_on) == (is_over, is_over)
+    assert (taken.state.stop is None, taken.is_stop_over) == (is_over, is_over)
 
 
 def test_what_the_source_deleted_before_it_was_copied_lies_ahead_when_a_target_is_filled_again() -> None:
@@ -280,4 +280,4 @@ def test_a_partition_that_is_nobody_elses_any_more_begins(cause: StopCause) -> N
     taken = take_on(start_positions(stops={key_of(PAIR): RecordedStop(cause, "as told")}))
     [fact] = taken.facts
     assert fact.kind is SyncKind.STARTED
-    assert taken.goes_on is (cause is StopCause.COPIED_BY_ANOTHER_FLOW)
+    assert taken.is_stop_over is (cause is StopCause.COPIED_BY_ANOTHER_FLOW)
