@@ -155,7 +155,7 @@ class DirectionWatch:
         copied()
         for state, hold in stops:
             state.stop = hold
-        events.all_stopped([(state.pair, hold) for state, hold in stops])
+        events.stopped([(state.pair, hold) for state, hold in stops])
 
     def _is_free_again(self, state: PartitionState) -> bool:
         is_held = state.stop is not None and state.stop.cause in OF_DIRECTION

@@ -1,8 +1,7 @@
 """Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from ledger.config.values import FlowConfig
 from ledger.errors import LedgerUnavailableError, PreconditionError
@@ -45,7 +44,7 @@ def run_flow(run: FlowRun) -> RunSummary:
     log.info("%s: begins as writer epoch %d", flow.name, session.epoch)
     run.operations.begin(session)
     run.on_claimed()
-    with session, _reporting_a_lost_ledger(flow.name):
+    with session:
         loop = RoundLoop(
             run,
             session,
@@ -55,23 +54,17 @@ def run_flow(run: FlowRun) -> RunSummary:
             last_stop=last_stop,
         )
         with run.probing(loop.reach), run.beside(session):
-            summary = loop.run(until_caught_up=run.until_caught_up, stop=run.stop)
+            try:
+                summary = loop.run(until_caught_up=run.until_caught_up, stop=run.stop)
+            except LedgerUnavailableError as error:
+                # At once: it cannot be recorded, and what is under way may take its time to end.
+                text = "%s: ends, for the ledger is not there: %s; what was copied is found by the next run"
+                log.error(text, flow.name, error)
+                raise
     session.release()
     if run.until_caught_up:
         run.topics.require_selected()
     return summary
-
-
-@contextmanager
-def _reporting_a_lost_ledger(flow: str) -> Iterator[None]:
-    """At once: it cannot be recorded, and what is under way may take its time to end."""
-    try:
-        yield
-    except LedgerUnavailableError as error:
-        log.error(
-            "%s: ends, for the ledger is not there: %s; what was copied is found by the next run", flow, error
-        )
-        raise
 
 
 def claim_row(

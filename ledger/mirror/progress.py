@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -220,11 +221,14 @@ def require_scope(
     `accepted`: by source topic, up to which offsets (summed over partitions) it had been copied when
     leaving it out was accepted; what was copied since has to be accepted again.
     """
-    reached = _reached(positions)
+    reached = Counter[str]()
+    for known in positions:
+        reached[known.source_topic] += known.position.source_offset
     reasons = {
-        topic: reason
-        for topic, reason in _left_out(selection, positions).items()
-        if accepted.get(topic) != reached[topic]
+        known.source_topic: reason
+        for known in positions
+        if (reason := _reason(selection, known)) is not None
+        and accepted.get(known.source_topic) != reached[known.source_topic]
     }
     if not reasons:
         return
@@ -236,22 +240,6 @@ def require_scope(
         )
     reduced = ScopeReduced({topic: reached[topic] for topic in sorted(reasons)})
     operations.record(reduced, flow=flow, reason=None)
-
-
-def _reached(positions: Sequence[FlowPosition]) -> dict[str, int]:
-    reached: dict[str, int] = {}
-    for known in positions:
-        copied_end = known.position.source_offset
-        reached[known.source_topic] = reached.get(known.source_topic, 0) + copied_end
-    return reached
-
-
-def _left_out(selection: TopicSelection, positions: Sequence[FlowPosition]) -> dict[str, str]:
-    return {
-        position.source_topic: reason
-        for position in positions
-        if (reason := _reason(selection, position)) is not None
-    }
 
 
 def _reason(selection: TopicSelection, position: FlowPosition) -> str | None:

@@ -315,7 +315,7 @@ class RoundLoop:
         self.stop_events.resumed([*(left.pair for taken in taken_on for left in taken.left), *over])
         for pair in over:
             self.start_positions.over(pair)
-        self.stop_events.all_stopped(stops)
+        self.stop_events.stopped(stops)
         for pair, stop in stops:
             self.start_positions.note(pair, stop)
 
@@ -402,7 +402,7 @@ class RoundLoop:
                 state = self.progress.state_of(result)
                 state.stop = self.foreign_writers.named(result.stop, state.pair.target)
                 stops.append((state.pair, state.stop))
-        self.stop_events.all_stopped(stops)
+        self.stop_events.stopped(stops)
 
     def _record_copied_again(self, results: Sequence[PartitionResult]) -> None:
         for result in results:
@@ -424,7 +424,7 @@ class RoundLoop:
             message = f"the target's log could not be read: {error}; nothing was written"
             outcome = PolicyOutcome(stop=Stop(StopCause.TARGET_CORRUPT, message))
         if outcome.stop is not None:
-            self.stop_events.stopped(state.pair, outcome.stop)
+            self.stop_events.stopped([(state.pair, outcome.stop)])
         self._record(outcome.facts)
         self.progress.take_back(outcome.facts)
         self.summary.count_lost(outcome.facts)

@@ -27,7 +27,7 @@ from ledger.mirror.spark import SessionFactory, SparkRoundRunner
 from ledger.mirror.starts import require_usable
 from ledger.mirror.targets import FollowingRecord
 from ledger.mirror.topics import FlowTopics
-from ledger.mirror.watches import Prober, ReachWatch, Watched
+from ledger.mirror.watches import Prober, Watched
 from ledger.offsets.syncing import syncing
 from ledger.recorders.observation import Subject
 from ledger.recorders.run import BackgroundRecorders, cluster_recorder
@@ -64,14 +64,6 @@ def flow_topics(
         delete_topics=flow.delete_topics,
         acls=flow.acls,
     )
-
-
-def prober(config: MirrorConfig, flow: FlowConfig, topics: FlowTopics, watch: ReachWatch) -> Prober:
-    watched = {
-        Side.SOURCE: Watched(KafkaReach(config.cluster(flow.source)), topics.source_partitions),
-        Side.TARGET: Watched(KafkaReach(config.cluster(flow.target)), topics.target_partitions),
-    }
-    return Prober(watch, watched, SystemClock())
 
 
 # Mirroring ----------------------------------------------------------------------------------------
@@ -267,7 +259,14 @@ def drive(
                 FindingName.RECORDING_STOPPED: lambda: background.troubles,
                 FindingName.CONFIGURATION_FILE_CHANGED: ConfigurationFile(config, flow.name).troubles,
             },
-            probing=lambda watch: prober(config, flow, topics, watch),
+            probing=lambda watch: Prober(
+                watch,
+                {
+                    Side.SOURCE: Watched(KafkaReach(config.cluster(flow.source)), topics.source_partitions),
+                    Side.TARGET: Watched(KafkaReach(config.cluster(flow.target)), topics.target_partitions),
+                },
+                SystemClock(),
+            ),
             from_cut=from_cut,
             beside=lambda session: syncing(config, flow, target, session),
         )

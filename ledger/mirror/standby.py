@@ -78,7 +78,7 @@ class Standby:
     state: StandbyState
     processes: ProcessTable
     clock: Clock
-    keep_warm: Callable[[], None] = lambda: None
+    keep_warm: Callable[[], object] = lambda: None
     _silence: Silence = field(default_factory=Silence)
     _seen: FlowSight | None = None
     _read_at: float = float("-inf")
@@ -202,7 +202,12 @@ def stand_by(
     require_same_scope(config, flow, state, allow_scope_reduction=allow_scope_reduction)
     with connected(config, flow, state, session) as connections:
         standby = Standby(
-            flow, state, LocalProcesses(), SystemClock(), keep_warm=lambda: _keep_warm(connections)
+            flow,
+            state,
+            LocalProcesses(),
+            SystemClock(),
+            # A round without partitions: it starts the Python workers and loads what copy tasks need.
+            keep_warm=lambda: connections.runner.run([()] * flow.tasks, seconds=0.0),
         )
         refused: int | None = None
         while (succession := standby.wait(stop)) is not None:
@@ -240,11 +245,6 @@ def _answer(state: DeltaLedgerState, connections: Connected) -> bool:
         log.warning("%s: to be taken over, once both clusters answer: %s", connections.flow.name, error)
         return False
     return True
-
-
-def _keep_warm(connections: Connected) -> None:
-    """A round without partitions: it starts the Python workers and loads what copy tasks need."""
-    connections.runner.run([()] * connections.flow.tasks, seconds=0.0)
 
 
 def _telling(flow: str, succession: Succession) -> Callable[[], None]:

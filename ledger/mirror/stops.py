@@ -511,18 +511,15 @@ class StopEvents:
     flow: str
     operations: OperationLog
 
-    def stopped(self, pair: PartitionPair, stop: Stop) -> None:
-        self.all_stopped([(pair, stop)])
-
-    def all_stopped(self, stops: Sequence[tuple[PartitionPair, Stop]]) -> None:
+    def stopped(self, stops: Sequence[tuple[PartitionPair, Stop]]) -> None:
         """All of them at once or none: a promotion stops a thousand partitions, and applications wait for it."""
         if not stops:
             return
-        self._tell(stops)
+        self._log(stops)
         entries = [(str(stop.cause), _stopped(pair, stop)) for pair, stop in stops]
         self.operations.record_all(entries, flow=self.flow)
 
-    def _tell(self, stops: Iterable[tuple[PartitionPair, Stop]]) -> None:
+    def _log(self, stops: Iterable[tuple[PartitionPair, Stop]]) -> None:
         """A line for each partition in trouble, one for all that a promotion stops: whoever promotes means that."""
         promoted: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
         for pair, stop in stops:

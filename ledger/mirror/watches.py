@@ -291,7 +291,18 @@ class PartitionWatch:
     def check(self, results: Sequence[PartitionResult], *, begun: Iterable[_Key]) -> None:
         """Judge one round; `begun`: partitions that are copied for the first time and never were at their end."""
         if self._late is None:
-            self._late = {key: _late_before(*key) for key in _partitions(self._findings.already_open())}
+            self._late = {
+                (topic, partition): Finding(
+                    name=FindingName.TOMBSTONES_MAY_BE_MISSING,
+                    topic=topic,
+                    partition=partition,
+                    message="found by an earlier driver",
+                )
+                for name, topic, partition in self._findings.already_open()
+                if name == FindingName.TOMBSTONES_MAY_BE_MISSING
+                and topic is not None
+                and partition is not None
+            }
         now_s = self._clock.monotonic()
         for result in results:
             self._note_ends(result, now_s)
@@ -368,23 +379,6 @@ def _oldest_ms(result: PartitionResult) -> int | None:
     """When the first record copied in the round was written, as far as its batch says."""
     found = [sync.first_timestamp_ms for sync in result.syncs if sync.first_timestamp_ms is not None]
     return min(found, default=None)
-
-
-def _partitions(is_open: Iterable[FindingKey]) -> list[_Key]:
-    return [
-        (topic, partition)
-        for name, topic, partition in is_open
-        if name == FindingName.TOMBSTONES_MAY_BE_MISSING and topic is not None and partition is not None
-    ]
-
-
-def _late_before(topic: str, partition: int) -> Finding:
-    return Finding(
-        name=FindingName.TOMBSTONES_MAY_BE_MISSING,
-        topic=topic,
-        partition=partition,
-        message="found by an earlier driver",
-    )
 
 
 # Prober -------------------------------------------------------------------------------------------

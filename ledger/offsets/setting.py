@@ -749,7 +749,8 @@ class _Groups:
             settings = self._judged_again(settings, moved)
             again = [one for one in settings if one.place in moved]
             self.record.intend(again)
-            refused = {**_without(refused, moved), **self._commit(again)}
+            others = {place: why for place, why in refused.items() if place not in moved}
+            refused = {**others, **self._commit(again)}
         done = self._read_back(settings, refused)
         self.record.add_results(done)
         return done
@@ -802,10 +803,6 @@ class _Groups:
             else one
             for one in settings
         ]
-
-
-def _without(refused: Mapping[Place, CommitRefusal], places: Collection[Place]) -> dict[Place, CommitRefusal]:
-    return {place: why for place, why in refused.items() if place not in places}
 
 
 def _read(target: ClusterAdmin, settings: Sequence[Setting]) -> TargetGroups:
