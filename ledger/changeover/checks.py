@@ -24,9 +24,9 @@ from ledger.facts.direction import Directions
 from ledger.facts.fences import EpochMarker, Fence, FenceHow, MirrorLetIn, MirrorShutOut, ShutOuts
 from ledger.facts.group_offsets import IntendedCommit
 from ledger.facts.groups import SHARE
+from ledger.facts.permissions import Permission
 from ledger.kafka.cluster import ClusterAdmin, FenceControl, PartitionEnds
 from ledger.offsets.setting import TargetGroups
-from ledger.topics.acls import TopicAcl
 from ledger.words import counted
 
 _DENY = "deny"
@@ -120,7 +120,7 @@ def topic_checks(cluster: ClusterAdmin, topic_ids: Mapping[str, str]) -> list[Ch
 class ThereNow:
     """What of a shut-out the cluster has: rules, and whether a marker's leader remembers it."""
 
-    rules: Collection[TopicAcl]
+    rules: Collection[Permission]
     remembers: Callable[[EpochMarker], bool]
 
 
@@ -145,7 +145,7 @@ def shut_out_checks(
 def _shut_out_check(
     about: Sequence[MirrorShutOut | MirrorLetIn],
     topic: str,
-    missing: Collection[TopicAcl],
+    missing: Collection[Permission],
     remembers: Callable[[EpochMarker], bool],
 ) -> Check:
     last = about[-1] if about else None
@@ -153,7 +153,7 @@ def _shut_out_check(
         words = "the mirror was let in again" if isinstance(last, MirrorLetIn) else "it was not proved"
         return said("shut_out", topic, False, words)
     if missing:
-        denied = ", ".join(sorted(one.principal for one in missing))
+        denied = ", ".join(sorted(one.entity for one in missing))
         return said("shut_out", topic, False, f"rules were removed that denied {denied}")
     of_topic = [one for one in last.proof if one.topic == topic]
     if reasons := sorted({one.reason for one in of_topic if one.reason is not None}):
@@ -359,7 +359,7 @@ def fence_checks(fences: Mapping[str, Fence | None], control: FenceControl) -> l
     for topic, fence in sorted(fences.items()):
         if fence is None:
             checks.append(said("fence", topic, False, "it is not fenced any more"))
-        elif missing := sorted(one.principal for one in fence.rules - rules):
+        elif missing := sorted(one.entity for one in fence.rules - rules):
             checks.append(said("fence", topic, False, f"rules were removed that denied {', '.join(missing)}"))
         elif topic in shut and own.get(topic, {}).get(SETTING) != LEAST_MESSAGE_BYTES:
             checks.append(said("fence", topic, False, f"{SETTING} is no longer {LEAST_MESSAGE_BYTES}"))

@@ -287,7 +287,7 @@ def _fences(reading: Reading) -> list[Check]:
 def _allowed_since(reading: Reading) -> list[Check]:
     """Rules that let somebody write who was allowed nothing when the topics were closed."""
     lacking, refusals = lacking_rules(reading)
-    open_ones = [said("fence", one.name, False, f"{one.principal} may write by now") for one in lacking]
+    open_ones = [said("fence", one.resource_name, False, f"{one.entity} may write by now") for one in lacking]
     return open_ones + [said("fence", reading.plan.from_cluster, None, words) for words in refusals]
 
 

@@ -26,6 +26,7 @@ from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.context import operator_operations
 from ledger.errors import MirrorLedgerError, UsageError
+from ledger.facts.acls import closing
 from ledger.facts.changeovers import PlanExported
 from ledger.facts.hand_overs import Purpose, TopicHandOver
 from ledger.facts.operations import Why
@@ -38,7 +39,6 @@ from ledger.plain_text import csv_text
 from ledger.store import answers
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
-from ledger.topics.acls import TopicAcl, closing
 from ledger.topics.following import SettingsChange
 from ledger.words import instant, is_unicode, shell_word, shown
 
@@ -67,7 +67,7 @@ class ExportedPlan:
     servers: Mapping[str, str]
     cut: str
     at: str
-    rules: Sequence[TopicAcl]
+    rules: Sequence[Permission]
     no_rules: Sequence[str]
     shut: Mapping[str, str | None]
     left_out: int
@@ -285,10 +285,10 @@ def _closed(of: ExportedPlan) -> Iterator[str]:
     yield "fi"
 
 
-def _rule(rule: TopicAcl, act: str, *more: str) -> str:
+def _rule(rule: Permission, act: str, *more: str) -> str:
     return _line(
-        *("from_acls", act, *more, "--deny-principal", rule.principal, "--deny-host", rule.host),
-        *("--operation", "Write", "--topic", rule.name, "--resource-pattern-type", "literal"),
+        *("from_acls", act, *more, "--deny-principal", rule.entity, "--deny-host", rule.host),
+        *("--operation", "Write", "--topic", rule.resource_name, "--resource-pattern-type", "literal"),
     )
 
 
@@ -381,15 +381,15 @@ def _permission(permission: Permission, *, is_removed: bool = False) -> str:
     if permission.kind is PermissionKind.QUOTA:
         words = [word for one in quota_names(permission).items() for word in _entity(*one)]
         if is_removed:
-            return _line("to_configs", "--alter", *words, "--delete-config", str(permission.setting))
+            return _line("to_configs", "--alter", *words, "--delete-config", permission.setting)
         limit = f"{permission.setting}={permission.value!r}"
         return _line("to_configs", "--alter", *words, "--add-config", limit)
     if permission.kind is not PermissionKind.ACL:
         return _comment(f"by hand: {in_words(permission)}")
-    way = permission.permission_type or ""
-    operation = "".join(word.capitalize() for word in (permission.operation or "").split("_"))
-    resource = (permission.resource_type or "").replace("_", "-")
-    about = ("--cluster",) if resource == "cluster" else (f"--{resource}", permission.resource_name or "")
+    way = permission.permission_type
+    operation = "".join(word.capitalize() for word in permission.operation.split("_"))
+    resource = permission.resource_type.replace("_", "-")
+    about = ("--cluster",) if resource == "cluster" else (f"--{resource}", permission.resource_name)
     return _line(
         *(
             "to_acls",
@@ -397,9 +397,9 @@ def _permission(permission: Permission, *, is_removed: bool = False) -> str:
             f"--{way}-principal",
             permission.entity,
             f"--{way}-host",
-            permission.host or "*",
+            permission.host,
         ),
-        *("--operation", operation, *about, "--resource-pattern-type", permission.pattern_type or "literal"),
+        *("--operation", operation, *about, "--resource-pattern-type", permission.pattern_type),
     )
 
 
@@ -522,7 +522,7 @@ _ANSWERS = pa.schema(
         "absence": pa.string(),
     }
 )
-Rules = tuple[Sequence[TopicAcl], Sequence[str]]
+Rules = tuple[Sequence[Permission], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -689,16 +689,16 @@ def rules_that_close(
         return (), (f"{plan.from_cluster} has no authorizer: no rule stops anybody there",)
     acls = control.topic_acls()
     if mirror_may_write:
-        acls = frozenset(one for one in acls if one.principal != mirror)
+        acls = frozenset(one for one in acls if one.entity != mirror)
     topics = plan.source_names
     found = closing(topics, acls, authorizations, mirror=mirror, confirmed=plan.choices.confirmed_super_users)
     return sorted({rule for rules in found.rules.values() for rule in rules} - acls), found.refusals
 
 
-def _denied(rules: Sequence[TopicAcl]) -> dict[str, list[str]]:
+def _denied(rules: Sequence[Permission]) -> dict[str, list[str]]:
     return {
-        topic: sorted(rule.principal for rule in rules if rule.name == topic)
-        for topic in sorted({rule.name for rule in rules})
+        topic: sorted(rule.entity for rule in rules if rule.resource_name == topic)
+        for topic in sorted({rule.resource_name for rule in rules})
     }
 
 

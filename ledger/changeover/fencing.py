@@ -47,6 +47,7 @@ from ledger.facts.fences import (
     quiet_time,
 )
 from ledger.facts.operations import Why
+from ledger.facts.permissions import Permission
 from ledger.facts.syncs import TopicPartition
 from ledger.facts.tables import TOPICS
 from ledger.kafka.cluster import (
@@ -63,7 +64,6 @@ from ledger.store.answers import run_query, snapshot
 from ledger.store.catalog import Value
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
-from ledger.topics.acls import TopicAcl
 from ledger.topics.following import is_fence
 from ledger.words import counted
 
@@ -794,7 +794,7 @@ def _remove_rules(parts: FenceParts, fences: Sequence[Fence]) -> None:
         parts.sleep(_POLL_S)
 
 
-def _still_there(parts: FenceParts, rules: frozenset[TopicAcl], topics: Sequence[str]) -> str | None:
+def _still_there(parts: FenceParts, rules: frozenset[Permission], topics: Sequence[str]) -> str | None:
     for broker in sorted(set(parts.control.leaders(topics).values())) if topics else ():
         if rules & parts.control.acls_at(broker):
             return f"broker {broker}"

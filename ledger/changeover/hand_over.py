@@ -12,7 +12,6 @@ from ledger.changeover.permissions import (
     PermissionGaps,
     Side,
     TopicNames,
-    of_topic_acl,
     permission_gaps,
 )
 from ledger.changeover.permissions import in_words as permission_words
@@ -49,7 +48,6 @@ from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, PermissionAdmin, require_recorded
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
-from ledger.topics.acls import TopicAcl
 from ledger.topics.following import SettingsChange
 from ledger.topics.naming import NamingKind
 from ledger.words import counted
@@ -72,8 +70,8 @@ class RecordedPair(Protocol):
     def last_permissions(self, cluster: str, cluster_id: str) -> Permissions: ...
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]: ...
     def fences(self) -> Fences: ...
-    def denied_by_fences(self, cluster: str) -> frozenset[TopicAcl]: ...
-    def denied_by_hand(self, cluster: str) -> frozenset[TopicAcl]: ...
+    def denied_by_fences(self, cluster: str) -> frozenset[Permission]: ...
+    def denied_by_hand(self, cluster: str) -> frozenset[Permission]: ...
     def hand_overs(self) -> HandOvers: ...
 
 
@@ -147,10 +145,7 @@ def known_pair(
         at_former=frozenset(states),
         permissions={} if former_id is None else state.last_permissions(pair.former, former_id),
         not_carried=NotCarried(
-            mirrors,
-            frozenset(
-                map(of_topic_acl, state.denied_by_hand(pair.former) | state.denied_by_fences(pair.former))
-            ),
+            mirrors, state.denied_by_hand(pair.former) | state.denied_by_fences(pair.former)
         ),
     )
 

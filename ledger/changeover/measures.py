@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ledger.clock import Clock
 from ledger.errors import PreconditionError, UsageError
+from ledger.facts.acls import closing
 from ledger.facts.fences import (
     Evidence,
     Fence,
@@ -22,10 +23,10 @@ from ledger.facts.fences import (
     least,
 )
 from ledger.facts.identity import ClusterIdentities
+from ledger.facts.permissions import Permission
 from ledger.facts.state import OperationLog
 from ledger.kafka.cluster import FenceControl, FenceReader, Place, Refusal, TopicDescription
 from ledger.machine import HookCommand, Hooks
-from ledger.topics.acls import TopicAcl, closing
 from ledger.topics.following import is_fence
 
 # Parts --------------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ def _began(asked: AskedFence, parts: FenceParts, topic: TopicDescription, cluste
 class _Closed:
     asked: AskedFence
     parts: FenceParts
-    _rules: frozenset[TopicAcl] = frozenset()
+    _rules: frozenset[Permission] = frozenset()
 
     def begun(self, topics: Mapping[str, TopicDescription]) -> list[Fence]:
         control = self.parts.control
@@ -243,11 +244,11 @@ class _Closed:
     def _begun(
         self,
         fence: Fence,
-        rules: frozenset[TopicAcl],
-        acls: frozenset[TopicAcl],
+        rules: frozenset[Permission],
+        acls: frozenset[Permission],
         users: tuple[str, ...] | None,
     ) -> Fence:
-        denied = {*fence.denied, *(rule.principal for rule in rules - acls)}
+        denied = {*fence.denied, *(rule.entity for rule in rules - acls)}
         return replace(
             fence, denied=tuple(sorted(denied)), super_users=users, confirmed=self.asked.confirmed_super_users
         )
@@ -263,7 +264,7 @@ class _Closed:
         leaders = control.leaders(sorted({topic for topic, _ in places}))
         for broker in sorted(set(leaders.values())):
             if missing := self._rules - control.acls_at(broker):
-                names = ", ".join(sorted({acl.name for acl in missing}))
+                names = ", ".join(sorted({acl.resource_name for acl in missing}))
                 rules = f"{len(missing)} of the rules that deny writing to {names}"
                 return Shown({}, f"broker {broker} does not have {rules}")
         return Shown({place: (leaders[place], Evidence.RULES) for place in places if place in leaders})

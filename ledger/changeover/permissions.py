@@ -17,15 +17,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ledger.facts.permissions import (
+    EVERYBODY,
     Permission,
     PermissionEvent,
     PermissionKind,
     Permissions,
     PermissionsOfKind,
 )
-from ledger.topics.acls import TopicAcl
 
-EVERYBODY = "User:*"
 _CARRIED = ("group", "transactional_id")
 _IMPLY_DESCRIBE = ("read", "write", "delete", "alter")
 
@@ -51,20 +50,6 @@ class TopicNames:
         """Whether all that begins so is carried, under its name."""
         renamed = any(source != target for source, target in self.beginning(prefix).items())
         return not renamed and not any(name.startswith(prefix) for name in self.others)
-
-
-def of_topic_acl(acl: TopicAcl) -> Permission:
-    """A rule about topics, as all permissions are recorded."""
-    return Permission(
-        kind=PermissionKind.ACL,
-        entity=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission.value,
-        resource_type="topic",
-        resource_name=acl.name,
-        pattern_type=acl.pattern.value,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +111,7 @@ def principals_of(of_topics: Iterable[Permission], names: TopicNames) -> Princip
 
 def covered_topics(rule: Permission, names: TopicNames) -> dict[str, str]:
     """Of the carried topics those that a rule is about."""
-    name = rule.resource_name or ""
+    name = rule.resource_name
     if rule.pattern_type == "literal" and name != "*":
         return {name: names.carried[name]} if name in names.carried else {}
     return names.beginning("" if name == "*" else name)
@@ -135,7 +120,7 @@ def covered_topics(rule: Permission, names: TopicNames) -> dict[str, str]:
 def _at_target(rule: Permission, names: TopicNames) -> Iterator[Permission]:
     is_prefix = rule.pattern_type == "prefixed" and bool(rule.resource_name)
     topics = covered_topics(rule, names)
-    if is_prefix and topics and names.is_of_the_pair_alone(rule.resource_name or ""):
+    if is_prefix and topics and names.is_of_the_pair_alone(rule.resource_name):
         yield rule
         return
     for source, target in topics.items():
@@ -144,14 +129,14 @@ def _at_target(rule: Permission, names: TopicNames) -> Iterator[Permission]:
             yield replace(rule, resource_name=target, pattern_type="literal", operation=operation)
 
 
-def _of_a_copy(operation: str | None) -> str | None:
+def _of_a_copy(operation: str) -> str | None:
     """P1, as flows follow access control lists: nobody but the mirror writes there."""
-    return {"write": None, "all": "read"}.get(operation or "", operation)
+    return {"write": None, "all": "read"}.get(operation, operation)
 
 
 def lacking(wanted: Iterable[Permission], there: Iterable[Permission]) -> frozenset[Permission]:
     """P5: those that no rule covers; what several cover together is lacking."""
-    by_subject: dict[tuple[str | None, str | None, str], list[Permission]] = {}
+    by_subject: dict[tuple[str, str, str], list[Permission]] = {}
     for rule in there:
         by_subject.setdefault((rule.permission_type, rule.resource_type, rule.entity), []).append(rule)
     return frozenset(
@@ -187,7 +172,7 @@ def _covers_name(rule: Permission, other: Permission) -> bool:
         return True
     if rule.pattern_type == "literal":
         return rule.resource_name == "*"
-    return other.resource_name != "*" and (other.resource_name or "").startswith(rule.resource_name or "")
+    return other.resource_name != "*" and other.resource_name.startswith(rule.resource_name)
 
 
 def denied(
@@ -210,7 +195,7 @@ def _meets(deny: Permission, allow: Permission) -> bool:
 
 
 def _overlap(one: Permission, other: Permission) -> bool:
-    names = (one.resource_name or "", other.resource_name or "")
+    names = (one.resource_name, other.resource_name)
     if "*" in names or names[0] == names[1]:
         return True
     is_of_one = one.pattern_type == "prefixed" and names[1].startswith(names[0])
@@ -233,7 +218,7 @@ def in_words(permission: Permission) -> str:
         return f"quota of {who}: {permission.setting} {permission.value:.15g}"
     if permission.kind is PermissionKind.SCRAM_USER:
         return f"SCRAM user {permission.entity} ({permission.setting})"
-    resource = (permission.resource_type or "").replace("_", " ")
+    resource = permission.resource_type.replace("_", " ")
     name = (
         f"{permission.resource_name}*" if permission.pattern_type == "prefixed" else permission.resource_name
     )

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ledger.changeover.fencing import fence_refusal
@@ -445,7 +445,7 @@ def _permissions(state: DeltaLedgerState, clusters: Sequence[SeenCluster]) -> st
         if cluster.recorded_id is None:
             continue
         for kind, known in sorted(state.last_permissions(cluster.alias, cluster.recorded_id).items()):
-            found = sorted(json.dumps(asdict(one), sort_keys=True, default=str) for one in known.found)
+            found = sorted(json.dumps(one.recorded(), sort_keys=True) for one in known.found)
             digest.update(json.dumps([str(kind), str(known.reading), found]).encode())
     return digest.hexdigest()[:16]
 

@@ -11,8 +11,10 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.context import cluster_admin, operator_operations
 from ledger.errors import PreconditionError
+from ledger.facts.acls import denial
 from ledger.facts.fences import EpochMarker, MirrorLetIn, MirrorShutOut, ShutOutProof
 from ledger.facts.operations import PartitionStopped, Why
+from ledger.facts.permissions import Permission
 from ledger.facts.roles import LastClaim, ProcessMark, ProcessTable, RoleVerdict, writer_of
 from ledger.facts.state import ChangeoverState, FactLog, OperationLog
 from ledger.facts.syncs import TopicPartition
@@ -25,7 +27,6 @@ from ledger.store.log import DeltaFactLog
 from ledger.store.session import FLOW_TABLES, WriterSession
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from ledger.words import counted
 
 # Scope --------------------------------------------------------------------------------------------
@@ -317,8 +318,8 @@ class Fences:
     wanted. `impossible`: why no rule keeps the mirror out, None: rules may.
     """
 
-    rules: tuple[TopicAcl, ...]
-    lacking: tuple[TopicAcl, ...]
+    rules: tuple[Permission, ...]
+    lacking: tuple[Permission, ...]
     markers: tuple[EpochMarker, ...]
     impossible: str | None
 
@@ -343,17 +344,13 @@ def wanted_fences(scope: ShutOutScope, ports: ShutOutPorts, found: PromotedParti
     if scope.principal is None:
         return Fences((), (), markers, f"clusters.{scope.pair.cluster} has no mirror_principal")
     _require_alone(scope, found)
-    wanted = frozenset(_rule(topic, scope.principal) for topic in found.topics)
+    wanted = frozenset(denial(topic, scope.principal) for topic in found.topics)
     try:
         there = ports.cluster.topic_acls()
     except PreconditionError as error:
         return Fences((), (), markers, str(error))
     own = (ports.state.shut_outs().rules(cluster_id, found.topics) & wanted) | (wanted - there)
     return Fences(tuple(sorted(own)), tuple(sorted(wanted - there)), markers, None)
-
-
-def _rule(topic: str, principal: str) -> TopicAcl:
-    return TopicAcl(AclPattern.LITERAL, topic, principal, "*", "write", AclPermission.DENY)
 
 
 def _require_alone(scope: ShutOutScope, found: PromotedPartitions) -> None:
@@ -592,7 +589,7 @@ class LetInResult:
     """`operation_id` None: there was nothing to remove, and nothing was recorded."""
 
     operation_id: str | None
-    rules: tuple[TopicAcl, ...]
+    rules: tuple[Permission, ...]
 
     @property
     def words(self) -> str:
@@ -603,7 +600,7 @@ class LetInResult:
     @property
     def facts(self) -> dict[str, object]:
         """For a receipt."""
-        return {"rules": [rule.name for rule in self.rules]}
+        return {"rules": [rule.resource_name for rule in self.rules]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -634,17 +631,17 @@ def let_mirror_in(pair: Pair, ports: LetInPorts, why: Why) -> LetInResult:
         cluster=ports.cluster.alias,
         cluster_id=cluster_id,
         former=pair.former,
-        topics=tuple(sorted({rule.name for rule in rules})),
+        topics=tuple(sorted({rule.resource_name for rule in rules})),
         rules=rules,
     )
     return LetInResult(ports.operations.record_parts([let_in], why), tuple(sorted(to_remove)))
 
 
-def _wait_until_gone(rules: frozenset[TopicAcl], ports: LetInPorts) -> None:
+def _wait_until_gone(rules: frozenset[Permission], ports: LetInPorts) -> None:
     deadline = ports.clock.monotonic() + _GONE_WITHIN_S
     while left := _left_of(rules, ports):
         if ports.clock.monotonic() >= deadline:
-            names = ", ".join(sorted(rule.name for rule in left))
+            names = ", ".join(sorted(rule.resource_name for rule in left))
             raise PreconditionError(
                 f"{ports.cluster.alias} still has the rules that shut the mirror out of {names}, though it accepted "
                 "their removal; nothing was recorded. Try again"
@@ -652,9 +649,9 @@ def _wait_until_gone(rules: frozenset[TopicAcl], ports: LetInPorts) -> None:
         ports.sleep(_POLL_S)
 
 
-def _left_of(rules: frozenset[TopicAcl], ports: LetInPorts) -> frozenset[TopicAcl]:
+def _left_of(rules: frozenset[Permission], ports: LetInPorts) -> frozenset[Permission]:
     """What the cluster still has of them, or a leader: a driver that writes there now would be denied, and stop."""
-    topics = sorted({rule.name for rule in rules} & ports.cluster.topics().keys())
+    topics = sorted({rule.resource_name for rule in rules} & ports.cluster.topics().keys())
     brokers = sorted(set(ports.cluster.leaders(topics).values())) if topics else []
     return rules & frozenset().union(ports.cluster.topic_acls(), *map(ports.cluster.acls_at, brokers))
 

@@ -106,7 +106,7 @@ def _fences_by_hand(reading: Reading) -> list[Check]:
     lacking, refusals = lacking_rules(reading)
     if refusals:
         return [said("fence", alias, None, words) for words in refusals]
-    missing = [said("fence", one.name, False, f"{one.principal} is not denied") for one in lacking]
+    missing = [said("fence", one.resource_name, False, f"{one.entity} is not denied") for one in lacking]
     return missing or [said("fence", alias, True, "every principal that a rule allows to write is denied")]
 
 

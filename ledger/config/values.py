@@ -12,7 +12,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from ledger.errors import InvalidValueError, Trouble, UsageError
-from ledger.topics.acls import AclFollow
+from ledger.facts.acls import AclFollow
 from ledger.topics.following import ConfigurationFollow, SettingsFollowing
 from ledger.topics.naming import NamePatterns, NamingKind, RecordFilter, RenameRule, TailPolicy, TopicNaming
 from ledger.words import counted, duration

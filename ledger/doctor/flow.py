@@ -21,11 +21,12 @@ from ledger.doctor.results import (
 )
 from ledger.doctor.topic_settings import SideOfPair, TopicPair
 from ledger.errors import Trouble
+from ledger.facts.acls import may_write, writers
 from ledger.facts.direction import Directions
 from ledger.facts.findings import EXPLAINED, FindingName
+from ledger.facts.permissions import Permission
 from ledger.facts.syncs import FlowPosition
 from ledger.kafka.cluster import PartitionEnds, TopicDescription
-from ledger.topics.acls import TopicAcl, may_write, writers
 from ledger.topics.flows import plain_names
 from ledger.topics.following import ConfiguredTopic, TopicFollowing
 from ledger.topics.naming import (
@@ -315,7 +316,7 @@ _ADVICE = (
 
 
 def target_writers(
-    subject: str, topics: Sequence[str], acls: frozenset[TopicAcl] | Unmeasured, mirror: str | None
+    subject: str, topics: Sequence[str], acls: frozenset[Permission] | Unmeasured, mirror: str | None
 ) -> CheckResult:
     """`topics`: the flow's own at its target, none of them promoted; `mirror`: its principal, None: not known."""
     if isinstance(acls, Unmeasured):
@@ -340,7 +341,7 @@ def no_authorizer(subject: str) -> CheckResult:
     return CheckResult(subject, _CHECK, Verdict.WARNING, measured, advice)
 
 
-def _others(topic: str, acls: frozenset[TopicAcl], mirror: str | None) -> frozenset[str]:
+def _others(topic: str, acls: frozenset[Permission], mirror: str | None) -> frozenset[str]:
     allowed = writers(topic, acls) - {mirror}
     return frozenset(principal for principal in allowed if may_write(principal, topic, acls))
 

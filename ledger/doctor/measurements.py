@@ -12,10 +12,10 @@ from typing import Protocol
 
 from ledger.facts.cuts import ClockStep
 from ledger.facts.direction import Directions
+from ledger.facts.permissions import Permission
 from ledger.facts.syncs import FlowPosition
 from ledger.kafka.cluster import GroupListing, PartitionEnds, TopicDescription
 from ledger.store.merging import DataFile
-from ledger.topics.acls import TopicAcl
 
 Partition = tuple[str, int]
 Settings = Mapping[str, str]
@@ -122,7 +122,7 @@ class ClusterProbe(Protocol):
 
     def permissions(self, topics: Collection[str], groups: Collection[str]) -> Permissions: ...
 
-    def topic_acls(self) -> frozenset[TopicAcl]:
+    def topic_acls(self) -> frozenset[Permission]:
         """All rules about topics. Raises `PreconditionError` where the principal may not read them."""
         ...
 

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
-from kafka.protocol.admin import ACLOperation, DescribeAclsRequest, DescribeClusterRequest
+from kafka.protocol.admin import ACLOperation, DescribeClusterRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from ledger.clock import Clock
@@ -51,6 +51,7 @@ from ledger.errors import (
 )
 from ledger.facts.cuts import ClockStep
 from ledger.facts.direction import Directions
+from ledger.facts.permissions import Permission
 from ledger.facts.syncs import FlowPosition, TopicPartition
 from ledger.facts.tables import TABLES
 from ledger.kafka.admin import KafkaAdmin
@@ -66,6 +67,7 @@ from ledger.kafka.connection import (
 from ledger.kafka.copying import Completion, FetchItem, Network, ProduceItem, answer_to
 from ledger.kafka.groups import hidden_groups
 from ledger.kafka.network import KafkaNetwork
+from ledger.kafka.permissions import has_authorizer
 from ledger.kafka.requests import TOPIC_GONE, TRANSIENT
 from ledger.kafka.topics import broker_settings, delete_topic_by_name, metadata, partition_sizes
 from ledger.store.damage import words_of
@@ -74,7 +76,6 @@ from ledger.store.maintenance import MAINTAINED_BY, MERGE
 from ledger.store.merging import data_files
 from ledger.store.snapshots import DeltaLedger, open_ledger, steps_back
 from ledger.store.state import DeltaLedgerState
-from ledger.topics.acls import TopicAcl
 
 # Permissions --------------------------------------------------------------------------------------
 # Which operations the mirror's principal is authorized for, as the brokers tell it.
@@ -103,27 +104,12 @@ async def asked_permissions(
     nobody = f"mirror-ledger-doctor-{uuid.uuid4().hex}"
     hidden = await hidden_groups(manager, [*groups, nobody])
     return Permissions(
-        enforced=await _is_enforced(manager),
+        enforced=await has_authorizer(manager),
         cluster=await _on_cluster(manager),
         topics=await _on_topics(manager, topics),
         groups_seen=nobody not in hidden,
         hidden_groups=tuple(group for group in groups if group in hidden),
     )
-
-
-async def _is_enforced(manager: KafkaConnectionManager) -> bool:
-    """A cluster without an authorizer says so to whoever asks for its ACLs."""
-    request = DescribeAclsRequest(
-        resource_type_filter=_ANY,
-        resource_name_filter=None,
-        pattern_type_filter=_ANY,
-        principal_filter=f"User:{uuid.uuid4().hex}",
-        host_filter=None,
-        operation=_ANY,
-        permission_type=_ANY,
-    )
-    answer = await manager.send(request)
-    return bool(answer.error_code != errors.SecurityDisabledError.errno)
 
 
 async def _on_cluster(manager: KafkaConnectionManager) -> Operations | None:
@@ -312,7 +298,7 @@ class KafkaClusterProbe:
             "ask which operations are authorized", asked_permissions, topics, groups
         )
 
-    def topic_acls(self) -> frozenset[TopicAcl]:
+    def topic_acls(self) -> frozenset[Permission]:
         return self._admin.topic_acls()
 
 

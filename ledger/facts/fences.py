@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from ledger.facts.operations import OperationContent, OperationKind, Row, known_acls, objects_of
+from ledger.facts.acls import denial
+from ledger.facts.operations import OperationContent, OperationKind, Row, acl_content, known_acls, objects_of
+from ledger.facts.permissions import Permission
 from ledger.facts.requests import AskedBy
-from ledger.topics.acls import TopicAcl, denial
 
 # Shut outs ----------------------------------------------------------------------------------------
 # What keeps the mirror itself from writing to topics that were promoted, as it is recorded, and how it
@@ -67,7 +68,7 @@ class MirrorShutOut(OperationContent):
     principal: str | None
     flows: Mapping[str, int]
     topics: tuple[str, ...]
-    rules: tuple[TopicAcl, ...]
+    rules: tuple[Permission, ...]
     markers: tuple[EpochMarker, ...]
     proof: tuple[ShutOutProof, ...] | None
 
@@ -79,7 +80,7 @@ class MirrorShutOut(OperationContent):
             "principal": self.principal,
             "flows": dict(self.flows),
             "topics": list(self.topics),
-            "rules": [asdict(rule) for rule in self.rules],
+            "rules": [acl_content(rule) for rule in self.rules],
             "markers": [asdict(marker) for marker in self.markers],
             "proof": None if self.proof is None else [_proof_content(proof) for proof in self.proof],
         }
@@ -126,7 +127,7 @@ class MirrorLetIn(OperationContent):
     cluster_id: str
     former: str | None = None
     topics: tuple[str, ...]
-    rules: tuple[TopicAcl, ...]
+    rules: tuple[Permission, ...]
 
     def content(self) -> dict[str, object]:
         return {
@@ -134,7 +135,7 @@ class MirrorLetIn(OperationContent):
             "cluster_id": self.cluster_id,
             "former": self.former,
             "topics": list(self.topics),
-            "rules": [asdict(rule) for rule in self.rules],
+            "rules": [acl_content(rule) for rule in self.rules],
         }
 
     @classmethod
@@ -164,23 +165,25 @@ class ShutOuts:
 
     def rules(
         self, cluster_id: str, topics: Collection[str] | None, former: str | None = None
-    ) -> frozenset[TopicAcl]:
+    ) -> frozenset[Permission]:
         """Rules that were created at a cluster for these topics (None: all) and not removed since.
 
         `former`: those that keep flows from there out, None: from anywhere.
         """
         standing = self._by_former(cluster_id)
         found = standing.values() if former is None else (standing.get(former, frozenset()),)
-        return frozenset(rule for rules in found for rule in rules if topics is None or rule.name in topics)
+        return frozenset(
+            rule for rules in found for rule in rules if topics is None or rule.resource_name in topics
+        )
 
-    def only_of(self, cluster_id: str, former: str, rules: Collection[TopicAcl]) -> frozenset[TopicAcl]:
+    def only_of(self, cluster_id: str, former: str, rules: Collection[Permission]) -> frozenset[Permission]:
         """Of these rules those that keep nobody out but flows from `former`."""
         standing = self._by_former(cluster_id)
         others = [rules_of for name, rules_of in standing.items() if name != former]
         return frozenset(rules).difference(*others)
 
-    def _by_former(self, cluster_id: str) -> dict[str, frozenset[TopicAcl]]:
-        standing: dict[str, frozenset[TopicAcl]] = {}
+    def _by_former(self, cluster_id: str) -> dict[str, frozenset[Permission]]:
+        standing: dict[str, frozenset[Permission]] = {}
         for change in self.changes:
             named = frozenset(change.rules)
             if change.cluster_id != cluster_id:
@@ -476,7 +479,7 @@ class Fence(OperationContent):
     override: str | None = None
 
     @property
-    def rules(self) -> frozenset[TopicAcl]:
+    def rules(self) -> frozenset[Permission]:
         """The rules that were created for it."""
         return frozenset(denial(self.topic, principal) for principal in self.denied)
 

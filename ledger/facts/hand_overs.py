@@ -1,7 +1,7 @@
 """Settings and permissions that a cluster was given when a direction changed, as it is recorded."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
@@ -364,8 +364,7 @@ def _topic(content: Mapping[str, Any]) -> TopicHandOver:
 
 
 def _permission_json(permission: Permission) -> dict[str, object]:
-    told = {name: value for name, value in asdict(permission).items() if value is not None}
-    return {**told, "kind": permission.kind.value}
+    return {name: value for name, value in permission.recorded().items() if value is not None}
 
 
 def _permission(content: Mapping[str, Any]) -> Permission:

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from ledger.errors import InvalidValueError
+from ledger.facts.permissions import Permission, topic_acl
 from ledger.facts.tables import in_order
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from ledger.topics.following import SettingsChange
 
 # Kinds --------------------------------------------------------------------------------------------
@@ -391,34 +391,45 @@ class AclsFollowed(OperationContent):
 
     kind: ClassVar = OperationKind.ACLS_FOLLOWED
     action: str
-    acls: tuple[TopicAcl, ...]
+    acls: tuple[Permission, ...]
 
     def content(self) -> dict[str, object]:
-        return {"action": str(self.action), "acls": [asdict(acl) for acl in self.acls]}
+        return {"action": str(self.action), "acls": [acl_content(acl) for acl in self.acls]}
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Self:
         return cls(content["action"], tuple(known_acls(content["acls"])))
 
 
-def known_acls(recorded: Iterable[Mapping[str, str]]) -> Iterator[TopicAcl]:
-    """Access control lists as rows have them."""
-    patterns, permissions = set(AclPattern), set(AclPermission)
+def acl_content(acl: Permission) -> dict[str, object]:
+    """A rule about a topic as rows of `operations` have it."""
+    return {
+        "pattern": acl.pattern_type,
+        "name": acl.resource_name,
+        "principal": acl.entity,
+        "host": acl.host,
+        "operation": acl.operation,
+        "permission": acl.permission_type,
+    }
+
+
+def known_acls(recorded: Iterable[Mapping[str, str]]) -> Iterator[Permission]:
+    """The rules of `acl_content` whose words this program knows."""
     for rule in recorded:
-        if rule["pattern"] in patterns and rule["permission"] in permissions:
-            yield TopicAcl(
-                pattern=AclPattern(rule["pattern"]),
-                name=rule["name"],
-                principal=rule["principal"],
+        if rule["pattern"] in ("literal", "prefixed") and rule["permission"] in ("allow", "deny"):
+            yield topic_acl(
+                rule["name"],
+                rule["principal"],
+                rule["operation"],
+                permission_type=rule["permission"],
+                pattern_type=rule["pattern"],
                 host=rule["host"],
-                operation=rule["operation"],
-                permission=AclPermission(rule["permission"]),
             )
 
 
-def created_acls(rows: Sequence[Row]) -> frozenset[TopicAcl]:
+def created_acls(rows: Sequence[Row]) -> frozenset[Permission]:
     """Access control lists that a flow had created and not removed, from rows in order."""
-    created: set[TopicAcl] = set()
+    created: set[Permission] = set()
     for row in rows:
         followed = AclsFollowed.of_row(row)
         if followed.action == AclAction.CREATED:

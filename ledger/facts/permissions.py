@@ -6,8 +6,10 @@ nothing was found is known only of a kind that is `readable`.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+
+EVERYBODY = "User:*"
 
 
 class PermissionKind(StrEnum):
@@ -29,29 +31,57 @@ class PermissionEvent(StrEnum):
     REFUSED = "refused"  # the cluster answered with another error, for example that it knows no such request
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Permission:
     """An access control list entry, a credential of a SCRAM user, or a limit of a client quota.
 
     `entity`: principal; user; or JSON object of a quota's entity. `setting`: mechanism; or a quota's key. `value`:
-    iterations; or the limit. What a kind does not have is None.
+    iterations; or the limit. Of an access control list entry the rest, by Kafka's names in lower case (`read`,
+    `describe_configs`). What a kind does not have is empty, and `value` None.
     """
 
     kind: PermissionKind
     entity: str
-    setting: str | None = None
+    setting: str = ""
+    resource_type: str = ""
+    resource_name: str = ""
+    pattern_type: str = ""
+    permission_type: str = ""
+    operation: str = ""
+    host: str = ""
     value: float | None = None
-    host: str | None = None
-    operation: str | None = None
-    permission_type: str | None = None
-    resource_type: str | None = None
-    resource_name: str | None = None
-    pattern_type: str | None = None
 
     @property
     def identity(self) -> "Permission":
         """The permission whatever its value: two of one identity are the same one, before and after a change."""
         return replace(self, value=None)
+
+    def recorded(self) -> dict[str, object]:
+        """By column of `permissions`; None: its kind does not have it."""
+        told = {name: None if value == "" else value for name, value in asdict(self).items()}
+        return {**told, "kind": self.kind.value}
+
+
+def topic_acl(
+    topic: str,
+    principal: str,
+    operation: str,
+    *,
+    permission_type: str = "allow",
+    pattern_type: str = "literal",
+    host: str = "*",
+) -> Permission:
+    """A rule about one topic; `prefixed`: about all whose names begin so."""
+    return Permission(
+        kind=PermissionKind.ACL,
+        entity=principal,
+        resource_type="topic",
+        resource_name=topic,
+        pattern_type=pattern_type,
+        permission_type=permission_type,
+        operation=operation,
+        host=host,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +117,8 @@ def _changes_of(
     kept = {permission.identity for permission in now}
     gone = {permission for permission in last if permission.identity not in kept}
     return [
-        *((PermissionEvent.REMOVED, kind, permission) for permission in sorted(gone, key=_order)),
-        *((PermissionEvent.PRESENT, kind, permission) for permission in sorted(now - last, key=_order)),
+        *((PermissionEvent.REMOVED, kind, permission) for permission in sorted(gone)),
+        *((PermissionEvent.PRESENT, kind, permission) for permission in sorted(now - last)),
     ]
 
 
@@ -106,9 +136,3 @@ def _after(last: PermissionsOfKind | None, now: PermissionsOfKind) -> Permission
 def quota_entity(names: Mapping[str, str | None]) -> str:
     """An entity as rows name it; `names`: by `user`, `client-id` and `ip` who is meant, None for the default."""
     return json.dumps(dict(names), sort_keys=True, separators=(",", ":"))
-
-
-def _order(permission: Permission) -> tuple[str, ...]:
-    texts = (permission.entity, permission.setting, permission.resource_type, permission.resource_name)
-    more = (permission.pattern_type, permission.permission_type, permission.operation, permission.host)
-    return tuple(text or "" for text in (*texts, *more))

@@ -87,7 +87,8 @@ def recorded_permissions(rows: Sequence[Mapping[str, Any]]) -> Permissions:
 
 
 def _permission(row: Mapping[str, Any]) -> Permission:
-    return Permission(**{**{name: row[name] for name in _COLUMNS}, "kind": PermissionKind(row["kind"])})
+    told = {name: row[name] for name in _COLUMNS if row[name] is not None}
+    return Permission(**{**told, "kind": PermissionKind(row["kind"])})
 
 
 # Sync rows ----------------------------------------------------------------------------------------

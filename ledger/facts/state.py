@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from ledger.errors import ClaimBegunError
+from ledger.facts.acls import denial
 from ledger.facts.changeovers import PlanExported
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.direction import DIRECTION_ROWS, Directions
@@ -39,7 +40,7 @@ from ledger.facts.operations import (
     settlements,
     stopped_partitions,
 )
-from ledger.facts.permissions import Permissions
+from ledger.facts.permissions import Permission, Permissions
 from ledger.facts.requests import REQUEST_ROWS, Acceptance, FlowRequests, acceptances
 from ledger.facts.roles import LastClaim
 from ledger.facts.rows import (
@@ -74,7 +75,6 @@ from ledger.facts.tables import (
     TOPICS,
     Row,
 )
-from ledger.topics.acls import TopicAcl, denial
 
 # Row source ---------------------------------------------------------------------------------------
 # Where rows of the ledger come from: what memory, DuckDB and Delta have in common for those who read them.
@@ -197,12 +197,12 @@ class RecordedState(ABC):
     def fences(self) -> Fences:
         return Fences.of_rows(self._operations(("kind", "in", FENCE_KINDS)))
 
-    def denied_by_fences(self, cluster: str) -> frozenset[TopicAcl]:
+    def denied_by_fences(self, cluster: str) -> frozenset[Permission]:
         """The rules that any fence ever made at a cluster: of one that was lifted they may have been seen last."""
         rows = map(Fence.of_row, self._operations(("kind", "=", OperationKind.FENCE)))
         return frozenset(rule for fence in rows if fence.cluster == cluster for rule in fence.rules)
 
-    def denied_by_hand(self, cluster: str) -> frozenset[TopicAcl]:
+    def denied_by_hand(self, cluster: str) -> frozenset[Permission]:
         """The rules that people were to make at a cluster by exported plans, whether they have or not."""
         rows = map(PlanExported.of_row, self._operations(("kind", "=", OperationKind.PLAN_EXPORTED)))
         return frozenset(
@@ -251,7 +251,7 @@ class RecordedState(ABC):
         """Topics that an operator meant to leave out, with how far they had been copied then."""
         return accepted_reductions(self._of_flow(flow, OperationKind.SCOPE_REDUCED))
 
-    def created_acls(self, flow: str) -> frozenset[TopicAcl]:
+    def created_acls(self, flow: str) -> frozenset[Permission]:
         return created_acls(self._of_flow(flow, OperationKind.ACLS_FOLLOWED))
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
@@ -476,7 +476,7 @@ class LedgerState(Protocol):
         """Findings that were raised and not cleared since."""
         ...
 
-    def created_acls(self, flow: str) -> frozenset[TopicAcl]:
+    def created_acls(self, flow: str) -> frozenset[Permission]:
         """Access control lists that the flow had created and not removed."""
         ...
 

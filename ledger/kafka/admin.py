@@ -24,9 +24,7 @@ from ledger.kafka.cluster import NewTopic, PartitionEnds, SettingsAnswer, TopicD
 from ledger.kafka.connection import ClusterConnection
 from ledger.kafka.groups import KafkaGroups
 from ledger.kafka.permissions import (
-    create_acls,
     create_permissions,
-    delete_acls,
     delete_permissions,
     described_acls,
     described_permissions,
@@ -53,7 +51,6 @@ from ledger.kafka.topics import (
     remembered_producer,
     require,
 )
-from ledger.topics.acls import TopicAcl
 
 DEFAULT_TIMEOUT_S = 9.0
 _LEADERS_PER_S = 50  # a small broker that is busy makes at least so many
@@ -171,16 +168,16 @@ class KafkaAdmin(KafkaGroups):
     def is_gone(self, topic: str) -> bool:
         return self.connection.run(f"find topic {topic}", is_gone, topic)
 
-    def topic_acls(self) -> frozenset[TopicAcl]:
+    def topic_acls(self) -> frozenset[Permission]:
         return self.connection.run("describe access control lists of topics", described_acls)
 
-    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def create_acls(self, acls: Sequence[Permission]) -> None:
         operation = f"create access control lists of {listed(_names(acls))}"
-        self.connection.run(operation, create_acls, acls)
+        self.connection.run(operation, create_permissions, acls)
 
-    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def delete_acls(self, acls: Sequence[Permission]) -> None:
         operation = f"delete access control lists of {listed(_names(acls))}"
-        self.connection.run(operation, delete_acls, acls)
+        self.connection.run(operation, delete_permissions, acls)
 
     def ends(self, partitions: Sequence[Partition]) -> dict[Partition, PartitionEnds]:
         ends: dict[Partition, PartitionEnds] = {}
@@ -237,8 +234,8 @@ class KafkaAdmin(KafkaGroups):
             time.sleep(_POLL_S)
 
 
-def _names(acls: Sequence[TopicAcl]) -> list[str]:
-    return sorted({acl.name for acl in acls})
+def _names(acls: Sequence[Permission]) -> list[str]:
+    return sorted({acl.resource_name for acl in acls})
 
 
 def _permission_names(permissions: Sequence[Permission]) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
+from ledger.facts.acls import Authorization
 from ledger.facts.fences import LeaderReading
 from ledger.facts.groups import CommitRefusal, NewCommit, ShareOffset, UnreadGroup
 from ledger.facts.identity import LiveCluster, RememberedProducer
@@ -12,7 +13,6 @@ from ledger.facts.permissions import Permission, Permissions
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import Checkpoint, TopicPartition
 from ledger.kafka.batches import BatchHeader
-from ledger.topics.acls import Authorization, TopicAcl
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +272,10 @@ def live_cluster(admin: Identified) -> LiveCluster:
 class AclAdmin(Protocol):
     """Access control lists of one cluster; every call raises `PreconditionError` when it is refused."""
 
-    def topic_acls(self) -> frozenset[TopicAcl]: ...
+    def topic_acls(self) -> frozenset[Permission]: ...
 
-    def create_acls(self, acls: Sequence[TopicAcl]) -> None: ...
-    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def create_acls(self, acls: Sequence[Permission]) -> None: ...
+    def delete_acls(self, acls: Sequence[Permission]) -> None:
         """Delete exactly these; that one was deleted already is no error."""
         ...
 
@@ -303,7 +303,7 @@ class ShutOutCluster(ClusterAdmin, AclAdmin, Protocol):
         """Which broker leads each partition of the topics. Raises `ClusterUnavailableError` where one has no leader."""
         ...
 
-    def acls_at(self, broker: int) -> frozenset[TopicAcl]:
+    def acls_at(self, broker: int) -> frozenset[Permission]:
         """The rules about topics as this broker has them."""
         ...
 
@@ -452,13 +452,13 @@ class FenceControl(Protocol):
         """By broker who decides what is allowed; None: the cluster has no authorizer."""
         ...
 
-    def topic_acls(self) -> frozenset[TopicAcl]: ...
+    def topic_acls(self) -> frozenset[Permission]: ...
 
     def leaders(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Which broker leads each partition of the topics. Raises `ClusterUnavailableError` where one has no leader."""
         ...
 
-    def acls_at(self, broker: int) -> frozenset[TopicAcl]:
+    def acls_at(self, broker: int) -> frozenset[Permission]:
         """The rules about topics as this broker has them."""
         ...
 
@@ -483,9 +483,9 @@ class FenceControl(Protocol):
         """Per topic the settings that were set on the topic itself."""
         ...
 
-    def create_acls(self, acls: Sequence[TopicAcl]) -> None: ...
+    def create_acls(self, acls: Sequence[Permission]) -> None: ...
 
-    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def delete_acls(self, acls: Sequence[Permission]) -> None:
         """Delete exactly these; that one was deleted already is no error."""
         ...
 

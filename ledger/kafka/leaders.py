@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import (
-    DescribeAclsRequest,
     DescribeConfigsRequest,
     DescribeProducersRequest,
     DescribeTransactionsRequest,
@@ -19,12 +18,14 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, WriteTxnMarkersRequest
 
 from ledger.errors import ClusterUnavailableError
+from ledger.facts.acls import Authorization
 from ledger.facts.fences import LeaderReading
+from ledger.facts.permissions import Permission
 from ledger.facts.syncs import TopicPartition, topic_id_text
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.batches import CRC_START, batches, build
 from ledger.kafka.cluster import CoordinatedTransaction, OpenTransaction, Place, Refusal
-from ledger.kafka.permissions import described_acls
+from ledger.kafka.permissions import described_acls, has_authorizer
 from ledger.kafka.topics import (
     ABSENT_LEADER,
     ABSENT_TOPIC,
@@ -40,7 +41,6 @@ from ledger.kafka.topics import (
     parts,
     require,
 )
-from ledger.topics.acls import Authorization, TopicAcl
 
 # Leader requests ----------------------------------------------------------------------------------
 # Requests that are made of every leader, for what one broker knows another may not know yet.
@@ -79,9 +79,9 @@ async def keeps_metadata(manager: KafkaConnectionManager) -> bool:
     return any(api.api_key == _DESCRIBE_QUORUM for api in answer.api_keys)
 
 
-async def acls_at(manager: KafkaConnectionManager, broker: int) -> frozenset[TopicAcl]:
+async def acls_at(manager: KafkaConnectionManager, broker: int) -> frozenset[Permission]:
     await metadata(manager, [])
-    return await described_acls(manager, broker)
+    return await described_acls(manager, broker=broker)
 
 
 async def settings_at(
@@ -97,24 +97,9 @@ async def settings_at(
 async def authorizations(manager: KafkaConnectionManager) -> list[Authorization] | None:
     """Of every broker; None: the cluster has no authorizer."""
     brokers = [broker.node_id for broker in (await metadata(manager, [])).brokers]
-    if not await _has_authorizer(manager):
+    if not await has_authorizer(manager):
         return None
     return [await _authorization(manager, broker) for broker in brokers]
-
-
-async def _has_authorizer(manager: KafkaConnectionManager) -> bool:
-    """A cluster without one says so to whoever asks for its rules."""
-    request = DescribeAclsRequest(
-        resource_type_filter=_ANY,
-        resource_name_filter=None,
-        pattern_type_filter=_ANY,
-        principal_filter="User:nobody",
-        host_filter=None,
-        operation=_ANY,
-        permission_type=_ANY,
-    )
-    answer = await manager.send(request)
-    return bool(answer.error_code != errors.SecurityDisabledError.errno)
 
 
 async def _authorization(manager: KafkaConnectionManager, broker: int) -> Authorization:
@@ -679,7 +664,7 @@ class KafkaFencing(KafkaAdmin):
     def leaders(self, topics: Sequence[str]) -> dict[Place, int]:
         return self.connection.run(f"find the leaders of {listed(topics)}", leaders, topics)
 
-    def acls_at(self, broker: int) -> frozenset[TopicAcl]:
+    def acls_at(self, broker: int) -> frozenset[Permission]:
         operation = f"describe access control lists of topics at broker {broker}"
         return self.connection.run(operation, acls_at, broker)
 

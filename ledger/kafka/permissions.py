@@ -6,6 +6,7 @@ An answer that the cluster gives to who may not ask is an answer here; "not now"
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kafka import errors
@@ -32,44 +33,66 @@ from ledger.facts.permissions import (
     quota_entity,
 )
 from ledger.kafka.topics import ABSENT_TOPIC, is_present, metadata, require
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 
-# Acl requests -------------------------------------------------------------------------------------
-# Requests about access control lists of topics.
-
-
-_PATTERNS = {
-    AclPattern.LITERAL: ACLResourcePatternType.LITERAL,
-    AclPattern.PREFIXED: ACLResourcePatternType.PREFIXED,
-}
-_PERMISSIONS = {AclPermission.ALLOW: ACLPermissionType.ALLOW, AclPermission.DENY: ACLPermissionType.DENY}
-_PATTERN_OF = {code: pattern for pattern, code in _PATTERNS.items()}
-_PERMISSION_OF = {code: permission for permission, code in _PERMISSIONS.items()}
+_ANY = 1  # of every enumeration of a filter
+_OPERATIONS = {**{code.value: code.name.lower() for code in ACLOperation}, 15: "two_phase_commit"}
+_RESOURCES = {**{code.value: code.name.lower() for code in ACLResourceType}, 7: "user"}
+"""With what brokers know and the library does not."""
+_PATTERNS = {code.value: code.name.lower() for code in ACLResourcePatternType}
+_PERMISSION_TYPES = {code.value: code.name.lower() for code in ACLPermissionType}
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_Found = Callable[[KafkaConnectionManager], Awaitable[frozenset[Permission]]]
 
 
-async def described_rules(
-    manager: KafkaConnectionManager, resource_type: ACLResourceType, broker: int | None = None
-) -> list[tuple[Any, Any]]:
-    """All rules about resources of a type, each as Kafka's resource and its entry; `broker` None: any is asked."""
+# Access control lists -----------------------------------------------------------------------------
+
+
+async def described_acls(
+    manager: KafkaConnectionManager, resource_type: int = ACLResourceType.TOPIC, broker: int | None = None
+) -> frozenset[Permission]:
+    """All rules about resources of a type, as this broker has them; `broker` None: any is asked."""
+    answer = await _described(manager, resource_type, broker=broker)
+    require(answer.error_code, answer.error_message)
+    return frozenset(_acl(resource, acl) for resource in answer.resources for acl in resource.acls)
+
+
+async def has_authorizer(manager: KafkaConnectionManager) -> bool:
+    """A cluster without one says so to whoever asks for its rules."""
+    answer = await _described(manager, _ANY, principal="User:nobody")
+    return bool(answer.error_code != errors.SecurityDisabledError.errno)
+
+
+async def _described(
+    manager: KafkaConnectionManager,
+    resource_type: int,
+    *,
+    principal: str | None = None,
+    broker: int | None = None,
+) -> Any:
     # `describe_acls` would do, but for its deadline (see `ClusterConnection`).
     request = DescribeAclsRequest(
         resource_type_filter=resource_type,
         resource_name_filter=None,
-        pattern_type_filter=ACLResourcePatternType.ANY,
-        principal_filter=None,
+        pattern_type_filter=_ANY,
+        principal_filter=principal,
         host_filter=None,
-        operation=ACLOperation.ANY,
-        permission_type=ACLPermissionType.ANY,
+        operation=_ANY,
+        permission_type=_ANY,
     )
-    answer = await manager.send(request, node_id=broker)
-    require(answer.error_code, answer.error_message)
-    return [(resource, acl) for resource in answer.resources for acl in resource.acls]
+    return await manager.send(request, node_id=broker)
 
 
-async def described_acls(manager: KafkaConnectionManager, broker: int | None = None) -> frozenset[TopicAcl]:
-    """All rules about topics, as this broker has them; None: any."""
-    found = await described_rules(manager, ACLResourceType.TOPIC, broker)
-    return frozenset(_acl(resource, acl) for resource, acl in found)
+def _acl(resource: Any, acl: Any) -> Permission:
+    return Permission(
+        kind=PermissionKind.ACL,
+        entity=acl.principal,
+        host=acl.host,
+        operation=_word(_OPERATIONS, acl.operation),
+        permission_type=_word(_PERMISSION_TYPES, acl.permission_type),
+        resource_type=_word(_RESOURCES, resource.resource_type),
+        resource_name=resource.resource_name,
+        pattern_type=_word(_PATTERNS, resource.pattern_type),
+    )
 
 
 async def writable_topics(manager: KafkaConnectionManager, topics: Sequence[str]) -> frozenset[str]:
@@ -87,79 +110,13 @@ def _is_writable(topic: Any) -> bool:
     return ACLOperation.WRITE.value in topic.authorized_operations
 
 
-def _acl(resource: Any, acl: Any) -> TopicAcl:
-    return TopicAcl(
-        pattern=_PATTERN_OF[resource.pattern_type],
-        name=resource.resource_name,
-        principal=acl.principal,
-        host=acl.host,
-        operation=ACLOperation(acl.operation).name.lower(),
-        permission=_PERMISSION_OF[acl.permission_type],
-    )
-
-
-async def create_acls(manager: KafkaConnectionManager, acls: Sequence[TopicAcl]) -> None:
-    """Create all of these. Raises kafka-python's error at the first that is refused."""
-    # Not by the library's `create_acls`, which drops the broker's message.
-    creation = CreateAclsRequest.AclCreation
-    request = CreateAclsRequest(
-        creations=[
-            creation(
-                resource_type=ACLResourceType.TOPIC,
-                resource_name=acl.name,
-                resource_pattern_type=_PATTERNS[acl.pattern],
-                principal=acl.principal,
-                host=acl.host,
-                operation=ACLOperation[acl.operation.upper()],
-                permission_type=_PERMISSIONS[acl.permission],
-            )
-            for acl in acls
-        ]
-    )
-    for result in (await manager.send(request)).results:
-        require(result.error_code, result.error_message)
-
-
-async def delete_acls(manager: KafkaConnectionManager, acls: Sequence[TopicAcl]) -> None:
-    """Delete exactly these; that one was deleted already is no error."""
-    # Not by the library's `delete_acls`, which drops the error of each rule that matched.
-    wanted = DeleteAclsRequest.DeleteAclsFilter
-    request = DeleteAclsRequest(
-        filters=[
-            wanted(
-                resource_type_filter=ACLResourceType.TOPIC,
-                resource_name_filter=acl.name,
-                pattern_type_filter=_PATTERNS[acl.pattern],
-                principal_filter=acl.principal,
-                host_filter=acl.host,
-                operation=ACLOperation[acl.operation.upper()],
-                permission_type=_PERMISSIONS[acl.permission],
-            )
-            for acl in acls
-        ]
-    )
-    for result in (await manager.send(request)).filter_results:
-        require(result.error_code, result.error_message)
-        for acl in result.matching_acls:
-            require(acl.error_code, acl.error_message)
-
-
-# Permission requests ------------------------------------------------------------------------------
-
-
-_OPERATIONS = {**{code.value: code.name.lower() for code in ACLOperation}, 15: "two_phase_commit"}
-_RESOURCES = {**{code.value: code.name.lower() for code in ACLResourceType}, 7: "user"}
-"""With what brokers know and the library does not."""
-_PATTERN_NAMES = {code.value: code.name.lower() for code in ACLResourcePatternType}
-_PERMISSION_TYPES = {code.value: code.name.lower() for code in ACLPermissionType}
-_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-_Found = Callable[[KafkaConnectionManager], Awaitable[frozenset[Permission]]]
+# All kinds ----------------------------------------------------------------------------------------
 
 
 async def described_permissions(manager: KafkaConnectionManager) -> Permissions:
     """Every kind; of one that may not be read, why."""
     asked: Mapping[PermissionKind, _Found] = {
-        PermissionKind.ACL: _acls,
+        PermissionKind.ACL: partial(described_acls, resource_type=_ANY),
         PermissionKind.SCRAM_USER: _scram_users,
         PermissionKind.QUOTA: _quotas,
     }
@@ -178,24 +135,6 @@ async def _answered(manager: KafkaConnectionManager, found: _Found) -> Permissio
         if error.retriable:
             raise
         return PermissionsOfKind(PermissionEvent.REFUSED)
-
-
-async def _acls(manager: KafkaConnectionManager) -> frozenset[Permission]:
-    found = await described_rules(manager, ACLResourceType.ANY)
-    return frozenset(_acl_permission(resource, acl) for resource, acl in found)
-
-
-def _acl_permission(resource: Any, acl: Any) -> Permission:
-    return Permission(
-        kind=PermissionKind.ACL,
-        entity=acl.principal,
-        host=acl.host,
-        operation=_word(_OPERATIONS, acl.operation),
-        permission_type=_word(_PERMISSION_TYPES, acl.permission_type),
-        resource_type=_word(_RESOURCES, resource.resource_type),
-        resource_name=resource.resource_name,
-        pattern_type=_word(_PATTERN_NAMES, resource.pattern_type),
-    )
 
 
 async def _scram_users(manager: KafkaConnectionManager) -> frozenset[Permission]:
@@ -239,7 +178,7 @@ async def create_permissions(manager: KafkaConnectionManager, permissions: Seque
         creation(
             resource_type=_code(_RESOURCES, one.resource_type),
             resource_name=one.resource_name,
-            resource_pattern_type=_code(_PATTERN_NAMES, one.pattern_type),
+            resource_pattern_type=_code(_PATTERNS, one.pattern_type),
             principal=one.entity,
             host=one.host,
             operation=_code(_OPERATIONS, one.operation),
@@ -261,7 +200,7 @@ async def delete_permissions(manager: KafkaConnectionManager, permissions: Seque
         wanted(
             resource_type_filter=_code(_RESOURCES, one.resource_type),
             resource_name_filter=one.resource_name,
-            pattern_type_filter=_code(_PATTERN_NAMES, one.pattern_type),
+            pattern_type_filter=_code(_PATTERNS, one.pattern_type),
             principal_filter=one.entity,
             host_filter=one.host,
             operation=_code(_OPERATIONS, one.operation),
@@ -288,7 +227,7 @@ async def _alter_quotas(
     entry = AlterClientQuotasRequest.EntryData
     by_entity: dict[str, list[Any]] = {}
     for one in quotas:
-        change = entry.OpData(key=one.setting or "", value=one.value or 0.0, remove=remove)
+        change = entry.OpData(key=one.setting, value=one.value or 0.0, remove=remove)
         by_entity.setdefault(one.entity, []).append(change)
     if not by_entity:
         return
@@ -307,10 +246,10 @@ async def _alter_quotas(
         require(result.error_code, result.error_message)
 
 
-def _code(words: Mapping[int, str], word: str | None) -> int:
+def _code(words: Mapping[int, str], word: str) -> int:
     """Kafka's code for a name, as `_word` has it."""
     codes = {name: code for code, name in words.items()}
-    return codes[word] if word in codes else int((word or "").removeprefix("code_"))
+    return codes[word] if word in codes else int(word.removeprefix("code_"))
 
 
 def _word(words: Mapping[int, str], code: int) -> str:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.errors import PreconditionError
+from ledger.facts.acls import AclFollow, acl_change, wanted_acls
 from ledger.facts.direction import Promotion, nothing_promoted
 from ledger.facts.findings import Finding, FindingName, Findings
 from ledger.facts.operations import AclAction, AclsFollowed, TopicAction, TopicFollowed
+from ledger.facts.permissions import Permission
 from ledger.facts.state import LedgerState, OperationEntry, OperationLog
 from ledger.facts.syncs import SEQUENCED_KINDS, RecordedSync, TopicPartition, effective
 from ledger.kafka.cluster import (
@@ -19,7 +21,6 @@ from ledger.kafka.cluster import (
     headers_between,
     require_recorded,
 )
-from ledger.topics.acls import AclFollow, TopicAcl, acl_change, wanted_acls
 from ledger.topics.following import REQUIRED_AT_TARGET, SettingsChange, is_fence
 from ledger.topics.naming import TopicNaming
 
@@ -152,7 +153,7 @@ class FollowingRecord:
         self._operations = operations
         self._state = state
         self._set_by_mirror: dict[str, frozenset[str]] | None = None
-        self._created_acls: frozenset[TopicAcl] | None = None
+        self._created_acls: frozenset[Permission] | None = None
 
     def set_by_mirror(self) -> dict[str, frozenset[str]]:
         """Names of settings that the flow had set and not removed, by target topic id."""
@@ -234,21 +235,21 @@ class FollowingRecord:
     def deleted(self, topic: str, topic_id: str) -> None:
         self._record(TopicFollowed(action=TopicAction.DELETED, topic=topic, topic_id=topic_id))
 
-    def created_acls(self) -> frozenset[TopicAcl]:
+    def created_acls(self) -> frozenset[Permission]:
         """Access control lists that the flow had created and not removed."""
         if self._created_acls is None:
             self._created_acls = self._state.created_acls(self._flow)
         return self._created_acls
 
-    def acls_created(self, acls: Sequence[TopicAcl]) -> None:
+    def acls_created(self, acls: Sequence[Permission]) -> None:
         self._record_acls(AclAction.CREATED, acls)
         self._created_acls = self.created_acls() | set(acls)
 
-    def acls_removed(self, acls: Sequence[TopicAcl]) -> None:
+    def acls_removed(self, acls: Sequence[Permission]) -> None:
         self._record_acls(AclAction.REMOVED, acls)
         self._created_acls = self.created_acls() - set(acls)
 
-    def _record_acls(self, action: AclAction, acls: Sequence[TopicAcl]) -> None:
+    def _record_acls(self, action: AclAction, acls: Sequence[Permission]) -> None:
         self._operations.record(AclsFollowed(action, tuple(acls)), flow=self._flow, reason=str(action))
 
     def _record(self, followed: TopicFollowed) -> None:
@@ -452,7 +453,7 @@ class AclFollowing:
             wanted_acls(at_source, naming=self._naming, topics=topics),
             at_target,
             created_by_mirror=self._record.created_acls(),
-        ).without(lambda acl: promotion(acl.name) is not None)
+        ).without(lambda acl: promotion(acl.resource_name) is not None)
         try:
             if change.to_create:
                 self._target.create_acls(change.to_create)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ledger.clock import Clock
 from ledger.errors import PreconditionError, UnsafeError
+from ledger.facts.acls import AclFollow
 from ledger.facts.direction import Promotion, nothing_promoted
 from ledger.facts.findings import Finding, FindingName, Side
 from ledger.facts.syncs import PartitionPair, TopicPartition
@@ -20,7 +21,6 @@ from ledger.mirror.targets import (
     TopicAdmin,
     target_findings,
 )
-from ledger.topics.acls import AclFollow
 from ledger.topics.following import (
     AddPartitions,
     ChangeSettings,

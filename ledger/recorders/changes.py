@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from ledger.facts.groups import GroupEvent, GroupFact, UnreadGroup, has_members
 from ledger.facts.permissions import (
@@ -249,7 +249,7 @@ class PermissionRecord:
         self._known = known_after(self._known, read)
 
     def _row(self, event: PermissionEvent, kind: PermissionKind, permission: Permission | None) -> Row:
-        told = dict.fromkeys(_COLUMNS) if permission is None else asdict(permission)
+        told = dict.fromkeys(_COLUMNS) if permission is None else permission.recorded()
         stated = {"cluster": self._cluster, "cluster_id": self._cluster_id, "event": event.value}
         return {**stated, **told, "kind": kind.value}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ledger.clock import Clock
 from ledger.config.values import FlowConfig
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
+from ledger.facts.acls import AclFollow
 from ledger.facts.cut_offsets import Cut
 from ledger.mirror import driver as flow_driver
 from ledger.mirror.progress import RunProgress
@@ -16,7 +17,6 @@ from ledger.mirror.targets import FollowingRecord
 from ledger.mirror.topics import FlowTopics
 from ledger.store.producers import no_mirror_producers
 from ledger.store.session import ClaimedOperations
-from ledger.topics.acls import AclFollow
 from ledger.topics.following import TopicFollowing
 from ledger.topics.naming import TopicSelection
 from tests.simulation.crash_points import CrashPlan

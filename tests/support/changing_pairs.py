@@ -32,7 +32,6 @@ from ledger.config.values import ClusterConfig, FlowConfig
 from ledger.facts.direction import Demoted
 from ledger.facts.operations import DriverStarting, Why
 from ledger.kafka.batches import Record
-from ledger.topics.acls import AclPermission
 from ledger.topics.naming import NamingKind
 from tests.simulation.crash_points import CrashPlan
 from tests.simulation.drivers import FlowDrivers, World
@@ -335,7 +334,7 @@ class ChangingPair:
 
     def unfence_east(self) -> None:
         """By Kafka's own tools, as people do who give a change up, and tell nobody."""
-        denied = [one for one in self.east.acls if one.permission is AclPermission.DENY]
+        denied = [one for one in self.east.acls if one.permission_type == "deny"]
         self.east.change_acls(denied, remove=True)
         self.schedule.wait(1.0)
 

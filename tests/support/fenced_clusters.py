@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from ledger.changeover.fencing import AskedLifting
 from ledger.changeover.measures import AskedFence, FenceParts
 from ledger.errors import ClusterUnavailableError
+from ledger.facts.acls import Authorization
 from ledger.facts.fences import FenceHow, LeaderReading, QuietBounds
 from ledger.facts.operations import OperationContent
+from ledger.facts.permissions import Permission, topic_acl
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.batches import CONTROL, TRANSACTIONAL, BatchHeader
 from ledger.kafka.cluster import CoordinatedTransaction, OpenTransaction, Place, Refusal, TopicDescription
 from ledger.machine import HookCommand, HookResult
 from ledger.store.session import OperatorOperations
-from ledger.topics.acls import AclPattern, AclPermission, Authorization, TopicAcl
 from tests.support.fakes import FakeClock, FakeLedger
 
 MIRROR = "User:mirror"
@@ -26,8 +27,8 @@ class EndedError(Exception):
     """The process ended here."""
 
 
-def allowing(principal: str, topic: str = "orders", operation: str = "write") -> TopicAcl:
-    return TopicAcl(AclPattern.LITERAL, topic, principal, "*", operation, AclPermission.ALLOW)
+def allowing(principal: str, topic: str = "orders", operation: str = "write") -> Permission:
+    return topic_acl(topic, principal, operation)
 
 
 def batch(offset: int, *, is_control: bool = False, producer_id: int = 7) -> BatchHeader:
@@ -59,8 +60,8 @@ class FencedCluster:
 
     alias: str = "east"
     steps: Steps = field(default_factory=Steps)
-    acls: set[TopicAcl] = field(default_factory=lambda: {allowing("User:a"), allowing("User:b", "users")})
-    stale: dict[int, frozenset[TopicAcl]] = field(default_factory=dict)
+    acls: set[Permission] = field(default_factory=lambda: {allowing("User:a"), allowing("User:b", "users")})
+    stale: dict[int, frozenset[Permission]] = field(default_factory=dict)
     """Brokers that have not got the last rules yet."""
     settings: dict[str, dict[str, str]] = field(default_factory=lambda: {"orders": {}, "users": {}})
     described: dict[str, TopicDescription] = field(
@@ -163,14 +164,14 @@ class FencedCluster:
             [Authorization(broker, frozenset(), False) for broker in (1, 2)] if self.has_authorizer else None
         )
 
-    def topic_acls(self) -> frozenset[TopicAcl]:
+    def topic_acls(self) -> frozenset[Permission]:
         return frozenset(self.acls)
 
     def leaders(self, topics: Sequence[str]) -> Mapping[Place, int]:
         assert topics
         return {place: self._led(place)[0] for place in self.logs if place[0] in topics}
 
-    def acls_at(self, broker: int) -> frozenset[TopicAcl]:
+    def acls_at(self, broker: int) -> frozenset[Permission]:
         return self.stale.get(broker, frozenset(self.acls))
 
     def settings_at(
@@ -198,11 +199,11 @@ class FencedCluster:
     def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         return {topic: dict(self.settings[topic]) for topic in topics}
 
-    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def create_acls(self, acls: Sequence[Permission]) -> None:
         for acl in acls:
             self.steps.made(lambda acl=acl: self.acls.add(acl))  # type: ignore[misc]
 
-    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def delete_acls(self, acls: Sequence[Permission]) -> None:
         for acl in acls:
             self.steps.made(lambda acl=acl: self.acls.discard(acl))  # type: ignore[misc]
 

@@ -4,13 +4,14 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ledger.errors import PreconditionError
+from ledger.facts.acls import AclFollow
+from ledger.facts.permissions import Permission
 from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.syncs import OffsetSync, SyncKind, TopicPartition
 from ledger.kafka.cluster import NewTopic
 from ledger.mirror.targets import FollowingRecord
 from ledger.mirror.topics import FlowTopics
 from ledger.store.session import ClaimedOperations
-from ledger.topics.acls import AclFollow, TopicAcl
 from ledger.topics.following import ConfigurationFollow, SettingsFollowing, TopicFollowing
 from ledger.topics.naming import NamingKind, TopicNaming, TopicSelection
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -51,11 +52,11 @@ class GuardedCluster(MemoryCluster):
         self._check("extend", name)
         super().add_partitions(name, total=total)
 
-    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
-        self._check("create rules of", acls[0].name)
+    def create_acls(self, acls: Sequence[Permission]) -> None:
+        self._check("create rules of", acls[0].resource_name)
         super().create_acls(acls)
 
-    def topic_acls(self) -> frozenset[TopicAcl]:
+    def topic_acls(self) -> frozenset[Permission]:
         self._check("describe rules of", "topics")
         return super().topic_acls()
 

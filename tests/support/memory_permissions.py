@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ledger.facts.permissions import Permission, PermissionKind, Permissions
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from tests.simulation.kafka.cluster import MemoryCluster
 
 
@@ -26,8 +25,8 @@ class MemoryPermissionAdmin:
         for one in permissions:
             self._before()
             self._remove([one.identity])
-            if acl := _topic_acl(one):
-                self._cluster.create_acls([acl])
+            if _is_of_topic(one):
+                self._cluster.create_acls([one])
             else:
                 self._cluster.allowed.others.add(one)
 
@@ -38,20 +37,11 @@ class MemoryPermissionAdmin:
 
     def _remove(self, identities: Iterable[Permission]) -> None:
         for identity in identities:
-            if acl := _topic_acl(identity):
-                self._cluster.delete_acls([acl])
+            if _is_of_topic(identity):
+                self._cluster.delete_acls([identity])
             kept = {one for one in self._cluster.allowed.others if replace(one, value=None) != identity}
             self._cluster.allowed.others = kept
 
 
-def _topic_acl(permission: Permission) -> TopicAcl | None:
-    if permission.kind is not PermissionKind.ACL or permission.resource_type != "topic":
-        return None
-    return TopicAcl(
-        AclPattern(permission.pattern_type or ""),
-        permission.resource_name or "",
-        permission.entity,
-        permission.host or "",
-        permission.operation or "",
-        AclPermission(permission.permission_type or ""),
-    )
+def _is_of_topic(permission: Permission) -> bool:
+    return permission.kind is PermissionKind.ACL and permission.resource_type == "topic"

@@ -41,7 +41,7 @@ def _somebody_may_write(pair: ChangingPair) -> None:
 
 def _mirror_let_in(pair: ChangingPair) -> None:
     pair.west.change_acls(
-        [one for one in pair.west.acls if one.principal == MIRROR and one.operation == "write"], remove=True
+        [one for one in pair.west.acls if one.entity == MIRROR and one.operation == "write"], remove=True
     )
     pair.west.change_acls([topic_rule(MIRROR, "write", "*")])
     pair.schedule.wait(1.0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ledger.facts.acls import denial
 from ledger.facts.changeovers import (
     ApplyAlive,
     ApplyClaimed,
@@ -65,7 +66,7 @@ from ledger.facts.operations import (
     TopicAction,
     TopicFollowed,
 )
-from ledger.facts.permissions import Permission, PermissionKind
+from ledger.facts.permissions import Permission, PermissionKind, topic_acl
 from ledger.facts.requests import (
     Acceptance,
     AcceptForeign,
@@ -78,7 +79,6 @@ from ledger.facts.requests import (
     SkipTo,
     StopRequest,
 )
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from ledger.topics.following import SettingsChange
 
 SOURCE_ID, TARGET_ID = "0vKk3c8nTzWq5mJxY1bD2A", "pB7dR4xuQ1G9sLw2eZk6fQ"
@@ -89,7 +89,7 @@ def content_of(kind: OperationKind) -> OperationContent:
     return _CONTENTS[kind]
 
 
-_DENY = TopicAcl(AclPattern.LITERAL, "orders", "User:mirror", "*", "write", AclPermission.DENY)
+_DENY = denial("orders", "User:mirror")
 
 _CONTENTS: Mapping[OperationKind, OperationContent] = {
     OperationKind.STOP: StopRequest(),
@@ -440,16 +440,7 @@ _CONTENTS: Mapping[OperationKind, OperationContent] = {
     ),
     OperationKind.ACLS_FOLLOWED: AclsFollowed(
         AclAction.CREATED,
-        (
-            TopicAcl(
-                pattern=AclPattern.LITERAL,
-                name="east.orders",
-                principal="User:billing",
-                host="*",
-                operation="read",
-                permission=AclPermission.ALLOW,
-            ),
-        ),
+        (topic_acl("east.orders", "User:billing", "read"),),
     ),
     OperationKind.FINDING_RAISED: FindingRaised(
         finding="source_unreachable",

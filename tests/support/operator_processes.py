@@ -32,7 +32,6 @@ from ledger.machine import HookCommand, HookProcesses, HookResult, LocalProcesse
 from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import DeltaLedger, open_ledger
 from ledger.store.state import DeltaLedgerState
-from ledger.topics.acls import TopicAcl
 from tests.simulation.kafka.administered import CLUSTER, AdministeredCluster
 from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
 from tests.simulation.kafka.schedule import Schedule
@@ -145,7 +144,7 @@ class Seat(OneByOne):
 
     # -- rules and settings ----------------------------------------------------------------------
 
-    def topic_acls(self) -> frozenset[TopicAcl]:
+    def topic_acls(self) -> frozenset[Permission]:
         self._process.require_alive()
         self._require("describe", "cluster", CLUSTER)
         return self._cluster.topic_acls()
@@ -160,12 +159,12 @@ class Seat(OneByOne):
             if any(self._cluster.lets_write(self._principal, name, number) for number in numbers[name])
         )
 
-    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def create_acls(self, acls: Sequence[Permission]) -> None:
         self._require("alter", "cluster", CLUSTER)
         for acl in acls:
             self._write(f"create {_words(acl)}", lambda acl=acl: self._cluster.create_acls([acl]))  # type: ignore[misc]
 
-    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def delete_acls(self, acls: Sequence[Permission]) -> None:
         self._require("alter", "cluster", CLUSTER)
         for acl in acls:
             self._write(f"delete {_words(acl)}", lambda acl=acl: self._cluster.delete_acls([acl]))  # type: ignore[misc]
@@ -238,8 +237,8 @@ class Seat(OneByOne):
             )
 
 
-def _words(acl: TopicAcl) -> str:
-    return f"{acl.permission} {acl.principal} {acl.operation} {acl.name}"
+def _words(acl: Permission) -> str:
+    return f"{acl.permission_type} {acl.entity} {acl.operation} {acl.resource_name}"
 
 
 def _of(one: Permission) -> str:

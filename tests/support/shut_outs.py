@@ -18,6 +18,7 @@ from ledger.config.values import FlowConfig
 from ledger.errors import MirrorLedgerError
 from ledger.facts.direction import Demoted, DirectionChange, Promoted
 from ledger.facts.operations import PartitionStopped, Why
+from ledger.facts.permissions import Permission
 from ledger.facts.roles import ProcessMark, writer_of
 from ledger.facts.state import WriterClaim
 from ledger.facts.syncs import TopicPartition
@@ -25,7 +26,6 @@ from ledger.facts.tables import Row
 from ledger.kafka.cluster import live_cluster
 from ledger.mirror.driver import claim_row
 from ledger.store.session import FLOW_TABLES, ClaimedOperations, OperatorOperations, WriterSession
-from ledger.topics.acls import TopicAcl
 from ledger.topics.naming import NamingKind
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.fenced_cluster import MIRROR, FencedCluster
@@ -79,11 +79,11 @@ class West(FencedCluster):
     unable: int = 0
     on_rules: Callable[[], None]
 
-    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def create_acls(self, acls: Sequence[Permission]) -> None:
         self.crashes.around("rules", lambda: FencedCluster.create_acls(self, acls))
         self.on_rules()
 
-    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def delete_acls(self, acls: Sequence[Permission]) -> None:
         self.crashes.around("remove", lambda: FencedCluster.delete_acls(self, acls))
 
     def write_abort_markers(

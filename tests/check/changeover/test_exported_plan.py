@@ -11,9 +11,9 @@ import pytest
 
 from ledger.changeover.exporting import ExportedPlan, groups_file, steps_script, undo_script
 from ledger.changeover.plans import BlockerCode, ChangeoverKind, Choices, FenceChoice
+from ledger.facts.acls import denial
 from ledger.facts.hand_overs import TopicHandOver
 from ledger.facts.permissions import Permission, PermissionKind
-from ledger.topics.acls import denial
 from ledger.topics.following import SettingsChange
 from tests.support.changeovers import plan, with_hooks
 from tests.support.kafka_tools import run_steps

@@ -11,11 +11,11 @@ from ledger.changeover.fencing import doubts, fence, leave_open, unfence
 from ledger.changeover.measures import SETTING, FenceResult
 from ledger.cli.acts import fencing as commands
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError, UsageError
+from ledger.facts.acls import denial
 from ledger.facts.fences import Fence, FenceHow, Proof
 from ledger.facts.operations import Why
 from ledger.kafka.cluster import CoordinatedTransaction, TopicDescription
 from ledger.machine import HookCommand, HookResult
-from ledger.topics.acls import denial
 from tests.support.fenced_clusters import (
     EndedError,
     FencedCluster,

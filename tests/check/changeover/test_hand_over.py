@@ -14,8 +14,8 @@ from ledger.changeover.hand_over import (
     planned_for_mirror,
     require_promoted,
 )
-from ledger.changeover.permissions import of_topic_acl
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
+from ledger.facts.acls import denial
 from ledger.facts.changeovers import PlanExported
 from ledger.facts.direction import Directions, Promoted
 from ledger.facts.fences import Fence, Unfenced
@@ -23,7 +23,6 @@ from ledger.facts.hand_overs import HandedOver, HandOvers, Purpose, TopicHandOve
 from ledger.facts.operations import Why
 from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind
 from ledger.facts.tables import OFFSET_SYNCS, PERMISSIONS, TOPICS
-from ledger.topics.acls import denial
 from ledger.topics.following import REQUIRED_AT_TARGET, SettingsChange
 from ledger.topics.naming import NamingKind
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -347,7 +346,7 @@ def fence(pairs: Pairs, *, former: Mapping[str, str | None], denied: tuple[str, 
 
 
 def test_rules_that_a_fence_of_east_made_or_people_by_a_plan_are_not_handed_over(pairs: Pairs) -> None:
-    rules = [of_topic_acl(denial("users", who)) for who in ("User:app", "User:b", "User:by-hand")]
+    rules = [denial("users", who) for who in ("User:app", "User:b", "User:by-hand")]
     stamp = {"writer": "recorder:east", "writer_epoch": 1, "round": 2, "cluster": "east", "cluster_id": "E"}
     pairs.ledger.append(
         PERMISSIONS.name,

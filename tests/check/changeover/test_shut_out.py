@@ -9,6 +9,7 @@ import pytest
 from ledger.adopt.key_resync import ResyncPorts, preview
 from ledger.changeover.pairs import Pair
 from ledger.errors import PreconditionError
+from ledger.facts.acls import denial
 from ledger.facts.direction import Promoted
 from ledger.facts.fences import MirrorShutOut
 from ledger.facts.roles import writer_of
@@ -17,11 +18,10 @@ from ledger.kafka.cluster import live_cluster
 from ledger.kafka.copying import Network
 from ledger.mirror.driver import claim_row
 from ledger.store.session import ClaimedOperations
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from tests.simulation.kafka.fenced_cluster import MIRROR
 from tests.support.shut_outs import DRIVER, FLOW, CrashError, Crashes, Promotion
 
-DENY = TopicAcl(AclPattern.LITERAL, "orders", MIRROR, "*", "write", AclPermission.DENY)
+DENY = denial("orders", MIRROR)
 _LONG_S = 1_000.0
 
 
@@ -134,7 +134,7 @@ def test_a_topic_that_is_not_there_is_denied_by_its_name(site: Promotion) -> Non
     site.change(Promoted, "later")
     done = site.shut_out(Pair("west", "east", ("later",)))
     assert (done.recorded.topics, done.recorded.proof) == (("later",), ())
-    assert site.west.acls == {replace(DENY, name="later")}
+    assert site.west.acls == {replace(DENY, resource_name="later")}
 
 
 def test_a_dead_driver_that_had_stopped_everything_keeps_its_epoch(site: Promotion) -> None:
@@ -316,8 +316,8 @@ def test_no_tombstones_are_written_to_what_is_promoted(site: Promotion) -> None:
 
 def test_exactly_its_own_rules_are_removed(site: Promotion) -> None:
     """Not one of the same words that somebody else had made, nor what was made for another topic."""
-    theirs = replace(DENY, name="users")
-    site.west.acls |= {theirs, replace(DENY, principal="User:app")}
+    theirs = replace(DENY, resource_name="users")
+    site.west.acls |= {theirs, replace(DENY, entity="User:app")}
     stopped(site)
     others = set(site.west.acls)
     site.shut_out()

@@ -23,15 +23,16 @@ from ledger.changeover.plans import ApplyState, ChangeoverKind, StepName
 from ledger.changeover.shut_out import shut_out
 from ledger.changeover.verifying import verify_changeover
 from ledger.errors import MirrorLedgerError, PreconditionError, UsageError
+from ledger.facts.acls import denial
 from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.groups import NewCommit
 from ledger.facts.operations import Why
+from ledger.facts.permissions import Permission
 from ledger.offsets.between_clusters import Way
 from ledger.offsets.flow_answers import Chosen
 from ledger.offsets.setting import Choice
 from ledger.offsets.sheets import Asked, set_positions
 from ledger.store.answers import snapshot
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
 from tests.simulation.kafka.partition_log import Replication
 from tests.support.changed_pairs import at_clusters, copied_back, in_ledger
@@ -55,8 +56,8 @@ _SETTINGS_AT_WEST = {
 }
 
 
-def denied(principal: str, topic: str) -> TopicAcl:
-    return TopicAcl(AclPattern.LITERAL, topic, principal, "*", "write", AclPermission.DENY)
+def denied(principal: str, topic: str) -> Permission:
+    return denial(topic, principal)
 
 
 def is_telling(write: str) -> bool:

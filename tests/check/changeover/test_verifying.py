@@ -30,15 +30,16 @@ from ledger.changeover.hand_over import HandOver
 from ledger.changeover.plans import ApplyState, Plan, StepName
 from ledger.changeover.waiting import Behind
 from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.facts.acls import denial
 from ledger.facts.changeovers import Sheet
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.direction import Demoted, Directions, Promoted
 from ledger.facts.fences import EpochMarker, Fence, MirrorLetIn, MirrorShutOut, ShutOutProof, ShutOuts
 from ledger.facts.group_offsets import IntendedCommit
 from ledger.facts.hand_overs import Purpose, TopicHandOver
+from ledger.facts.permissions import Permission
 from ledger.kafka.cluster import FenceControl
 from ledger.offsets.setting import Basis, Outcome, Setting, SourceCommit, SourceCommits
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from ledger.topics.following import SettingsChange
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.share_groups import ShareGroupCluster
@@ -47,7 +48,7 @@ from tests.support.changeovers import Stage, plan
 from tests.support.fakes import FakeClock
 
 OK, NOT_OK, UNKNOWN = CheckStatus.OK, CheckStatus.NOT_OK, CheckStatus.UNKNOWN
-RULE = TopicAcl(AclPattern.LITERAL, "orders", "User:mirror", "*", "write", AclPermission.DENY)
+RULE = denial("orders", "User:mirror")
 
 
 def statuses(checks: list[Check]) -> list[CheckStatus]:
@@ -364,7 +365,7 @@ def test_the_mirror_is_shut_out_as_it_was_proved() -> None:
     let_in = MirrorLetIn(cluster="west", cluster_id="W", topics=("orders",), rules=(RULE,))
 
     def status(
-        *changes: MirrorShutOut | MirrorLetIn, rules: tuple[TopicAcl, ...] = (RULE,), remembers: bool = True
+        *changes: MirrorShutOut | MirrorLetIn, rules: tuple[Permission, ...] = (RULE,), remembers: bool = True
     ) -> CheckStatus:
         there = ThereNow(rules, lambda _marker: remembers)
         return shut_out_checks(ShutOuts(changes), "W", "east", ("orders",), there)[0].status

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind, quota_entity
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
+from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind, quota_entity, topic_acl
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.schedule import Schedule
@@ -40,8 +39,8 @@ class MemorySite(PermissionSite):
         self._cluster.allowed.others = others | ({replace(identity, value=value)} if value else set())
 
 
-def _reading(principal: str, topic: str) -> TopicAcl:
-    return TopicAcl(AclPattern.LITERAL, topic, principal, "*", "read", AclPermission.ALLOW)
+def _reading(principal: str, topic: str) -> Permission:
+    return topic_acl(topic, principal, "read")
 
 
 class TestMemoryCluster(PermissionsContract):

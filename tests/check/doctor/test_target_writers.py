@@ -5,14 +5,14 @@ import pytest
 from ledger.doctor.checks import Verdict
 from ledger.doctor.flow import no_authorizer, target_writers
 from ledger.doctor.results import Unmeasured
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
+from ledger.facts.permissions import Permission, topic_acl
 
 MIRROR = "User:mirror"
 
 
-def acl(principal: str, name: str = "orders", *, is_denial: bool = False) -> TopicAcl:
-    permission = AclPermission.DENY if is_denial else AclPermission.ALLOW
-    return TopicAcl(AclPattern.PREFIXED, name, principal, "*", "write", permission)
+def acl(principal: str, name: str = "orders", *, is_denial: bool = False) -> Permission:
+    permission = "deny" if is_denial else "allow"
+    return topic_acl(name, principal, "write", permission_type=permission, pattern_type="prefixed")
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def acl(principal: str, name: str = "orders", *, is_denial: bool = False) -> Top
     ],
 )
 def test_other_principals_that_may_write_are_named(
-    acls: list[TopicAcl], verdict: Verdict, measured: str
+    acls: list[Permission], verdict: Verdict, measured: str
 ) -> None:
     found = target_writers("flow f", ["orders", "orders.eu"], frozenset(acls), MIRROR)
     assert (found.verdict, found.measured) == (verdict, measured)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ledger.facts.acls import Authorization, closing, denial
 from ledger.facts.fences import (
     Evidence,
     LeaderReading,
@@ -12,7 +13,7 @@ from ledger.facts.fences import (
     least,
     quiet_time,
 )
-from ledger.topics.acls import AclPattern, AclPermission, Authorization, TopicAcl, closing, denial
+from ledger.facts.permissions import Permission, topic_acl
 
 MIRROR = "User:mirror"
 PLAIN = Authorization(1, frozenset(), False)
@@ -23,22 +24,22 @@ def acl(
     name: str = "orders",
     operation: str = "write",
     *,
-    pattern: AclPattern = AclPattern.LITERAL,
-    permission: AclPermission = AclPermission.ALLOW,
+    pattern: str = "literal",
+    permission: str = "allow",
     host: str = "*",
-) -> TopicAcl:
-    return TopicAcl(pattern, name, principal, host, operation, permission)
+) -> Permission:
+    return topic_acl(name, principal, operation, permission_type=permission, pattern_type=pattern, host=host)
 
 
-def denied(*acls: TopicAcl, topic: str = "orders") -> set[str]:
+def denied(*acls: Permission, topic: str = "orders") -> set[str]:
     found = closing([topic], acls, [PLAIN], mirror=MIRROR)
     assert found.refusals == ()
-    assert found.rules[topic] == {denial(topic, rule.principal) for rule in found.rules[topic]}
-    return {rule.principal for rule in found.rules[topic]}
+    assert found.rules[topic] == {denial(topic, rule.entity) for rule in found.rules[topic]}
+    return {rule.entity for rule in found.rules[topic]}
 
 
 def refusals(
-    *acls: TopicAcl,
+    *acls: Permission,
     brokers: tuple[Authorization, ...] = (PLAIN,),
     mirror: str | None = MIRROR,
     confirmed: tuple[str, ...] = (),
@@ -51,39 +52,39 @@ def refusals(
     [
         (acl("User:a"), True),
         (acl("User:a", operation="all"), True),
-        (acl("User:a", "ord", pattern=AclPattern.PREFIXED), True),
+        (acl("User:a", "ord", pattern="prefixed"), True),
         (acl("User:a", "*"), True),
         (acl("User:a", host="10.0.0.1"), True),
         (acl("User:a", operation="read"), False),
         (acl("User:a", "ord"), False),
         (acl("User:a", "users"), False),
-        (acl("User:a", "orders-", pattern=AclPattern.PREFIXED), False),
-        (acl("User:a", permission=AclPermission.DENY), False),
+        (acl("User:a", "orders-", pattern="prefixed"), False),
+        (acl("User:a", permission="deny"), False),
     ],
 )
-def test_whoever_a_rule_allows_to_write_is_denied(rule: TopicAcl, is_denied: bool) -> None:
+def test_whoever_a_rule_allows_to_write_is_denied(rule: Permission, is_denied: bool) -> None:
     assert denied(rule, acl("User:b", "users")) == ({"User:a"} if is_denied else set())
 
 
 def test_the_mirror_that_reads_is_not_denied_and_the_rule_is_for_the_topic_from_every_host() -> None:
     assert denied(acl(MIRROR, operation="read"), acl("User:a")) == {"User:a"}
-    assert denial("orders", "User:a") == acl("User:a", permission=AclPermission.DENY)
+    assert denial("orders", "User:a") == acl("User:a", permission="deny")
 
 
 def test_a_rule_for_everybody_is_refused_unless_it_is_denied_already() -> None:
     [reason] = refusals(acl("User:*", "*"))
     assert reason.startswith("a rule allows User:* to write to orders, users: ")
-    [one] = refusals(acl("User:*", "*"), acl("User:*", "users", permission=AclPermission.DENY))
+    [one] = refusals(acl("User:*", "*"), acl("User:*", "users", permission="deny"))
     assert "to write to orders: " in one
-    by_host = acl("User:*", "orders", permission=AclPermission.DENY, host="10.0.0.1")
+    by_host = acl("User:*", "orders", permission="deny", host="10.0.0.1")
     assert refusals(acl("User:*", "orders"), by_host) != ()
 
 
 def test_a_principal_that_the_mirror_shares_is_refused_unless_it_may_not_write() -> None:
-    [reason] = refusals(acl(MIRROR, "o", "all", pattern=AclPattern.PREFIXED))
+    [reason] = refusals(acl(MIRROR, "o", "all", pattern="prefixed"))
     assert reason.startswith("the mirror's principal User:mirror is allowed to write to orders: ")
-    assert refusals(acl(MIRROR), acl(MIRROR, permission=AclPermission.DENY)) == ()
-    assert refusals(acl(MIRROR), acl(MIRROR, operation="read", permission=AclPermission.DENY)) != ()
+    assert refusals(acl(MIRROR), acl(MIRROR, permission="deny")) == ()
+    assert refusals(acl(MIRROR), acl(MIRROR, operation="read", permission="deny")) != ()
 
 
 def test_without_the_mirrors_principal_it_is_refused() -> None:

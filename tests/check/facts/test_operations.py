@@ -87,7 +87,7 @@ def test_an_access_control_list_that_is_not_known_is_passed_over() -> None:
     [known] = content["acls"]
     others = [{**known, "pattern": "of_tomorrow"}, {**known, "permission": "of_tomorrow"}]
     found = created_acls([row("acls_followed", {**content, "acls": [*others, known]})])
-    assert [acl.name for acl in found] == ["east.orders"]
+    assert [acl.resource_name for acl in found] == ["east.orders"]
     replaced = row("acls_followed", {**content, "action": "of_tomorrow"}, 2)
     assert created_acls([replaced]) == frozenset()
     assert created_acls([row("acls_followed", content), replaced]) == found

@@ -5,20 +5,18 @@ from collections.abc import Collection
 
 import pytest
 
+from ledger.facts.acls import denial
 from ledger.facts.fences import EpochMarker, MirrorLetIn, MirrorShutOut, ShutOuts
 from ledger.facts.identity import ClusterIdentities
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
+from ledger.facts.permissions import Permission
 from tests.support.claims import claimed
 from tests.support.ledger_rows import row
 
-ORDERS, USERS = (
-    TopicAcl(AclPattern.LITERAL, topic, "User:mirror", "*", "write", AclPermission.DENY)
-    for topic in ("orders", "users")
-)
+ORDERS, USERS = (denial(topic, "User:mirror") for topic in ("orders", "users"))
 
 
 def shut_out(
-    *rules: TopicAcl, at: str = "W", fenced: int | None = None, former: str = "east"
+    *rules: Permission, at: str = "W", fenced: int | None = None, former: str = "east"
 ) -> MirrorShutOut:
     marker = EpochMarker(
         flow="f", producer_id=fenced or 0, producer_epoch=1, topic="orders", topic_id="T", partition=0
@@ -36,7 +34,7 @@ def shut_out(
     )
 
 
-def let_in(*rules: TopicAcl, at: str = "W", former: str | None = None) -> MirrorLetIn:
+def let_in(*rules: Permission, at: str = "W", former: str | None = None) -> MirrorLetIn:
     return MirrorLetIn(cluster="west", cluster_id=at, former=former, topics=("orders",), rules=rules)
 
 
@@ -62,7 +60,7 @@ def rows(*changes: MirrorShutOut | MirrorLetIn) -> list[dict[str, object]]:
 def test_rules_stand_until_they_are_removed(
     changes: tuple[MirrorShutOut | MirrorLetIn, ...],
     topics: Collection[str] | None,
-    standing: tuple[TopicAcl, ...],
+    standing: tuple[Permission, ...],
 ) -> None:
     shut_outs = ShutOuts.of_rows(rows(*changes))
     assert shut_outs.rules("W", topics) == frozenset(standing)

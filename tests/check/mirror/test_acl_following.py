@@ -2,12 +2,13 @@
 
 import pytest
 
-from ledger.topics.acls import AclFollow, AclPattern, AclPermission, TopicAcl
+from ledger.facts.acls import AclFollow
+from ledger.facts.permissions import Permission, topic_acl
 from tests.support.memory_flows import Flow, follow
 
 
-def rule(name: str, operation: str = "read", principal: str = "User:ada") -> TopicAcl:
-    return TopicAcl(AclPattern.LITERAL, name, principal, "*", operation, AclPermission.ALLOW)
+def rule(name: str, operation: str = "read", principal: str = "User:ada") -> Permission:
+    return topic_acl(name, principal, operation)
 
 
 def test_rules_follow_only_if_the_flow_says_so() -> None:

@@ -11,10 +11,12 @@ import pytest
 
 from ledger.config.values import FlowConfig
 from ledger.errors import FencedProducerError
+from ledger.facts.acls import AclFollow
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Demoted, DirectionChange, Directions, Promoted
 from ledger.facts.fences import EpochMarker, MirrorShutOut
 from ledger.facts.identity import FlowProducer
+from ledger.facts.permissions import topic_acl
 from ledger.facts.requests import AcceptForeign, Request, Resume, Resync, SkipTo
 from ledger.facts.state import LedgerState, OperationLog
 from ledger.mirror.assignment import Assignment, PartitionResult, Stop, StopCause
@@ -22,7 +24,6 @@ from ledger.mirror.direction import DirectionWatch
 from ledger.mirror.progress import RunEnd
 from ledger.mirror.states import FlowProgress
 from ledger.mirror.stops import StopEvents
-from ledger.topics.acls import AclFollow, AclPattern, AclPermission, TopicAcl
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.support.memory_flows import PREFIX, Flow, follow
 from tests.support.stepped_drivers import (
@@ -401,7 +402,7 @@ def test_settings_partitions_rules_and_deletions_do_not_follow() -> None:
     flow.source("t", retention_ms="1000")
     topics = flow.topics(delete_topics=True, acls=AclFollow.READ)
     follow(topics)
-    rule = TopicAcl(AclPattern.LITERAL, "t", "User:a", "*", "read", AclPermission.ALLOW)
+    rule = topic_acl("t", "User:a", "read")
     flow.east.create_acls([rule])
     flow.east.change_settings("t", to_set={"retention.ms": "2000"}, to_remove=[])
     flow.east.add_partitions("t", total=3)
@@ -412,7 +413,7 @@ def test_settings_partitions_rules_and_deletions_do_not_follow() -> None:
     assert flow.west.topic_acls() == frozenset()
     assert flow.west.topics()["east.t"].partitions == 1
     topics.follow(written_topic_ids=frozenset())
-    assert flow.west.topic_acls() == {replace(rule, name="east.t")}
+    assert flow.west.topic_acls() == {replace(rule, resource_name="east.t")}
     assert flow.west.topics()["east.t"].partitions == 3
     assert len(flow.actions()) > len(before)
 

@@ -14,13 +14,14 @@ from kafka.admin import ACLOperation
 from ledger.answers.maintenance import init_ledger
 from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
+from ledger.facts.acls import denial
+from ledger.facts.permissions import Permission
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import CoordinatedTransaction, Refusal
 from ledger.kafka.leaders import KafkaFencing
 from ledger.recorders.run import record_clusters
 from ledger.sandbox.ports import free_ports
 from ledger.sandbox.workload import create_topics
-from ledger.topics.acls import TopicAcl, denial
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, produce
@@ -51,9 +52,9 @@ class Site:
     def unfence(self) -> Done:
         return command(self.capture, self.config, "unfence", "east", "--reason", "it is out")
 
-    def rules(self) -> set[TopicAcl]:
+    def rules(self) -> set[Permission]:
         with admin_of(self.config, "west") as admin:
-            return {one for one in admin.topic_acls() if one.name.startswith(self.topic[:-2])}
+            return {one for one in admin.topic_acls() if one.resource_name.startswith(self.topic[:-2])}
 
     def producer(self, user: str) -> Producer:
         return Producer(

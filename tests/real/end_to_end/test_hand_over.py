@@ -10,14 +10,13 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer
 from kafka.admin import ACLOperation, ResourceType
 
 from ledger.answers.maintenance import init_ledger
-from ledger.changeover.permissions import of_topic_acl
 from ledger.config.mirror import MirrorConfig
+from ledger.facts.acls import denial
 from ledger.facts.permissions import Permission
 from ledger.kafka.admin import KafkaAdmin
 from ledger.recorders.observation import Subject
 from ledger.recorders.run import record_clusters
 from ledger.sandbox.ports import free_ports
-from ledger.topics.acls import denial
 from ledger.topics.following import REQUIRED_AT_TARGET
 from tests.support.clusters import servers_of
 from tests.support.commands import Done, command
@@ -137,7 +136,7 @@ def test_an_application_works_at_the_promoted_cluster_until_it_is_undone(
         at_east = application.permissions(admin)
         guarded.allow(MIRROR, topic, ACLOperation.READ)
         done(config, "fence", "east", "--topic", topic, *REASON)
-        fence = of_topic_acl(denial(topic, f"User:{user}"))
+        fence = denial(topic, f"User:{user}")
         assert fence in application.permissions(admin)
         record_clusters(config, ["east"], stop=threading.Event(), once=True)
         application.may_nothing()
@@ -157,7 +156,9 @@ def test_an_application_works_at_the_promoted_cluster_until_it_is_undone(
 
         operation = done(config, "hand-over", "apply", *PAIR, *REASON).out.strip()
         assert (application.permissions(admin), admin.configurations([topic])) == (at_east, {topic: OWN})
-        assert not any(acl.name == topic and acl.principal == f"User:{MIRROR}" for acl in admin.topic_acls())
+        assert not any(
+            acl.resource_name == topic and acl.entity == f"User:{MIRROR}" for acl in admin.topic_acls()
+        )
         assert (application.produced(b"at west"), application.consumed()) == (None, b"at west")
         record_clusters(config, ["west"], stop=threading.Event(), once=True)
         gaps = query(config, "permission_gaps", source="east", target="west")

@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
+from ledger.facts.permissions import Permission, topic_acl
 from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox.workload import create_topics
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl
 from tests.support.config_files import write_config
 from tests.support.following import (
     OFTEN,
@@ -145,7 +145,7 @@ def test_access_control_lists_follow(
             acl(topic, "all"),
             acl(topic, "write"),
             acl(topic, "describe"),
-            acl(topic, "write", AclPermission.DENY),
+            acl(topic, "write", "deny"),
         ]
         admin.create_acls(granted)
         eventually(lambda: acls_of(admin, topic) == set(granted), "the rules of the source")
@@ -177,9 +177,9 @@ def test_without_an_authorizer_access_control_lists_are_a_finding(
     assert open_findings(config) == {("acls_not_read", None)}
 
 
-def acl(topic: str, operation: str, permission: AclPermission = AclPermission.ALLOW) -> TopicAcl:
-    return TopicAcl(AclPattern.LITERAL, topic, "User:reader", "*", operation, permission)
+def acl(topic: str, operation: str, permission: str = "allow") -> Permission:
+    return topic_acl(topic, "User:reader", operation, permission_type=permission)
 
 
-def acls_of(admin: KafkaAdmin, topic: str) -> set[TopicAcl]:
-    return {found for found in admin.topic_acls() if found.name == topic}
+def acls_of(admin: KafkaAdmin, topic: str) -> set[Permission]:
+    return {found for found in admin.topic_acls() if found.resource_name == topic}

@@ -8,12 +8,12 @@ allows it.
 from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
+from ledger.facts.acls import Authorization
 from ledger.facts.fences import LeaderReading
-from ledger.facts.permissions import Permission, PermissionKind
+from ledger.facts.permissions import Permission, PermissionKind, topic_acl
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import CoordinatedTransaction, OpenTransaction, Place, Refusal
 from ledger.kafka.requests import ErrorCode
-from ledger.topics.acls import AclPattern, AclPermission, Authorization, TopicAcl
 from tests.simulation.kafka.cluster import Access, MemoryCluster, MemoryTopic, configure
 from tests.simulation.kafka.partition_log import PartitionLog, Replication
 from tests.simulation.kafka.permissions import MemoryPermissions
@@ -41,9 +41,9 @@ def rule(principal: str, operation: str, resource: str, name: str) -> Permission
     )
 
 
-def topic_rule(principal: str, operation: str, topic: str) -> TopicAcl:
+def topic_rule(principal: str, operation: str, topic: str) -> Permission:
     """What allows a principal something with a topic; `*`: with all."""
-    return TopicAcl(AclPattern.LITERAL, topic, principal, "*", operation, AclPermission.ALLOW)
+    return topic_acl(topic, principal, operation)
 
 
 class AdministeredCluster(MemoryCluster):
@@ -52,7 +52,7 @@ class AdministeredCluster(MemoryCluster):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.generations: dict[str, int] = {}
-        self._known: dict[int, frozenset[TopicAcl]] = dict.fromkeys(self.nodes, frozenset())
+        self._known: dict[int, frozenset[Permission]] = dict.fromkeys(self.nodes, frozenset())
 
     # -- who may ---------------------------------------------------------------------------------
 
@@ -68,17 +68,17 @@ class AdministeredCluster(MemoryCluster):
         leader = self.topic_by_name[topic].leaders[partition]
         return leader is not None and _allowed(principal, "write", topic, self._known[leader])
 
-    def change_acls(self, change: Collection[TopicAcl], *, remove: bool = False) -> None:
+    def change_acls(self, change: Collection[Permission], *, remove: bool = False) -> None:
         """Brokers learn of it one after the other."""
         self._reach()
         self.acls = self.acls - set(change) if remove else self.acls | set(change)
         for number, node in enumerate(self.nodes, start=1):
             cast(Schedule, self.clock).after(number * _LEARNS_S, lambda node=node: self._learn(node))  # type: ignore[misc]
 
-    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def create_acls(self, acls: Sequence[Permission]) -> None:
         self.change_acls(acls)
 
-    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def delete_acls(self, acls: Sequence[Permission]) -> None:
         self.change_acls(acls, remove=True)
 
     def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
@@ -96,7 +96,7 @@ class AdministeredCluster(MemoryCluster):
     def _learn(self, node: int) -> None:
         self._known[node] = frozenset(self.acls)
 
-    def begin_with(self, acls: Collection[TopicAcl], others: Collection[Permission]) -> None:
+    def begin_with(self, acls: Collection[Permission], others: Collection[Permission]) -> None:
         """Rules that all brokers know from the beginning."""
         self.acls, self.allowed = set(acls), MemoryPermissions(others=set(others))
         self._known = dict.fromkeys(self.nodes, frozenset(acls))
@@ -183,7 +183,7 @@ class AdministeredCluster(MemoryCluster):
         assert not open_, "nobody here writes transactions"
         return []
 
-    def acls_at(self, broker: int) -> frozenset[TopicAcl]:
+    def acls_at(self, broker: int) -> frozenset[Permission]:
         self._reach()
         return self._known[broker]
 
@@ -221,16 +221,26 @@ class AdministeredCluster(MemoryCluster):
 
 
 def _of_all(one: Permission) -> Permission:
-    return rule(one.entity, one.operation or "", one.resource_type or "", "*")
+    return rule(one.entity, one.operation, one.resource_type, "*")
 
 
-def _allowed(principal: str, operation: str, topic: str, acls: Collection[TopicAcl]) -> bool:
+def _allowed(principal: str, operation: str, topic: str, acls: Collection[Permission]) -> bool:
     """Whether a rule allows it, and none denies it."""
     about = {
-        acl.permission
+        acl.permission_type
         for acl in acls
-        if acl.principal in (principal, "User:*")
+        if acl.entity in (principal, "User:*")
         and acl.operation in (operation, "all")
-        and (topic.startswith(acl.name) if acl.pattern is AclPattern.PREFIXED else acl.name in (topic, "*"))
+        and (
+            topic.startswith(acl.resource_name)
+            if acl.pattern_type == "prefixed"
+            else acl.resource_name in (topic, "*")
+        )
     }
-    return about == {AclPermission.ALLOW}
+    return about == {"allow"}
+
+
+def _is_about(acl: Permission, topic: str) -> bool:
+    if acl.pattern_type == "prefixed":
+        return topic.startswith(acl.resource_name)
+    return acl.resource_name in (topic, "*")

@@ -13,7 +13,7 @@ from ledger.clock import Clock
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.groups import CommitRefusal, GroupEvent, NewCommit, UnreadGroup
 from ledger.facts.identity import RememberedProducer
-from ledger.facts.permissions import Permissions
+from ledger.facts.permissions import Permission, Permissions
 from ledger.facts.syncs import Checkpoint, TopicPartition, topic_id_bytes, topic_id_text
 from ledger.kafka.batches import BatchHeader, batches
 from ledger.kafka.cluster import (
@@ -28,7 +28,6 @@ from ledger.kafka.cluster import (
 )
 from ledger.kafka.copying import FetchItem, ProduceItem
 from ledger.kafka.requests import ErrorCode, Fetched, Produced
-from ledger.topics.acls import TopicAcl
 from tests.simulation.kafka.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
 from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.producer_ids import ProducerIdBlocks
@@ -91,7 +90,7 @@ class MemoryCluster(OneByOne):
     hung: set[int] = field(default_factory=set)
     deleted: list[MemoryTopic] = field(default_factory=list)
     on_restart: list[NodeListener] = field(default_factory=list)
-    acls: set[TopicAcl] = field(default_factory=set)
+    acls: set[Permission] = field(default_factory=set)
     allowed: MemoryPermissions = field(default_factory=MemoryPermissions)
     default_settings: Mapping[str, str] = field(default_factory=dict)
     on_wake: list[NodeListener] = field(default_factory=list)
@@ -148,7 +147,7 @@ class MemoryCluster(OneByOne):
             topic.configuration.pop(setting, None)
         self.alter_topic(name, to_set)
 
-    def topic_acls(self) -> frozenset[TopicAcl]:
+    def topic_acls(self) -> frozenset[Permission]:
         self._reach()
         return frozenset(self.acls)
 
@@ -156,11 +155,11 @@ class MemoryCluster(OneByOne):
         self._reach()
         return self.allowed.told(self.acls)
 
-    def create_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def create_acls(self, acls: Sequence[Permission]) -> None:
         self._reach()
         self.acls |= set(acls)
 
-    def delete_acls(self, acls: Sequence[TopicAcl]) -> None:
+    def delete_acls(self, acls: Sequence[Permission]) -> None:
         self._reach()
         self.acls -= set(acls)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from ledger.facts.permissions import Permission
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.requests import ErrorCode
-from ledger.topics.acls import AclPermission, TopicAcl
 from tests.simulation.kafka.cluster import Access, MemoryCluster
 from tests.simulation.kafka.partition_log import PartitionLog
 
@@ -21,7 +21,7 @@ class FencedCluster(MemoryCluster):
         self.topics()
         return frozenset(topic for topic in topics if not self._denies(topic))
 
-    def acls_at(self, broker: int) -> frozenset[TopicAcl]:
+    def acls_at(self, broker: int) -> frozenset[Permission]:
         """All brokers learn of a rule at once."""
         assert broker in self.nodes
         return self.topic_acls()
@@ -45,6 +45,6 @@ class FencedCluster(MemoryCluster):
         return super()._led_by(node, partition, access)
 
     def _denies(self, topic: str) -> bool:
-        denied = (MIRROR, "write", AclPermission.DENY, topic)
-        rules = {(acl.principal, acl.operation, acl.permission, acl.name) for acl in self.acls}
+        denied = (MIRROR, "write", "deny", topic)
+        rules = {(acl.entity, acl.operation, acl.permission_type, acl.resource_name) for acl in self.acls}
         return not self.exempts_mirror and denied in rules

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ledger.changeover.permissions import of_topic_acl
 from ledger.facts.permissions import (
     Permission,
     PermissionEvent,
@@ -11,7 +10,6 @@ from ledger.facts.permissions import (
     Permissions,
     PermissionsOfKind,
 )
-from ledger.topics.acls import TopicAcl
 
 
 @dataclass(slots=True)
@@ -21,8 +19,8 @@ class MemoryPermissions:
     others: set[Permission] = field(default_factory=set)
     unread: dict[PermissionKind, PermissionEvent] = field(default_factory=dict)
 
-    def told(self, topic_acls: Iterable[TopicAcl]) -> Permissions:
-        allowed = {*map(of_topic_acl, topic_acls), *self.others}
+    def told(self, topic_acls: Iterable[Permission]) -> Permissions:
+        allowed = {*topic_acls, *self.others}
         return {
             kind: PermissionsOfKind(self.unread[kind])
             if kind in self.unread

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from ledger.facts.permissions import EVERYBODY, Permission, topic_acl
 from ledger.topics.naming import NamingKind, TopicNaming
 
 # Topic acls ---------------------------------------------------------------------------------------
@@ -24,60 +25,34 @@ class AclFollow(StrEnum):
     READ = "read"  # by the rules above
 
 
-class AclPattern(StrEnum):
-    """What the name of a rule says."""
-
-    LITERAL = "literal"  # one topic, or `*` for all
-    PREFIXED = "prefixed"  # all topics whose names begin so
-
-
-class AclPermission(StrEnum):
-    """What a rule does."""
-
-    ALLOW = "allow"
-    DENY = "deny"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TopicAcl:
-    """One rule about topics; `operation` by Kafka's name in lower case (`read`, `describe_configs`)."""
-
-    pattern: AclPattern
-    name: str
-    principal: str
-    host: str
-    operation: str
-    permission: AclPermission
-
-
 def wanted_acls(
-    source: Iterable[TopicAcl], *, naming: TopicNaming, topics: Collection[str]
-) -> frozenset[TopicAcl]:
+    source: Iterable[Permission], *, naming: TopicNaming, topics: Collection[str]
+) -> frozenset[Permission]:
     """The rules that target topics get from those of the source; `topics`: the selected source topics."""
     wanted = set()
     for acl in source:
         name = _target_name(acl, naming, topics)
         if name is not None and acl.operation != "write":
             operation = "read" if acl.operation == "all" else acl.operation
-            wanted.add(replace(acl, name=name, operation=operation))
+            wanted.add(replace(acl, resource_name=name, operation=operation))
     return frozenset(wanted)
 
 
-def _target_name(acl: TopicAcl, naming: TopicNaming, topics: Collection[str]) -> str | None:
-    if acl.pattern is AclPattern.LITERAL:
-        return naming.target_name(acl.name) if acl.name in topics else None
-    covers_any = any(topic.startswith(acl.name) for topic in topics)
-    return naming.target_name(acl.name) if naming.kind is NamingKind.PREFIX and covers_any else None
+def _target_name(acl: Permission, naming: TopicNaming, topics: Collection[str]) -> str | None:
+    if acl.pattern_type == "literal":
+        return naming.target_name(acl.resource_name) if acl.resource_name in topics else None
+    covers_any = any(topic.startswith(acl.resource_name) for topic in topics)
+    return naming.target_name(acl.resource_name) if naming.kind is NamingKind.PREFIX and covers_any else None
 
 
 @dataclass(frozen=True, slots=True)
 class AclChange:
     """What brings the target's rules to what is wanted, in a fixed order."""
 
-    to_create: tuple[TopicAcl, ...]
-    to_remove: tuple[TopicAcl, ...]
+    to_create: tuple[Permission, ...]
+    to_remove: tuple[Permission, ...]
 
-    def without(self, is_left: Callable[[TopicAcl], bool]) -> "AclChange":
+    def without(self, is_left: Callable[[Permission], bool]) -> "AclChange":
         """Less the rules that are left as they are."""
         return AclChange(
             tuple(acl for acl in self.to_create if not is_left(acl)),
@@ -86,7 +61,7 @@ class AclChange:
 
 
 def acl_change(
-    wanted: frozenset[TopicAcl], target: frozenset[TopicAcl], *, created_by_mirror: frozenset[TopicAcl]
+    wanted: frozenset[Permission], target: frozenset[Permission], *, created_by_mirror: frozenset[Permission]
 ) -> AclChange:
     """Only what the mirror had created is removed."""
     return AclChange(tuple(sorted(wanted - target)), tuple(sorted((created_by_mirror & target) - wanted)))
@@ -102,7 +77,6 @@ def acl_change(
 #    C3  where a rule of C1 leaves somebody who may write, nothing is closed; all such reasons are given at once
 
 
-EVERYBODY = "User:*"
 ANY_HOST = "*"
 _ALL_TOPICS = "*"
 _WRITING = ("write", "all")
@@ -126,13 +100,13 @@ class Authorization:
 class Closing:
     """The rules that close topics, by topic; or the reasons why these would not, each with what to do."""
 
-    rules: dict[str, frozenset[TopicAcl]]
+    rules: dict[str, frozenset[Permission]]
     refusals: tuple[str, ...]
 
 
 def closing(
     topics: Collection[str],
-    acls: Collection[TopicAcl],
+    acls: Collection[Permission],
     authorizations: Sequence[Authorization],
     *,
     mirror: str | None,
@@ -151,23 +125,21 @@ def closing(
     return Closing(rules, refusals)
 
 
-def denial(topic: str, principal: str) -> TopicAcl:
+def denial(topic: str, principal: str) -> Permission:
     """The rule that denies a principal to write to a topic, from wherever."""
-    return TopicAcl(AclPattern.LITERAL, topic, principal, ANY_HOST, "write", AclPermission.DENY)
+    return topic_acl(topic, principal, "write", permission_type="deny")
 
 
-def writers(topic: str, acls: Iterable[TopicAcl]) -> frozenset[str]:
+def writers(topic: str, acls: Iterable[Permission]) -> frozenset[str]:
     """Principals that some rule allows to write to a topic; what other rules deny is left aside."""
-    return frozenset(
-        acl.principal for acl in acls if acl.permission is AclPermission.ALLOW and _is_about(acl, topic)
-    )
+    return frozenset(acl.entity for acl in acls if acl.permission_type == "allow" and _is_about(acl, topic))
 
 
-def may_write(principal: str, topic: str, acls: Collection[TopicAcl]) -> bool:
+def may_write(principal: str, topic: str, acls: Collection[Permission]) -> bool:
     """Whether rules allow it by name, and none denies it: to this principal or to everybody, from every host."""
     denied = any(
-        acl.permission is AclPermission.DENY
-        and acl.principal in (principal, EVERYBODY)
+        acl.permission_type == "deny"
+        and acl.entity in (principal, EVERYBODY)
         and acl.host == ANY_HOST
         and _is_about(acl, topic)
         for acl in acls
@@ -175,22 +147,24 @@ def may_write(principal: str, topic: str, acls: Collection[TopicAcl]) -> bool:
     return principal in writers(topic, acls) and not denied
 
 
-def _is_about(acl: TopicAcl, topic: str) -> bool:
+def _is_about(acl: Permission, topic: str) -> bool:
     """Whether a rule says something of writing to a topic."""
     return acl.operation in _WRITING and covers(acl, topic)
 
 
-def covers(acl: TopicAcl, topic: str) -> bool:
+def covers(acl: Permission, topic: str) -> bool:
     """Whether a rule is about a topic."""
-    if acl.pattern is AclPattern.PREFIXED:
-        return topic.startswith(acl.name)
-    return acl.name in (topic, _ALL_TOPICS)
+    if acl.pattern_type == "prefixed":
+        return topic.startswith(acl.resource_name)
+    return acl.resource_name in (topic, _ALL_TOPICS)
 
 
 # Why nothing is closed ------------------------------------------------------------------------------
 
 
-def _of_principals(topics: Collection[str], acls: Collection[TopicAcl], mirror: str | None) -> Iterator[str]:
+def _of_principals(
+    topics: Collection[str], acls: Collection[Permission], mirror: str | None
+) -> Iterator[str]:
     if mirror is None:
         yield (
             "which principal is the mirror's is not said, and it must not be denied: set mirror_principal of the "
@@ -228,8 +202,8 @@ def _of_brokers(authorizations: Sequence[Authorization], confirmed: Collection[s
 
 def _of_topics_without_rules(
     authorizations: Sequence[Authorization],
-    rules: dict[str, frozenset[TopicAcl]],
-    acls: Collection[TopicAcl],
+    rules: dict[str, frozenset[Permission]],
+    acls: Collection[Permission],
 ) -> Iterator[str]:
     """Where it is unknown whether that means that everybody may write, or nobody."""
     bare = [topic for topic, found in rules.items() if not found and not any(covers(a, topic) for a in acls)]

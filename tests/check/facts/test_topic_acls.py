@@ -2,7 +2,8 @@
 
 import pytest
 
-from ledger.topics.acls import AclPattern, AclPermission, TopicAcl, acl_change, wanted_acls
+from ledger.facts.acls import acl_change, wanted_acls
+from ledger.facts.permissions import Permission, topic_acl
 from ledger.topics.naming import NamingKind, RenameRule, TopicNaming
 
 PREFIX = TopicNaming(NamingKind.PREFIX, "east")
@@ -14,13 +15,15 @@ TOPICS = ("orders", "orders-2")
 def acl(
     name: str = "orders",
     operation: str = "read",
-    permission: AclPermission = AclPermission.ALLOW,
-    pattern: AclPattern = AclPattern.LITERAL,
-) -> TopicAcl:
-    return TopicAcl(pattern, name, "User:ada", "10.0.0.1", operation, permission)
+    permission: str = "allow",
+    pattern: str = "literal",
+) -> Permission:
+    return topic_acl(
+        name, "User:ada", operation, permission_type=permission, pattern_type=pattern, host="10.0.0.1"
+    )
 
 
-@pytest.mark.parametrize("permission", list(AclPermission))
+@pytest.mark.parametrize("permission", ["allow", "deny"])
 @pytest.mark.parametrize(
     ("operation", "at_target"),
     [
@@ -32,9 +35,7 @@ def acl(
         ("alter", "alter"),
     ],
 )
-def test_what_becomes_of_an_operation(
-    permission: AclPermission, operation: str, at_target: str | None
-) -> None:
+def test_what_becomes_of_an_operation(permission: str, operation: str, at_target: str | None) -> None:
     wanted = wanted_acls([acl(operation=operation, permission=permission)], naming=PREFIX, topics=TOPICS)
     expected = {acl("east.orders", at_target, permission)} if at_target else set()
     assert wanted == expected
@@ -43,20 +44,20 @@ def test_what_becomes_of_an_operation(
 @pytest.mark.parametrize(
     ("pattern", "name", "naming", "at_target"),
     [
-        (AclPattern.LITERAL, "orders", PREFIX, "east.orders"),
-        (AclPattern.LITERAL, "orders", RENAME, "x-orders"),
-        (AclPattern.LITERAL, "orders", IDENTITY, "orders"),
-        (AclPattern.LITERAL, "other", PREFIX, None),
-        (AclPattern.LITERAL, "*", PREFIX, None),
-        (AclPattern.PREFIXED, "ord", PREFIX, "east.ord"),
-        (AclPattern.PREFIXED, "orders", PREFIX, "east.orders"),
-        (AclPattern.PREFIXED, "pay", PREFIX, None),
-        (AclPattern.PREFIXED, "ord", IDENTITY, None),
-        (AclPattern.PREFIXED, "ord", RENAME, None),
+        ("literal", "orders", PREFIX, "east.orders"),
+        ("literal", "orders", RENAME, "x-orders"),
+        ("literal", "orders", IDENTITY, "orders"),
+        ("literal", "other", PREFIX, None),
+        ("literal", "*", PREFIX, None),
+        ("prefixed", "ord", PREFIX, "east.ord"),
+        ("prefixed", "orders", PREFIX, "east.orders"),
+        ("prefixed", "pay", PREFIX, None),
+        ("prefixed", "ord", IDENTITY, None),
+        ("prefixed", "ord", RENAME, None),
     ],
 )
 def test_which_rules_get_which_names(
-    pattern: AclPattern, name: str, naming: TopicNaming, at_target: str | None
+    pattern: str, name: str, naming: TopicNaming, at_target: str | None
 ) -> None:
     wanted = wanted_acls([acl(name, pattern=pattern)], naming=naming, topics=TOPICS)
     assert wanted == ({acl(at_target, pattern=pattern)} if at_target else set())
