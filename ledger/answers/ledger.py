@@ -37,6 +37,7 @@ from ledger.clock import SystemClock
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import InvalidValueError, UsageError
+from ledger.facts.direction import Direction
 from ledger.offsets import between_clusters, flow_answers
 from ledger.offsets.flow_answers import Chosen
 from ledger.store import answers, catalog
@@ -246,10 +247,10 @@ class Ledger:
         offset. Raises `UsageError` for what the ledger does not know, and `PreconditionError` where there is nothing
         to answer from.
         """
-        way = between_clusters.Way(text("a cluster", from_cluster), text("a cluster", to_cluster))
+        way = Direction(text("a cluster", from_cluster), text("a cluster", to_cluster))
         wanted = chosen(groups, topic, partition)
         at_ms = None if at is None else time_ms(at)
-        between_clusters.require_way(self.config, self.snapshot, way)
+        between_clusters.require_direction(self.config, self.snapshot, way)
         if offset is None:
             found = between_clusters.translate_groups(
                 self.snapshot, way, wanted, at_ms=at_ms, outputs=self.config.outputs_of_groups
@@ -287,8 +288,8 @@ class Ledger:
         `at`: the time to which what has come since is estimated; None: that of the question. Raises `UsageError` for
         clusters that the ledger does not know, and `PreconditionError` where there is nothing to answer from.
         """
-        way = between_clusters.Way(text("a cluster", from_cluster), text("a cluster", to_cluster))
-        between_clusters.require_way(self.config, self.snapshot, way)
+        way = Direction(text("a cluster", from_cluster), text("a cluster", to_cluster))
+        between_clusters.require_direction(self.config, self.snapshot, way)
         params = {"from_cluster": from_cluster, "to_cluster": to_cluster}
         at_ms = self._asked_at_ms() if at is None else time_ms(at)
         return Answer(self.query("failover_loss", at_ms=at_ms, **params).table, partition_loss)

@@ -11,11 +11,10 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig, TargetMode
 from ledger.context import cluster_admin, operator_operations, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
-from ledger.facts.direction import Demoted, DirectionChange, Directions, Promoted
+from ledger.facts.direction import Demoted, Direction, DirectionChange, Directions, Promoted
 from ledger.facts.identity import ClusterAcceptance, ClusterIdentities
 from ledger.facts.operations import Why
 from ledger.kafka.cluster import require_recorded
-from ledger.offsets.between_clusters import Way
 from ledger.offsets.setting import Answer
 from ledger.offsets.sheets import require_few_repeats
 from ledger.store.session import random_id
@@ -123,18 +122,18 @@ def require_not_left(
 
 
 def require_settable(
-    config: MirrorConfig, way: Way, answers: Sequence[Answer], *, despite_objectives: bool
+    config: MirrorConfig, way: Direction, answers: Sequence[Answer], *, despite_objectives: bool
 ) -> None:
     """Raise `PreconditionError` where offsets are not to be set by hand: applications have left the cluster for one
     that is promoted, or a group would read more again than `max_repeats_per_group` allows."""
     topics = {row["target_topic"] for row in answers} - {None}
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     require_not_left(
-        way.to_cluster, topics, config.clusters, state.directions(), undone="no offset was set there"
+        way.target, topics, config.clusters, state.directions(), undone="no offset was set there"
     )
     if not despite_objectives:
         known = [row for row in answers if "repeated" in row]  # one flow's answer does not say it
-        require_few_repeats(known, config.allowed, way=(way.from_cluster, way.to_cluster))
+        require_few_repeats(known, config.allowed, way=(way.source, way.target))
 
 
 # Declared -----------------------------------------------------------------------------------------

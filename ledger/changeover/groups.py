@@ -17,12 +17,12 @@ from ledger.config.mirror import MirrorConfig
 from ledger.context import operator_operations
 from ledger.errors import PreconditionError
 from ledger.facts.changeovers import PlanExported, Sheet
+from ledger.facts.direction import Direction
 from ledger.facts.group_offsets import OffsetsSet, OffsetsSetResult
 from ledger.facts.groups import SHARE, CommitRefusal, NewCommit, Place
 from ledger.facts.operations import OperationKind, Why
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.cluster import ClusterAdmin
-from ledger.offsets.between_clusters import Way
 from ledger.offsets.flow_answers import Chosen
 from ledger.offsets.setting import (
     NO_OUTPUTS,
@@ -286,7 +286,7 @@ class RecordedSheets:
 def places_of(config: MirrorConfig, plan: Plan, scope: Scope) -> Asked:
     """Of all groups that move, at all partitions that they read at the former source."""
     return Asked(
-        Way(plan.from_cluster, plan.to_cluster),
+        Direction(plan.from_cluster, plan.to_cluster),
         Choice(accepted_when_moved(plan.kind, plan.choices), overwrite_newer=plan.choices.overwrite_newer),
         Chosen(plan.choices.groups or ()),
         outputs_kept_to(config, plan.kind),
@@ -301,7 +301,7 @@ def outputs_kept_to(config: MirrorConfig, kind: ChangeoverKind) -> OutputsOfGrou
 
 def readers(at: DeltaSnapshot, plan: Plan, scope: Scope) -> tuple[frozenset[str], frozenset[str]]:
     """Groups that move, and the topics of the former source that they read."""
-    answers = group_answers(at, Asked(Way(plan.from_cluster, plan.to_cluster), Choice()))
+    answers = group_answers(at, Asked(Direction(plan.from_cluster, plan.to_cluster), Choice()))
     groups = frozenset(str(row["group_id"]) for row in scope.moving(answers) if row["group_id"] is not None)
     return groups, scope.read_topics(answers)
 

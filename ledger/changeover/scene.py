@@ -12,14 +12,14 @@ from ledger.changeover.directions import is_done
 from ledger.changeover.plans import Apply, Plan, PlannedTopic, undo_command
 from ledger.changeover.receipts import Waits
 from ledger.changeover.scope import Scope, promoted_pair
-from ledger.changeover.seeing import Pair, make_plan
+from ledger.changeover.seeing import make_plan
 from ledger.changeover.shut_out import administered
 from ledger.changeover.waiting import GroupsAtRest, Patience
 from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.context import cluster_admin
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.facts.direction import Promoted
+from ledger.facts.direction import Direction, Promoted
 from ledger.facts.operations import Why
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
@@ -145,8 +145,8 @@ class Scene:
         return self.clusters.target
 
     @property
-    def pair(self) -> Pair:
-        return Pair(self.plan.from_cluster, self.plan.to_cluster)
+    def pair(self) -> Direction:
+        return Direction(self.plan.from_cluster, self.plan.to_cluster)
 
     @property
     def promoted_pair(self) -> pairs.Pair:

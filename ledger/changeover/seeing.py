@@ -35,7 +35,7 @@ from ledger.context import cluster_admin, operator_operations
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.cut_offsets import Cut
-from ledger.facts.direction import Directions
+from ledger.facts.direction import Direction, Directions
 from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.groups import has_members
 from ledger.facts.operations import OperationKind, Why
@@ -46,7 +46,7 @@ from ledger.facts.tables import OPERATIONS
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import live_cluster
 from ledger.machine import HookCommand, words_of
-from ledger.offsets.between_clusters import Way, require_way, unread_groups_at
+from ledger.offsets.between_clusters import require_direction, unread_groups_at
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, Choice, Outcome, Setting, oddities
 from ledger.offsets.sheets import Asked, CommitsRead, computed_sheet, group_answers
 from ledger.recorders.observation import RecorderSettings
@@ -88,18 +88,10 @@ _HINDRANCES = frozenset(
 """What the target says against a place, beside members that a group has there: these are counted by group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The clusters of a change of direction by alias: applications leave `source` for `target`."""
-
-    source: str
-    target: str
-
-
 def see(
     config: MirrorConfig,
     kind: ChangeoverKind,
-    pair: Pair,
+    pair: Direction,
     choices: Choices,
     *,
     fence_hook: str | None = None,
@@ -112,8 +104,7 @@ def see(
     for alias in (pair.source, pair.target):
         config.cluster(alias)
     at = answers.snapshot(config, as_of)
-    way = Way(pair.source, pair.target)
-    require_way(config, at, way)
+    require_direction(config, at, pair)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     asked_at_ms = SystemClock().now_ms()
     with cluster_admin(config, pair.source) as source, cluster_admin(config, pair.target) as target:
@@ -122,7 +113,7 @@ def see(
             flow for flow in config.enabled_flows if (flow.source, flow.target) == (pair.source, pair.target)
         ]
         asked = Asked(
-            way,
+            pair,
             Choice((*ACCEPTABLE, NOT_COPIED), overwrite_newer=choices.overwrite_newer),
             outputs=outputs_kept_to(config, kind),
         )
@@ -186,7 +177,7 @@ def scope_of(config: MirrorConfig, state: DeltaLedgerState, plan: Plan) -> Scope
         topics=plan.topics,
         choices=plan.choices,
         elsewhere=from_elsewhere(
-            known_maps(config, state, Pair(plan.from_cluster, plan.to_cluster)),
+            known_maps(config, state, Direction(plan.from_cluster, plan.to_cluster)),
             plan.from_cluster,
             plan.to_cluster,
         ),
@@ -201,7 +192,7 @@ def recorder_settings(config: MirrorConfig, alias: str) -> RecorderSettings:
     )
 
 
-def known_maps(config: MirrorConfig, state: DeltaLedgerState, pair: Pair) -> list[KnownMap]:
+def known_maps(config: MirrorConfig, state: DeltaLedgerState, pair: Direction) -> list[KnownMap]:
     """Of all flows that the ledger knows into the two clusters, whether the configuration has them still."""
     directions = state.directions()
     found = []
@@ -238,7 +229,7 @@ def _copies(config: MirrorConfig, flow: FlowConfig, source_topic: str, topic: st
 
 
 def _is_left(
-    one: KnownMap, pair: Pair, state: DeltaLedgerState, source: SeenCluster, target: SeenCluster
+    one: KnownMap, pair: Direction, state: DeltaLedgerState, source: SeenCluster, target: SeenCluster
 ) -> bool:
     """Whether both topics of a map of the pair are there, and nobody copies: silence of a cluster deletes nothing."""
     if one.is_copied or (one.source, one.target) != (pair.source, pair.target):
@@ -285,7 +276,7 @@ def _live_beyond(source: KafkaAdmin, rows: Sequence[Mapping[str, Any]]) -> int |
 
 
 def _fence_refusal(
-    config: MirrorConfig, pair: Pair, flows: Sequence[SeenFlow], choices: Choices, hook: str | None
+    config: MirrorConfig, pair: Direction, flows: Sequence[SeenFlow], choices: Choices, hook: str | None
 ) -> str | None:
     """Of the topics that the plan is about."""
     topics = {
@@ -469,7 +460,7 @@ def _active(target: KafkaAdmin, groups: Collection[str], seen: SeenCluster) -> f
 
 def losses_of(
     at: DeltaSnapshot,
-    pair: Pair,
+    pair: Direction,
     *,
     at_ms: int | None,
     cut: Cut | None = None,
@@ -530,7 +521,7 @@ def _carried_out(at: DeltaSnapshot) -> tuple[Applies, list[dict[str, object]]]:
 
 
 def _extras(
-    at: DeltaSnapshot, pair: Pair, flows: Sequence[SeenFlow], directions: Directions
+    at: DeltaSnapshot, pair: Direction, flows: Sequence[SeenFlow], directions: Directions
 ) -> Mapping[str, int]:
     """Only where applications left the target for the source before. What lies behind the map is on its way: behind
     its end at the same cut, for by now it may have come further."""
@@ -565,7 +556,7 @@ def reverse_flows(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Mapping[
 def make_plan(
     config: MirrorConfig,
     kind: ChangeoverKind,
-    pair: Pair,
+    pair: Direction,
     choices: Choices,
     hooks: Mapping[StepName, str],
     *,

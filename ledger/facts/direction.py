@@ -10,6 +10,17 @@ from ledger.facts.operations import OperationContent, OperationKind, Row
 from ledger.facts.requests import AskedBy
 
 
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """From which cluster to which one, by alias, records are mirrored and applications move."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"from {self.source} to {self.target}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectionChange(OperationContent):
     """Of a pair of clusters by alias, with the Kafka cluster ids that they had.

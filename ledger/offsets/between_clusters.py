@@ -1,7 +1,6 @@
 """Where groups continue at another cluster, by all flows that the ledger knows of between the two."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -10,6 +9,7 @@ import pyarrow.compute as pc
 
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
+from ledger.facts.direction import Direction
 from ledger.facts.groups import SHARE, Place
 from ledger.facts.tables import CHECKPOINTS, ROUNDS_PER_EPOCH, SHARE_OFFSETS, TABLE_BY_NAME
 from ledger.offsets.flow_answers import ALL, Chosen, chosen_rows, required_rows
@@ -170,29 +170,18 @@ def commits_up_to(
 # Between clusters ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """From which cluster to which one groups move, by alias."""
-
-    from_cluster: str
-    to_cluster: str
-
-    def __str__(self) -> str:
-        return f"from {self.from_cluster} to {self.to_cluster}"
-
-
-def require_way(config: MirrorConfig, at: DeltaSnapshot, way: Way) -> None:
+def require_direction(config: MirrorConfig, at: DeltaSnapshot, way: Direction) -> None:
     """Refuse clusters that nobody knows, or of which nothing was recorded: an empty answer would seem fine."""
     recorded = clusters(at)
     known = {*config.clusters, *recorded}
-    for alias in (way.from_cluster, way.to_cluster):
+    for alias in (way.source, way.target):
         if alias not in known:
             raise UsageError(
                 f"no cluster {alias!r}; known: {', '.join(sorted(known))}; nothing was translated"
             )
-    if way.from_cluster == way.to_cluster:
+    if way.source == way.target:
         raise UsageError(f"{way}: they are one cluster; nothing was translated")
-    if missing := sorted({way.from_cluster, way.to_cluster} - recorded):
+    if missing := sorted({way.source, way.target} - recorded):
         raise PreconditionError(
             f"no flow from or to {' or '.join(missing)} has ever run as of cut {at.cut.token}; "
             "there is nothing to answer from"
@@ -201,7 +190,7 @@ def require_way(config: MirrorConfig, at: DeltaSnapshot, way: Way) -> None:
 
 def translate_groups(
     at: DeltaSnapshot,
-    way: Way,
+    way: Direction,
     chosen: Chosen = ALL,
     *,
     at_ms: int | None = None,
@@ -212,16 +201,16 @@ def translate_groups(
     With `outputs` those groups continue where what they have written was copied (`beside_outputs`, its columns).
     Raises `PreconditionError` when one of the groups, or all that was chosen, has no commit.
     """
-    found = translate(at, (way.from_cluster, way.to_cluster), at_ms=at_ms)
+    found = translate(at, (way.source, way.target), at_ms=at_ms)
     if outputs:
         found = _beside_outputs(at, way, found, outputs, at_ms=at_ms)
     for group in chosen.groups:
-        required_rows(found, Chosen((group,)), way.from_cluster)
-    return required_rows(found, chosen, way.from_cluster)
+        required_rows(found, Chosen((group,)), way.source)
+    return required_rows(found, chosen, way.source)
 
 
 def _beside_outputs(
-    at: DeltaSnapshot, way: Way, found: pa.Table, outputs: OutputsOfGroups, *, at_ms: int | None
+    at: DeltaSnapshot, way: Direction, found: pa.Table, outputs: OutputsOfGroups, *, at_ms: int | None
 ) -> pa.Table:
     rows = answers_beside_outputs(at, way, found.to_pylist(), outputs, at_ms=at_ms)
     columns = [("outputs", pa.string()), ("last_committed_offset", pa.int64())]
@@ -230,7 +219,7 @@ def _beside_outputs(
 
 def answers_beside_outputs(
     at: DeltaSnapshot,
-    way: Way,
+    way: Direction,
     answers: Sequence[Answer],
     outputs: OutputsOfGroups,
     *,
@@ -239,7 +228,7 @@ def answers_beside_outputs(
 ) -> list[dict[str, object]]:
     """What `beside_outputs` makes of answers between clusters; `overrides` stand in for tables of the snapshot."""
     commits = commits_beside_outputs(at, way, outputs, overrides)
-    clusters = (way.from_cluster, way.to_cluster)
+    clusters = (way.source, way.target)
     shown = {"checkpoints": commits}
     earlier = translate(at, clusters, at_ms=at_ms, overrides=shown) if commits.num_rows else None
     return beside_outputs(answers, [] if earlier is None else earlier.to_pylist(), outputs)
@@ -247,7 +236,7 @@ def answers_beside_outputs(
 
 def commits_beside_outputs(
     at: DeltaSnapshot,
-    way: Way,
+    way: Direction,
     outputs: OutputsOfGroups,
     overrides: Mapping[str, Relation] = MappingProxyType({}),
 ) -> pa.Table:
@@ -256,18 +245,18 @@ def commits_beside_outputs(
     None of a group of which no such time is known. `overrides` stand in for tables of the snapshot.
     """
     known = {group: order for group, order in copied_up_to(at, way, outputs).items() if order is not None}
-    return commits_up_to(at, way.from_cluster, known, overrides)
+    return commits_up_to(at, way.source, known, overrides)
 
 
-def copied_up_to(at: DeltaSnapshot, way: Way, outputs: OutputsOfGroups) -> dict[str, int | None]:
+def copied_up_to(at: DeltaSnapshot, way: Direction, outputs: OutputsOfGroups) -> dict[str, int | None]:
     """By group the last reading where it runs by which all that it had written was copied, as `outputs_copied`."""
-    clusters = (way.from_cluster, way.to_cluster)
+    clusters = (way.source, way.target)
     copied = {topics: outputs_copied(at, clusters, topics) for topics in {*map(tuple, outputs.values())}}
     return {group: copied[tuple(topics)] for group, topics in outputs.items()}
 
 
 def translate_offset(
-    at: DeltaSnapshot, way: Way, chosen: Chosen, offset: int, *, at_ms: int | None = None
+    at: DeltaSnapshot, way: Direction, chosen: Chosen, offset: int, *, at_ms: int | None = None
 ) -> pa.Table:
     """Where a group continues that has read all below an offset of the chosen partition there, whoever that is.
 
@@ -279,12 +268,12 @@ def translate_offset(
         raise UsageError("one offset is that of a topic and a partition, of no group; nothing was translated")
     if not (0 <= partition < 2**31 and 0 <= offset < 2**63):
         raise UsageError(f"no partition {partition} with offset {offset}; nothing was translated")
-    commit = one_commit(at, way.from_cluster, topic=topic, partition=partition, offset=offset)
+    commit = one_commit(at, way.source, topic=topic, partition=partition, offset=offset)
     if commit.num_rows == 0:
         raise UsageError(
-            f"nothing is known of a topic {topic!r} at {way.from_cluster} that is there by now; nothing was translated"
+            f"nothing is known of a topic {topic!r} at {way.source} that is there by now; nothing was translated"
         )
-    found = translate(at, (way.from_cluster, way.to_cluster), at_ms=at_ms, overrides={"checkpoints": commit})
+    found = translate(at, (way.source, way.target), at_ms=at_ms, overrides={"checkpoints": commit})
     found = chosen_rows(found, chosen)
     return found.filter(pc.is_null(found["group_id"]))
 

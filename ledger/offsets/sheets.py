@@ -12,16 +12,16 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import Figure, Objective, Objectives, objections
 from ledger.context import cluster_admin, operator_operations
 from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.facts.direction import Direction
 from ledger.facts.groups import SHARE, Place
 from ledger.facts.operations import Why
 from ledger.facts.state import OperationLog
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.offsets.between_clusters import (
-    Way,
     answers_beside_outputs,
     last_group_syncs,
-    require_way,
+    require_direction,
     share_commits,
     translate,
     translate_groups,
@@ -420,7 +420,7 @@ class Asked:
     """Whose places are asked for: of which groups and partitions, what of these answers alone (`scope`, None: all), and
     what of the answers is accepted. Groups of `outputs` continue where what they have written was copied."""
 
-    way: Way
+    way: Direction
     choice: Choice
     chosen: Chosen = ALL
     outputs: OutputsOfGroups = field(default_factory=dict)
@@ -493,7 +493,7 @@ def set_positions(
         )
         sheet = replace(sheet, settings=tuple(done))
         if after is not None:
-            if after_where_used and not is_used(sheet, _synced(at, asked.way.to_cluster)):
+            if after_where_used and not is_used(sheet, _synced(at, asked.way.target)):
                 after = replace(after, quiet_s=0.0)
             sheet = _kept(target, sheet, after, operations, replace(why, operation_id=operation_id))
         return operation_id, sheet, basis
@@ -505,9 +505,9 @@ def basis_of(at: DeltaSnapshot, sheet: PositionSheet) -> Basis:
     return Basis(None, sheet.cut, left, seen)
 
 
-def quiet_seconds(config: MirrorConfig, way: Way) -> float:
+def quiet_seconds(config: MirrorConfig, way: Direction) -> float:
     """How long commits are watched where nobody says how long: two intervals of their recorders."""
-    names = {way.from_cluster, way.to_cluster}
+    names = {way.source, way.target}
     touching = [flow for flow in config.flows.values() if names & {flow.source, flow.target}]
     return 2 * max((flow.checkpoint_seconds for flow in touching), default=5.0)
 
@@ -550,16 +550,16 @@ def _kept(
 
 
 @contextmanager
-def _target(config: MirrorConfig, at: DeltaSnapshot, way: Way) -> Iterator[ClusterAdmin]:
-    require_way(config, at, way)
-    with cluster_admin(config, way.to_cluster) as target:
+def _target(config: MirrorConfig, at: DeltaSnapshot, way: Direction) -> Iterator[ClusterAdmin]:
+    require_direction(config, at, way)
+    with cluster_admin(config, way.target) as target:
         require_recorded(DeltaLedgerState(open_ledger(config.ledger.path)), target)
         yield target
 
 
 def computed_sheet(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> PositionSheet:
     """Where groups land as of a cut, compared with what the target has now; changes nothing."""
-    here = asked.way.from_cluster
+    here = asked.way.source
     return compute_sheet(
         target,
         group_answers(at, asked),
@@ -571,7 +571,7 @@ def computed_sheet(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> Pos
 
 
 def _rules(at: DeltaSnapshot, asked: Asked) -> Rules:
-    return Rules(asked.choice, oddities, _synced(at, asked.way.to_cluster))
+    return Rules(asked.choice, oddities, _synced(at, asked.way.target))
 
 
 def _synced(at: DeltaSnapshot, cluster: str) -> dict[Place, Collection[int]]:
@@ -587,12 +587,12 @@ def group_answers(at: DeltaSnapshot, asked: Asked) -> list[Answer]:
     chosen = asked.among([*found, *shared])
     if not chosen and asked.chosen != ALL:
         raise PreconditionError(
-            f"the ledger has no committed offset of {asked.chosen} at {asked.way.from_cluster}; nothing was set"
+            f"the ledger has no committed offset of {asked.chosen} at {asked.way.source}; nothing was set"
         )
     if missing := sorted({*asked.chosen.groups} - {row["group_id"] for row in chosen}):
         raise PreconditionError(
             f"the ledger has no committed offset, or share-partition start offset, of {', '.join(missing)} at "
-            f"{asked.way.from_cluster} that is asked for; nothing was set"
+            f"{asked.way.source} that is asked for; nothing was set"
         )
     return chosen
 
@@ -602,7 +602,7 @@ def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[Answer]:
     commits = share_commits(at)
     if commits.num_rows == 0:
         return []
-    way = (asked.way.from_cluster, asked.way.to_cluster)
+    way = (asked.way.source, asked.way.target)
     groups = {row["group_id"] for row in commits.to_pylist() if row["cluster"] == way[0]}
     found = translate(at, way, overrides={"checkpoints": commits}).to_pylist()
     rows: list[Answer] = [{**row, "group_type": SHARE} for row in found if row["group_id"] in groups]

@@ -21,7 +21,7 @@ from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.errors import MirrorLedgerError, ShutOutError
-from ledger.facts.direction import Promotion, nothing_promoted
+from ledger.facts.direction import Direction, Promotion, nothing_promoted
 from ledger.facts.groups import (
     RETRY_REFUSED_AFTER_MS,
     CommitRefusal,
@@ -35,7 +35,6 @@ from ledger.facts.tables import GROUP_SYNCS, OFFSET_SYNCS, Row
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.offsets.between_clusters import (
-    Way,
     commits_beside_outputs,
     commits_of_groups,
     copied_up_to,
@@ -438,7 +437,7 @@ class LedgerAnswers:
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         self._flow = flow
-        self._way = Way(flow.source, flow.target)
+        self._way = Direction(flow.source, flow.target)
         patterns = flow.group_patterns
         self._outputs = {
             group: topics for group, topics in config.outputs_of_groups.items() if patterns.matches(group)

@@ -19,7 +19,7 @@ from ledger.answers.maintenance import init_ledger
 from ledger.changeover.applying import apply_plan
 from ledger.changeover.plans import ChangeoverKind, Choices, StepName
 from ledger.changeover.scene import Asked
-from ledger.changeover.seeing import Pair, make_plan, read_applies, record_plan
+from ledger.changeover.seeing import make_plan, read_applies, record_plan
 from ledger.changeover.text import plan_table
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.printing import put, rendered, say, terminal_width
@@ -28,6 +28,7 @@ from ledger.cli.processes.signals import stop_on_signals
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError
+from ledger.facts.direction import Direction
 from ledger.facts.operations import Why
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.run import run_flow
@@ -245,7 +246,7 @@ def fail_over(config: MirrorConfig, shown: Progress) -> Failover:
     """Plan it and carry it out; raises `UnsafeError` where something stands against it."""
     say(_COMMAND)
     with shown.step("plan the failover") as step:
-        made = make_plan(config, ChangeoverKind.FAILOVER, Pair("east", "west"), _CHOICES, {})
+        made = make_plan(config, ChangeoverKind.FAILOVER, Direction("east", "west"), _CHOICES, {})
         record_plan(config, made, Why(WHY))
         plan_id = made.plan.plan_id
         step.outcome = f"plan {plan_id}, cut {made.cut}"

@@ -31,9 +31,10 @@ from confluent_kafka import KafkaError, Message, Producer
 from ledger.answers.maintenance import init_ledger
 from ledger.changeover.losses import loss_words
 from ledger.changeover.plans import ChangeoverKind, Choices, FenceChoice
-from ledger.changeover.seeing import Pair, make_plan
+from ledger.changeover.seeing import make_plan
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.facts.direction import Direction
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
@@ -281,7 +282,7 @@ def failover(world: World, name: str) -> bool:
     age_s = lag_age(world.config)
     world.sandbox.kill("east")
     world.load.rate = 0
-    made = make_plan(world.config, ChangeoverKind.FAILOVER, Pair("east", "west"), CHOICES, {})
+    made = make_plan(world.config, ChangeoverKind.FAILOVER, Direction("east", "west"), CHOICES, {})
     forecast = dict(made.forecast)
     for process in (world.driver, world.recorder):
         process.kill()  # what a driver had fetched and not written it writes no more

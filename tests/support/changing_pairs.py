@@ -25,11 +25,11 @@ from ledger.changeover.plans import (
 )
 from ledger.changeover.receipts import Told, Waits
 from ledger.changeover.scene import Asked
-from ledger.changeover.seeing import Pair, make_plan, read_applies, record_plan
+from ledger.changeover.seeing import make_plan, read_applies, record_plan
 from ledger.changeover.undoing import AskedUndo, TakenBack, undo_apply
 from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.config.values import ClusterConfig, FlowConfig
-from ledger.facts.direction import Demoted
+from ledger.facts.direction import Demoted, Direction
 from ledger.facts.operations import DriverStarting, Why
 from ledger.kafka.batches import Record
 from ledger.topics.naming import NamingKind
@@ -285,7 +285,7 @@ class ChangingPair:
         """The id of a plan that nothing stands against, recorded."""
         with self.outside.seen_by(process or self.outside.process()):
             hooks = {step: HOOKS[step] for step in steps_of(kind, is_promoted=True) if step in HOOKS}
-            made = make_plan(self.config, kind, Pair(*way), choices, hooks)
+            made = make_plan(self.config, kind, Direction(*way), choices, hooks)
             assert not made.blockers, made.blockers
             record_plan(self.config, made, Why("a drill"))
         return made.plan.plan_id
@@ -293,7 +293,7 @@ class ChangingPair:
     def blockers(self, way: tuple[str, str], choices: Choices = SWITCHOVER) -> dict[str, str]:
         """What stands against a switchover, by code."""
         with self.outside.seen_by(self.outside.process()):
-            made = make_plan(self.config, ChangeoverKind.SWITCHOVER, Pair(*way), choices, {})
+            made = make_plan(self.config, ChangeoverKind.SWITCHOVER, Direction(*way), choices, {})
         return {str(one.code): one.words for one in made.blockers}
 
     def apply(self, plan_id: str, process: OperatorProcess | None = None) -> str:

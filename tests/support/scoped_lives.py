@@ -12,8 +12,9 @@ from enum import Enum, auto
 
 from ledger.changeover.planning import Planned
 from ledger.changeover.plans import ChangeoverKind, Choices, steps_of
-from ledger.changeover.seeing import Pair, make_plan, record_plan
+from ledger.changeover.seeing import make_plan, record_plan
 from ledger.config.values import FlowConfig
+from ledger.facts.direction import Direction
 from ledger.facts.operations import DriverStarting, Why
 from tests.simulation.drivers import FlowDrivers
 from tests.simulation.kafka.administered import AdministeredCluster, topic_rule
@@ -150,7 +151,7 @@ class ScopedLife:
         pair = self.pair
         with pair.outside.seen_by(pair.outside.process()):
             hooks = {step: HOOKS[step] for step in steps_of(kind, is_promoted=True) if step in HOOKS}
-            found = make_plan(pair.config, kind, Pair("east", "west"), choices, hooks)
+            found = make_plan(pair.config, kind, Direction("east", "west"), choices, hooks)
             record_plan(pair.config, found, Why("a drill"))
         return found
 

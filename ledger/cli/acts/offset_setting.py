@@ -26,9 +26,9 @@ from ledger.cli.printing import (
 )
 from ledger.cli.why import why_options
 from ledger.errors import MirrorLedgerError, PreconditionError, UnsafeError, UsageError
+from ledger.facts.direction import Direction
 from ledger.facts.operations import Why
 from ledger.offsets import flow_answers
-from ledger.offsets.between_clusters import Way
 from ledger.offsets.flow_answers import Chosen
 from ledger.offsets.setting import (
     ACCEPTABLE,
@@ -111,7 +111,7 @@ def set_offsets(
     if isinstance(asked, str):
         config.flow(asked)
         answer = ledger.translate_groups(asked, groups=groups, topic=topic, partition=partition).table
-        way, answers = Way(config.flow(asked).source, config.flow(asked).target), answer.to_pylist()
+        way, answers = Direction(config.flow(asked).source, config.flow(asked).target), answer.to_pylist()
         if not dry_run:
             require(way, answers)
         operation_id, settings = flow_answers.set_offsets(
@@ -121,7 +121,7 @@ def set_offsets(
         left_out = _left_out(asked, settings)
     else:
         watch = None if watch_s is None else watch_for(watch_s, say)
-        of_all = Asked(Way(*asked), choice, Chosen(groups, topic, partition), config.outputs_of_groups)
+        of_all = Asked(Direction(*asked), choice, Chosen(groups, topic, partition), config.outputs_of_groups)
         operation_id, sheet, *_ = (
             (None, position_sheet(config, ledger.snapshot, of_all))
             if dry_run

@@ -10,7 +10,6 @@ from ledger.changeover import seeing
 from ledger.changeover.exporting import export_plan
 from ledger.changeover.planning import CHANGELOG
 from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, Plan, StepName
-from ledger.changeover.seeing import Pair
 from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
 from ledger.cli import accepting
 from ledger.cli.accepting import accept_option
@@ -29,9 +28,9 @@ from ledger.cli.printing import (
 from ledger.cli.why import why_options
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.changeovers import RecordedBlocker
+from ledger.facts.direction import Direction
 from ledger.facts.operations import Why
 from ledger.machine import words_of
-from ledger.offsets.between_clusters import Way
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, UNREAD_ADVICE, WITHOUT_OFFSET
 from ledger.offsets.sheets import quiet_seconds
 from ledger.words import counted
@@ -254,7 +253,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
     output, as_of, wide = options.pop("output"), options.pop("as_of"), options.pop("wide")
     require_tables(output, wide=wide)
     why = options.pop("why")
-    pair = Pair(options.pop("source"), options.pop("target"))
+    pair = Direction(options.pop("source"), options.pop("target"))
     hooks = _hooks(options.pop("hooks"))
     watch_s = options.pop("watch_seconds")
     choices = Choices(
@@ -265,7 +264,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
         confirmed_super_users=tuple(sorted(options.pop("confirmed_super_users"))),
         fence=FenceChoice(options.pop("fence")),
         reverse=not options.pop("no_reverse"),
-        watch_seconds=quiet_seconds(config, Way(pair.source, pair.target)) if watch_s is None else watch_s,
+        watch_seconds=quiet_seconds(config, pair) if watch_s is None else watch_s,
         **options,
     )
     if choices.most_quiet_seconds < choices.quiet_seconds:

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 
 from ledger.changeover import seeing
-from ledger.facts.direction import Directions, Promoted
+from ledger.facts.direction import Direction, Directions, Promoted
 from ledger.store import answers
 from ledger.store.snapshots import DeltaSnapshot
 from tests.support.seen_pairs import flow
 
 WEST = Promoted(cluster="west", cluster_id="W", former="east", former_id="E", topics=None)
-BACK = seeing.Pair("west", "east")
+BACK = Direction("west", "east")
 
 
 def lies(start: int, end: int) -> dict[str, object]:

@@ -24,11 +24,11 @@ from ledger.changeover.shut_out import shut_out
 from ledger.changeover.verifying import verify_changeover
 from ledger.errors import MirrorLedgerError, PreconditionError, UsageError
 from ledger.facts.acls import denial
+from ledger.facts.direction import Direction
 from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.groups import NewCommit
 from ledger.facts.operations import Why
 from ledger.facts.permissions import Permission
-from ledger.offsets.between_clusters import Way
 from ledger.offsets.flow_answers import Chosen
 from ledger.offsets.setting import Choice
 from ledger.offsets.sheets import Asked, set_positions
@@ -450,7 +450,7 @@ def commit_as_job(cluster: AdministeredCluster, group: str, topic: str) -> int:
 def set_as_typed(pair: ChangingPair, typed: Mapping[str, Any]) -> list[str]:
     """Set offsets with these options; returns what is left."""
     choice = Choice(typed["accepted"], typed["overwrite_newer"])
-    asked = Asked(Way(typed["from_cluster"], typed["to_cluster"]), choice, Chosen(typed["groups"]))
+    asked = Asked(Direction(typed["from_cluster"], typed["to_cluster"]), choice, Chosen(typed["groups"]))
     with pair.outside.seen_by(pair.outside.process()):
         _, done, _ = set_positions(pair.config, snapshot(pair.config, None), asked, Why("by hand"))
     return done.left_lines()

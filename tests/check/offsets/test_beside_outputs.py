@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from ledger.facts.direction import Direction
 from ledger.facts.tables import place_of
-from ledger.offsets.between_clusters import Way, outputs_copied, translate_groups
+from ledger.offsets.between_clusters import outputs_copied, translate_groups
 from ledger.offsets.setting import (
     Choice,
     SourceCommit,
@@ -18,7 +19,7 @@ from ledger.offsets.setting import (
 from ledger.offsets.sheets import Asked, group_answers
 from tests.support.worked_applications import GROUP, INPUT, OUTPUT, WorkedApplication
 
-_WAY = Way("east", "west")
+_WAY = Direction("east", "west")
 _OUTPUTS = {GROUP: (OUTPUT,)}
 _SURE = random.Random(1)
 
