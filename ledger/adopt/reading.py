@@ -8,11 +8,12 @@ from itertools import islice
 from typing import Protocol
 
 from ledger.clock import Clock
-from ledger.errors import ClusterUnavailableError, RefusedPartitionError
+from ledger.errors import RefusedPartitionError
 from ledger.facts.syncs import Gap, GapCause, TopicPartition
 from ledger.kafka.batches import BatchHeader, batches, decode
-from ledger.kafka.copying import ClusterLink, FetchItem, Network, answer_to
-from ledger.kafka.requests import TOPIC_GONE, ErrorCode, Fetched, describe
+from ledger.kafka.copying import ClusterLink, Network
+from ledger.kafka.partition_reader import PartitionReader
+from ledger.kafka.requests import Fetched
 from ledger.mirror.batches import Copy, RecordRules, Skip, filtered, plan_batches
 from ledger.topics.naming import KEEP_ALL, RecordFilter
 
@@ -123,9 +124,6 @@ class Lookahead:
 # Reading ------------------------------------------------------------------------------------------
 
 
-_FETCH_BYTES = 4 * 1024 * 1024
-_GIVE_UP_AFTER_S = 30.0
-_PAUSE_S = 0.2
 _KEPT_CAUSES = frozenset({GapCause.ABORTED, GapCause.MIRROR_WRITE})
 
 
@@ -150,17 +148,15 @@ class PartitionLog:
     ) -> None:
         self.start = start
         self.end = end
-        self._network = network
-        self._link = link
-        self._clock = clock
-        self._partition = partition
+        undone = "nothing of the partition was recorded"
+        self._reader = PartitionReader(network, link, clock, partition, committed=True, undone=undone)
         self._mirror_producer_ids = mirror_producer_ids
         self._filter = record_filter
 
     def read(self, offset: int) -> Iterator[LogRecord]:
         gaps: list[Gap] = []
         while offset < self.end:
-            fetched = self._fetched(offset)
+            fetched = self._reader.fetched(offset, min_bytes=1)
             for piece in self._pieces(fetched, offset):
                 if isinstance(piece, Gap):
                     gaps.append(piece)
@@ -188,45 +184,6 @@ class PartitionLog:
                 start = step.source_start if isinstance(step, Copy) else step.gap.source_start
                 cause = None if isinstance(step, Copy) else step.gap.cause
                 yield from _records(*found[step.source_end], start, cause)
-
-    def _fetched(self, offset: int) -> Fetched:
-        """The next response that brings a batch. Raises `ClusterUnavailableError` after a while without one."""
-        give_up = self._clock.monotonic() + _GIVE_UP_AFTER_S
-        trouble = "no batch in the response"
-        while self._clock.monotonic() < give_up:
-            fetched, failure = self._ask(offset)
-            if fetched is not None and not fetched.error and len(fetched.records):
-                return fetched
-            if fetched is not None and fetched.error:
-                trouble = self._trouble(fetched, offset)
-            trouble = failure or trouble
-            self._network.poll(_PAUSE_S)
-            self._link.refresh([self._partition.topic])
-        raise ClusterUnavailableError(
-            f"{self._partition.topic} partition {self._partition.partition} cannot be read from offset {offset} "
-            f"on: {trouble}; nothing of it was recorded"
-        )
-
-    def _ask(self, offset: int) -> tuple[Fetched | None, str | None]:
-        node = self._link.leader(self._partition)
-        if node is None:
-            return None, "it has no leader"
-        item = FetchItem(self._partition, offset, _FETCH_BYTES)
-        ticket = self._link.fetch(node, [item], committed=True, max_wait_ms=500, max_bytes=_FETCH_BYTES)
-        completion = answer_to(ticket, self._network)
-        return (completion.fetched[0] if completion.fetched else None), completion.failure
-
-    def _trouble(self, fetched: Fetched, offset: int) -> str:
-        where = f"{self._partition.topic} partition {self._partition.partition}"
-        if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise RefusedPartitionError(
-                f"{where} lost offset {offset} while it was compared; nothing of the partition was recorded"
-            )
-        if fetched.error in TOPIC_GONE and self._link.is_gone(self._partition):
-            raise RefusedPartitionError(
-                f"{where} was deleted while it was compared; nothing of the partition was recorded"
-            )
-        return f"error {describe(fetched.error)}"
 
 
 class TargetLog:

@@ -28,9 +28,9 @@ from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, SyncCause, TopicPartition
 from ledger.facts.tables import OFFSET_SYNCS, Row
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
-from ledger.kafka.copying import FetchItem, Network, answer_to
+from ledger.kafka.copying import Network
 from ledger.kafka.network import KafkaNetwork
-from ledger.kafka.requests import TOPIC_GONE, ErrorCode, Fetched, describe
+from ledger.kafka.partition_reader import PartitionReader
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
 from ledger.mirror.driver import claim_row, claim_row_with
@@ -44,11 +44,6 @@ from ledger.words import counted
 
 # Unrecorded ---------------------------------------------------------------------------------------
 # Reads a target partition behind a flow's recorded end, without its source: what of it the flow wrote.
-
-
-_FETCH_BYTES = 4 * 1024 * 1024
-_GIVE_UP_AFTER_S = 30.0
-_PAUSE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +72,14 @@ class TargetReading:
     def __init__(self, assignment: Assignment, ends: PartitionEnds, network: Network, clock: Clock) -> None:
         self._assignment = assignment
         self._ends = ends
-        self._network = network
-        self._clock = clock
+        self._reader = PartitionReader(
+            network,
+            network.target,
+            clock,
+            assignment.target,
+            committed=False,
+            undone="nothing of the partition was settled",
+        )
         self._builder = SyncBuilder(assignment)
         self._others: ForeignRecords | None = None
 
@@ -104,7 +105,7 @@ class TargetReading:
         return max(at.target_offset - 1 if has_last else at.target_offset, self._ends.log_start)
 
     def _add(self, tail: TargetTail) -> None:
-        fetched = self._fetched(tail.position)
+        fetched = self._reader.fetched(tail.position, min_bytes=0)
         try:
             tail.add(fetched.records, high_watermark=fetched.high_watermark)
         except ProtocolError as error:
@@ -131,46 +132,6 @@ class TargetReading:
                 self._others = (
                     ForeignRecords.beginning(header) if before is None else before.followed_by(header)
                 )
-
-    def _fetched(self, offset: int) -> Fetched:
-        partition, link = self._assignment.target, self._network.target
-        give_up = self._clock.monotonic() + _GIVE_UP_AFTER_S
-        trouble = "no answer"
-        while self._clock.monotonic() < give_up:
-            fetched, failure = self._ask(partition, offset)
-            if fetched is not None and not fetched.error:
-                return fetched
-            trouble = failure or (
-                "no answer" if fetched is None else self._trouble(fetched.error, partition, offset)
-            )
-            self._network.poll(_PAUSE_S)
-            link.refresh([partition.topic])
-        raise ClusterUnavailableError(
-            f"{partition.topic} partition {partition.partition} of the target cannot be read from offset {offset} on: "
-            f"{trouble}; nothing of it was settled. Settle again when it answers"
-        )
-
-    def _ask(self, partition: TopicPartition, offset: int) -> tuple[Fetched | None, str | None]:
-        link = self._network.target
-        node = link.leader(partition)
-        if node is None:
-            return None, "it has no leader"
-        item = FetchItem(partition, offset, _FETCH_BYTES)
-        ticket = link.fetch(node, [item], committed=False, max_wait_ms=0, max_bytes=_FETCH_BYTES)
-        completion = answer_to(ticket, self._network)
-        return (completion.fetched[0] if completion.fetched else None), completion.failure
-
-    def _trouble(self, error: int, partition: TopicPartition, offset: int) -> str:
-        if error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise RefusedPartitionError(
-                f"the target does not hold offset {offset} any more: its log was truncated or cleared meanwhile; "
-                "nothing of the partition was settled. Settle again"
-            )
-        if error in TOPIC_GONE and self._network.target.is_gone(partition):
-            raise RefusedPartitionError(
-                f"{partition.topic} was deleted at the target, or created again; nothing of the partition was settled"
-            )
-        return f"error {describe(error)}"
 
 
 # Tails --------------------------------------------------------------------------------------------
