@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from ledger.changeover.pairs import Pair, require_opposites
 from ledger.clock import Clock, SystemClock
@@ -18,7 +18,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.identity import ClusterIdentities
 from ledger.facts.roles import OPERATOR_WRITER
-from ledger.facts.state import FactLog
+from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import FlowPosition, HighWatermark, TopicPartition
 from ledger.facts.tables import CUT_OFFSETS
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
@@ -29,18 +29,6 @@ from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 from ledger.topics.naming import NamingKind, TopicSelection
 from ledger.words import by_topic, counted
-
-
-class CutState(Protocol):
-    """What a cut reads of the ledger."""
-
-    def positions(self, flow: str) -> list[FlowPosition]: ...
-
-    def last_high_watermarks(self, cluster: str) -> list[HighWatermark]: ...
-
-    def identities(self) -> ClusterIdentities: ...
-
-    def cut(self, operation_id: str) -> Cut: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +51,7 @@ class CutPorts:
 
     source: ClusterAdmin
     target: ClusterAdmin
-    state: CutState
+    state: LedgerState
     fact_log: FactLog
     clock: Clock
 

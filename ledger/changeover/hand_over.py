@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from ledger.changeover.pairs import Pair
 from ledger.changeover.permissions import (
@@ -21,7 +20,6 @@ from ledger.config.values import FlowConfig, TargetMode
 from ledger.context import operator_operations
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.direction import Directions
-from ledger.facts.fences import Fences
 from ledger.facts.hand_overs import (
     LIMIT,
     HandedOver,
@@ -39,11 +37,10 @@ from ledger.facts.hand_overs import (
     in_words,
     merged,
 )
-from ledger.facts.identity import ClusterIdentities
 from ledger.facts.operations import OperationContent, Why
 from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind, Permissions
-from ledger.facts.state import OperationLog
-from ledger.facts.syncs import FlowPosition, TopicState
+from ledger.facts.state import LedgerState, OperationLog
+from ledger.facts.syncs import TopicState
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, PermissionAdmin, require_recorded
 from ledger.store.snapshots import open_ledger
@@ -58,21 +55,6 @@ from ledger.words import counted
 
 Selects = Callable[[FlowConfig, str], bool]
 """Whether a flow copies this topic of its source."""
-
-
-class RecordedPair(Protocol):
-    """What is asked of the ledger."""
-
-    def identities(self) -> ClusterIdentities: ...
-    def positions(self, flow: str) -> list[FlowPosition]: ...
-    def last_topic_states(self, cluster: str) -> list[TopicState]: ...
-    def topic_history(self, cluster: str) -> list[TopicState]: ...
-    def last_permissions(self, cluster: str, cluster_id: str) -> Permissions: ...
-    def followed_settings(self, flow: str) -> dict[str, frozenset[str]]: ...
-    def fences(self) -> Fences: ...
-    def denied_by_fences(self, cluster: str) -> frozenset[Permission]: ...
-    def denied_by_hand(self, cluster: str) -> frozenset[Permission]: ...
-    def hand_overs(self) -> HandOvers: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +93,7 @@ class KnownPair:
 
 
 def known_pair(
-    state: RecordedPair,
+    state: LedgerState,
     pair: Pair,
     flows: Sequence[FlowConfig],
     selects: Selects,
@@ -161,7 +143,7 @@ def _before_copies_back(topic: TopicState, given: TopicHandOver | None) -> Topic
 
 
 def _history(
-    state: RecordedPair, cluster: str, states: Mapping[str, TopicState], limits: Mapping[str, str | None]
+    state: LedgerState, cluster: str, states: Mapping[str, TopicState], limits: Mapping[str, str | None]
 ) -> dict[str, list[Settings]]:
     """Earlier settings of fenced topics by topic id; what receipts of fences say counts before what was seen."""
     fenced = [one for one in states.values() if before_fence(dict(one.configuration), ()) is None]
@@ -178,7 +160,7 @@ def _history(
 
 def _topics_of(
     flow: FlowConfig,
-    state: RecordedPair,
+    state: LedgerState,
     states: Mapping[str, TopicState],
     earlier: Mapping[str, Sequence[Settings]],
     selects: Selects,

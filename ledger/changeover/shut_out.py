@@ -16,7 +16,7 @@ from ledger.facts.fences import EpochMarker, MirrorLetIn, MirrorShutOut, ShutOut
 from ledger.facts.operations import PartitionStopped, Why
 from ledger.facts.permissions import Permission
 from ledger.facts.roles import LastClaim, ProcessMark, ProcessTable, RoleVerdict, writer_of
-from ledger.facts.state import ChangeoverState, FactLog, OperationLog
+from ledger.facts.state import FactLog, LedgerState, OperationLog
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import ShutOutCluster, WriteProbe, require_recorded
 from ledger.kafka.leaders import KafkaFencing
@@ -42,7 +42,7 @@ class ShutOutPorts:
 
     cluster: ShutOutCluster
     mirror: WriteProbe
-    state: ChangeoverState
+    state: LedgerState
     operations: OperationLog
     fact_log: FactLog
     processes: ProcessTable
@@ -608,7 +608,7 @@ class LetInPorts:
     """`cluster`: the promoted one as who may change rules reaches it."""
 
     cluster: ShutOutCluster
-    state: ChangeoverState
+    state: LedgerState
     operations: OperationLog
     clock: Clock
     sleep: Callable[[float], None]

@@ -120,8 +120,8 @@ class RowSource(Protocol):
 Rows = list[dict[str, Any]]
 
 
-class RecordedState(ABC):
-    """Implements `RecordingState`, and with it `LedgerState`."""
+class LedgerState(ABC):
+    """The read side of the ledger over its rows: latest state, no time travel."""
 
     def __init__(self, source: RowSource) -> None:
         self._source = source
@@ -132,12 +132,14 @@ class RecordedState(ABC):
     # -- offset syncs ----------------------------------------------------------------------------
 
     def recorded_syncs(self, flow: str, source_topic: str, partition: int) -> list[RecordedSync]:
+        """All rows of one flow and source partition, of each topic id that it had, superseded ones included."""
         rows = self._syncs(
             ("flow", "=", flow), ("source_topic", "=", source_topic), ("source_partition", "=", partition)
         )
         return [recorded_sync(row) for row in rows]
 
     def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
+        """What flows copied from these topics of a cluster when they had another id than the one given."""
         rows = self._syncs(
             ("source_cluster", "=", cluster),
             ("source_topic", "in", sorted(topic_ids)),
@@ -148,10 +150,12 @@ class RecordedState(ABC):
     def copied_by_others(
         self, flow: str, source_topic_ids: Collection[str]
     ) -> dict[tuple[str, int, str], str]:
+        """By source topic id, partition and target topic id another flow whose map holds records there."""
         of_topics: Filter = ("source_topic_id", "in", sorted(source_topic_ids))
         return copying_flows(self._syncs(of_topics, ("flow", "not in", [flow])))
 
     def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
+        """By flow and source partition, what was adopted at these topics, and what tells that their logs went back."""
         at_target: Filter = ("target_topic_id", "in", sorted(topic_ids))
         at_source: Filter = ("source_topic_id", "in", sorted(topic_ids))
         adopted = self._syncs(("kind", "in", sorted(ADOPTION_KINDS)), at_target)
@@ -161,9 +165,11 @@ class RecordedState(ABC):
     # -- writers ---------------------------------------------------------------------------------
 
     def has_run(self, flow: str) -> bool:
+        """Whether a driver has ever claimed an epoch of the flow."""
         return bool(self._source.claims([("flow", "=", flow)]))
 
     def identities(self) -> ClusterIdentities:
+        """Which Kafka clusters aliases stand for, and whose producer ids are whose there."""
         claimed = self._source.claims([("event", "=", WriterEvent.CLAIMED)])
         told = self._operations(("kind", "in", (OperationKind.CLUSTER_ACCEPTED, *SHUT_OUT_KINDS)))
         accepted = [row for row in told if row["kind"] == OperationKind.CLUSTER_ACCEPTED]
@@ -172,6 +178,7 @@ class RecordedState(ABC):
         )
 
     def last_claim(self, writer: str) -> LastClaim | None:
+        """The latest claim of a writer and what the writer did since; None: nobody ever claimed."""
         rows = self._source.claims([("writer", "=", writer)])
         last_recorded_at_ms = self._source.last_recorded_at_ms(writer) if rows else None
         if last_recorded_at_ms is None:
@@ -181,12 +188,14 @@ class RecordedState(ABC):
     # -- operations ------------------------------------------------------------------------------
 
     def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
+        """By (source topic id, partition) those whose last event is that they stopped."""
         return stopped_partitions(self._of_flow(flow, *STOP_KINDS))
 
     def requests(self, flow: str) -> FlowRequests:
         return self.requests_and_directions(flow)[0]
 
     def requests_and_directions(self, flow: str) -> tuple[FlowRequests, Directions]:
+        """The same, and what of which clusters is promoted: by one read, for drivers ask before every round."""
         rows = self._operations(("kind", "in", (*REQUEST_ROWS, *DIRECTION_ROWS)))
         changes = [row for row in rows if row["kind"] in DIRECTION_ROWS]
         return FlowRequests.of_rows([row for row in rows if row["flow"] == flow]), Directions.of_rows(changes)
@@ -195,6 +204,7 @@ class RecordedState(ABC):
         return Directions.of_rows(self._operations(("kind", "in", DIRECTION_ROWS)))
 
     def fences(self) -> Fences:
+        """Fences that were not lifted."""
         return Fences.of_rows(self._operations(("kind", "in", FENCE_KINDS)))
 
     def denied_by_fences(self, cluster: str) -> frozenset[Permission]:
@@ -230,9 +240,11 @@ class RecordedState(ABC):
         return max((row["round"] for row in starts if DriverStarting.of_row(row).host == host), default=None)
 
     def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
+        """By source topic id and partition, what operators accepted last."""
         return acceptances(self._of_flow(flow, OperationKind.RECEIPT))
 
     def settlements(self, flow: str) -> dict[tuple[str, int], SettledByEpoch]:
+        """By source topic id and partition, what was recorded of their targets' ends without the source."""
         return settlements(self._of_flow(flow, OperationKind.SETTLED))
 
     def configuration(self, flow: str, config_hash: str) -> dict[str, Any] | None:
@@ -242,9 +254,11 @@ class RecordedState(ABC):
         return found[-1] if found else None
 
     def open_findings(self, flow: str) -> frozenset[FindingKey]:
+        """Findings that were raised and not cleared since."""
         return open_findings(self._of_flow(flow, *FINDING_KINDS))
 
     def findings_of(self, writer: str) -> frozenset[FindingKey]:
+        """Findings that the writer raised and has not cleared since."""
         return open_findings(self._operations(("kind", "in", FINDING_KINDS), ("writer", "=", writer)))
 
     def accepted_reductions(self, flow: str) -> dict[str, int]:
@@ -252,14 +266,17 @@ class RecordedState(ABC):
         return accepted_reductions(self._of_flow(flow, OperationKind.SCOPE_REDUCED))
 
     def created_acls(self, flow: str) -> frozenset[Permission]:
+        """Access control lists that the flow had created and not removed."""
         return created_acls(self._of_flow(flow, OperationKind.ACLS_FOLLOWED))
 
     def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
+        """Names of settings that the flow had set and not removed, by target topic id."""
         return followed_settings(self._of_flow(flow, OperationKind.TOPIC_FOLLOWED))
 
     # -- clusters --------------------------------------------------------------------------------
 
     def deleted_topic_ids(self, cluster: str) -> frozenset[str]:
+        """Ids of topics of a cluster that were seen deleted by a recorder."""
         rows = self._source.rows(TOPICS.name, [("cluster", "=", cluster), ("event", "=", TopicEvent.DELETED)])
         return frozenset(row["topic_id"] for row in rows)
 
@@ -268,9 +285,11 @@ class RecordedState(ABC):
         return [recorded_offset(Checkpoint, row) for row in rows]
 
     def last_groups(self, cluster: str) -> list[GroupFact]:
+        """What was recorded last of each group, and of the listing."""
         return [recorded_group(row) for row in self._newest(GROUPS.name, cluster, ("group_id",))]
 
     def last_share_offsets(self, cluster: str) -> list[ShareOffset]:
+        """What was recorded last of each share group and partition."""
         rows = self._newest(SHARE_OFFSETS.name, cluster, ("group_id", "topic", "partition"))
         return [recorded_offset(ShareOffset, row) for row in rows]
 
@@ -279,6 +298,7 @@ class RecordedState(ABC):
         return [HighWatermark(**row) for row in rows]
 
     def last_topic_states(self, cluster: str) -> list[TopicState]:
+        """The latest state of each topic that was not deleted since."""
         rows = self._newest(TOPICS.name, cluster, ("topic",))
         return [_topic_state(row) for row in rows if row["event"] != TopicEvent.DELETED]
 
@@ -287,6 +307,7 @@ class RecordedState(ABC):
         return [_topic_state(row) for row in self._source.rows(TOPICS.name, [("cluster", "=", cluster)])]
 
     def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
+        """What was recorded last of the permissions of the cluster with this Kafka cluster id."""
         rows = self._newest(PERMISSIONS.name, cluster, IDENTITY)
         return recorded_permissions([row for row in rows if row["cluster_id"] == cluster_id])
 
@@ -401,104 +422,6 @@ def require_last(writer: str, epoch: int, *, after: int | None) -> None:
         )
 
 
-class LedgerState(Protocol):
-    """The read side that drivers need: latest state, no time travel."""
-
-    def positions(self, flow: str) -> list[FlowPosition]: ...
-
-    def recorded_syncs(self, flow: str, source_topic: str, partition: int) -> list[RecordedSync]:
-        """All rows of one flow and source partition, of each topic id that it had, superseded ones included."""
-        ...
-
-    def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
-        """What flows copied from these topics of a cluster when they had another id than the one given."""
-        ...
-
-    def copied_by_others(
-        self, flow: str, source_topic_ids: Collection[str]
-    ) -> dict[tuple[str, int, str], str]:
-        """By source topic id, partition and target topic id another flow whose map holds records there."""
-        ...
-
-    def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
-        """By flow and source partition, what was adopted at these topics, and what tells that their logs went back."""
-        ...
-
-    def has_run(self, flow: str) -> bool:
-        """Whether a driver has ever claimed an epoch of the flow."""
-        ...
-
-    def last_claim(self, writer: str) -> LastClaim | None:
-        """The latest claim of a writer and what the writer did since; None: nobody ever claimed."""
-        ...
-
-    def identities(self) -> ClusterIdentities:
-        """Which Kafka clusters aliases stand for, and whose producer ids are whose there."""
-        ...
-
-    def deleted_topic_ids(self, cluster: str) -> frozenset[str]:
-        """Ids of topics of a cluster that were seen deleted by a recorder."""
-        ...
-
-    def last_checkpoints(self, cluster: str) -> list[Checkpoint]: ...
-
-    def last_high_watermarks(self, cluster: str) -> list[HighWatermark]: ...
-
-    def stopped_partitions(self, flow: str) -> dict[tuple[str, int], RecordedStop]:
-        """By (source topic id, partition) those whose last event is that they stopped."""
-        ...
-
-    def requests(self, flow: str) -> FlowRequests: ...
-
-    def requests_and_directions(self, flow: str) -> tuple[FlowRequests, Directions]:
-        """The same, and what of which clusters is promoted: by one read, for drivers ask before every round."""
-        ...
-
-    def cut(self, operation_id: str) -> Cut:
-        """What an operation recorded of both sides when it took a cut; empty where it took none."""
-        ...
-
-    def cut_targets(self, flow: str, topic: str, partition: int) -> list[CutOffset]:
-        """What all cuts of a flow say of a partition of its target."""
-        ...
-
-    def directions(self) -> Directions: ...
-
-    def acceptances(self, flow: str) -> dict[tuple[str, int], Acceptance]:
-        """By source topic id and partition, what operators accepted last."""
-        ...
-
-    def settlements(self, flow: str) -> dict[tuple[str, int], SettledByEpoch]:
-        """By source topic id and partition, what was recorded of their targets' ends without the source."""
-        ...
-
-    def open_findings(self, flow: str) -> frozenset[FindingKey]:
-        """Findings that were raised and not cleared since."""
-        ...
-
-    def created_acls(self, flow: str) -> frozenset[Permission]:
-        """Access control lists that the flow had created and not removed."""
-        ...
-
-    def followed_settings(self, flow: str) -> dict[str, frozenset[str]]:
-        """Names of settings that the flow had set and not removed, by target topic id."""
-        ...
-
-
-class ChangeoverState(LedgerState, Protocol):
-    """What those read besides who promote and demote: the last of other writers."""
-
-    def last_stops(self, flow: str) -> list[PartitionStopped]:
-        """Of each partition that stands still, what its last row says."""
-        ...
-
-    def directions(self) -> Directions: ...
-
-    def shut_outs(self) -> ShutOuts:
-        """What shuts the mirror out of promoted topics."""
-        ...
-
-
 class MirrorProducers(Protocol):
     """Tells mirror flows from applications by their producer ids, for one Kafka cluster id."""
 
@@ -527,40 +450,4 @@ class OperationLog(Protocol):
 
     def record_parts(self, contents: Sequence[OperationContent], why: Why, *, flow: str | None = None) -> str:
         """Append at once the rows of one operation; returns its id, which they share: a new one unless given."""
-        ...
-
-
-# Recording state ----------------------------------------------------------------------------------
-# What a recorder reads of the ledger, beside what drivers read.
-
-
-class RecordingState(LedgerState, Protocol):
-    """What a recorder reads from the ledger."""
-
-    def last_topic_states(self, cluster: str) -> list[TopicState]:
-        """The latest state of each topic that was not deleted since."""
-        ...
-
-    def last_groups(self, cluster: str) -> list[GroupFact]:
-        """What was recorded last of each group, and of the listing."""
-        ...
-
-    def last_share_offsets(self, cluster: str) -> list[ShareOffset]:
-        """What was recorded last of each share group and partition."""
-        ...
-
-    def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
-        """What was recorded last of the permissions of the cluster with this Kafka cluster id."""
-        ...
-
-    def findings_of(self, writer: str) -> frozenset[FindingKey]:
-        """Findings that the writer raised and has not cleared since."""
-        ...
-
-    def fences(self) -> Fences:
-        """Fences that were not lifted."""
-        ...
-
-    def last_claim(self, writer: str) -> LastClaim | None:
-        """The claim with the highest epoch, and when that writer last appended anywhere."""
         ...

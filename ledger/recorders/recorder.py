@@ -27,7 +27,7 @@ from ledger.facts.roles import (
     verdict_here,
 )
 from ledger.facts.rows import group_row, offset_row
-from ledger.facts.state import FactLog, RecordingState
+from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import Absence, Checkpoint, HighWatermark, TopicState
 from ledger.facts.tables import CHECKPOINTS, GROUPS, HIGH_WATERMARKS, PERMISSIONS, SHARE_OFFSETS, TOPICS, Row
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
@@ -310,7 +310,7 @@ class ClusterRecorder:
         self,
         admin: ClusterAdmin,
         fact_log: FactLog,
-        ledger_state: RecordingState,
+        ledger_state: LedgerState,
         clock: Clock,
         settings: RecorderSettings,
         *,

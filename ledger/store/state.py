@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from ledger.facts.last_rows import GRAINS, FileStamps
 from ledger.facts.rows import flow_position
-from ledger.facts.state import Filter, RecordedState
+from ledger.facts.state import Filter, LedgerState
 from ledger.facts.syncs import FlowPosition
 from ledger.facts.tables import OFFSET_SYNCS, OPERATIONS, STAMP, TABLE_BY_NAME, TABLES, WRITERS, in_order
 from ledger.store.catalog import Query, Value, query
@@ -197,8 +197,8 @@ class _LastRows:
 # The latest state of the ledger, as drivers need it: no JVM, no time travel.
 
 
-class DeltaLedgerState(RecordedState):
-    """Implements `RecordingState`, and with it `LedgerState`."""
+class DeltaLedgerState(LedgerState):
+    """Implements `LedgerState`."""
 
     def __init__(self, ledger: DeltaLedger) -> None:
         self._rows = DeltaRows(ledger.path)

@@ -66,7 +66,7 @@ class Append:
 
 
 class FakeLedger(MemoryFactLog, MemoryLedgerState):
-    """`FactLog` and `RecordingState` of a recorder over one ledger in memory; `appends`: what was appended to it."""
+    """`FactLog` and `LedgerState` of a recorder over one ledger in memory; `appends`: what was appended to it."""
 
     def __init__(self, clock: FakeClock) -> None:
         ledger = MemoryLedger()

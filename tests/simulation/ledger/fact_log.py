@@ -11,7 +11,7 @@ from typing import Any
 from ledger.clock import Clock
 from ledger.errors import PreconditionError, ShutOutError
 from ledger.facts.rows import flow_position
-from ledger.facts.state import RecordedState, WriterClaim, require_last
+from ledger.facts.state import LedgerState, WriterClaim, require_last
 from ledger.facts.syncs import SEQUENCE_MODULUS, SEQUENCED_KINDS, FlowPosition, SyncKind, recording_order
 from ledger.facts.tables import OFFSET_SYNCS, OPERATIONS, WRITERS, Row, epoch_and_round, epoch_of, place_of
 from tests.simulation.ledger.rows import MemoryRows
@@ -86,8 +86,8 @@ class MemoryFactLog:
         return True
 
 
-class MemoryLedgerState(RecordedState):
-    """Implements `RecordingState`, and with it `LedgerState`, on a memory ledger."""
+class MemoryLedgerState(LedgerState):
+    """Implements `LedgerState`, on a memory ledger."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         super().__init__(MemoryRows(ledger))
