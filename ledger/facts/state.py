@@ -6,7 +6,7 @@ exception: ledgers on disk have too many offset syncs for that, and leave it to 
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -437,17 +437,38 @@ OperationEntry = tuple[str | None, OperationContent]
 """Reason and content of an operation."""
 
 
-class OperationLog(Protocol):
-    """Appends to `operations`; the content knows its kind."""
+class OperationLog(ABC):
+    """Appends to `operations`; the content knows its kind. Whoever inherits says how rows are appended."""
+
+    def __init__(self, *, operator: str, new_id: Callable[[], str]) -> None:
+        self._operator = operator
+        self._new_id = new_id
 
     def record(self, content: OperationContent, *, flow: str | None, reason: str | None) -> str:
         """Append one row and return its operation id."""
-        ...
+        return self.record_parts([content], Why(reason), flow=flow)
 
     def record_all(self, entries: Sequence[OperationEntry], *, flow: str | None) -> None:
         """Append an operation for each reason and content, all of them at once or none."""
-        ...
+        self._append([self._row(self._new_id(), content, flow, Why(reason)) for reason, content in entries])
 
     def record_parts(self, contents: Sequence[OperationContent], why: Why, *, flow: str | None = None) -> str:
         """Append at once the rows of one operation; returns its id, which they share: a new one unless given."""
-        ...
+        operation_id = why.operation_id or self._new_id()
+        self._append([self._row(operation_id, content, flow, why) for content in contents])
+        return operation_id
+
+    @abstractmethod
+    def _append(self, rows: Sequence[Row]) -> None:
+        """All of them as one commit."""
+
+    def _row(self, operation_id: str, content: OperationContent, flow: str | None, why: Why) -> Row:
+        return {
+            "operation_id": operation_id,
+            "kind": str(content.kind),
+            "flow": flow,
+            "operator": self._operator,
+            "reason": why.reason,
+            "ticket": why.ticket,
+            "content": json.dumps(content.content()),
+        }

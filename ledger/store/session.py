@@ -22,10 +22,8 @@ at most once, and never from an epoch that was shut out.
                 others see whether the process is alive.
 """
 
-import json
 import threading
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -33,9 +31,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from ledger.errors import ClaimBegunError, ShutOutError
-from ledger.facts.operations import OperationContent, Why
 from ledger.facts.roles import OPERATOR_WRITER
-from ledger.facts.state import FactLog, OperationEntry, WriterClaim
+from ledger.facts.state import FactLog, OperationLog, WriterClaim
 from ledger.facts.syncs import WriterEvent
 from ledger.facts.tables import (
     CHECKPOINTS,
@@ -266,41 +263,7 @@ def random_id() -> str:
     return uuid.uuid4().hex
 
 
-class _Operations(ABC):
-    """Makes the rows; whoever inherits says how they are appended."""
-
-    def __init__(self, *, operator: str, new_id: Callable[[], str] = random_id) -> None:
-        self._operator = operator
-        self._new_id = new_id
-
-    def record(self, content: OperationContent, *, flow: str | None, reason: str | None) -> str:
-        return self.record_parts([content], Why(reason), flow=flow)
-
-    def record_all(self, entries: Sequence[OperationEntry], *, flow: str | None) -> None:
-        self._append([self._row(self._new_id(), content, flow, Why(reason)) for reason, content in entries])
-
-    def record_parts(self, contents: Sequence[OperationContent], why: Why, *, flow: str | None = None) -> str:
-        operation_id = why.operation_id or self._new_id()
-        self._append([self._row(operation_id, content, flow, why) for content in contents])
-        return operation_id
-
-    @abstractmethod
-    def _append(self, rows: Sequence[Row]) -> None:
-        """All of them as one commit."""
-
-    def _row(self, operation_id: str, content: OperationContent, flow: str | None, why: Why) -> Row:
-        return {
-            "operation_id": operation_id,
-            "kind": str(content.kind),
-            "flow": flow,
-            "operator": self._operator,
-            "reason": why.reason,
-            "ticket": why.ticket,
-            "content": json.dumps(content.content()),
-        }
-
-
-class ClaimedOperations(_Operations):
+class ClaimedOperations(OperationLog):
     """Implements `OperationLog` for a writer. Until `begin` says in which session, nothing may be recorded.
 
     Safe to use from several threads, as the session is.
@@ -318,7 +281,7 @@ class ClaimedOperations(_Operations):
         self._session.append(OPERATIONS.name, rows)
 
 
-class OperatorOperations(_Operations):
+class OperatorOperations(OperationLog):
     """Implements `OperationLog` for people: every append takes the next number of their serial."""
 
     def __init__(self, fact_log: FactLog, *, operator: str, new_id: Callable[[], str] = random_id) -> None:

@@ -1,12 +1,12 @@
 """What becomes of operators' requests: facts, states, one receipt each."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
-from ledger.facts.operations import OperationContent, Why
 from ledger.facts.requests import (
     REQUEST_CLASSES,
     Acceptance,
@@ -16,8 +16,9 @@ from ledger.facts.requests import (
     acceptances,
     pauses_after,
 )
-from ledger.facts.state import OperationEntry
+from ledger.facts.state import OperationLog
 from ledger.facts.syncs import OffsetSync, PartitionPair, SyncCause, SyncKind
+from ledger.facts.tables import Row
 from ledger.kafka.cluster import PartitionEnds, TopicDescription
 from ledger.mirror.assignment import Stop, StopCause
 from ledger.mirror.requests import MovedPartitions, RequestHandler
@@ -40,6 +41,19 @@ class Cluster(UnaskedCluster):
         return TOPICS
 
 
+class Receipts(OperationLog):
+    """Each a row by itself."""
+
+    def __init__(self) -> None:
+        super().__init__(operator="mirror", new_id=lambda: "receipt")
+        self.receipts: list[dict[str, Any]] = []
+
+    def _append(self, rows: Sequence[Row]) -> None:
+        [row] = rows
+        assert (row["kind"], row["flow"], row["reason"], row["ticket"]) == ("receipt", "flow", None, None)
+        self.receipts.append(json.loads(str(row["content"])))
+
+
 @dataclass
 class Handler:
     """Two partitions that stand at 30, the first of them stopped."""
@@ -47,7 +61,7 @@ class Handler:
     stopped_by: StopCause = StopCause.FOREIGN_WRITE
     source_ends: PartitionEnds | None = field(default_factory=lambda: PartitionEnds(5, 90, 100, 0))
     earlier: tuple[OperatorRequest, ...] = ()
-    receipts: list[Mapping[str, object]] = field(default_factory=list)
+    log: Receipts = field(default_factory=Receipts)
     resumed: list[PartitionPair] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -61,16 +75,9 @@ class Handler:
     def first(self) -> PartitionState:
         return self.progress.states[0]
 
-    def record(self, content: OperationContent, *, flow: str | None, reason: str | None) -> str:
-        assert (content.kind, flow, reason) == ("receipt", "flow", None)
-        self.receipts.append(content.content())
-        return "receipt"
-
-    def record_all(self, entries: Sequence[OperationEntry], *, flow: str | None) -> None:
-        raise AssertionError(f"a receipt is an operation by itself: {flow} {entries}")
-
-    def record_parts(self, contents: Sequence[OperationContent], why: Why, *, flow: str | None = None) -> str:
-        raise AssertionError(f"a receipt is one row: {flow} {why} {contents}")
+    @property
+    def receipts(self) -> list[dict[str, Any]]:
+        return self.log.receipts
 
     def ask(
         self,
@@ -88,7 +95,7 @@ class Handler:
                 Cluster("west", PartitionEnds(0, 40, 40, 0)),
                 self.resumed.extend,
             ),
-            self,
+            self.log,
         )
         request = OperatorRequest(
             operation_id="asked",
