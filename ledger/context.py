@@ -2,23 +2,118 @@
 
 import getpass
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Self
 
-from ledger.clock import SystemClock
+from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
-from ledger.facts.roles import writer_of
+from ledger.errors import ClusterUnavailableError
+from ledger.facts.operations import OperationContent, Why
+from ledger.facts.roles import ProcessTable, writer_of
+from ledger.facts.tables import OPERATIONS
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import require_recorded
+from ledger.kafka.leaders import KafkaFencing
 from ledger.kafka.network import KafkaNetwork
 from ledger.machine import LocalProcesses
 from ledger.roles import require_free
+from ledger.store import answers
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import BackgroundMaintenance, table_upkeeps
 from ledger.store.session import ClaimedOperations, OperatorOperations
+from ledger.store.snapshots import DeltaLedger, DeltaSnapshot, open_ledger
 from ledger.store.state import DeltaLedgerState
 
 _REQUEST_TIMEOUT_S = 30.0
+
+
+class Context:
+    """What one command works with: opened when it is asked for, and closed when the command ends.
+
+    Whatever `ledger`, `state` and `snapshot` are asked is read when they are asked, so it is so then; what one snapshot
+    is asked is of one cut. `why`: what the ledger keeps with all that the command records.
+    """
+
+    def __init__(self, config: MirrorConfig, why: Why | None = None) -> None:
+        self.config = config
+        self.why = why or Why()
+        self.clock: Clock = SystemClock()
+        self.processes: ProcessTable = LocalProcesses()
+        self._opened = ExitStack()
+        self._clusters: dict[tuple[str, bool], KafkaFencing] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self._opened.close()
+
+    def part_of(self, operation_id: str | None) -> "Context":
+        """The same for what is a part of an operation; None: of one of its own."""
+        part = copy(self)
+        part.why = replace(self.why, operation_id=operation_id)
+        return part
+
+    # -- the ledger ------------------------------------------------------------------------------
+
+    @property
+    def ledger(self) -> DeltaLedger:
+        return DeltaLedger(self.config.ledger.path)
+
+    @cached_property
+    def state(self) -> DeltaLedgerState:
+        """What the newest rows come to; raises unless the ledger is one that this program can read and write."""
+        return DeltaLedgerState(open_ledger(self.config.ledger.path))
+
+    def snapshot(self, as_of: str | None = None) -> DeltaSnapshot:
+        """The ledger at the cut that `as_of` names; none is now."""
+        return answers.snapshot(self.config, as_of)
+
+    def operations_of(self, operation_id: str) -> list[dict[str, Any]]:
+        """All rows of an operation by now, in the order of recording."""
+        newest = self.ledger.now((OPERATIONS.name,))
+        return newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)])
+
+    @property
+    def fact_log(self) -> DeltaFactLog:
+        return DeltaFactLog(self.config.ledger.path, self.clock)
+
+    @property
+    def operations(self) -> OperatorOperations:
+        return OperatorOperations(self.fact_log, operator=getpass.getuser())
+
+    def record(self, *contents: OperationContent, flow: str | None = None) -> str:
+        """Append the rows of one operation at once; returns its id."""
+        return self.operations.record_parts(contents, self.why, flow=flow)
+
+    # -- clusters --------------------------------------------------------------------------------
+
+    def cluster(self, alias: str) -> KafkaFencing:
+        """The cluster as the mirror reaches it; raises `UsageError` where the configuration does not have it."""
+        return self._reached(alias, as_administrator=False)
+
+    def administered(self, alias: str) -> KafkaFencing:
+        """The cluster with the credentials that change rules and settings."""
+        return self._reached(alias, as_administrator=True)
+
+    def is_reached(self, alias: str) -> bool:
+        """Whether the cluster answers the mirror now."""
+        try:
+            self.cluster(alias).cluster_id()
+        except ClusterUnavailableError:
+            return False
+        return True
+
+    def _reached(self, alias: str, *, as_administrator: bool) -> KafkaFencing:
+        key, known = (alias, as_administrator), self.config.cluster(alias)
+        if key not in self._clusters:
+            known = known.for_administration if as_administrator else known
+            self._clusters[key] = self._opened.enter_context(closing(KafkaFencing(alias, known, self.clock)))
+        return self._clusters[key]
 
 
 def background_maintenance(config: MirrorConfig) -> BackgroundMaintenance:

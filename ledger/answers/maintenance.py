@@ -6,9 +6,9 @@ from functools import partial
 from ledger.answers.spark import merge_on_spark
 from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.context import operator_operations
+from ledger.context import Context
 from ledger.errors import LedgerUnavailableError
-from ledger.facts.operations import GivenUp, LedgerRepaired, Why
+from ledger.facts.operations import GivenUp, LedgerRepaired
 from ledger.mirror.spark import SessionFactory
 from ledger.store.damage import Damage
 from ledger.store.delta_tables import create_tables
@@ -48,17 +48,17 @@ def damages(config: MirrorConfig) -> list[Damage]:
     return [one for upkeep in table_upkeeps(config.ledger) for one in upkeep.damages()]
 
 
-def repair_ledger(config: MirrorConfig, why: Why) -> list[Damage]:
+def repair_ledger(context: Context) -> list[Damage]:
     """Continue without what is damaged; returns what that was, and records it, for each table in an operation."""
     repaired: dict[str, list[Damage]] = {}
     try:
-        for upkeep in table_upkeeps(config.ledger):
+        for upkeep in table_upkeeps(context.config.ledger):
             if found := upkeep.repair():
                 repaired[upkeep.table] = found
     finally:
         for table, found in repaired.items():
             content = LedgerRepaired(table, [_given_up(one) for one in found])
-            operator_operations(config).record_parts([content], why)
+            context.record(content)
     return [one for found in repaired.values() for one in found]
 
 

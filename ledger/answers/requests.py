@@ -8,19 +8,16 @@ from typing import Any, TypeVar
 from ledger.answers import status
 from ledger.answers.drivers import when_taken_up
 from ledger.answers.flow_status import driver_of
-from ledger.clock import Clock, SystemClock
-from ledger.config.mirror import MirrorConfig
-from ledger.context import operator_operations
+from ledger.clock import Clock
+from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError, UsageError
-from ledger.facts.operations import Why
 from ledger.facts.requests import Receipt, Request, StopRequest
 from ledger.facts.roles import RoleVerdict, writer_of
 from ledger.facts.tables import OPERATIONS, WRITERS
 from ledger.mirror.requests import RULES, Judgement, KnownFlow, nothing
 from ledger.roles import verdict_now
 from ledger.store import answers, catalog
-from ledger.store.snapshots import DeltaLedger, DeltaSnapshot, open_ledger
-from ledger.store.state import DeltaLedgerState
+from ledger.store.snapshots import DeltaSnapshot, open_ledger
 
 # Requests -----------------------------------------------------------------------------------------
 # Requests to a flow's driver, compared with the ledger before they are recorded.
@@ -142,11 +139,11 @@ def _done(receipt: Receipt) -> Receipt:
 # Requests -----------------------------------------------------------------------------------------
 
 
-def request_stop(config: MirrorConfig, flow_name: str, why: Why) -> str:
+def request_stop(context: Context, flow_name: str) -> str:
     """Leave a request in the ledger that a running driver of the flow sees; returns its operation id."""
-    config.flow(flow_name)
-    open_ledger(config.ledger.path)
-    return operator_operations(config).record_parts([StopRequest()], why, flow=flow_name)
+    context.config.flow(flow_name)
+    open_ledger(context.config.ledger.path)
+    return context.record(StopRequest(), flow=flow_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,45 +155,44 @@ class Requested:
     taken_up: str
 
 
-def request(config: MirrorConfig, flow_name: str, ask: Request, why: Why) -> Requested:
+def request(context: Context, flow_name: str, ask: Request) -> Requested:
     """Leave a request in the ledger that the flow's driver answers with a receipt.
 
     Raises `UsageError` or `PreconditionError`, and records nothing, when it makes no sense as things stand.
     """
     require_complete(ask)
-    flow = config.flow(flow_name)
+    flow = context.config.flow(flow_name)
     judged_by = (*catalog.query("flow_status").reads, WRITERS.name, OPERATIONS.name)
-    at = DeltaLedger(config.ledger.path).now(catalog.tables_of(judged_by))
-    answers.require_flow(config, at, flow_name)
+    at = context.ledger.now(catalog.tables_of(judged_by))
+    answers.require_flow(context.config, at, flow_name)
     requests = status.requests_of(_operations_of(at, flow_name))
     status_rows = answers.run_query(at, "flow_status", {"flow": flow_name}).to_pylist()
     judged = judge(ask, KnownFlow.of(flow_name, status_rows, requests))
-    driver = driver_of(at, flow, status_rows, at_ms=SystemClock().now_ms(), is_now=True)
+    driver = driver_of(at, flow, status_rows, at_ms=context.clock.now_ms(), is_now=True)
     taken_up = when_taken_up(flow_name, driver)
     if not judged.is_needed:
         return Requested(None, judged.words, taken_up)
-    operation_id = operator_operations(config).record_parts([ask], why, flow=flow_name)
+    operation_id = context.record(ask, flow=flow_name)
     return Requested(operation_id, judged.words, taken_up)
 
 
-def await_receipt(config: MirrorConfig, flow_name: str, operation_id: str, *, seconds: float) -> Receipt:
+def await_receipt(context: Context, flow_name: str, operation_id: str, *, seconds: float) -> Receipt:
     """The driver's receipt of a request that was done; raises when it was refused or none came in time."""
-    ledger = DeltaLedger(config.ledger.path)
 
     def receipts() -> list[Receipt]:
-        return status.receipts_of(_operations_of(ledger.now([OPERATIONS.name]), flow_name))
+        return status.receipts_of(_operations_of(context.ledger.now([OPERATIONS.name]), flow_name))
 
-    return wait_for_receipt(operation_id, receipts, seconds=seconds, clock=SystemClock(), sleep=time.sleep)
+    return wait_for_receipt(operation_id, receipts, seconds=seconds, clock=context.clock, sleep=time.sleep)
 
 
-def await_end(config: MirrorConfig, flow_name: str, *, seconds: float) -> str:
+def await_end(context: Context, flow_name: str, *, seconds: float) -> str:
     """That no driver of the flow is at work any more, in words; raises when one still is by then."""
-    flow, state = config.flow(flow_name), DeltaLedgerState(open_ledger(config.ledger.path))
+    flow, state = context.config.flow(flow_name), context.state
     ended = wait_for_end(
         flow_name,
         lambda: verdict_now(flow, state.last_claim(writer_of(flow_name))),
         seconds=seconds,
-        clock=SystemClock(),
+        clock=context.clock,
         sleep=time.sleep,
     )
     return f"{flow_name}: no driver is at work ({ended.replace('_', ' ')})"

@@ -1,7 +1,6 @@
 """Carrying out a recorded plan: the claim, the actions of its steps, and where people follow them."""
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,19 +10,14 @@ from ledger.changeover import steps
 from ledger.changeover.conditions import Reading, require_conditions
 from ledger.changeover.plans import Applies, Apply, Plan, StepName
 from ledger.changeover.receipts import Action, Applying, Hook, StepResult, Told, Waits
-from ledger.changeover.role import beside, claimed_role, continued, require_nobody_at_work, require_not_done
-from ledger.changeover.scene import Asked, Scene, both_clusters
+from ledger.changeover.role import beside, claimed_role, continued, followed_epoch, require_not_done
+from ledger.changeover.scene import Confirm, Scene
 from ledger.changeover.seeing import read_applies, read_plan, scope_of
-from ledger.clock import SystemClock
-from ledger.config.mirror import MirrorConfig
+from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.changeovers import PlanRecorded
-from ledger.facts.roles import APPLY_WRITER
-from ledger.machine import HookCommand, HookProcesses, Hooks, LocalProcesses, words_of
-from ledger.store import answers
+from ledger.machine import HookCommand, HookProcesses, Hooks, words_of
 from ledger.store.session import random_id
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
 
 # Steps --------------------------------------------------------------------------------------------
 # Which action carries out which step.
@@ -87,12 +81,10 @@ def _reading(scene: Scene, step: StepName) -> Reading:
     scene.require_own()
     former = scene.former
     return Reading(
-        config=scene.config,
+        context=scene.context,
         plan=scene.plan,
         of=former,
         operation_id=scene.operation_id,
-        state=scene.state,
-        clusters=scene.clusters,
         done=frozenset(_ORDER[: _ORDER.index(step)]),
         are_started=former is not None and StepName.START_APPLICATIONS in former.begun,
     )
@@ -137,34 +129,30 @@ class StepHooks:
 # Applying -----------------------------------------------------------------------------------------
 
 
-def apply_plan(config: MirrorConfig, plan_id: str, asked: Asked, told: Told) -> str:
+def apply_plan(context: Context, plan_id: str, confirm: Confirm, told: Told) -> str:
     """Carry out a plan, or continue it; returns the operation id.
 
     Raises `UsageError` for a plan that this ledger does not have, `UnsafeError` for one with blockers,
     `PreconditionError` for one that is stale or done, or while another process is at work; and what a step raises.
     """
-    before = read_plan(config, plan_id)
+    before = read_plan(context, plan_id)
     plan = before.plan
     _require_free_of_blockers(plan)
     _former(before.applies, before.recorded)
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    clock, processes = SystemClock(), LocalProcesses()
-    after = require_nobody_at_work(lambda: state.last_claim(APPLY_WRITER), processes, clock, time.sleep)
-    with both_clusters(config, plan) as clusters, claimed_role(config, plan, after=after) as role:
+    after = followed_epoch(context)
+    with claimed_role(context, plan, after=after) as role:
         # Again: who held the role may have come to the end.
-        former = _former(read_applies(answers.snapshot(config, None)), before.recorded)
+        former = _former(read_applies(context.snapshot()), before.recorded)
         operation_id = random_id() if former is None else former.operation_id
-        begun_at_ms = clock.now_ms() if former is None else former.begun_at_ms
-        scope = scope_of(config, state, plan)
-        scene = Scene(
-            config, plan, former, state, clusters, operation_id, asked, begun_at_ms, scope, role.require_own
-        )
+        begun_at_ms = context.clock.now_ms() if former is None else former.begun_at_ms
+        scope = scope_of(context, plan)
+        context = context.part_of(operation_id)
+        scene = Scene(context, plan, former, operation_id, begun_at_ms, scope, confirm, role.require_own)
         scene.require_current()
-        record = role.record(scene.why)
-        hooks = StepHooks(HookProcesses(config.secrets(os.environ)), plan, operation_id)
-        Applying(record, actions(scene), checked_hook(scene, hooks.run), told, beside).carry_out(
-            plan, former, host=role.host
-        )
+        hooks = StepHooks(HookProcesses(context.config.secrets(os.environ)), plan, operation_id)
+        Applying(
+            role.record(context.why), actions(scene), checked_hook(scene, hooks.run), told, beside
+        ).carry_out(plan, former, host=role.host)
     return operation_id
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ledger.config.mirror import MirrorConfig
+from ledger.context import Context
 from ledger.errors import UnsafeError
 from ledger.facts.cuts import Cut
 from ledger.facts.tables import OFFSET_SYNCS
@@ -32,9 +32,9 @@ class LedgerAudit:
     merged: Future[pa.Table]
 
     @classmethod
-    def begun(cls, config: MirrorConfig) -> "LedgerAudit":
+    def begun(cls, context: Context) -> "LedgerAudit":
         """Of the ledger of now, in a thread of its own."""
-        at = answers.snapshot(config, None)
+        at = context.snapshot()
         with _thread() as thread:
             found, merged = thread.submit(answers.audit_rows, at), thread.submit(merged_syncs, at)
         return cls(at.cut, found, merged)
@@ -48,12 +48,10 @@ class LedgerAudit:
         require_none(self.found.result())
 
 
-def audit_rest_beside(
-    config: MirrorConfig, begun: LedgerAudit | None
-) -> Future[tuple[DeltaSnapshot, list[str]]]:
+def audit_rest_beside(context: Context, begun: LedgerAudit | None) -> Future[tuple[DeltaSnapshot, list[str]]]:
     """What `audit_rest` returns, in a thread of its own."""
     with _thread() as thread:
-        return thread.submit(audit_rest, config, begun)
+        return thread.submit(audit_rest, context, begun)
 
 
 @contextmanager
@@ -66,12 +64,12 @@ def _thread() -> Iterator[ThreadPoolExecutor]:
         thread.shutdown(wait=False)
 
 
-def audit_rest(config: MirrorConfig, begun: LedgerAudit | None) -> tuple[DeltaSnapshot, list[str]]:
+def audit_rest(context: Context, begun: LedgerAudit | None) -> tuple[DeltaSnapshot, list[str]]:
     """The ledger of now, and the audits that it passes; raises `UnsafeError` where it breaks an invariant.
 
     Where one of the ledger was `begun` before, what came since is audited; where that seems broken, all of it.
     """
-    at = answers.snapshot(config, None)
+    at = context.snapshot()
     if begun is not None:
         begun.require_kept()
         since = answers.audit_rows(at, begun.cut)

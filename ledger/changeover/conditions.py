@@ -34,15 +34,15 @@ from ledger.changeover.plans import (
     apply_command,
     undo_command,
 )
-from ledger.changeover.scene import Clusters
 from ledger.changeover.waiting import Behind, mirrors_at
-from ledger.config.mirror import MirrorConfig
+from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.cut_offsets import Cut, CutSide
 from ledger.facts.fences import EpochMarker
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import live_cluster
+from ledger.kafka.leaders import KafkaFencing
 from ledger.store.state import DeltaLedgerState
 
 _ORDER = tuple(StepName)
@@ -56,22 +56,34 @@ class Reading:
     `done`: steps that have been carried out by now. `are_started`: whether applications may be at work at the target.
     """
 
-    config: MirrorConfig
+    context: Context
     plan: Plan
     of: Apply | None
     operation_id: str | None
-    state: DeltaLedgerState
-    clusters: Clusters
     done: frozenset[StepName]
     are_started: bool
 
     @property
-    def source(self) -> KafkaAdmin:
-        return self.clusters.source
+    def state(self) -> DeltaLedgerState:
+        return self.context.state
 
     @property
-    def target(self) -> KafkaAdmin:
-        return self.clusters.target
+    def source(self) -> KafkaFencing:
+        return self.context.cluster(self.plan.from_cluster)
+
+    @property
+    def target(self) -> KafkaFencing:
+        return self.context.cluster(self.plan.to_cluster)
+
+    @property
+    def at_source(self) -> KafkaFencing:
+        """As who reads rules reaches it."""
+        return self.context.administered(self.plan.from_cluster)
+
+    @property
+    def at_target(self) -> KafkaFencing:
+        """The same."""
+        return self.context.administered(self.plan.to_cluster)
 
     @property
     def cut(self) -> Cut | None:
@@ -256,7 +268,7 @@ def _directions(reading: Reading) -> list[Check]:
 
 def _shut_out(reading: Reading) -> list[Check]:
     shut_outs = reading.state.shut_outs()
-    cluster_id, admin = reading.target.cluster_id(), reading.clusters.at_target
+    cluster_id, admin = reading.target.cluster_id(), reading.at_target
     topics, former = reading.plan.target_names, reading.plan.from_cluster
 
     def remembers(marker: EpochMarker) -> bool:
@@ -280,7 +292,7 @@ def _fences(reading: Reading) -> list[Check]:
         words = "the topics were shut, and opened again for the flow back"
         return [said("fence", plan.from_cluster, True, words)]
     standing = [one.fence for one in reading.state.fences().at(plan.from_cluster)]
-    checks = fence_checks(fences_of_topics(standing, plan.topics), reading.clusters.at_source)
+    checks = fence_checks(fences_of_topics(standing, plan.topics), reading.at_source)
     return checks + (_allowed_since(reading) if plan.choices.fence is FenceChoice.CLOSED else [])
 
 
@@ -293,9 +305,9 @@ def _allowed_since(reading: Reading) -> list[Check]:
 
 def lacking_rules(reading: Reading) -> Rules:
     """What is lacking to close the topics of the plan; why that would not, or nobody knows, is said instead."""
-    principal = reading.config.cluster(reading.plan.from_cluster).mirror_principal
+    principal = reading.context.config.cluster(reading.plan.from_cluster).mirror_principal
     is_opened = reading.has(StepName.REVERSE)
-    return rules_that_close(reading.plan, reading.clusters.at_source, principal, mirror_may_write=is_opened)
+    return rules_that_close(reading.plan, reading.at_source, principal, mirror_may_write=is_opened)
 
 
 def _late_writes(reading: Reading) -> list[Check]:
@@ -348,14 +360,14 @@ def _drained_ends(reading: Reading) -> list[Behind]:
 def _left(reading: Reading) -> list[Check]:
     """No group that has moved is at work at the former source, or has read on there since."""
     assert reading.operation_id is not None, "an apply has one"
-    sheets = last_sheets(reading.config, reading.operation_id)
+    sheets = last_sheets(reading.context, reading.operation_id)
     return left_checks(reading.source, list(sheets.values()))
 
 
 def _groups(reading: Reading) -> list[Check]:
     """Every group stands where it was set, and what it reads is there."""
     assert reading.operation_id is not None, "an apply has one"
-    sheets = last_sheets(reading.config, reading.operation_id)
+    sheets = last_sheets(reading.context, reading.operation_id)
     places = group_places(reading.target, list(sheets.values()), reading.cut)
     checks = group_checks(places, are_started=reading.are_started)
     if reading.are_started:

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from ledger.changeover.pairs import Pair, require_opposites
-from ledger.clock import Clock, SystemClock
+from ledger.clock import Clock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
-from ledger.context import cluster_admin, require_stopped
+from ledger.context import Context, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.identity import ClusterIdentities
@@ -24,9 +24,6 @@ from ledger.facts.tables import CUT_OFFSETS
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
 from ledger.mirror.starts import require_usable
 from ledger.mirror.states import first_record
-from ledger.store.log import DeltaFactLog
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
 from ledger.topics.naming import NamingKind, TopicSelection
 from ledger.words import by_topic, counted
 
@@ -333,32 +330,26 @@ def _partition(at: CutOffset) -> TopicPartition:
 # Taking a cut of what is copied from one cluster to another.
 
 
-def cut_of_pair(config: MirrorConfig, pair: Pair, *, operation_id: str, quiet_s: float | None = None) -> Cut:
+def cut_of_pair(context: Context, pair: Pair, *, operation_id: str, quiet_s: float | None = None) -> Cut:
     """Read both sides of every partition that flows of the pair copy; raises as `take_cut`.
 
     `quiet_s`: for how many seconds nothing may come there; None: that is proved otherwise.
     """
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    config.cluster(pair.former)
-    config.cluster(pair.cluster)
-    with cluster_admin(config, pair.former) as source, cluster_admin(config, pair.cluster) as target:
-        ports = CutPorts(
-            source, target, state, DeltaFactLog(config.ledger.path, SystemClock()), SystemClock()
-        )
-        pause = None if quiet_s is None else partial(time.sleep, quiet_s)
-        return take_cut(flows_of_cut(config, pair), ports, operation_id=operation_id, pause=pause)
+    source, target = context.cluster(pair.former), context.cluster(pair.cluster)
+    ports = CutPorts(source, target, context.state, context.fact_log, context.clock)
+    pause = None if quiet_s is None else partial(time.sleep, quiet_s)
+    return take_cut(flows_of_cut(context.config, pair), ports, operation_id=operation_id, pause=pause)
 
 
-def ends_to_keep(config: MirrorConfig, pair: Pair, flows: Sequence[FlowConfig], *, operation_id: str) -> Cut:
+def ends_to_keep(context: Context, pair: Pair, flows: Sequence[FlowConfig], *, operation_id: str) -> Cut:
     """Of the opposites of flows of a pair that is demoted: where each of these continues, behind what they wrote.
 
     Raises `UsageError` where a flow has no opposite, `PreconditionError` while a driver of one may be at work, and
     where nobody knows where a flow is to continue.
     """
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
     for opposite in require_opposites(flows):
-        require_stopped(config.flow(opposite), state)
-    cut = cut_of_pair(config, Pair(pair.former, pair.cluster, pair.topics), operation_id=operation_id)
+        require_stopped(context.config.flow(opposite), context.state)
+    cut = cut_of_pair(context, Pair(pair.former, pair.cluster, pair.topics), operation_id=operation_id)
     for flow in flows:
         require_usable(flow, cut, undone="nothing was demoted")
     return cut

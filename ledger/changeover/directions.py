@@ -9,17 +9,14 @@ from ledger.changeover.shut_out import let_in
 from ledger.changeover.waiting import Behind, mirrors_at, written_behind
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig, TargetMode
-from ledger.context import cluster_admin, operator_operations, require_stopped
+from ledger.context import Context, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.facts.direction import Demoted, Direction, DirectionChange, Directions, Promoted
 from ledger.facts.identity import ClusterAcceptance, ClusterIdentities
-from ledger.facts.operations import Why
 from ledger.kafka.cluster import require_recorded
 from ledger.offsets.setting import Answer
 from ledger.offsets.sheets import require_few_repeats
 from ledger.store.session import random_id
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
 from ledger.topics.naming import NamingKind
 
 # Directions ---------------------------------------------------------------------------------------
@@ -122,18 +119,18 @@ def require_not_left(
 
 
 def require_settable(
-    config: MirrorConfig, way: Direction, answers: Sequence[Answer], *, despite_objectives: bool
+    context: Context, way: Direction, answers: Sequence[Answer], *, despite_objectives: bool
 ) -> None:
     """Raise `PreconditionError` where offsets are not to be set by hand: applications have left the cluster for one
     that is promoted, or a group would read more again than `max_repeats_per_group` allows."""
     topics = {row["target_topic"] for row in answers} - {None}
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    directions = context.state.directions()
     require_not_left(
-        way.target, topics, config.clusters, state.directions(), undone="no offset was set there"
+        way.target, topics, context.config.clusters, directions, undone="no offset was set there"
     )
     if not despite_objectives:
         known = [row for row in answers if "repeated" in row]  # one flow's answer does not say it
-        require_few_repeats(known, config.allowed, way=(way.source, way.target))
+        require_few_repeats(known, context.config.allowed, way=(way.source, way.target))
 
 
 # Declared -----------------------------------------------------------------------------------------
@@ -153,10 +150,9 @@ class Declared:
 
 
 def change_direction(
-    config: MirrorConfig,
+    context: Context,
     kind: type[DirectionChange],
     pair: Pair,
-    why: Why,
     *,
     keep_ends: bool = False,
     no_reverse: bool = False,
@@ -172,42 +168,41 @@ def change_direction(
     flows of the pair cannot be, or another cluster answers behind an alias. The cluster that is promoted must answer;
     of the other one its recorded id is taken where it does not.
     """
-    flows = _flows_of(config, pair)
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    directions = state.directions()
+    flows = _flows_of(context.config, pair)
+    directions = context.state.directions()
     if kind is Promoted:
         require_promotable(pair, flows, directions, is_exchange=is_exchange)
     if keep_ends:
         require_opposites(flows)
     is_new = not is_done(pair, kind, directions, no_reverse=no_reverse)
-    is_own, operation_id = why.operation_id is None, why.operation_id or random_id()
-    why = replace(why, operation_id=operation_id)
+    is_own, operation_id = context.why.operation_id is None, context.why.operation_id or random_id()
+    context = context.part_of(operation_id)
     change, words = None, ""
     if is_new:
         # Before a rule is removed: what is refused here has let nobody in.
-        change = _change(config, kind, pair, state)
+        change = _change(context, kind, pair)
         is_at_cut = keep_ends or cut_operation is not None
-        words = consequences(pair, kind, flows, is_at_cut=is_at_cut) + _fenced_words(pair, kind, state)
+        words = consequences(pair, kind, flows, is_at_cut=is_at_cut) + _fenced_words(context, kind, pair)
         if no_reverse and isinstance(change, Promoted):
             change = replace(change, no_reverse=True)
             words = f"{words}; nothing is to be mirrored back"
         if isinstance(change, Demoted) and is_own and not keep_ends:
-            require_nothing_behind(pair, flows, _written_behind(config, pair, flows, state))
+            require_nothing_behind(pair, flows, _written_behind(context, pair, flows))
         if keep_ends:
-            cut = ends_to_keep(config, pair, flows, operation_id=operation_id)
+            cut = ends_to_keep(context, pair, flows, operation_id=operation_id)
             cut_operation = cut.operation_id
             words = f"{words}; {cut.words}"
         if isinstance(change, Demoted):
             change = replace(change, cut_operation=cut_operation)
     # Rules before the record: a flow that may write again and is denied would stop for that.
     opened = None
-    if kind is Demoted and state.shut_outs().has_rules(pair.cluster, pair.former, pair.ruled):
-        opened = let_in(config, pair, state, why)
+    if kind is Demoted and context.state.shut_outs().has_rules(pair.cluster, pair.former, pair.ruled):
+        opened = let_in(context, pair)
     said = "" if opened is None else f"{opened.words}; "
     if change is None:
         is_or_not = "is promoted already" if kind is Promoted else "is not promoted"
         return Declared(None if opened is None else opened.operation_id, f"{said}{pair.words} {is_or_not}")
-    operator_operations(config).record_parts([change], why)
+    context.record(change)
     return Declared(operation_id, f"{said}{words}")
 
 
@@ -219,28 +214,28 @@ def _flows_of(config: MirrorConfig, pair: Pair) -> list[FlowConfig]:
     return pair.flows_of(config.flows.values(), config.copies)
 
 
-def _written_behind(
-    config: MirrorConfig, pair: Pair, flows: Sequence[FlowConfig], state: DeltaLedgerState
-) -> list[str]:
+def _written_behind(context: Context, pair: Pair, flows: Sequence[FlowConfig]) -> list[str]:
     """What applications wrote at the cluster behind the maps of the flows, in words."""
-    with cluster_admin(config, pair.cluster) as admin:
-        there = admin.topics()
-        behind = [
-            Behind(at.target_topic, at.target_topic_id, at.partition, at.position.target_offset)
-            for flow in flows
-            for at in state.positions(flow.name)
-            if at.target_topic in there
-            and there[at.target_topic].topic_id == at.target_topic_id
-            and pair.names(at.target_topic)
-        ]
-        return written_behind(admin, behind, mirrors_at(state, admin.cluster_id()))
+    admin, state = context.cluster(pair.cluster), context.state
+    there = admin.topics()
+    behind = [
+        Behind(at.target_topic, at.target_topic_id, at.partition, at.position.target_offset)
+        for flow in flows
+        for at in state.positions(flow.name)
+        if at.target_topic in there
+        and there[at.target_topic].topic_id == at.target_topic_id
+        and pair.names(at.target_topic)
+    ]
+    return written_behind(admin, behind, mirrors_at(state, admin.cluster_id()))
 
 
-def _fenced_words(pair: Pair, kind: type[DirectionChange], state: DeltaLedgerState) -> str:
+def _fenced_words(context: Context, kind: type[DirectionChange], pair: Pair) -> str:
     """A promotion alone opens nothing that was closed when applications left this cluster."""
     if kind is Demoted:
         return ""
-    fenced = [one.fence.topic for one in state.fences().at(pair.cluster) if pair.names(one.fence.topic)]
+    fenced = [
+        one.fence.topic for one in context.state.fences().at(pair.cluster) if pair.names(one.fence.topic)
+    ]
     if not fenced:
         return ""
     return (
@@ -249,32 +244,29 @@ def _fenced_words(pair: Pair, kind: type[DirectionChange], state: DeltaLedgerSta
     )
 
 
-def _change(
-    config: MirrorConfig, kind: type[DirectionChange], pair: Pair, state: DeltaLedgerState
-) -> DirectionChange:
+def _change(context: Context, kind: type[DirectionChange], pair: Pair) -> DirectionChange:
     """The change with the ids of both clusters, as `change_direction` takes them."""
     return kind(
         cluster=pair.cluster,
-        cluster_id=_live_id(config, pair.cluster, state),
+        cluster_id=_live_id(context, pair.cluster),
         former=pair.former,
-        former_id=_known_id(config, pair.former, state),
+        former_id=_known_id(context, pair.former),
         topics=pair.topics,
         later=pair.later,
         left_out=pair.left_out,
     )
 
 
-def _live_id(config: MirrorConfig, alias: str, state: DeltaLedgerState) -> str:
-    with cluster_admin(config, alias) as admin:
-        require_recorded(state, admin)
-        return admin.cluster_id()
+def _live_id(context: Context, alias: str) -> str:
+    require_recorded(context.state, context.cluster(alias))
+    return context.cluster(alias).cluster_id()
 
 
-def _known_id(config: MirrorConfig, alias: str, state: DeltaLedgerState) -> str:
+def _known_id(context: Context, alias: str) -> str:
     try:
-        return _live_id(config, alias, state)
+        return _live_id(context, alias)
     except ClusterUnavailableError:
-        recorded = state.identities().recorded_id(alias)
+        recorded = context.state.identities().recorded_id(alias)
     if recorded is None:
         raise PreconditionError(
             f"{alias} does not answer, and nobody has recorded which cluster it is; nothing was recorded"
@@ -336,28 +328,22 @@ def acceptance_consequences(acceptance: ClusterAcceptance) -> str:
 # Which cluster an alias stands for: what `accept-cluster` records.
 
 
-def accept_cluster(
-    config: MirrorConfig, cluster: str, cluster_id: str, why: Why, *, rebuilt: bool
-) -> Declared:
+def accept_cluster(context: Context, cluster: str, cluster_id: str, *, rebuilt: bool) -> Declared:
     """Record that an alias stands for the cluster that answers behind it now.
 
     Raises, and records nothing, when that is another one than `cluster_id`, or while a driver of a flow that
     touches the alias may be at work.
     """
-    config.cluster(cluster)
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    with cluster_admin(config, cluster) as admin:
-        live_id = admin.cluster_id()
-    _require_no_drivers(config, cluster, state)
+    state, live_id = context.state, context.cluster(cluster).cluster_id()
+    _require_no_drivers(context, cluster)
     acceptance = judge_acceptance(state.identities(), cluster, cluster_id, live_id=live_id, rebuilt=rebuilt)
     if acceptance is None:
         return Declared(None, f"it stands for {cluster_id} already")
-    operation_id = operator_operations(config).record_parts([acceptance], why)
-    return Declared(operation_id, acceptance_consequences(acceptance))
+    return Declared(context.record(acceptance), acceptance_consequences(acceptance))
 
 
-def _require_no_drivers(config: MirrorConfig, cluster: str, state: DeltaLedgerState) -> None:
+def _require_no_drivers(context: Context, cluster: str) -> None:
     """A driver at work knows the former cluster's topics and ids."""
-    for flow in config.flows.values():
+    for flow in context.config.flows.values():
         if cluster in (flow.source, flow.target):
-            require_stopped(flow, state)
+            require_stopped(flow, context.state)

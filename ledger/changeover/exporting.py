@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ledger.changeover.fencing import fence_parts, recorded_limits
+from ledger.changeover.fencing import recorded_limits
 from ledger.changeover.groups import is_at_its_place, places_of, sheets_of
 from ledger.changeover.hand_over import Asked as AskedHandOver
 from ledger.changeover.hand_over import HandOver, show_hand_over
@@ -22,22 +22,17 @@ from ledger.changeover.permissions import in_words, quota_names
 from ledger.changeover.planning import accepted_when_moved
 from ledger.changeover.plans import ChangeoverKind, FenceChoice, Plan, StepName
 from ledger.changeover.seeing import read_plan, scope_of
-from ledger.clock import SystemClock
-from ledger.config.mirror import MirrorConfig
-from ledger.context import operator_operations
+from ledger.context import Context
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.facts.acls import closing
 from ledger.facts.changeovers import PlanExported
 from ledger.facts.hand_overs import Purpose, TopicHandOver
-from ledger.facts.operations import Why
 from ledger.facts.permissions import Permission, PermissionKind
 from ledger.kafka.cluster import FenceControl
 from ledger.offsets.rendering import render_kafka_reset
 from ledger.offsets.setting import Setting
 from ledger.offsets.sheets import basis_of, position_sheet, unread_words
 from ledger.plain_text import csv_text
-from ledger.store import answers
-from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 from ledger.topics.following import SettingsChange
 from ledger.words import instant, is_unicode, shell_word, shown
@@ -535,14 +530,7 @@ class Exported:
     left_out: tuple[str, ...]
 
 
-def export_plan(
-    config: MirrorConfig,
-    plan_id: str,
-    folder: Path,
-    why: Why,
-    *,
-    is_renewed: bool = False,
-) -> Exported:
+def export_plan(context: Context, plan_id: str, folder: Path, *, is_renewed: bool = False) -> Exported:
     """Write the files, and record where each group is to continue; `is_renewed`: offsets and groups alone, over those
     of an earlier export.
 
@@ -550,14 +538,13 @@ def export_plan(
     holds no export, and as a position sheet where the target does not answer. What the former source does not tell is
     left to people, in the files.
     """
-    plan = read_plan(config, plan_id).plan
+    config, plan = context.config, read_plan(context, plan_id).plan
     if is_renewed:
         _require_export(folder, plan_id)
     else:
         _require_empty(folder)
-    at = answers.snapshot(config, None)
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    sheet = position_sheet(config, at, places_of(config, plan, scope_of(config, state, plan)))
+    at = context.snapshot()
+    sheet = position_sheet(context, at, places_of(config, plan, scope_of(context, plan)))
     placed = [one for one in sheet.settings if is_at_its_place(one)]
     reset, unwritable = _reset(placed, plan)
     left_out = [
@@ -565,18 +552,18 @@ def export_plan(
         *((one, "not for the tool") for one in unwritable),
     ]
     lines = (*unread_words(sheet.unread_groups), *(f"{one.words}: {why}" for one, why in left_out))
-    rules, no_rules = lacking_rules(config, plan, state)
-    lacking, by_hand = _hand_over(config, plan)
+    rules, no_rules = lacking_rules(context, plan)
+    lacking, by_hand = _hand_over(context, plan)
     written = ExportedPlan(
         plan=plan,
         servers={
             alias: config.cluster(alias).bootstrap_servers for alias in (plan.from_cluster, plan.to_cluster)
         },
         cut=sheet.cut,
-        at=instant(SystemClock().now_ms()),
+        at=instant(context.clock.now_ms()),
         rules=rules,
         no_rules=no_rules,
-        shut=_own_limits(config, plan),
+        shut=_own_limits(context, plan),
         left_out=len(left_out),
         settings=() if lacking is None else lacking.topics,
         permissions=() if lacking is None else lacking.permissions,
@@ -586,7 +573,7 @@ def export_plan(
         RESET: reset,
         GROUPS: groups_file({one.group_id for one in placed} - {one.group_id for one in unwritable}),
         LEFT_OUT: _left_out_file(left_out),
-        POSITIONS: _positions(plan, state),
+        POSITIONS: _positions(plan, context.state),
     }
     if not is_renewed:
         texts |= {STEPS: steps_script(written), UNDO: undo_script(written)}
@@ -600,7 +587,7 @@ def export_plan(
         denied=_denied(rules),
     )
     with _written(folder, texts) as files:
-        operation_id = operator_operations(config).record_parts([exported, *sheets], why)
+        operation_id = context.record(exported, *sheets)
     return Exported(operation_id, files, len(sheets), lines)
 
 
@@ -615,11 +602,11 @@ def _require_export(folder: Path, plan_id: str) -> None:
         raise UsageError(f"{folder} holds no export of plan {plan_id}; nothing was written or recorded")
 
 
-def _own_limits(config: MirrorConfig, plan: Plan) -> dict[str, str | None]:
+def _own_limits(context: Context, plan: Plan) -> dict[str, str | None]:
     """By topic that is to be shut its own limit as it was recorded last, None: it has none."""
     if plan.choices.fence is not FenceChoice.SHUT:
         return {}
-    recorded = recorded_limits(config, plan.from_cluster)
+    recorded = recorded_limits(context, plan.from_cluster)
     return {topic: recorded.get(topic) for topic in plan.source_names}
 
 
@@ -666,11 +653,11 @@ def _positions(plan: Plan, state: DeltaLedgerState) -> str:
     return csv_text([("source_topic", "partition", "source_offset", "topic", "offset"), *rows])
 
 
-def lacking_rules(config: MirrorConfig, plan: Plan, state: DeltaLedgerState) -> Rules:
+def lacking_rules(context: Context, plan: Plan) -> Rules:
     """What is lacking to close the topics of a plan; why that would not, or nobody knows, is said instead."""
     try:
-        with fence_parts(config, plan.from_cluster, state, lambda _words: None) as parts:
-            return rules_that_close(plan, parts.control, parts.mirror)
+        control = context.administered(plan.from_cluster)
+        return rules_that_close(plan, control, context.config.cluster(plan.from_cluster).mirror_principal)
     except MirrorLedgerError as error:
         return (), (f"what would close {plan.from_cluster} could not be read: {error}",)
 
@@ -702,14 +689,14 @@ def _denied(rules: Sequence[Permission]) -> dict[str, list[str]]:
     }
 
 
-def _hand_over(config: MirrorConfig, plan: Plan) -> tuple[HandOver | None, Sequence[str]]:
+def _hand_over(context: Context, plan: Plan) -> tuple[HandOver | None, Sequence[str]]:
     """What the target lacks, and what of that is left to people."""
     if StepName.HAND_OVER not in plan.steps:
         return None, ()
     topics = plan.target_names
     pair = Pair(plan.to_cluster, plan.from_cluster, topics)
     try:
-        found = show_hand_over(config, AskedHandOver(pair, Purpose.APPLICATIONS))
+        found = show_hand_over(context, AskedHandOver(pair, Purpose.APPLICATIONS))
     except MirrorLedgerError as error:
         return None, (f"what applications need could not be compared: {error}",)
     return found, (*found.manual, *(f"unknown: {words}" for words in found.unknown))

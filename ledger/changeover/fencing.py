@@ -8,8 +8,7 @@ what is not proved.
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ledger.changeover.directions import require_not_left
@@ -20,6 +19,7 @@ from ledger.changeover.measures import (
     FenceParts,
     FenceResult,
     Measure,
+    Say,
     Shown,
     UnfenceResult,
     failed_hook,
@@ -28,9 +28,8 @@ from ledger.changeover.measures import (
     run_hook,
 )
 from ledger.changeover.plans import undo_command
-from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.context import operator_operations
+from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError, UsageError
 from ledger.facts.fences import (
     Evidence,
@@ -58,12 +57,9 @@ from ledger.kafka.cluster import (
     first_data,
     live_cluster,
 )
-from ledger.kafka.leaders import KafkaFencing
 from ledger.machine import HookCommand, HookProcesses
-from ledger.store.answers import run_query, snapshot
+from ledger.store.answers import run_query
 from ledger.store.catalog import Value
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
 from ledger.topics.following import is_fence
 from ledger.words import counted
 
@@ -851,93 +847,82 @@ def _words(lifted: Sequence[Unfenced]) -> str:
 _HOUR_MS = 3_600_000
 
 
-def fence_topics(
-    config: MirrorConfig, asked: AskedFence, say: Callable[[str], None], why: Why
-) -> FenceResult:
+def fence_topics(context: Context, asked: AskedFence, say: Say) -> FenceResult:
     """Fence topics of a cluster; none named: all that flows of the configuration read there."""
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    with fence_parts(config, asked.cluster, state, say) as parts:
-        known = {one.topic: one.topic_id for one in state.last_topic_states(asked.cluster)}
-        topics = asked.topics or _read_by_flows(config, asked.cluster, _listed(parts, known))
-        if not topics:
-            raise UsageError(
-                f"no flow of the configuration reads a topic of {asked.cluster}: name topics by --topic; nothing was "
-                "changed or recorded"
-            )
-        return fence(replace(asked, topics=tuple(sorted(set(topics))), known_ids=known), parts, why)
+    parts = fence_parts(context, asked.cluster, say)
+    known = _known_ids(context, asked.cluster)
+    topics = asked.topics or _read_by_flows(context.config, asked.cluster, _listed(parts, known))
+    if not topics:
+        raise UsageError(
+            f"no flow of the configuration reads a topic of {asked.cluster}: name topics by --topic; nothing was "
+            "changed or recorded"
+        )
+    return fence(replace(asked, topics=tuple(sorted(set(topics))), known_ids=known), parts, context.why)
 
 
-def leave_topics_open(config: MirrorConfig, asked: AskedFence, why: Why) -> FenceResult:
+def leave_topics_open(context: Context, asked: AskedFence) -> FenceResult:
     """Record that topics of a cluster are not fenced, and why that is enough; it may be unreachable."""
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    known = {one.topic: one.topic_id for one in state.last_topic_states(asked.cluster)}
-    with fence_parts(config, asked.cluster, state, lambda _line: None) as parts:
-        return leave_open(replace(asked, known_ids=known), parts, why)
+    asked = replace(asked, known_ids=_known_ids(context, asked.cluster))
+    return leave_open(asked, fence_parts(context, asked.cluster), context.why)
 
 
-def fence_refusal(config: MirrorConfig, asked: AskedFence) -> str | None:
+def _known_ids(context: Context, cluster: str) -> dict[str, str]:
+    return {one.topic: one.topic_id for one in context.state.last_topic_states(cluster)}
+
+
+def fence_refusal(context: Context, asked: AskedFence) -> str | None:
     """Why such a fence would be refused now; None: it would not. Changes and records nothing."""
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    with fence_parts(config, asked.cluster, state, _silent) as parts:
-        return refusal(asked, parts)
+    return refusal(asked, fence_parts(context, asked.cluster))
 
 
 def _silent(_line: str) -> None:
     """For who follows nothing."""
 
 
-def unfence_topics(
-    config: MirrorConfig, asked: AskedLifting, say: Callable[[str], None], why: Why
-) -> UnfenceResult:
+def unfence_topics(context: Context, asked: AskedLifting, say: Say) -> UnfenceResult:
     """Lift fences of a cluster."""
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    if why.operation_id is None:
-        _require_not_left(config, asked, state)
-    with fence_parts(config, asked.cluster, state, say) as parts:
-        return unfence(asked, parts, why)
+    if context.why.operation_id is None:
+        _require_not_left(context, asked)
+    return unfence(asked, fence_parts(context, asked.cluster, say), context.why)
 
 
-def _require_not_left(config: MirrorConfig, asked: AskedLifting, state: DeltaLedgerState) -> None:
+def _require_not_left(context: Context, asked: AskedLifting) -> None:
     """A fence `shut` would stop what is mirrored back as well: it is lifted before that."""
     kept = [
         one.fence.topic
-        for one in state.fences().at(asked.cluster)
+        for one in context.state.fences().at(asked.cluster)
         if one.fence.how != FenceHow.SHUT and (asked.topics is None or one.fence.topic in asked.topics)
     ]
     require_not_left(
-        asked.cluster, kept, config.clusters, state.directions(), undone="nothing was lifted or recorded"
+        asked.cluster,
+        kept,
+        context.config.clusters,
+        context.state.directions(),
+        undone="nothing was lifted or recorded",
     )
 
 
-@contextmanager
-def fence_parts(
-    config: MirrorConfig, cluster: str, state: DeltaLedgerState, say: Callable[[str], None]
-) -> Iterator[FenceParts]:
+def fence_parts(context: Context, cluster: str, say: Say = _silent) -> FenceParts:
     """What fences of a cluster are made with: the mirror's credentials read, those of an administrator change."""
-    known, clock = config.cluster(cluster), SystemClock()
-    with (
-        closing(KafkaFencing(cluster, known, clock)) as reader,
-        closing(KafkaFencing(cluster, known.for_administration, clock)) as control,
-    ):
-        yield FenceParts(
-            reader=reader,
-            control=control,
-            operations=operator_operations(config),
-            hooks=HookProcesses(config.secrets(os.environ)),
-            clock=clock,
-            sleep=time.sleep,
-            say=say,
-            mirror=known.mirror_principal,
-            identities=state.identities(),
-            fences=state.fences(),
-            pauses=lambda: write_pauses(config, cluster, now_ms=clock.now_ms()),
-            recorded_limits=lambda: recorded_limits(config, cluster),
-        )
+    return FenceParts(
+        reader=context.cluster(cluster),
+        control=context.administered(cluster),
+        operations=context.operations,
+        hooks=HookProcesses(context.config.secrets(os.environ)),
+        clock=context.clock,
+        sleep=time.sleep,
+        say=say,
+        mirror=context.config.cluster(cluster).mirror_principal,
+        identities=context.state.identities(),
+        fences=context.state.fences(),
+        pauses=lambda: write_pauses(context, cluster),
+        recorded_limits=lambda: recorded_limits(context, cluster),
+    )
 
 
-def recorded_limits(config: MirrorConfig, cluster: str) -> dict[str, str | None]:
+def recorded_limits(context: Context, cluster: str) -> dict[str, str | None]:
     """By topic of a cluster its own `max.message.bytes` as recorded last, None: it had none; no fence is among them."""
-    rows = open_ledger(config.ledger.path).now((TOPICS.name,)).rows(TOPICS.name, [("cluster", "=", cluster)])
+    rows = context.ledger.now((TOPICS.name,)).rows(TOPICS.name, [("cluster", "=", cluster)])
     found = {}
     for row in sorted(rows, key=lambda row: (row["writer_epoch"], row["round"])):
         limit = json.loads(row["configuration"]).get(SETTING)
@@ -946,10 +931,10 @@ def recorded_limits(config: MirrorConfig, cluster: str) -> dict[str, str | None]
     return found
 
 
-def write_pauses(config: MirrorConfig, cluster: str, *, now_ms: int) -> Mapping[tuple[str, int], float]:
+def write_pauses(context: Context, cluster: str) -> Mapping[tuple[str, int], float]:
     """By topic id and partition for how many seconds its writers paused at most in the last hour."""
-    asked: dict[str, Value] = {"cluster": cluster, "since_ms": now_ms - _HOUR_MS}
-    rows = run_query(snapshot(config, None), "write_pauses", asked).to_pylist()
+    asked: dict[str, Value] = {"cluster": cluster, "since_ms": context.clock.now_ms() - _HOUR_MS}
+    rows = run_query(context.snapshot(), "write_pauses", asked).to_pylist()
     return {
         (row["topic_id"], row["partition"]): row["longest_pause_ms"] / 1000
         for row in rows

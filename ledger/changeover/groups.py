@@ -14,13 +14,13 @@ from ledger.changeover.plans import ChangeoverKind, Plan
 from ledger.changeover.receipts import StepResult
 from ledger.changeover.scope import Scope
 from ledger.config.mirror import MirrorConfig
-from ledger.context import operator_operations
+from ledger.context import Context
 from ledger.errors import PreconditionError
 from ledger.facts.changeovers import PlanExported, Sheet
 from ledger.facts.direction import Direction
 from ledger.facts.group_offsets import OffsetsSet, OffsetsSetResult
 from ledger.facts.groups import SHARE, CommitRefusal, NewCommit, Place
-from ledger.facts.operations import OperationKind, Why
+from ledger.facts.operations import OperationKind
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.offsets.flow_answers import Chosen
@@ -36,7 +36,7 @@ from ledger.offsets.setting import (
     nothing_taken_over,
 )
 from ledger.offsets.sheets import Asked, PositionSheet, group_answers
-from ledger.store.snapshots import DeltaSnapshot, open_ledger
+from ledger.store.snapshots import DeltaSnapshot
 from ledger.words import counted
 
 _MAY_BE_THERE = (Outcome.SET, Outcome.ALREADY_SET, Outcome.NOT_KEPT)
@@ -306,43 +306,41 @@ def readers(at: DeltaSnapshot, plan: Plan, scope: Scope) -> tuple[frozenset[str]
     return groups, scope.read_topics(answers)
 
 
-def record_sheets(config: MirrorConfig, plan_id: str, sheet: PositionSheet, basis: Basis, why: Why) -> None:
+def record_sheets(context: Context, plan_id: str, sheet: PositionSheet, basis: Basis) -> None:
     """What `verify` compares with later."""
     sheets = sheets_of(plan_id, sheet.settings, target_cluster=sheet.to_cluster, basis=basis)
     if sheets:
-        operator_operations(config).record_parts(sheets, why)
+        context.record(*sheets)
 
 
-def sheets_of_operation(config: MirrorConfig, operation_id: str) -> RecordedSheets:
+def sheets_of_operation(context: Context, operation_id: str) -> RecordedSheets:
     """What an operation recorded; of a group that it recorded more than once the last."""
-    results = _rows(config, operation_id, OperationKind.OFFSETS_SET_RESULT)
+    results = _rows(context, operation_id, OperationKind.OFFSETS_SET_RESULT)
     moved = frozenset(OffsetsSetResult.of_row(row).group for row in results)
-    return RecordedSheets(operation_id, last_sheets(config, operation_id), moved)
+    return RecordedSheets(operation_id, last_sheets(context, operation_id), moved)
 
 
-def last_sheets(config: MirrorConfig, operation_id: str) -> dict[str, Sheet]:
+def last_sheets(context: Context, operation_id: str) -> dict[str, Sheet]:
     """By group the last sheet that an operation recorded."""
-    sheets = [Sheet.of_row(row) for row in _rows(config, operation_id, OperationKind.SHEET)]
+    sheets = [Sheet.of_row(row) for row in _rows(context, operation_id, OperationKind.SHEET)]
     return {one.group: one for one in sheets}
 
 
-def _rows(config: MirrorConfig, operation_id: str, kind: OperationKind) -> list[dict[str, Any]]:
-    newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
-    return newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id), ("kind", "=", kind)])
+def _rows(context: Context, operation_id: str, kind: OperationKind) -> list[dict[str, Any]]:
+    return [row for row in context.operations_of(operation_id) if row["kind"] == kind]
 
 
-def moved_by(config: MirrorConfig, operation_id: str) -> list[MovedCommit]:
+def moved_by(context: Context, operation_id: str) -> list[MovedCommit]:
     """What an operation set, or found at its place, and what was there before."""
-    newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
-    return moved_commits(newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)]))
+    return moved_commits(context.operations_of(operation_id))
 
 
-def exported_sheets(config: MirrorConfig, plan_id: str) -> RecordedSheets | None:
+def exported_sheets(context: Context, plan_id: str) -> RecordedSheets | None:
     """Those of the last export of a plan; None: it was never exported."""
-    newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
+    newest = context.ledger.now((OPERATIONS.name,))
     rows = newest.rows(OPERATIONS.name, [("kind", "=", OperationKind.PLAN_EXPORTED)])
     exports = [row for row in rows if PlanExported.of_row(row).plan_id == plan_id]
     if not exports:
         return None
-    sheets = sheets_of_operation(config, str(exports[-1]["operation_id"]))
+    sheets = sheets_of_operation(context, str(exports[-1]["operation_id"]))
     return replace(sheets, left_out=tuple(PlanExported.of_row(exports[-1]).left_out))

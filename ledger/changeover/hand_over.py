@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 
 from ledger.changeover.pairs import Pair
@@ -14,10 +13,9 @@ from ledger.changeover.permissions import (
     permission_gaps,
 )
 from ledger.changeover.permissions import in_words as permission_words
-from ledger.clock import Clock, SystemClock
-from ledger.config.mirror import MirrorConfig
+from ledger.clock import Clock
 from ledger.config.values import FlowConfig, TargetMode
-from ledger.context import operator_operations
+from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.direction import Directions
 from ledger.facts.hand_overs import (
@@ -41,10 +39,7 @@ from ledger.facts.operations import OperationContent, Why
 from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind, Permissions
 from ledger.facts.state import LedgerState, OperationLog
 from ledger.facts.syncs import TopicState
-from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, PermissionAdmin, require_recorded
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
 from ledger.topics.following import SettingsChange
 from ledger.topics.naming import NamingKind
 from ledger.words import counted
@@ -697,86 +692,68 @@ class Asked:
     mirrors: frozenset[str] = frozenset()
 
 
-def show_hand_over(config: MirrorConfig, asked: Asked) -> HandOver:
+def show_hand_over(context: Context, asked: Asked) -> HandOver:
     """What would be changed now; changes nothing."""
-    with _planned(config, asked, _state(config)) as (plan, _admin):
-        return plan
+    return _planned(context, asked, _known(context, asked))
 
 
-def hand_over(config: MirrorConfig, asked: Asked, why: Why, progress: Callable[[str], None]) -> Ready:
+def hand_over(context: Context, asked: Asked, progress: Callable[[str], None]) -> Ready:
     """Change it, as an operation of its own or as a part of another one.
 
     Raises where a flow may still write there, and what `ClusterChanges.hand_over` raises.
     """
-    state = _state(config)
-    require_promoted(_known(config, asked, state), state.directions())
-    with _planned(config, asked, state) as (plan, admin):
-        return _cluster_changes(config, admin, progress).hand_over(plan, state.hand_overs(), why)
+    known = _known(context, asked)
+    require_promoted(known, context.state.directions())
+    plan = _planned(context, asked, known)
+    changes = _cluster_changes(context, plan.cluster, progress)
+    return changes.hand_over(plan, context.state.hand_overs(), context.why)
 
 
-def undo_hand_over(
-    config: MirrorConfig, operation_id: str, why: Why, progress: Callable[[str], None]
-) -> list[Ready]:
+def undo_hand_over(context: Context, operation_id: str, progress: Callable[[str], None]) -> list[Ready]:
     """Undo an operation at each cluster that it changed."""
-    state = _state(config)
-    recorded = state.hand_overs()
+    recorded = context.state.hand_overs()
     clusters = sorted({one.cluster for one in recorded.handed_over(operation_id)})
     if not clusters:
         raise UsageError(f"no hand-over has the operation id {operation_id!r}; nothing was undone")
     done = []
     for alias in clusters:
-        with _administrator(config, alias) as admin:
-            require_recorded(state, admin)
-            done.append(_cluster_changes(config, admin, progress).undo(operation_id, recorded, why))
+        require_recorded(context.state, context.administered(alias))
+        changes = _cluster_changes(context, alias, progress)
+        done.append(changes.undo(operation_id, recorded, context.why))
     return done
 
 
-def _state(config: MirrorConfig) -> DeltaLedgerState:
-    return DeltaLedgerState(open_ledger(config.ledger.path))
-
-
-def _known(config: MirrorConfig, asked: Asked, state: DeltaLedgerState) -> KnownPair:
-    pair = asked.pair
-    config.cluster(pair.cluster)
-    config.cluster(pair.former)
+def _known(context: Context, asked: Asked) -> KnownPair:
+    config, pair = context.config, asked.pair
 
     def selects(flow: FlowConfig, topic: str) -> bool:
         return config.topic_selection(flow.name).selects(topic)
 
+    configured = [config.cluster(alias).mirror_principal for alias in (pair.cluster, pair.former)]
     flows = pair.flows_of(config.flows.values(), config.copies)
-    configured = (config.cluster(alias).mirror_principal for alias in (pair.former, pair.cluster))
-    return known_pair(state, pair, flows, selects, asked.mirrors | frozenset(filter(None, configured)))
+    return known_pair(
+        context.state, pair, flows, selects, asked.mirrors | frozenset(filter(None, configured))
+    )
 
 
-@contextmanager
-def _planned(
-    config: MirrorConfig, asked: Asked, state: DeltaLedgerState
-) -> Iterator[tuple[HandOver, KafkaAdmin]]:
-    """The plan, and the admin of the cluster that it changes. Who applications leave is asked for nothing."""
-    known = _known(config, asked, state)
-    with _administrator(config, known.cluster) as cluster:
-        require_recorded(state, cluster)
-        if asked.purpose is Purpose.APPLICATIONS:
-            yield planned_for_applications(known, cluster, cluster), cluster
-            return
-        with _administrator(config, known.former) as former:
-            require_recorded(state, former)
-            yield planned_for_mirror(known, former, cluster), former
+def _planned(context: Context, asked: Asked, known: KnownPair) -> HandOver:
+    """The plan for the cluster that it names. Who applications leave is asked for nothing."""
+    cluster = context.administered(known.cluster)
+    require_recorded(context.state, cluster)
+    if asked.purpose is Purpose.APPLICATIONS:
+        return planned_for_applications(known, cluster, cluster)
+    former = context.administered(known.former)
+    require_recorded(context.state, former)
+    return planned_for_mirror(known, former, cluster)
 
 
-def _administrator(config: MirrorConfig, alias: str) -> closing[KafkaAdmin]:
-    """With the credentials that may change permissions."""
-    return closing(KafkaAdmin(alias, config.cluster(alias).for_administration, SystemClock()))
-
-
-def _cluster_changes(
-    config: MirrorConfig, admin: KafkaAdmin, progress: Callable[[str], None]
-) -> ClusterChanges:
+def _cluster_changes(context: Context, alias: str, progress: Callable[[str], None]) -> ClusterChanges:
+    admin = context.administered(alias)
     return ClusterChanges(
         admin=admin,
         permissions=admin,
-        operations=operator_operations(config),
-        clock=SystemClock(),
+        operations=context.operations,
+        clock=context.clock,
         sleep=time.sleep,
         progress=progress,
     )

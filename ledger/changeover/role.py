@@ -10,23 +10,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ledger.changeover.plans import Applies, Apply, ApplyState, Plan, StepName, apply_command, undo_command
 from ledger.changeover.receipts import ALIVE_EVERY_S, ApplyRecord
-from ledger.clock import Clock, SystemClock, repeated
-from ledger.config.mirror import MirrorConfig
+from ledger.clock import Clock, repeated
 from ledger.errors import InvalidValueError, MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.cuts import Cut
 from ledger.facts.operations import Why
 from ledger.facts.roles import APPLY_WRITER, SILENT_HEARTBEATS, LastClaim, ProcessMark, ProcessTable
 from ledger.facts.tables import OPERATIONS, Row
-from ledger.machine import LocalProcesses
-from ledger.store.log import DeltaFactLog
 from ledger.store.session import APPLY_TABLES, ClaimedOperations, WriterSession, claim_row_of
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
 from ledger.words import instant
+
+if TYPE_CHECKING:  # it brings the Kafka client, and whoever asks for open applies needs none
+    from ledger.context import Context
 
 _LOOKED_AT_EVERY_S = 1.0
 """Whether a row is due that says that the process is alive."""
@@ -48,28 +47,27 @@ class Role:
 
 
 @contextmanager
-def claimed_role(config: MirrorConfig, plan: Plan, *, after: int) -> Iterator[Role]:
+def claimed_role(context: "Context", plan: Plan, *, after: int) -> Iterator[Role]:
     """The role, for the body; `after`: the epoch that is followed, 0: none was claimed.
 
     It is released at the end, and where the body is refused before it has recorded anything. Where the body raises
     later it is kept: others see whether the process is alive.
     """
-    clock, host = SystemClock(), str(LocalProcesses().own())
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    host = str(context.processes.own())
     session = WriterSession.following(
-        DeltaFactLog(config.ledger.path, clock),
+        context.fact_log,
         APPLY_WRITER,
         APPLY_TABLES,
         _claim_row(plan, host),
         after=after,
-        last_epoch=lambda: _epoch(state.last_claim(APPLY_WRITER)),
+        last_epoch=lambda: _epoch(context.state.last_claim(APPLY_WRITER)),
         sleep=time.sleep,
     )
     with session:
         operations = ClaimedOperations(operator=getpass.getuser())
         operations.begin(session)
         try:
-            yield Role(operations, clock, host, partial(session.require_own, OPERATIONS.name))
+            yield Role(operations, context.clock, host, partial(session.require_own, OPERATIONS.name))
         except ShutOutError:
             raise
         except MirrorLedgerError:
@@ -99,6 +97,14 @@ def _claim_row(plan: Plan, host: str) -> Row:
         source_cluster_id=plan.from_cluster_id,
         target_cluster=plan.to_cluster,
         target_cluster_id=plan.to_cluster_id,
+    )
+
+
+def followed_epoch(context: "Context") -> int:
+    """The epoch that a new claim is to follow; raises `PreconditionError` while another process carries out a plan."""
+    state, processes = context.state, context.processes
+    return require_nobody_at_work(
+        lambda: state.last_claim(APPLY_WRITER), processes, context.clock, time.sleep
     )
 
 

@@ -1,9 +1,8 @@
 """What the steps of one apply share: the plan, both clusters, the ledger, and what the operator said."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ledger.changeover import pairs
@@ -13,17 +12,13 @@ from ledger.changeover.plans import Apply, Plan, PlannedTopic, undo_command
 from ledger.changeover.receipts import Waits
 from ledger.changeover.scope import Scope, promoted_pair
 from ledger.changeover.seeing import make_plan
-from ledger.changeover.shut_out import administered
 from ledger.changeover.waiting import GroupsAtRest, Patience
-from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
-from ledger.context import cluster_admin
+from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.direction import Direction, Promoted
-from ledger.facts.operations import Why
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
-from ledger.kafka.leaders import KafkaFencing
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.state import DeltaLedgerState
 
@@ -70,16 +65,7 @@ def changed_topics(cluster: ClusterAdmin, topic_ids: Mapping[str, str]) -> dict[
 # Scene --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the operator said: why, and whether steps of people count as done without a hook.
-
-    `confirm` asks a person whether something is done, and waits for the answer as a step does; it returns what the
-    receipt says of it.
-    """
-
-    why: Why
-    confirm: Callable[[str, Waits], str]
+Confirm = Callable[[str, Waits], str]
 
 
 @dataclass(slots=True)
@@ -93,56 +79,37 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Clusters:
-    """Both clusters, as the mirror reaches them, and as who reads rules does (`at_source`, `at_target`)."""
-
-    source: KafkaAdmin
-    target: KafkaAdmin
-    at_source: KafkaFencing
-    at_target: KafkaFencing
-
-
-@contextmanager
-def both_clusters(config: MirrorConfig, plan: Plan) -> Iterator[Clusters]:
-    """Those of a plan, for the body."""
-    with (
-        cluster_admin(config, plan.from_cluster) as source,
-        cluster_admin(config, plan.to_cluster) as target,
-        administered(config, plan.from_cluster) as at_source,
-        administered(config, plan.to_cluster) as at_target,
-    ):
-        yield Clusters(source, target, at_source, at_target)
-
-
-@dataclass(frozen=True, slots=True)
 class Scene:
-    """`former`: what an earlier process did of this operation, None: it begins now. `scope`: made when it began here,
-    and asked by all steps. `require_own`: raises `ShutOutError` once another process carries out plans."""
+    """`context`: of this operation. `former`: what an earlier process did of it, None: it begins now. `scope`: made
+    when it began here, and asked by all steps. `confirm`: asks a person whether something is done, and waits for the
+    answer as a step does; it returns what the receipt says of it. `require_own`: raises `ShutOutError` once another
+    process carries out plans."""
 
-    config: MirrorConfig
+    context: Context
     plan: Plan
     former: Apply | None
-    state: DeltaLedgerState
-    clusters: Clusters
     operation_id: str
-    asked: Asked
     begun_at_ms: int
     scope: Scope
+    confirm: Confirm
     require_own: Callable[[], None]
     kept: Kept = field(default_factory=Kept)
 
     @property
-    def why(self) -> Why:
-        """Of what its steps change."""
-        return replace(self.asked.why, operation_id=self.operation_id)
+    def config(self) -> MirrorConfig:
+        return self.context.config
+
+    @property
+    def state(self) -> DeltaLedgerState:
+        return self.context.state
 
     @property
     def source(self) -> KafkaAdmin:
-        return self.clusters.source
+        return self.context.cluster(self.plan.from_cluster)
 
     @property
     def target(self) -> KafkaAdmin:
-        return self.clusters.target
+        return self.context.cluster(self.plan.to_cluster)
 
     @property
     def pair(self) -> Direction:
@@ -163,7 +130,7 @@ class Scene:
         return is_done(self.promoted_pair, Promoted, self.state.directions())
 
     def patience(self, seconds: float) -> Patience:
-        return Patience(SystemClock(), time.sleep, seconds)
+        return Patience(self.context.clock, time.sleep, seconds)
 
     def require_current(self) -> None:
         """Raise `PreconditionError` where the plan is stale, or other clusters answer than it was made for.
@@ -180,7 +147,7 @@ class Scene:
             self._require_same_plan()
 
     def _require_same_plan(self) -> None:
-        now = make_plan(self.config, self.plan.kind, self.pair, self.plan.choices, self.plan.hooks)
+        now = make_plan(self.context, self.plan.kind, self.pair, self.plan.choices, self.plan.hooks)
         if now.plan == self.plan:
             return
         what = (
@@ -222,8 +189,4 @@ class Scene:
 
     def is_source_there(self) -> bool:
         """Whether the former source answers now."""
-        try:
-            self.source.cluster_id()
-        except ClusterUnavailableError:
-            return False
-        return True
+        return self.context.is_reached(self.plan.from_cluster)

@@ -27,18 +27,16 @@ from ledger.changeover.plans import (
     recorded_plan,
 )
 from ledger.changeover.scope import KnownMap, NotCopied, Scope, Seen, SeenCluster, SeenFlow, from_elsewhere
-from ledger.changeover.shut_out import administered
-from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
-from ledger.context import cluster_admin, operator_operations
+from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Direction, Directions
 from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.groups import has_members
-from ledger.facts.operations import OperationKind, Why
+from ledger.facts.operations import OperationKind
 from ledger.facts.requests import FlowRequests, Pauses, pausing
 from ledger.facts.roles import RoleVerdict, recorder_of, writer_of
 from ledger.facts.syncs import FlowPosition, TopicPartition
@@ -53,7 +51,7 @@ from ledger.recorders.observation import RecorderSettings
 from ledger.roles import heartbeat_ms, verdict_now
 from ledger.store import answers, sql
 from ledger.store.catalog import Value
-from ledger.store.snapshots import DeltaSnapshot, open_ledger
+from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.state import DeltaLedgerState
 
 # Fence of plan ------------------------------------------------------------------------------------
@@ -89,7 +87,7 @@ _HINDRANCES = frozenset(
 
 
 def see(
-    config: MirrorConfig,
+    context: Context,
     kind: ChangeoverKind,
     pair: Direction,
     choices: Choices,
@@ -101,87 +99,84 @@ def see(
 
     A cluster that does not answer is no error: the plan says what that means.
     """
+    config = context.config
     for alias in (pair.source, pair.target):
         config.cluster(alias)
-    at = answers.snapshot(config, as_of)
+    at = context.snapshot(as_of)
     require_direction(config, at, pair)
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    asked_at_ms = SystemClock().now_ms()
-    with cluster_admin(config, pair.source) as source, cluster_admin(config, pair.target) as target:
-        here, there = _cluster(source, state), _cluster(target, state)
-        flows = [
-            flow for flow in config.enabled_flows if (flow.source, flow.target) == (pair.source, pair.target)
-        ]
-        asked = Asked(
-            pair,
-            Choice((*ACCEPTABLE, NOT_COPIED), overwrite_newer=choices.overwrite_newer),
-            outputs=outputs_kept_to(config, kind),
-        )
-        settings = _settings(at, asked, target, there)
-        places = [one.answer for one in settings]
-        directions, carried_out = state.directions(), _carried_out(at)
-        seen_flows = [
-            _flow(config, flow, state, (here, there), target, sql.incarnations(at, flow.name))
-            for flow in flows
-        ]
-        maps = known_maps(config, state, pair)
-        changed = [
-            *directions.promotions(pair.source, pair.target, None).values(),
-            *directions.promotions(pair.target, pair.source, None).values(),
-        ]
-        found_losses = losses_of(
-            at,
-            pair,
-            # A source that does not answer has taken nothing since it was asked.
-            at_ms=None if as_of else asked_at_ms if here.live_id is None else SystemClock().now_ms(),
-            unrecorded=_held_behind_maps(seen_flows, target, there),
-        )
-        return Seen(
-            source=here,
-            target=there,
-            flows=seen_flows,
-            directions=directions,
-            direction_id="; ".join(sorted(filter(None, changed))) or None,
-            permissions=_permissions(state, (here, there)),
-            places=places,
-            hindered={one.place: one.outcome for one in settings if one.outcome in _HINDRANCES},
-            untold=unread_groups_at(at, pair.source),
-            pending=frozenset(
-                one.group_id for one in state.last_checkpoints(pair.source) if one.transaction_pending
-            ),
-            active=_active(target, {row["group_id"] for row in places} - {None}, there),
-            losses=found_losses,
-            commits=_commits_read(at, pair.source, found_losses, None if as_of else asked_at_ms),
-            downtimes=last_downtimes(*carried_out, from_cluster=pair.source, to_cluster=pair.target),
-            step_seconds=last_step_seconds(*carried_out, from_cluster=pair.source, to_cluster=pair.target),
-            reverse_flows=reverse_flows(config, flows),
-            extras=_extras(at, pair, seen_flows, directions),
-            objectives=config.allowed,
-            target_fences=[one.fence for one in state.fences().at(pair.target)],
-            fence_refusal=_fence_refusal(config, pair, seen_flows, choices, fence_hook),
-            shut_out_problem=_shut_out_problem(config, pair.target, there),
-            cut=at.cut.token,
-            not_copied=[
-                _not_copied(one, source, here, found_losses)
-                for one in maps
-                if _is_left(one, pair, state, here, there)
-            ],
-            elsewhere=from_elsewhere(maps, pair.source, pair.target),
-            records_group=recorder_settings(config, pair.source).records_group,
-        )
+    state, asked_at_ms = context.state, context.clock.now_ms()
+    source, target = context.cluster(pair.source), context.cluster(pair.target)
+    here, there = _cluster(source, state), _cluster(target, state)
+    flows = [
+        flow for flow in config.enabled_flows if (flow.source, flow.target) == (pair.source, pair.target)
+    ]
+    asked = Asked(
+        pair,
+        Choice((*ACCEPTABLE, NOT_COPIED), overwrite_newer=choices.overwrite_newer),
+        outputs=outputs_kept_to(config, kind),
+    )
+    settings = _settings(at, asked, target, there)
+    places = [one.answer for one in settings]
+    directions, carried_out = state.directions(), _carried_out(at)
+    seen_flows = [_flow(context, flow, (here, there), sql.incarnations(at, flow.name)) for flow in flows]
+    maps = known_maps(context, pair)
+    changed = [
+        *directions.promotions(pair.source, pair.target, None).values(),
+        *directions.promotions(pair.target, pair.source, None).values(),
+    ]
+    found_losses = losses_of(
+        at,
+        pair,
+        # A source that does not answer has taken nothing since it was asked.
+        at_ms=None if as_of else asked_at_ms if here.live_id is None else context.clock.now_ms(),
+        unrecorded=_held_behind_maps(seen_flows, target, there),
+    )
+    return Seen(
+        source=here,
+        target=there,
+        flows=seen_flows,
+        directions=directions,
+        direction_id="; ".join(sorted(filter(None, changed))) or None,
+        permissions=_permissions(state, (here, there)),
+        places=places,
+        hindered={one.place: one.outcome for one in settings if one.outcome in _HINDRANCES},
+        untold=unread_groups_at(at, pair.source),
+        pending=frozenset(
+            one.group_id for one in state.last_checkpoints(pair.source) if one.transaction_pending
+        ),
+        active=_active(target, {row["group_id"] for row in places} - {None}, there),
+        losses=found_losses,
+        commits=_commits_read(at, pair.source, found_losses, None if as_of else asked_at_ms),
+        downtimes=last_downtimes(*carried_out, from_cluster=pair.source, to_cluster=pair.target),
+        step_seconds=last_step_seconds(*carried_out, from_cluster=pair.source, to_cluster=pair.target),
+        reverse_flows=reverse_flows(config, flows),
+        extras=_extras(at, pair, seen_flows, directions),
+        objectives=config.allowed,
+        target_fences=[one.fence for one in state.fences().at(pair.target)],
+        fence_refusal=_fence_refusal(context, pair, seen_flows, choices, fence_hook),
+        shut_out_problem=_shut_out_problem(context, pair.target, there),
+        cut=at.cut.token,
+        not_copied=[
+            _not_copied(one, source, here, found_losses)
+            for one in maps
+            if _is_left(one, pair, state, here, there)
+        ],
+        elsewhere=from_elsewhere(maps, pair.source, pair.target),
+        records_group=recorder_settings(config, pair.source).records_group,
+    )
 
 
-def scope_of(config: MirrorConfig, state: DeltaLedgerState, plan: Plan) -> Scope:
+def scope_of(context: Context, plan: Plan) -> Scope:
     """What carrying out a plan is about."""
     return Scope(
         topics=plan.topics,
         choices=plan.choices,
         elsewhere=from_elsewhere(
-            known_maps(config, state, Direction(plan.from_cluster, plan.to_cluster)),
+            known_maps(context, Direction(plan.from_cluster, plan.to_cluster)),
             plan.from_cluster,
             plan.to_cluster,
         ),
-        records_group=recorder_settings(config, plan.from_cluster).records_group,
+        records_group=recorder_settings(context.config, plan.from_cluster).records_group,
     )
 
 
@@ -192,8 +187,9 @@ def recorder_settings(config: MirrorConfig, alias: str) -> RecorderSettings:
     )
 
 
-def known_maps(config: MirrorConfig, state: DeltaLedgerState, pair: Direction) -> list[KnownMap]:
+def known_maps(context: Context, pair: Direction) -> list[KnownMap]:
     """Of all flows that the ledger knows into the two clusters, whether the configuration has them still."""
+    config, state = context.config, context.state
     directions = state.directions()
     found = []
     for flow, (source, target) in sorted(state.identities().ways().items()):
@@ -276,7 +272,7 @@ def _live_beyond(source: KafkaAdmin, rows: Sequence[Mapping[str, Any]]) -> int |
 
 
 def _fence_refusal(
-    config: MirrorConfig, pair: Direction, flows: Sequence[SeenFlow], choices: Choices, hook: str | None
+    context: Context, pair: Direction, flows: Sequence[SeenFlow], choices: Choices, hook: str | None
 ) -> str | None:
     """Of the topics that the plan is about."""
     topics = {
@@ -289,10 +285,12 @@ def _fence_refusal(
     asked = asked_fence(pair.source, sorted(topics), choices, hook)
     if asked is None or not topics:
         return None
-    if asked.how is FenceHow.SHUT and (stopped := _flows_that_go_on(config, pair.source, topics, flows)):
+    if asked.how is FenceHow.SHUT and (
+        stopped := _flows_that_go_on(context.config, pair.source, topics, flows)
+    ):
         names = ", ".join(stopped)
         return f"{names} writes to these topics of {pair.source} as well, at any time: shut would stop it too"
-    return fence_refusal(config, asked)
+    return fence_refusal(context, asked)
 
 
 def _flows_that_go_on(
@@ -309,17 +307,16 @@ def _flows_that_go_on(
     )
 
 
-def _shut_out_problem(config: MirrorConfig, target: str, seen: SeenCluster) -> str | None:
+def _shut_out_problem(context: Context, target: str, seen: SeenCluster) -> str | None:
     """Whether the mirror can be denied is asked of who would do it; a cluster that does not answer says nothing."""
-    if config.cluster(target).mirror_principal is None:
+    if context.config.cluster(target).mirror_principal is None:
         return f"clusters.{target} has no mirror_principal"
     if seen.live_id is None:
         return None
-    with administered(config, target) as administrator:
-        try:
-            administrator.topic_acls()
-        except PreconditionError as error:
-            return str(error)
+    try:
+        context.administered(target).topic_acls()
+    except PreconditionError as error:
+        return str(error)
     return None
 
 
@@ -349,17 +346,15 @@ def _cluster(admin: KafkaAdmin, state: DeltaLedgerState) -> SeenCluster:
 
 
 def _flow(
-    config: MirrorConfig,
+    context: Context,
     flow: FlowConfig,
-    state: DeltaLedgerState,
     seen: tuple[SeenCluster, SeenCluster],
-    target_admin: KafkaAdmin,
     incarnations: Mapping[str, str],
 ) -> SeenFlow:
-    source, target = seen
+    (source, target), state = seen, context.state
     claim = state.last_claim(writer_of(flow.name))
     verdict = verdict_now(flow, claim)
-    selection = config.topic_selection(flow.name)
+    selection = context.config.topic_selection(flow.name)
     known = source.topic_ids or {one.topic: one.topic_id for one in state.last_topic_states(source.alias)}
     positions = [
         one
@@ -375,7 +370,7 @@ def _flow(
         incarnations=incarnations,
         stopped=state.stopped_partitions(flow.name),
         unmirrored=[name for name in known if selection.selects(name) and name not in copied],
-        unrecorded=_unrecorded(flow, positions, target_admin, state, target, claim.last_recorded_at_ms)
+        unrecorded=_unrecorded(context, flow, positions, target, claim.last_recorded_at_ms)
         if is_behind and claim is not None
         else (),
         paused=_paused(state.requests(flow.name)),
@@ -397,10 +392,9 @@ def _is_gone(at: FlowPosition, at_source: Collection[str], target: SeenCluster) 
 
 
 def _unrecorded(
+    context: Context,
     flow: FlowConfig,
     positions: Sequence[FlowPosition],
-    target: KafkaAdmin,
-    state: DeltaLedgerState,
     seen: SeenCluster,
     recorded_at_ms: int,
 ) -> list[tuple[str, int]]:
@@ -409,7 +403,8 @@ def _unrecorded(
     A driver records each round at its end, so what it may have left unrecorded is of a round: more says that another
     copy of the ledger knows more.
     """
-    producer = state.identities().producers(str(seen.live_id)).get(flow.name)
+    target = context.cluster(seen.alias)
+    producer = context.state.identities().producers(str(seen.live_id)).get(flow.name)
     here = [one for one in positions if seen.topic_ids.get(one.target_topic) == one.target_topic_id]
     ends = target.ends([(one.target_topic, one.partition) for one in here])
     allowed_ms = _SILENT_HEARTBEATS * heartbeat_ms(flow)
@@ -554,7 +549,7 @@ def reverse_flows(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Mapping[
 
 
 def make_plan(
-    config: MirrorConfig,
+    context: Context,
     kind: ChangeoverKind,
     pair: Direction,
     choices: Choices,
@@ -563,11 +558,11 @@ def make_plan(
     as_of: str | None = None,
 ) -> Planned:
     """What carrying it out would do now, or as of a cut; nothing is changed, and nothing recorded."""
-    seen = see(config, kind, pair, choices, fence_hook=hooks.get(StepName.FENCE), as_of=as_of)
+    seen = see(context, kind, pair, choices, fence_hook=hooks.get(StepName.FENCE), as_of=as_of)
     return planned(kind, seen, choices, hooks, oddities)
 
 
-def record_plan(config: MirrorConfig, made: Planned, why: Why) -> str:
+def record_plan(context: Context, made: Planned) -> str:
     """The plan as a row of the ledger, so that it can be carried out; returns the operation id of the row."""
     content = PlanRecorded(
         plan_id=made.plan.plan_id,
@@ -576,7 +571,7 @@ def record_plan(config: MirrorConfig, made: Planned, why: Why) -> str:
         cut=made.cut,
         forecast=made.forecast,
     )
-    return operator_operations(config).record_parts([content], why)
+    return context.record(content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,10 +583,10 @@ class PlannedBefore:
     applies: Applies
 
 
-def read_plan(config: MirrorConfig, plan_id: str, *, is_begun: bool = False) -> PlannedBefore:
+def read_plan(context: Context, plan_id: str, *, is_begun: bool = False) -> PlannedBefore:
     """Raises `UsageError` for an id that no plan of this ledger has, `PreconditionError` for a plan of somebody else
     under the id; where it `is_begun` that matters no more."""
-    at = answers.snapshot(config, None)
+    at = context.snapshot()
     plan, recorded = recorded_plan(_rows(at, OperationKind.PLAN), plan_id, is_begun=is_begun)
     return PlannedBefore(plan, recorded, read_applies(at))
 
@@ -601,9 +596,9 @@ def read_applies(at: DeltaSnapshot) -> Applies:
     return Applies.of_rows(_rows(at, *APPLY_KINDS))
 
 
-def plan_rows(config: MirrorConfig) -> list[dict[str, object]]:
+def plan_rows(context: Context) -> list[dict[str, object]]:
     """Each plan of the ledger once, as it was recorded last, and how far it was carried out."""
-    at = answers.snapshot(config, None)
+    at = context.snapshot()
     applies = read_applies(at)
     found: dict[str, dict[str, object]] = {}
     for row in _rows(at, OperationKind.PLAN):

@@ -15,10 +15,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Self
 
-from ledger.clock import Clock, SystemClock
-from ledger.config.mirror import MirrorConfig
+from ledger.clock import Clock
 from ledger.config.values import FlowConfig, TargetMode
-from ledger.context import cluster_admin, driver_operations, require_stopped
+from ledger.context import Context, driver_operations, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, RefusedPartitionError
 from ledger.facts.identity import FlowProducer, LiveCluster
 from ledger.facts.operations import Settled, Why
@@ -31,15 +30,11 @@ from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
 from ledger.kafka.copying import Network
 from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.partition_reader import PartitionReader
-from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
 from ledger.mirror.driver import claim_row, claim_row_with
 from ledger.mirror.syncs import SyncBuilder
 from ledger.mirror.tail import ForeignRecords, TargetTail, another_record, unreadable
-from ledger.store.log import DeltaFactLog
 from ledger.store.session import FLOW_TABLES, ClaimedOperations, WriterSession
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
 from ledger.words import counted
 
 # Unrecorded ---------------------------------------------------------------------------------------
@@ -442,51 +437,34 @@ _REQUEST_TIMEOUT_S = 30.0
 
 
 def settle_flow(
-    config: MirrorConfig,
-    flow_name: str,
-    why: Why,
-    *,
-    progress: Callable[[str], None],
-    is_promoted: bool = False,
+    context: Context, flow_name: str, *, progress: Callable[[str], None], is_promoted: bool = False
 ) -> SettledFlow:
     """Record what the target holds of the flow behind its record.
 
     `is_promoted`: no driver of the flow will find that itself, also where the source answers. Raises what `settle`
     does, and `PreconditionError` while a driver of the flow may be at work.
     """
+    config, state = context.config, context.state
     flow = config.enabled_flow(flow_name)
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
     require_stopped(flow, state)
     last = state.last_claim(writer_of(flow.name))
     clusters = config.cluster(flow.source), config.cluster(flow.target)
-    with (
-        cluster_admin(config, flow.target) as target,
-        closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network,
-    ):
+    with closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
         ports = SettlePorts(
-            target=target,
+            target=context.cluster(flow.target),
             state=state,
-            fact_log=DeltaFactLog(config.ledger.path, SystemClock()),
+            fact_log=context.fact_log,
             operations=driver_operations(),
             network=network,
-            clock=SystemClock(),
+            clock=context.clock,
             sleep=time.sleep,
-            source_answers=lambda: not is_promoted and _answers(config, flow.source),
+            source_answers=lambda: not is_promoted and context.is_reached(flow.source),
         )
         return settle(
             flow,
             ports,
-            why,
-            host=str(LocalProcesses().own()),
+            context.why,
+            host=str(context.processes.own()),
             after=None if last is None else last.epoch,
             progress=progress,
         )
-
-
-def _answers(config: MirrorConfig, cluster: str) -> bool:
-    try:
-        with cluster_admin(config, cluster) as admin:
-            admin.cluster_id()
-    except ClusterUnavailableError:
-        return False
-    return True

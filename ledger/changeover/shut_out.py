@@ -1,15 +1,14 @@
 """Shutting the mirror itself out of what is promoted, proving it, and letting it in again."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ledger.changeover.pairs import Copies, Pair
-from ledger.clock import Clock, SystemClock
+from ledger.clock import Clock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
-from ledger.context import cluster_admin, operator_operations
+from ledger.context import Context
 from ledger.errors import PreconditionError
 from ledger.facts.acls import denial
 from ledger.facts.fences import EpochMarker, MirrorLetIn, MirrorShutOut, ShutOutProof
@@ -19,14 +18,9 @@ from ledger.facts.roles import LastClaim, ProcessMark, ProcessTable, RoleVerdict
 from ledger.facts.state import FactLog, LedgerState, OperationLog
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import ShutOutCluster, WriteProbe, require_recorded
-from ledger.kafka.leaders import KafkaFencing
-from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import StopCause
 from ledger.roles import driver_verdict
-from ledger.store.log import DeltaFactLog
 from ledger.store.session import FLOW_TABLES, WriterSession
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
 from ledger.words import counted
 
 # Scope --------------------------------------------------------------------------------------------
@@ -661,20 +655,23 @@ def _left_of(rules: frozenset[Permission], ports: LetInPorts) -> frozenset[Permi
 
 
 def shut_out(
-    config: MirrorConfig,
-    pair: Pair,
-    why: Why,
-    *,
-    with_markers: bool,
-    limit_s: float,
-    say: Callable[[str], None],
+    context: Context, pair: Pair, *, with_markers: bool, limit_s: float, say: Callable[[str], None]
 ) -> ShutOutResult:
     """Shut the mirror out of what of the pair is promoted, and record what proves it."""
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    scope = shut_out_scope(config, pair, with_markers=with_markers, limit_s=limit_s)
-    with shut_out_ports(config, pair.cluster, state, say) as ports:
-        require_recorded(state, ports.cluster)
-        return shut_mirror_out(scope, ports, why)
+    scope = shut_out_scope(context.config, pair, with_markers=with_markers, limit_s=limit_s)
+    ports = ShutOutPorts(
+        cluster=context.administered(pair.cluster),
+        mirror=context.cluster(pair.cluster),
+        state=context.state,
+        operations=context.operations,
+        fact_log=context.fact_log,
+        processes=context.processes,
+        clock=context.clock,
+        sleep=time.sleep,
+        progress=say,
+    )
+    require_recorded(context.state, ports.cluster)
+    return shut_mirror_out(scope, ports, context.why)
 
 
 def shut_out_scope(config: MirrorConfig, pair: Pair, *, with_markers: bool, limit_s: float) -> ShutOutScope:
@@ -692,34 +689,9 @@ def shut_out_scope(config: MirrorConfig, pair: Pair, *, with_markers: bool, limi
     )
 
 
-@contextmanager
-def shut_out_ports(
-    config: MirrorConfig, cluster: str, state: DeltaLedgerState, say: Callable[[str], None]
-) -> Iterator[ShutOutPorts]:
-    """The cluster with the credentials of an administrator, and with those of the mirror."""
-    clock = SystemClock()
-    with administered(config, cluster) as administrator, cluster_admin(config, cluster) as mirror:
-        yield ShutOutPorts(
-            cluster=administrator,
-            mirror=mirror,
-            state=state,
-            operations=operator_operations(config),
-            fact_log=DeltaFactLog(config.ledger.path, clock),
-            processes=LocalProcesses(),
-            clock=clock,
-            sleep=time.sleep,
-            progress=say,
-        )
-
-
-def let_in(config: MirrorConfig, pair: Pair, state: DeltaLedgerState, why: Why) -> LetInResult:
+def let_in(context: Context, pair: Pair) -> LetInResult:
     """Remove the rules that shut the mirror out of the pair's topics."""
-    with administered(config, pair.cluster) as administrator:
-        require_recorded(state, administrator)
-        ports = LetInPorts(administrator, state, operator_operations(config), SystemClock(), time.sleep)
-        return let_mirror_in(pair, ports, why)
-
-
-def administered(config: MirrorConfig, cluster: str) -> closing[KafkaFencing]:
-    """A connection with the credentials that change rules."""
-    return closing(KafkaFencing(cluster, config.cluster(cluster).for_administration, SystemClock()))
+    cluster = context.administered(pair.cluster)
+    require_recorded(context.state, cluster)
+    ports = LetInPorts(cluster, context.state, context.operations, context.clock, time.sleep)
+    return let_mirror_in(pair, ports, context.why)

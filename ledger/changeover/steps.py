@@ -41,7 +41,6 @@ from ledger.changeover.waiting import (
     mirrors_at,
     still_drained,
 )
-from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import Figure, Objective, objections
 from ledger.doctor.examination import examine
@@ -54,7 +53,6 @@ from ledger.facts.fences import FenceHow, Proof
 from ledger.facts.hand_overs import Purpose
 from ledger.facts.roles import RoleVerdict, recorder_of, verdict_here, writer_of
 from ledger.facts.syncs import TopicPartition
-from ledger.machine import LocalProcesses
 from ledger.offsets.between_clusters import commit_intervals
 from ledger.offsets.setting import Outcome, oddities
 from ledger.offsets.sheets import PositionSheet, set_positions
@@ -78,7 +76,7 @@ def check(scene: Scene, _waits: Waits) -> StepResult:
     What `doctor` finds of a source that answers, and where settings differ, is reported and stops nothing: what stands
     against a change of direction stood against the plan. Audits begin beside it.
     """
-    scene.kept.audit = LedgerAudit.begun(scene.config)
+    scene.kept.audit = LedgerAudit.begun(scene.context)
     holds = f"the plan holds: {scene.plan.from_cluster} to {scene.plan.to_cluster}, flows {', '.join(scene.plan.flows)}"
     is_reached = scene.is_source_there()
     drift = _drifted_settings(scene)
@@ -102,7 +100,7 @@ def check(scene: Scene, _waits: Waits) -> StepResult:
 
 def _drifted_settings(scene: Scene) -> list[str]:
     """Settings of target topics that are not as they should follow, as recorded last."""
-    at = answers.snapshot(scene.config, None)
+    at = scene.context.snapshot()
     return sorted(
         f"{row['setting']} of {row['target_topic']} {row['status']}"
         for flow in scene.plan.flows
@@ -133,7 +131,7 @@ def stop_producers(scene: Scene, waits: Waits) -> StepResult:
     """By the hook that ran before, or a person; what proves it is the fence."""
     if StepName.STOP_PRODUCERS in scene.plan.hooks:
         return StepResult("stopped by the hook", {"by": "hook"})
-    said = scene.asked.confirm(
+    said = scene.confirm(
         f"producers of {', '.join(scene.plan.source_names)} at {scene.plan.from_cluster} are stopped", waits
     )
     return StepResult(said, {"by": said})
@@ -147,7 +145,7 @@ def fence_source(scene: Scene, waits: Waits) -> StepResult:
     )
     if asked is None:
         return _not_fenced(scene)
-    result = fence_topics(scene.config, asked, waits, scene.why)
+    result = fence_topics(scene.context, asked, waits)
     return StepResult(result.words, {"proof": str(result.proof), "fences": result.facts})
 
 
@@ -164,7 +162,7 @@ def _not_fenced(scene: Scene) -> StepResult:
         how=FenceHow.CLOSED,
         unproven=choices.unproven,
     )
-    left = leave_topics_open(scene.config, asked, scene.why)
+    left = leave_topics_open(scene.context, asked)
     return StepResult(
         f"{left.words}; when it answers again: mirror-ledger fence {cluster} --reason WHY, before anything else",
         {**facts, "proof": str(left.proof), "fences": left.facts},
@@ -184,7 +182,7 @@ def drain_source(scene: Scene, waits: Waits) -> StepResult:
 def stop_groups(scene: Scene, waits: Waits) -> StepResult:
     """No group of the former source has members or commits, and the ledger has where they stand."""
     if StepName.STOP_GROUPS not in scene.plan.hooks:
-        scene.asked.confirm(
+        scene.confirm(
             f"consumers of {', '.join(scene.plan.source_names)} at {scene.plan.from_cluster} are stopped",
             waits,
         )
@@ -206,7 +204,7 @@ def look_at_groups(scene: Scene) -> None:
 
 def _groups_at_rest(scene: Scene) -> GroupsAtRest:
     choices = scene.plan.choices
-    at = answers.snapshot(scene.config, None)
+    at = scene.context.snapshot()
     moving, topics = readers(at, scene.plan, scene.scope)
     which = WhichGroups(
         are_recorded=scene.scope.records_group,
@@ -216,7 +214,7 @@ def _groups_at_rest(scene: Scene) -> GroupsAtRest:
     )
     period_s = choices.watch_seconds
     seen = (
-        SeenCommits(SystemClock(), period_s, commit_intervals(at, scene.plan.from_cluster))
+        SeenCommits(scene.context.clock, period_s, commit_intervals(at, scene.plan.from_cluster))
         if period_s
         else None
     )
@@ -257,13 +255,7 @@ def settle_flows(scene: Scene, waits: Waits) -> StepResult:
             may_live = f"{_MAY_LIVE} mirror-ledger settle {name} --reason WHY"
             words.append(f"{name}: {_STOPPED if scene.is_promoted else may_live}")
             continue
-        settled = settle_flow(
-            scene.config,
-            name,
-            scene.why,
-            progress=waits,
-            is_promoted=scene.is_promoted,
-        )
+        settled = settle_flow(scene.context, name, progress=waits, is_promoted=scene.is_promoted)
         if settled.refused:
             refused = "; ".join(f"{pair.target.topic} {why}" for pair, why in settled.refused.items())
             raise PreconditionError(f"{settled.words}: {refused}")
@@ -276,8 +268,8 @@ def _is_recorded(config: MirrorConfig, scene: Scene, alias: str) -> bool:
     settings = recorder_settings(config, alias)
     verdict = verdict_here(
         scene.state.last_claim(recorder_of(alias)),
-        LocalProcesses(),
-        now_ms=SystemClock().now_ms(),
+        scene.context.processes,
+        now_ms=scene.context.clock.now_ms(),
         heartbeat_ms=int(settings.heartbeat_seconds * 1000),
     )
     return verdict is RoleVerdict.IN_USE
@@ -294,10 +286,9 @@ def promote(scene: Scene, waits: Waits) -> StepResult:
         if StepName.DRAIN in scene.plan.steps:
             drain_source(scene, waits)
     made = change_direction(
-        scene.config,
+        scene.context,
         Promoted,
         scene.promoted_pair,
-        scene.why,
         no_reverse=not scene.plan.choices.reverse,
         is_exchange=True,
     )
@@ -311,9 +302,9 @@ def cut(scene: Scene, _waits: Waits) -> StepResult:
     """
     if StepName.PROMOTE in scene.plan.steps:
         scene.require_no_later_topics()  # again: now no driver begins with any
-        scene.kept.audited_rest = audit_rest_beside(scene.config, scene.kept.audit)
+        scene.kept.audited_rest = audit_rest_beside(scene.context, scene.kept.audit)
     pair = pairs.Pair(scene.plan.to_cluster, scene.plan.from_cluster, scene.plan.target_names)
-    taken = cut_of_pair(scene.config, pair, operation_id=scene.operation_id)
+    taken = cut_of_pair(scene.context, pair, operation_id=scene.operation_id)
     figures = _losses(scene, taken)
     if scene.plan.kind is ChangeoverKind.SWITCHOVER and StepName.PROMOTE in scene.plan.steps:
         require_all_copied(figures, source=scene.plan.from_cluster, operation_id=scene.operation_id)
@@ -328,7 +319,7 @@ def _losses(scene: Scene, taken: Cut) -> dict[str, Any]:
         read_at_ms = [at.read_at_ms for at in sources if at.read_at_ms is not None]
         counted = {"partitions": len(sources), "source_read_at_ms": min(read_at_ms, default=None)}
         return {**loss_figures([]), **counted}
-    at = answers.snapshot(scene.config, None)
+    at = scene.context.snapshot()
     found = losses_of(at, scene.pair, at_ms=scene.begun_at_ms, cut=taken)
     left: list[Mapping[str, Any]] = scene.scope.losses(found)
     return loss_figures([_of_applications(scene, row) for row in left] if is_planned else left)
@@ -359,17 +350,16 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
     if StepName.STOP_GROUPS in scene.plan.steps:
         with suppress(ClusterUnavailableError):
             groups_at_rest(scene).require_still_at_rest(scene.patience(choices.groups_seconds), waits)
-    at = answers.snapshot(scene.config, None)
+    at = scene.context.snapshot()
     if scene.kept.audit is not None:
         at = scene.kept.audit.told(at)
     quiet_s = choices.watch_seconds
     after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
     asked = places_of(scene.config, scene.plan, scene.scope)
     _, done, basis = set_positions(
-        scene.config,
+        scene.context,
         at,
         asked,
-        scene.why,
         after=after,
         after_where_used=True,
         require_own=scene.require_own,
@@ -381,7 +371,7 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
             + f"\nThen continue: {apply_command(scene.plan.plan_id)}. What it does not set, people "
             f"do, for each of these groups: {_by_hand(scene, done)}"
         )
-    record_sheets(scene.config, scene.plan.plan_id, done, basis, scene.why)
+    record_sheets(scene.context, scene.plan.plan_id, done, basis)
     return StepResult(done.words, done.facts)
 
 
@@ -420,16 +410,15 @@ def _open_to_applications(scene: Scene, waits: Waits) -> UnfenceResult | None:
 def lift_fences(scene: Scene, cluster: str, topics: Sequence[str], waits: Waits) -> UnfenceResult:
     """As a part of the operation."""
     asked = AskedLifting(cluster=cluster, topics=tuple(topics))
-    return unfence_topics(scene.config, asked, waits, scene.why)
+    return unfence_topics(scene.context, asked, waits)
 
 
 def handed_over(scene: Scene, purpose: Purpose, waits: Waits) -> Ready:
     """What became of it, for the topics of the plan; the mirrors of both clusters are no applications."""
     plan = scene.plan
     return hand_over(
-        scene.config,
+        scene.context,
         AskedHandOver(pairs.Pair(plan.to_cluster, plan.from_cluster, plan.target_names), purpose),
-        scene.why,
         waits,
     )
 
@@ -438,9 +427,8 @@ def shut_out_mirror(scene: Scene, waits: Waits) -> StepResult:
     """Its drivers have stopped, and the cluster lets it write no more; raises where the latter is not proven."""
     choices, target = scene.plan.choices, scene.plan.to_cluster
     done = shut_out(
-        scene.config,
+        scene.context,
         scene.promoted_pair,
-        scene.why,
         with_markers=choices.abort_marker,
         limit_s=choices.drain_seconds,
         say=waits,
@@ -463,7 +451,7 @@ _RULES_ARE_KNOWN_WITHIN_S = 5.0
 def audit(scene: Scene, _waits: Waits) -> StepResult:
     """Every invariant of the ledger holds, as of when the mirror had stopped, else of now; that runs since `cut`."""
     beside = scene.kept.audited_rest
-    at, passed = audit_rest(scene.config, scene.kept.audit) if beside is None else beside.result()
+    at, passed = audit_rest(scene.context, scene.kept.audit) if beside is None else beside.result()
     return StepResult(f"{counted(len(passed), 'audit')} passed", {"audits": passed, "cut": at.cut.token})
 
 
@@ -471,7 +459,7 @@ def start_applications(scene: Scene, waits: Waits) -> StepResult:
     """By the hook that ran before, or a person: from here on applications write at the target."""
     if StepName.START_APPLICATIONS in scene.plan.hooks:
         return StepResult("started by the hook", {"by": "hook"})
-    said = scene.asked.confirm(f"applications are started at {scene.plan.to_cluster}", waits)
+    said = scene.confirm(f"applications are started at {scene.plan.to_cluster}", waits)
     return StepResult(said, {"by": said})
 
 
@@ -480,7 +468,7 @@ def groups_progress(scene: Scene, waits: Waits) -> StepResult:
     seconds = scene.plan.choices.progress_seconds
     if not seconds:
         return StepResult("not waited for: --wait-progress", {})
-    moved = moved_by(scene.config, scene.operation_id)
+    moved = moved_by(scene.context, scene.operation_id)
     return first_progress(scene.target, moved, scene.patience(seconds), waits)
 
 
@@ -511,7 +499,7 @@ def _give_up(scene: Scene) -> str | None:
     way = scene.source_pair
     if is_done(way, Demoted, scene.state.directions()):
         return None
-    made = change_direction(scene.config, Demoted, way, scene.why, cut_operation=scene.operation_id)
+    made = change_direction(scene.context, Demoted, way, cut_operation=scene.operation_id)
     return made.words
 
 
@@ -530,7 +518,7 @@ def _not_writable(scene: Scene, waits: Waits, *, is_opened: bool) -> list[str]:
 
 def report(scene: Scene, _waits: Waits) -> StepResult:
     """What was lost, how long applications had nowhere to write, and what each step took, beside what was forecast."""
-    made = read_plan(scene.config, scene.plan.plan_id)
+    made = read_plan(scene.context, scene.plan.plan_id)
     now, forecast = made.applies.the(scene.operation_id), made.recorded.forecast
     took = Took.of(scene.plan.kind, now)
     loss = now.done[StepName.CUT].read_back["loss"]

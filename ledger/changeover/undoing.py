@@ -1,6 +1,5 @@
 """Undoing what an apply has changed: the claim, who is at work at the target, and the steps back."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -24,29 +23,21 @@ from ledger.changeover.receipts import (
     name_in,
     nothing_beside,
 )
-from ledger.changeover.role import beside, claimed_role
-from ledger.changeover.role import require_nobody_at_work as require_role
+from ledger.changeover.role import beside, claimed_role, followed_epoch
 from ledger.changeover.scope import promoted_pair
 from ledger.changeover.seeing import read_applies, read_plan, reverse_flows
 from ledger.changeover.shut_out import shut_out
 from ledger.changeover.waiting import Behind, mirrors_at, written_behind
-from ledger.clock import SystemClock
-from ledger.config.mirror import MirrorConfig
-from ledger.context import cluster_admin
+from ledger.context import Context
 from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.facts.changeovers import ApplyAlive, UndoBegun, Undone
 from ledger.facts.direction import Demoted, Promoted
 from ledger.facts.fences import FenceHow, QuietBounds, Unfenced
-from ledger.facts.operations import OperationKind, Why
-from ledger.facts.roles import APPLY_WRITER, writer_of
-from ledger.facts.tables import OPERATIONS
+from ledger.facts.operations import OperationKind
+from ledger.facts.roles import writer_of
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import live_cluster
-from ledger.machine import LocalProcesses
-from ledger.offsets.setting import nothing_taken_over
 from ledger.roles import is_at_work
-from ledger.store import answers
-from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 
 # Undoing ------------------------------------------------------------------------------------------
@@ -195,59 +186,59 @@ def _is_left(result: StepResult | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Back:
-    """What the steps back share; `target`: where applications came to."""
+    """What the steps back share; `context`: of the operation that is undone. `moved`: what it set of groups."""
 
-    config: MirrorConfig
+    context: Context
     plan: Plan
     of: Apply
-    state: DeltaLedgerState
-    target: KafkaAdmin
     moved: list[MovedCommit]
-    why: Why
-    require_own: Callable[[], None] = nothing_taken_over
+    require_own: Callable[[], None]
+
+    @property
+    def state(self) -> DeltaLedgerState:
+        return self.context.state
+
+    @property
+    def target(self) -> KafkaAdmin:
+        """Where applications came to."""
+        return self.context.cluster(self.plan.to_cluster)
 
 
-@dataclass(frozen=True, slots=True)
-class AskedUndo:
-    """What the operator said: why, and what becomes of a step that cannot be undone."""
-
-    why: Why
-    on_failure: OnFailure = OnFailure.STOP
-
-
-def undo_apply(config: MirrorConfig, operation_id: str, asked: AskedUndo, told: Told) -> TakenBack | None:
+def undo_apply(
+    context: Context, operation_id: str, told: Told, *, on_failure: OnFailure = OnFailure.STOP
+) -> TakenBack | None:
     """Undo what an operation has changed; returns what became of each step, None: it was undone before.
 
-    Raises `UsageError` for an operation that nobody has begun, `PreconditionError` where applications are at work at
-    the target, another process is at work, or a later operation is to be undone first; and what a step raises.
+    `on_failure`: what becomes of a step that cannot be undone. Raises `UsageError` for an operation that nobody has
+    begun, `PreconditionError` where applications are at work at the target, another process is at work, or a later
+    operation is to be undone first; and what a step raises.
     """
-    if _to_take_back(config, operation_id) is None:
+    if _to_take_back(context, operation_id) is None:
         return None
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    clock, processes = SystemClock(), LocalProcesses()
-    after = require_role(lambda: state.last_claim(APPLY_WRITER), processes, clock, time.sleep)
-    found = _to_take_back(config, operation_id)  # again: who held the role may have come to the end
+    after = followed_epoch(context)
+    found = _to_take_back(context, operation_id)  # again: who held the role may have come to the end
     if found is None:
         return None
     of, plan = found
-    why = replace(asked.why, operation_id=operation_id)
-    with cluster_admin(config, plan.to_cluster) as target:
-        back = _Back(config, plan, of, state, target, moved_by(config, operation_id), why)
-        with claimed_role(config, plan, after=after) as role:
-            actions = _actions(replace(back, require_own=role.require_own), asked.on_failure)
-            undoing = Undoing(role.record(why), actions, told, asked.on_failure, beside)
-            return undoing.take_back(of, plan, host=role.host)
+    context = context.part_of(operation_id)
+    moved = moved_by(context, operation_id)
+    with claimed_role(context, plan, after=after) as role:
+        actions = _actions(_Back(context, plan, of, moved, role.require_own), on_failure)
+        undoing = Undoing(role.record(context.why), actions, told, on_failure, beside)
+        return undoing.take_back(of, plan, host=role.host)
 
 
-def _to_take_back(config: MirrorConfig, operation_id: str) -> tuple[Apply, Plan] | None:
-    applies = read_applies(answers.snapshot(config, None))
-    return to_take_back(applies, operation_id, lambda plan_id: read_plan(config, plan_id, is_begun=True).plan)
+def _to_take_back(context: Context, operation_id: str) -> tuple[Apply, Plan] | None:
+    applies = read_applies(context.snapshot())
+    return to_take_back(
+        applies, operation_id, lambda plan_id: read_plan(context, plan_id, is_begun=True).plan
+    )
 
 
-def plan_of_operation(config: MirrorConfig, operation_id: str) -> Plan:
+def plan_of_operation(context: Context, operation_id: str) -> Plan:
     """The plan that an operation carries out; raises `UsageError` where nobody has begun one of that id."""
-    applies = read_applies(answers.snapshot(config, None))
-    return read_plan(config, applies.the(operation_id).plan_id, is_begun=True).plan
+    applies = read_applies(context.snapshot())
+    return read_plan(context, applies.the(operation_id).plan_id, is_begun=True).plan
 
 
 # Who is at work ---------------------------------------------------------------------------------
@@ -313,11 +304,12 @@ def _copying_back(back: _Back) -> list[str]:
     held = back.state.directions().promotions(back.plan.to_cluster, back.plan.from_cluster, topics)
     if all(made_by is not None for made_by in held.values()):
         return []
-    flows = [back.config.flow(name) for name in back.plan.flows if name in back.config.flows]
+    config = back.context.config
+    flows = [config.flow(name) for name in back.plan.flows if name in config.flows]
     return [
         name
-        for name in sorted(set(reverse_flows(back.config, flows).values()))
-        if is_at_work(back.config.flow(name), back.state.last_claim(writer_of(name)))
+        for name in sorted(set(reverse_flows(config, flows).values()))
+        if is_at_work(config.flow(name), back.state.last_claim(writer_of(name)))
     ]
 
 
@@ -352,7 +344,7 @@ def _hand_back(back: _Back, waits: Waits) -> StepResult:
     closed = _close_again(back, waits)
     if not back.state.hand_overs().handed_over(operation_id):
         return StepResult(closed or "nothing had been handed over")
-    done = undo_hand_over(back.config, operation_id, back.why, waits)
+    done = undo_hand_over(back.context, operation_id, waits)
     words = [*([closed] if closed else []), *(one.words for one in done)]
     return StepResult("; ".join(words), {"clusters": [one.facts for one in done]})
 
@@ -376,18 +368,16 @@ def _close_again(back: _Back, waits: Waits) -> str | None:
         )
         was_made = any(one.denied or one.restored for one in lifted if one.how == how)
         if was_made:
-            done = fence_topics(back.config, asked, waits, back.why)
+            done = fence_topics(back.context, asked, waits)
         else:
             open_one = replace(asked, unproven="as it was before")
-            done = leave_topics_open(back.config, open_one, back.why)
+            done = leave_topics_open(back.context, open_one)
         words.append(done.words)
     return "; ".join(words)
 
 
 def _rows_of(back: _Back, kind: OperationKind) -> list[dict[str, Any]]:
-    newest = open_ledger(back.config.ledger.path).now((OPERATIONS.name,))
-    rows = newest.rows(OPERATIONS.name, [("operation_id", "=", back.of.operation_id)])
-    return [row for row in rows if row["kind"] == kind]
+    return [row for row in back.context.operations_of(back.of.operation_id) if row["kind"] == kind]
 
 
 def _promote_again(back: _Back, waits: Waits) -> str | None:
@@ -401,9 +391,9 @@ def _promote_again(back: _Back, waits: Waits) -> str | None:
     if not demoted:
         return None
     way = replace(promoted_pair(plan), cluster=plan.from_cluster, former=plan.to_cluster)
-    made = change_direction(back.config, Promoted, way, back.why, is_exchange=True)
+    made = change_direction(back.context, Promoted, way, is_exchange=True)
     limit_s = plan.choices.drain_seconds
-    done = shut_out(back.config, way, back.why, with_markers=False, limit_s=limit_s, say=waits)
+    done = shut_out(back.context, way, with_markers=False, limit_s=limit_s, say=waits)
     return f"{made.words}; {done.words}"
 
 
@@ -411,7 +401,7 @@ def _demote(back: _Back, waits: Waits) -> StepResult:
     plan = back.plan
     require_nobody_at_work(plan, _at_work(back))  # again: a mirror would find what was written since
     again = _promote_again(back, waits)
-    made = change_direction(back.config, Demoted, promoted_pair(plan), back.why)
+    made = change_direction(back.context, Demoted, promoted_pair(plan))
     words = made.words if again is None else f"{again}; {made.words}"
     return StepResult(words, {"is_new": made.operation_id is not None})
 
@@ -423,7 +413,7 @@ def _unfence(back: _Back, waits: Waits) -> StepResult:
     if not own:
         return StepResult(f"{cluster} has no fence that this operation made")
     asked = AskedLifting(cluster=cluster, topics=tuple(sorted(one.topic for one in own)))
-    done = unfence_topics(back.config, asked, waits, back.why)
+    done = unfence_topics(back.context, asked, waits)
     words = done.words
     if any(one.how == FenceHow.HOOK for one in own):
         words += "; what the hook has stopped is to be started again"

@@ -25,10 +25,8 @@ from ledger.changeover.hand_over import show_hand_over
 from ledger.changeover.measures import SETTING
 from ledger.changeover.pairs import Pair
 from ledger.changeover.plans import FenceChoice, StepName
-from ledger.changeover.scene import both_clusters
 from ledger.changeover.seeing import read_applies, read_plan
-from ledger.config.mirror import MirrorConfig
-from ledger.context import operator_operations
+from ledger.context import Context
 from ledger.errors import UsageError
 from ledger.facts.changeovers import Sheet
 from ledger.facts.group_offsets import CommitResult, OffsetsSetResult
@@ -36,41 +34,35 @@ from ledger.facts.hand_overs import Purpose, TopicHandOver, merged
 from ledger.facts.operations import OperationContent, Why
 from ledger.offsets.setting import Outcome
 from ledger.store import answers
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
 from ledger.words import counted
 
 
-def verify_changeover(config: MirrorConfig, name: str) -> list[Check]:
+def verify_changeover(context: Context, name: str) -> list[Check]:
     """By the id of an operation, or of a plan that was exported; of the latter what is proved is recorded.
 
     Raises `UsageError` for an id of neither. Clusters that do not answer are no error: what they would say is unknown.
     """
-    applies = read_applies(answers.snapshot(config, None))
+    applies = read_applies(context.snapshot())
     of = applies.by_id.get(name)
-    plan = read_plan(config, name if of is None else of.plan_id, is_begun=of is not None).plan
-    sheets = exported_sheets(config, name) if of is None else sheets_of_operation(config, of.operation_id)
+    plan = read_plan(context, name if of is None else of.plan_id, is_begun=of is not None).plan
+    sheets = exported_sheets(context, name) if of is None else sheets_of_operation(context, of.operation_id)
     if sheets is None:
         raise UsageError(
             f"plan {name} was not exported: there is nothing to compare with. Of a plan that was carried out by apply "
             "give the operation id (mirror-ledger plan list); nothing was done"
         )
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    with both_clusters(config, plan) as clusters:
-        reading = Reading(
-            config=config,
-            plan=plan,
-            of=of,
-            operation_id=None if of is None else of.operation_id,
-            state=state,
-            clusters=clusters,
-            done=frozenset(plan.steps if of is None else of.done),
-            are_started=of is None or StepName.START_APPLICATIONS in of.begun,
-        )
-        checks = [] if of is None else operation_checks(of, plan)
-        for check, ask in _checks(reading):
-            checks += asked(check, plan.to_cluster, ask)
-        return checks + asked("group", plan.to_cluster, lambda: _groups(reading, sheets))
+    reading = Reading(
+        context=context,
+        plan=plan,
+        of=of,
+        operation_id=None if of is None else of.operation_id,
+        done=frozenset(plan.steps if of is None else of.done),
+        are_started=of is None or StepName.START_APPLICATIONS in of.begun,
+    )
+    checks = [] if of is None else operation_checks(of, plan)
+    for check, ask in _checks(reading):
+        checks += asked(check, plan.to_cluster, ask)
+    return checks + asked("group", plan.to_cluster, lambda: _groups(reading, sheets))
 
 
 def _checks(reading: Reading) -> list[tuple[str, Callable[[], Sequence[Check]]]]:
@@ -113,7 +105,7 @@ def _fences_by_hand(reading: Reading) -> list[Check]:
 def _hand_over(reading: Reading) -> list[Check]:
     plan = reading.plan
     pair = Pair(plan.to_cluster, plan.from_cluster, reading.plan.target_names)
-    lacking = show_hand_over(reading.config, AskedHandOver(pair, Purpose.APPLICATIONS))
+    lacking = show_hand_over(reading.context, AskedHandOver(pair, Purpose.APPLICATIONS))
     if reading.of is not None and reading.has(StepName.REVERSE):
         # The flow back follows settings at the former source: they are those of applications no longer.
         lacking = replace(lacking, topics=_taken_back(reading, reading.of.operation_id))
@@ -133,7 +125,7 @@ def _taken_back(reading: Reading, operation_id: str) -> tuple[TopicHandOver, ...
 
 
 def _audits(reading: Reading) -> list[Check]:
-    found = answers.audit_rows(answers.snapshot(reading.config, None))
+    found = answers.audit_rows(reading.context.snapshot())
     return audit_checks(found.keys(), {name: rows for name, rows in found.items() if rows})
 
 
@@ -182,7 +174,7 @@ def _record_moves(
     if contents:
         reason = f"verified export of plan {reading.plan.plan_id}"
         why = Why(reason, operation_id=sheets.operation_id)
-        operator_operations(reading.config).record_parts(contents, why)
+        reading.context.operations.record_parts(contents, why)
     return sheets.moved | proved.keys()
 
 

@@ -1,13 +1,25 @@
-"""The configuration of a command: found and checked when the command needs it."""
+"""The configuration of a command: found and checked when the command needs it, alone or with all that it works with."""
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.facts.operations import Why
+
+if TYPE_CHECKING:
+    from ledger.context import Context
 
 
 def configuration(context: click.Context) -> MirrorConfig:
     """The checked configuration that `--config` or the environment names."""
     return load_config(find_config(context.find_root().obj, os.environ))
+
+
+def command_context(context: click.Context, why: Why | None = None) -> "Context":
+    """What a command works with that may ask clusters, or record something; it is closed when the command ends."""
+    from ledger.context import Context  # it brings the Kafka client, and most answers need none
+
+    return context.with_resource(Context(configuration(context), why))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.groups import Place
-from ledger.facts.operations import Why
 from ledger.facts.roles import writer_of
 from ledger.facts.tables import TOPICS, WRITERS
 from ledger.kafka.cluster import require_recorded
@@ -32,6 +31,9 @@ from ledger.store import sql
 from ledger.store.catalog import query
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
 from ledger.store.state import DeltaLedgerState
+
+if TYPE_CHECKING:  # it brings the Kafka client, and translating needs none
+    from ledger.context import Context
 
 # Known partitions ---------------------------------------------------------------------------------
 # Which source topics and partitions the ledger knows: what was mirrored, and what recorders saw at the
@@ -138,35 +140,30 @@ def translate_groups(
 
 
 def set_offsets(
-    config: MirrorConfig,
+    context: "Context",
     at: DeltaSnapshot,
     flow_name: str,
     answer: pa.Table,
     choice: Choice,
     *,
     dry_run: bool,
-    why: Why,
 ) -> tuple[str | None, list[Setting]]:
     """Set a translation's offsets at the flow's target; returns the operation id and what became of each partition.
 
     None: nothing was to be set, or it is a dry run. Raises when another cluster answers than the recorded one.
     """
-    # They bring the Kafka client, and translating needs none.
-    from ledger.context import cluster_admin, operator_operations
-
-    flow = config.flow(flow_name)
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
-    with cluster_admin(config, flow.target) as target:
-        require_recorded(state, target)
-        rows = not_below_log_start(answer.to_pylist(), target)
-        groups = TargetGroups.read(target, {row["group_id"] for row in rows})
-        rules = Rules(choice, oddities)
-        settings = rules.judged(rows, groups)
-        if dry_run:
-            return None, settings
-        left = SourceCommits(flow.source, source_commits(sql.last_commits(at, flow_name)))
-        basis = Basis(flow_name, at.cut.token, left, seen_at(at.cut, flow.target))
-        return set_and_record(target, settings, operator_operations(config), basis, why, rules)
+    flow = context.config.flow(flow_name)
+    target = context.cluster(flow.target)
+    require_recorded(context.state, target)
+    rows = not_below_log_start(answer.to_pylist(), target)
+    groups = TargetGroups.read(target, {row["group_id"] for row in rows})
+    rules = Rules(choice, oddities)
+    settings = rules.judged(rows, groups)
+    if dry_run:
+        return None, settings
+    left = SourceCommits(flow.source, source_commits(sql.last_commits(at, flow_name)))
+    basis = Basis(flow_name, at.cut.token, left, seen_at(at.cut, flow.target))
+    return set_and_record(target, settings, context.operations, basis, context.why, rules)
 
 
 def source_commits(last: pa.Table) -> dict[Place, SourceCommit]:

@@ -3,20 +3,16 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import Figure, Objective, Objectives, objections
-from ledger.context import cluster_admin, operator_operations
+from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.direction import Direction
 from ledger.facts.groups import SHARE, Place
-from ledger.facts.operations import Why
-from ledger.facts.state import OperationLog
-from ledger.facts.tables import OPERATIONS
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.offsets.between_clusters import (
     answers_beside_outputs,
@@ -57,8 +53,7 @@ from ledger.offsets.setting import (
 )
 from ledger.offsets.translation import UncommittedStatus
 from ledger.store import sql
-from ledger.store.snapshots import DeltaSnapshot, open_ledger
-from ledger.store.state import DeltaLedgerState
+from ledger.store.snapshots import DeltaSnapshot
 from ledger.words import counted, duration, instant
 
 # Position sheet -----------------------------------------------------------------------------------
@@ -440,20 +435,18 @@ class Asked:
         )
 
 
-def position_sheet(config: MirrorConfig, at: DeltaSnapshot, asked: Asked) -> PositionSheet:
+def position_sheet(context: Context, at: DeltaSnapshot, asked: Asked) -> PositionSheet:
     """Where groups land as of a cut, compared with what the target has now; changes nothing.
 
     Raises as `translate_groups` does, and when another cluster answers than the recorded one.
     """
-    with _target(config, at, asked.way) as target:
-        return computed_sheet(at, target, asked)
+    return computed_sheet(at, _target(context, at, asked.way), asked)
 
 
 def set_positions(
-    config: MirrorConfig,
+    context: Context,
     at: DeltaSnapshot,
     asked: Asked,
-    why: Why,
     *,
     before: Watch | None = None,
     after: Watch | None = None,
@@ -473,30 +466,29 @@ def set_positions(
     once where none of the groups had a commit there that was not a driver's: nobody was at work there. `require_own`:
     as `set_and_record` asks it.
     """
-    with _target(config, at, asked.way) as target:
-        sheet = computed_sheet(at, target, asked)
-        require(sheet)
-        if before is not None:
-            sheet = _still(config, sheet, before)
-        operations = operator_operations(config)
-        basis = basis_of(at, sheet)
-        attempts = _earlier_attempts(config, why.operation_id)
-        operation_id, done = set_and_record(
-            target,
-            [reading_on(one, attempts.done) for one in sheet.settings],
-            operations,
-            basis,
-            why,
-            _rules(at, asked),
-            attempts=attempts,
-            require_own=require_own,
-        )
-        sheet = replace(sheet, settings=tuple(done))
-        if after is not None:
-            if after_where_used and not is_used(sheet, _synced(at, asked.way.target)):
-                after = replace(after, quiet_s=0.0)
-            sheet = _kept(target, sheet, after, operations, replace(why, operation_id=operation_id))
-        return operation_id, sheet, basis
+    target = _target(context, at, asked.way)
+    sheet = computed_sheet(at, target, asked)
+    require(sheet)
+    if before is not None:
+        sheet = _still(context, sheet, before)
+    basis = basis_of(at, sheet)
+    attempts = _earlier_attempts(context)
+    operation_id, done = set_and_record(
+        target,
+        [reading_on(one, attempts.done) for one in sheet.settings],
+        context.operations,
+        basis,
+        context.why,
+        _rules(at, asked),
+        attempts=attempts,
+        require_own=require_own,
+    )
+    sheet = replace(sheet, settings=tuple(done))
+    if after is not None:
+        if after_where_used and not is_used(sheet, _synced(at, asked.way.target)):
+            after = replace(after, quiet_s=0.0)
+        sheet = _kept(context.part_of(operation_id), target, sheet, after)
+    return operation_id, sheet, basis
 
 
 def basis_of(at: DeltaSnapshot, sheet: PositionSheet) -> Basis:
@@ -522,13 +514,13 @@ def _left(at: DeltaSnapshot, cluster: str) -> SourceCommits:
     return SourceCommits(cluster, source_commits(shared) | source_commits(sql.cluster_commits(at, cluster)))
 
 
-def _still(config: MirrorConfig, sheet: PositionSheet, watch: Watch) -> PositionSheet:
+def _still(context: Context, sheet: PositionSheet, watch: Watch) -> PositionSheet:
     """Without groups that are at work where they leave; where that cluster does not answer it is said."""
     try:
-        with cluster_admin(config, sheet.from_cluster) as source:
-            require_recorded(DeltaLedgerState(open_ledger(config.ledger.path)), source)
-            found = watch_stillness(source, watch, *sheet.groups)
-            unrecorded = read_on_since(source, sheet)
+        source = context.cluster(sheet.from_cluster)
+        require_recorded(context.state, source)
+        found = watch_stillness(source, watch, *sheet.groups)
+        unrecorded = read_on_since(source, sheet)
     except ClusterUnavailableError:
         watch.say(f"{sheet.from_cluster} does not answer: whether groups commit there still is unknown")
         return sheet
@@ -538,23 +530,20 @@ def _still(config: MirrorConfig, sheet: PositionSheet, watch: Watch) -> Position
     return without_busy(sheet, found.busy | unrecorded)
 
 
-def _kept(
-    target: ClusterAdmin, sheet: PositionSheet, watch: Watch, operations: OperationLog, why: Why
-) -> PositionSheet:
+def _kept(context: Context, target: ClusterAdmin, sheet: PositionSheet, watch: Watch) -> PositionSheet:
     """With what others commit over; it is recorded with what was set."""
     sheet = watch_kept(target, watch, sheet)
     moved = [one for one in sheet.settings if one.outcome is Outcome.MOVED_BY_OTHERS]
-    if moved and why.operation_id is not None:
-        operations.record_parts(results(moved), why)
+    if moved and context.why.operation_id is not None:
+        context.record(*results(moved))
     return sheet
 
 
-@contextmanager
-def _target(config: MirrorConfig, at: DeltaSnapshot, way: Direction) -> Iterator[ClusterAdmin]:
-    require_direction(config, at, way)
-    with cluster_admin(config, way.target) as target:
-        require_recorded(DeltaLedgerState(open_ledger(config.ledger.path)), target)
-        yield target
+def _target(context: Context, at: DeltaSnapshot, way: Direction) -> ClusterAdmin:
+    require_direction(context.config, at, way)
+    target = context.cluster(way.target)
+    require_recorded(context.state, target)
+    return target
 
 
 def computed_sheet(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> PositionSheet:
@@ -613,12 +602,12 @@ def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[Answer]:
     return [{**row, "group_type": SHARE} for row in found]
 
 
-def _earlier_attempts(config: MirrorConfig, operation_id: str | None) -> EarlierAttempts:
+def _earlier_attempts(context: Context) -> EarlierAttempts:
     """What attempts under the operation id came to."""
-    if operation_id is None:
-        return NO_ATTEMPTS
-    newest = open_ledger(config.ledger.path).now((OPERATIONS.name,))
-    return EarlierAttempts.of_rows(newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)]))
+    operation_id = context.why.operation_id
+    return (
+        NO_ATTEMPTS if operation_id is None else EarlierAttempts.of_rows(context.operations_of(operation_id))
+    )
 
 
 # Repeats ------------------------------------------------------------------------------------------

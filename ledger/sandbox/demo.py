@@ -18,7 +18,6 @@ from ledger import jvm
 from ledger.answers.maintenance import init_ledger
 from ledger.changeover.applying import apply_plan
 from ledger.changeover.plans import ChangeoverKind, Choices, StepName
-from ledger.changeover.scene import Asked
 from ledger.changeover.seeing import make_plan, read_applies, record_plan
 from ledger.changeover.text import plan_table
 from ledger.cli.changeover.followed import Followed
@@ -27,6 +26,7 @@ from ledger.cli.processes.running import refuse_unfinished
 from ledger.cli.processes.signals import stop_on_signals
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.context import Context
 from ledger.errors import UnsafeError
 from ledger.facts.direction import Direction
 from ledger.facts.operations import Why
@@ -242,12 +242,12 @@ def translate(config: MirrorConfig, shown: Progress) -> None:
     show("Where committed offsets land", translated.select(_TRANSLATION_COLUMNS))
 
 
-def fail_over(config: MirrorConfig, shown: Progress) -> Failover:
+def fail_over(context: Context, shown: Progress) -> Failover:
     """Plan it and carry it out; raises `UnsafeError` where something stands against it."""
     say(_COMMAND)
     with shown.step("plan the failover") as step:
-        made = make_plan(config, ChangeoverKind.FAILOVER, Direction("east", "west"), _CHOICES, {})
-        record_plan(config, made, Why(WHY))
+        made = make_plan(context, ChangeoverKind.FAILOVER, Direction("east", "west"), _CHOICES, {})
+        record_plan(context, made)
         plan_id = made.plan.plan_id
         step.outcome = f"plan {plan_id}, cut {made.cut}"
     put("\n" + plan_table(made.plan, made.recorded_blockers, made.forecast, (), width=terminal_width()))
@@ -256,9 +256,10 @@ def fail_over(config: MirrorConfig, shown: Progress) -> Failover:
             f"plan {plan_id} is blocked: {', '.join(made.plan.blockers)}; groups stay where they are"
         )
     say(f"mirror-ledger apply {plan_id} --reason '{WHY}' --yes")
-    asked = Asked(Why(WHY), lambda _what, _waits: "so it is in the demonstration")
-    operation_id = apply_plan(config, plan_id, asked, Followed().told)
-    receipt = read_applies(answers.snapshot(config, None)).the(operation_id)
+    operation_id = apply_plan(
+        context, plan_id, lambda _what, _waits: "so it is in the demonstration", Followed().told
+    )
+    receipt = read_applies(context.snapshot()).the(operation_id)
     audits = receipt.done[StepName.AUDIT].read_back["audits"]
     return Failover(receipt.figures["records_lost"], audits, receipt.figures)
 
@@ -439,7 +440,8 @@ def _play(sandbox: Sandbox, shown: Progress, records: int) -> Played:
         sandbox.kill("east")
     killed_s = time.monotonic()
     translate(config, shown)
-    failover = fail_over(config, shown)
+    with Context(config, Why(WHY)) as context:
+        failover = fail_over(context, shown)
     downtime_s = time.monotonic() - killed_s
     with shown.step("write on west") as step:
         written = write_more(west, source, records // _BEHIND_ONE_IN)

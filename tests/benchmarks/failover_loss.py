@@ -34,6 +34,7 @@ from ledger.changeover.plans import ChangeoverKind, Choices, FenceChoice
 from ledger.changeover.seeing import make_plan
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.context import Context
 from ledger.facts.direction import Direction
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.reading import read_topics
@@ -282,7 +283,8 @@ def failover(world: World, name: str) -> bool:
     age_s = lag_age(world.config)
     world.sandbox.kill("east")
     world.load.rate = 0
-    made = make_plan(world.config, ChangeoverKind.FAILOVER, Direction("east", "west"), CHOICES, {})
+    with Context(world.config) as context:
+        made = make_plan(context, ChangeoverKind.FAILOVER, Direction("east", "west"), CHOICES, {})
     forecast = dict(made.forecast)
     for process in (world.driver, world.recorder):
         process.kill()  # what a driver had fetched and not written it writes no more

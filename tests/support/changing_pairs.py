@@ -24,11 +24,11 @@ from ledger.changeover.plans import (
     steps_of,
 )
 from ledger.changeover.receipts import Told, Waits
-from ledger.changeover.scene import Asked
 from ledger.changeover.seeing import make_plan, read_applies, record_plan
-from ledger.changeover.undoing import AskedUndo, TakenBack, undo_apply
+from ledger.changeover.undoing import TakenBack, undo_apply
 from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.config.values import ClusterConfig, FlowConfig
+from ledger.context import Context
 from ledger.facts.direction import Demoted, Direction
 from ledger.facts.operations import DriverStarting, Why
 from ledger.kafka.batches import Record
@@ -285,21 +285,22 @@ class ChangingPair:
         """The id of a plan that nothing stands against, recorded."""
         with self.outside.seen_by(process or self.outside.process()):
             hooks = {step: HOOKS[step] for step in steps_of(kind, is_promoted=True) if step in HOOKS}
-            made = make_plan(self.config, kind, Direction(*way), choices, hooks)
+            context = Context(self.config, Why("a drill"))
+            made = make_plan(context, kind, Direction(*way), choices, hooks)
             assert not made.blockers, made.blockers
-            record_plan(self.config, made, Why("a drill"))
+            record_plan(context, made)
         return made.plan.plan_id
 
     def blockers(self, way: tuple[str, str], choices: Choices = SWITCHOVER) -> dict[str, str]:
         """What stands against a switchover, by code."""
         with self.outside.seen_by(self.outside.process()):
-            made = make_plan(self.config, ChangeoverKind.SWITCHOVER, Direction(*way), choices, {})
+            made = make_plan(Context(self.config), ChangeoverKind.SWITCHOVER, Direction(*way), choices, {})
         return {str(one.code): one.words for one in made.blockers}
 
     def apply(self, plan_id: str, process: OperatorProcess | None = None) -> str:
         """By a process that begins now; returns the operation id. Raises `ProcessEnded` where it ended before."""
         with self.outside.seen_by(process or self.outside.process()):
-            return apply_plan(self.config, plan_id, Asked(Why("a drill"), _nobody), _SILENT)
+            return apply_plan(Context(self.config, Why("a drill")), plan_id, _nobody, _SILENT)
 
     def applied(self, plan_id: str) -> Apply | None:
         """How far the plan was carried out last, as the ledger says; None: not at all."""
@@ -324,13 +325,13 @@ class ChangingPair:
 
     def undo(self, operation_id: str, process: OperatorProcess | None = None) -> TakenBack | None:
         with self.outside.seen_by(process or self.outside.process()):
-            return undo_apply(self.config, operation_id, AskedUndo(Why("no")), _SILENT)
+            return undo_apply(Context(self.config, Why("no")), operation_id, _SILENT)
 
     def demote(self) -> None:
         """By itself, as nobody should while a plan is carried out."""
         with self.outside.seen_by(self.outside.process()):
             way = pairs.Pair("west", "east", None)
-            change_direction(self.config, Demoted, way, Why("back"))
+            change_direction(Context(self.config, Why("back")), Demoted, way)
 
     def unfence_east(self) -> None:
         """By Kafka's own tools, as people do who give a change up, and tell nobody."""

@@ -14,6 +14,7 @@ from ledger.changeover.planning import Planned
 from ledger.changeover.plans import ChangeoverKind, Choices, steps_of
 from ledger.changeover.seeing import make_plan, record_plan
 from ledger.config.values import FlowConfig
+from ledger.context import Context
 from ledger.facts.direction import Direction
 from ledger.facts.operations import DriverStarting, Why
 from tests.simulation.drivers import FlowDrivers
@@ -151,8 +152,9 @@ class ScopedLife:
         pair = self.pair
         with pair.outside.seen_by(pair.outside.process()):
             hooks = {step: HOOKS[step] for step in steps_of(kind, is_promoted=True) if step in HOOKS}
-            found = make_plan(pair.config, kind, Direction("east", "west"), choices, hooks)
-            record_plan(pair.config, found, Why("a drill"))
+            context = Context(pair.config, Why("a drill"))
+            found = make_plan(context, kind, Direction("east", "west"), choices, hooks)
+            record_plan(context, found)
         return found
 
     def applied(self, kind: ChangeoverKind, choices: Choices) -> str:

@@ -3,7 +3,7 @@
 import click
 
 from ledger.changeover import directions
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context
 from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
 from ledger.facts.operations import Why
@@ -17,7 +17,7 @@ from ledger.facts.operations import Why
 @click.pass_context
 def accept_cluster(context: click.Context, cluster: str, cluster_id: str, rebuilt: bool, why: Why) -> None:
     """Let CLUSTER, an alias of the configuration, stand for the cluster that answers there now."""
-    accepted = directions.accept_cluster(configuration(context), cluster, cluster_id, why, rebuilt=rebuilt)
+    accepted = directions.accept_cluster(command_context(context, why), cluster, cluster_id, rebuilt=rebuilt)
     if accepted.operation_id is None:
         say(f"{cluster}: nothing to do: {accepted.words}; nothing was recorded")
         return

@@ -6,7 +6,7 @@ import click
 
 from ledger.changeover.cut import cut_of_pair
 from ledger.changeover.pairs import Pair
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context
 from ledger.cli.printing import put, say
 from ledger.store.session import random_id
 
@@ -37,7 +37,9 @@ def cut(
 ) -> None:
     """Record where source and target of a pair stand, partition by partition, with the map between them."""
     pair = Pair(target, source, tuple(topics) or None)
-    taken = cut_of_pair(configuration(context), pair, operation_id=operation or random_id(), quiet_s=quiet_s)
+    taken = cut_of_pair(
+        command_context(context), pair, operation_id=operation or random_id(), quiet_s=quiet_s
+    )
     say(taken.words)
     for why in _reasons(taken.facts["no_start"]):
         say(f"no way back from some partitions: {why}")

@@ -1,16 +1,16 @@
 """`promote` and `demote`: say that applications write at a cluster now, and no flow from the other one may."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import click
 
 from ledger.changeover.directions import change_direction
 from ledger.changeover.pairs import Pair
 from ledger.changeover.shut_out import ShutOutResult, shut_out
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context
 from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
+from ledger.context import Context
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.direction import Demoted, DirectionChange, Promoted
 from ledger.facts.operations import Why
@@ -69,17 +69,12 @@ def promote(
     if with_markers and not is_shut_out:
         raise UsageError("--abort-marker is a part of --shut-out; nothing was recorded")
     pair = Pair(cluster, former, tuple(topics) or None)
-    promoted = _change(context, Promoted, pair, why, no_reverse=no_reverse)
+    command = command_context(context, why)
+    promoted = _change(command, Promoted, pair, no_reverse=no_reverse)
     if not is_shut_out:
         return
-    done = shut_out(
-        configuration(context),
-        pair,
-        replace(why, operation_id=promoted),
-        with_markers=with_markers,
-        limit_s=limit_s,
-        say=say,
-    )
+    part = command.part_of(promoted)
+    done = shut_out(part, pair, with_markers=with_markers, limit_s=limit_s, say=say)
     _tell(done, is_new=promoted is None)
 
 
@@ -103,30 +98,23 @@ def _tell(done: ShutOutResult, *, is_new: bool) -> None:
     "--keep-ends", is_flag=True, help="Continue behind what was written at both sides meanwhile, by a cut."
 )
 def demote(
-    context: click.Context,
-    cluster: str,
-    former: str,
-    topics: Sequence[str],
-    why: Why,
-    keep_ends: bool,
+    context: click.Context, cluster: str, former: str, topics: Sequence[str], why: Why, keep_ends: bool
 ) -> None:
     """Take a promotion of CLUSTER back: flows into it from the other cluster continue."""
     pair = Pair(cluster, former, tuple(topics) or None)
-    _change(context, Demoted, pair, why, keep_ends=keep_ends)
+    _change(command_context(context, why), Demoted, pair, keep_ends=keep_ends)
 
 
 def _change(
-    context: click.Context,
+    command: Context,
     kind: type[DirectionChange],
     pair: Pair,
-    why: Why,
     *,
     keep_ends: bool = False,
     no_reverse: bool = False,
 ) -> str | None:
     """Returns the operation, None: there was nothing to record."""
-    config = configuration(context)
-    changed = change_direction(config, kind, pair, why, keep_ends=keep_ends, no_reverse=no_reverse)
+    changed = change_direction(command, kind, pair, keep_ends=keep_ends, no_reverse=no_reverse)
     if changed.operation_id is None:
         say(f"nothing to do: {changed.words}; nothing was recorded")
         return None

@@ -12,7 +12,7 @@ import click
 from ledger.changeover.fencing import AskedLifting, fence_topics, unfence_topics
 from ledger.changeover.measures import AskedFence
 from ledger.cli.accepting import PRODUCERS_STOPPED, SUPER_USER, UNPROVEN, accept_option
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context
 from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
 from ledger.errors import UsageError
@@ -105,7 +105,7 @@ def fence(
         quiet=QuietBounds(least_s, most_s),
         **options,
     )
-    done = fence_topics(configuration(context), asked, say, why)
+    done = fence_topics(command_context(context, why), asked, say)
     _tell(done.operation_id, done.words)
 
 
@@ -121,7 +121,7 @@ def unfence(
 ) -> None:
     """Lift fences of CLUSTER: remove the rules and set back the settings that their receipts list, nothing else."""
     asked = AskedLifting(cluster=cluster, topics=tuple(topics) or None, hook=_hook(hook, hook_seconds))
-    done = unfence_topics(configuration(context), asked, say, why)
+    done = unfence_topics(command_context(context, why), asked, say)
     _tell(done.operation_id, done.words)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from ledger.changeover.hand_over import Asked, Ready, show_hand_over, undo_hand_over
 from ledger.changeover.hand_over import hand_over as carry_out
 from ledger.changeover.pairs import Pair
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.cli.why import required_why_options
 from ledger.errors import UnsafeError
@@ -73,7 +73,7 @@ def show(
     """What would be changed, what of it nobody knows, and what is left to people. Changes nothing."""
     require_tables(output, wide=wide)
     asked = _asked(from_cluster, to_cluster, topics, purpose, mirrors)
-    plan = show_hand_over(configuration(context), asked)
+    plan = show_hand_over(command_context(context), asked)
     put(rendered(pa.Table.from_pylist(plan.rows(), schema=_SCHEMA), output, wide=wide))
 
 
@@ -91,7 +91,7 @@ def apply_hand_over(
 ) -> None:
     """Make the changes that `show` lists, with a receipt; asked again it does what is lacking."""
     asked = _asked(from_cluster, to_cluster, topics, purpose, mirrors)
-    done = carry_out(configuration(context), asked, why, say)
+    done = carry_out(command_context(context, why), asked, say)
     _say(done)
     if done.unknown:
         raise UnsafeError(
@@ -105,7 +105,7 @@ def apply_hand_over(
 @click.pass_context
 def undo(context: click.Context, operation: str, why: Why) -> None:
     """Undo what the receipts of OPERATION list, but for what somebody has changed since then."""
-    for done in undo_hand_over(configuration(context), operation, why, say):
+    for done in undo_hand_over(command_context(context, why), operation, say):
         _say(done)
 
 

@@ -6,10 +6,10 @@ import click
 import pyarrow as pa
 
 from ledger.answers.maintenance import damages, maintain_ledger, repair_ledger
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context, configuration
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.cli.why import why_options
-from ledger.config.mirror import MirrorConfig
+from ledger.context import Context
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.facts.operations import Why
 from ledger.words import counted
@@ -24,14 +24,7 @@ from ledger.words import counted
 @output_option
 @wide_option
 @click.pass_context
-def maintain(
-    context: click.Context,
-    dry_run: bool,
-    repair: bool,
-    why: Why,
-    output: str,
-    wide: bool,
-) -> None:
+def maintain(context: click.Context, dry_run: bool, repair: bool, why: Why, output: str, wide: bool) -> None:
     """Merge small files of the ledger's tables, remove superseded ones, shorten the logs; facts stay.
 
     Running drivers and recorders do the same beside their work; this is for ledgers without any, and may run
@@ -39,7 +32,7 @@ def maintain(
     """
     require_tables(output, wide=wide)
     if repair:
-        _repair(configuration(context), why, dry_run=dry_run)
+        _repair(command_context(context, why), dry_run=dry_run)
         return
     done, failed = maintain_ledger(configuration(context), dry_run=dry_run)
     rows = [asdict(upkeep) for upkeep in done]
@@ -50,14 +43,14 @@ def maintain(
         raise MirrorLedgerError("\n".join(map(str, failed)))
 
 
-def _repair(config: MirrorConfig, why: Why, *, dry_run: bool) -> None:
+def _repair(command: Context, *, dry_run: bool) -> None:
     """A line for each file that is damaged, on stdout."""
     if dry_run:
-        found = damages(config)
-    elif why.reason is None:
+        found = damages(command.config)
+    elif command.why.reason is None:
         raise UsageError("--repair gives up facts: say why with --reason WHY; nothing was done")
     else:
-        found = repair_ledger(config, why)
+        found = repair_ledger(command)
     for one in found:
         put(f"{one}\n")
     if not found:

@@ -12,7 +12,7 @@ from ledger.changeover.directions import require_settable
 from ledger.cli.accepting import NEWER, OBJECTIVE, accept_option
 from ledger.cli.answers.offsets import NAME_MAPS, asked_maps
 from ledger.cli.answers.reading import as_of_option
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context
 from ledger.cli.partitions import partition_option
 from ledger.cli.printing import (
     output_option,
@@ -103,9 +103,10 @@ def set_offsets(
     if watch_s is not None and (dry_run or isinstance(asked, str)):
         raise UsageError("--watch goes with --from and --to, and without --dry-run; no offset was set")
     require_tables(output, wide=wide)
-    config = configuration(context)
+    command = command_context(context, why)
+    config = command.config
     choice = Choice(accepted, overwrite_newer=overwrite_newer)
-    require = partial(require_settable, config, despite_objectives=despite_objectives)
+    require = partial(require_settable, command, despite_objectives=despite_objectives)
     ledger = Ledger.open(config, as_of=as_of)
     require_complete(ledger.snapshot, accepted, undone="no offset was set")
     if isinstance(asked, str):
@@ -115,7 +116,7 @@ def set_offsets(
         if not dry_run:
             require(way, answers)
         operation_id, settings = flow_answers.set_offsets(
-            config, ledger.snapshot, asked, answer, choice, dry_run=dry_run, why=why
+            command, ledger.snapshot, asked, answer, choice, dry_run=dry_run
         )
         _show(ledger.cut, list(map(result_row, settings)), _SCHEMA, output, wide=wide)
         left_out = _left_out(asked, settings)
@@ -123,13 +124,12 @@ def set_offsets(
         watch = None if watch_s is None else watch_for(watch_s, say)
         of_all = Asked(Direction(*asked), choice, Chosen(groups, topic, partition), config.outputs_of_groups)
         operation_id, sheet, *_ = (
-            (None, position_sheet(config, ledger.snapshot, of_all))
+            (None, position_sheet(command, ledger.snapshot, of_all))
             if dry_run
             else set_positions(
-                config,
+                command,
                 ledger.snapshot,
                 of_all,
-                why,
                 before=watch,
                 after=watch,
                 require=lambda found: require(of_all.way, found.answers),

@@ -13,7 +13,7 @@ import click
 
 from ledger.answers import requests
 from ledger.answers.requests import await_receipt
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context
 from ledger.cli.partitions import OFFSET, PARTITION, partition_option
 from ledger.cli.printing import put, say
 from ledger.cli.why import why_options
@@ -107,15 +107,15 @@ def resync(
 
 
 def _ask(context: click.Context, flow: str, ask: Request, *, why: Why, wait_s: float) -> None:
-    config = configuration(context)
-    requested = requests.request(config, flow, ask, why)
+    command = command_context(context, why)
+    requested = requests.request(command, flow, ask)
     if requested.operation_id is None:
         say(f"{flow}: nothing to do: {requested.words}; nothing was recorded")
         return
     say(f"{flow}: {requested.words}\n{requested.taken_up}")
     put(f"{requested.operation_id}\n")
     if wait_s:
-        receipt = await_receipt(config, flow, requested.operation_id, seconds=wait_s)
+        receipt = await_receipt(command, flow, requested.operation_id, seconds=wait_s)
         say(f"{receipt.result}: {receipt.message}")
 
 

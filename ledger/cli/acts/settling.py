@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from ledger.changeover.settling import settle_flow
 from ledger.cli.acts.refusals import refuse_partitions
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context
 from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
 from ledger.cli.why import required_why_options
 from ledger.facts.operations import Why
@@ -20,7 +20,7 @@ from ledger.facts.operations import Why
 def settle(context: click.Context, flow: str, why: Why, output: str, wide: bool) -> None:
     """Record what FLOW had copied and not recorded when its driver and its source died. Only the target is needed."""
     require_tables(output, wide=wide)
-    done = settle_flow(configuration(context), flow, why, progress=say)
+    done = settle_flow(command_context(context, why), flow, progress=say)
     table = pa.Table.from_pylist([one.facts() for one in done.partitions], schema=_SCHEMA)
     put(rendered(table, output, wide=wide))
     say(done.words)

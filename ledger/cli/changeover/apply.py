@@ -7,10 +7,9 @@ import click
 from ledger.changeover.applying import apply_plan
 from ledger.changeover.losses import TAKEN_FOR_DONE
 from ledger.changeover.receipts import Waits
-from ledger.changeover.scene import Asked
 from ledger.changeover.seeing import read_plan
 from ledger.cli.changeover.followed import Followed
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context
 from ledger.cli.printing import asked_for, put, say
 from ledger.cli.why import required_why_options
 from ledger.errors import UsageError
@@ -24,8 +23,8 @@ from ledger.facts.operations import Why
 @click.pass_context
 def apply_command(context: click.Context, plan_id: str, why: Why, yes: bool) -> None:
     """Carry out the plan PLAN_ID, or continue it where it ended: one step after the other, each with a receipt."""
-    config = configuration(context)
-    plan = read_plan(config, plan_id).plan
+    command = command_context(context, why)
+    plan = read_plan(command, plan_id).plan
     for step in plan.steps:
         if step in plan.hooks:
             say(f"at {step} this is run here, as you: {plan.hooks[step]}")
@@ -33,9 +32,8 @@ def apply_command(context: click.Context, plan_id: str, why: Why, yes: bool) -> 
         target = plan.to_cluster
         require_typed(target, f"applications will move to {target}", without="carries the plan out")
     followed = Followed()
-    asked = Asked(why, _said_by_hooks if yes else followed.ask)
-    operation_id = apply_plan(config, plan_id, asked, followed.told)
-    put(f"{operation_id}\n")
+    confirm = _said_by_hooks if yes else followed.ask
+    put(f"{apply_plan(command, plan_id, confirm, followed.told)}\n")
 
 
 def require_typed(name: str, outcome: str, *, without: str) -> None:

@@ -14,7 +14,7 @@ from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_ta
 from ledger.cli import accepting
 from ledger.cli.accepting import accept_option
 from ledger.cli.answers.reading import as_of_option
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context
 from ledger.cli.printing import (
     output_option,
     put,
@@ -214,7 +214,7 @@ def failover(context: click.Context, **options: Any) -> None:
 def list_plans(context: click.Context, output: str, wide: bool) -> None:
     """All plans of the ledger, and how far each was carried out."""
     require_tables(output, wide=wide)
-    put(rendered_rows(seeing.plan_rows(configuration(context)), output))
+    put(rendered_rows(seeing.plan_rows(command_context(context)), output))
 
 
 @plan.command()
@@ -225,7 +225,7 @@ def list_plans(context: click.Context, output: str, wide: bool) -> None:
 def show(context: click.Context, plan_id: str, output: str, wide: bool) -> None:
     """A recorded plan: its steps, what stood against it, its forecast, and the receipts of its steps."""
     require_tables(output, wide=wide)
-    found = seeing.read_plan(configuration(context), plan_id)
+    found = seeing.read_plan(command_context(context), plan_id)
     applies = found.applies.of_plan(plan_id)
     _put_plan(found.plan, found.recorded.blockers, found.recorded.forecast, applies, output, wide=wide)
 
@@ -240,7 +240,7 @@ def show(context: click.Context, plan_id: str, output: str, wide: bool) -> None:
 @click.pass_context
 def export(context: click.Context, plan_id: str, folder: Path, renew: bool, why: Why) -> None:
     """Write PLAN_ID as commands of Kafka's own tools to FOLDER, to be carried out without this program."""
-    done = export_plan(configuration(context), plan_id, folder, why, is_renewed=renew)
+    done = export_plan(command_context(context, why), plan_id, folder, is_renewed=renew)
     for file in done.files:
         put(f"{file}\n")
     for words in done.left_out:
@@ -249,10 +249,9 @@ def export(context: click.Context, plan_id: str, folder: Path, renew: bool, why:
 
 
 def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any]) -> None:
-    config = configuration(context)
     output, as_of, wide = options.pop("output"), options.pop("as_of"), options.pop("wide")
     require_tables(output, wide=wide)
-    why = options.pop("why")
+    command = command_context(context, options.pop("why"))
     pair = Direction(options.pop("source"), options.pop("target"))
     hooks = _hooks(options.pop("hooks"))
     watch_s = options.pop("watch_seconds")
@@ -264,14 +263,14 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
         confirmed_super_users=tuple(sorted(options.pop("confirmed_super_users"))),
         fence=FenceChoice(options.pop("fence")),
         reverse=not options.pop("no_reverse"),
-        watch_seconds=quiet_seconds(config, pair) if watch_s is None else watch_s,
+        watch_seconds=quiet_seconds(command.config, pair) if watch_s is None else watch_s,
         **options,
     )
     if choices.most_quiet_seconds < choices.quiet_seconds:
         raise UsageError("--most-quiet-seconds is less than --quiet-seconds; nothing was planned")
-    made = seeing.make_plan(config, kind, pair, choices, hooks, as_of=as_of)
+    made = seeing.make_plan(command, kind, pair, choices, hooks, as_of=as_of)
     if as_of is None:
-        seeing.record_plan(config, made, why)
+        seeing.record_plan(command, made)
     is_recorded = as_of is None
     _put_plan(
         made.plan, made.recorded_blockers, made.forecast, (), output, wide=wide, is_recorded=is_recorded

@@ -2,10 +2,10 @@
 
 import click
 
-from ledger.changeover.undoing import AskedUndo, OnFailure, plan_of_operation, undo_apply
+from ledger.changeover.undoing import OnFailure, plan_of_operation, undo_apply
 from ledger.cli.changeover.apply import require_typed
 from ledger.cli.changeover.followed import Followed
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context
 from ledger.cli.printing import put, say
 from ledger.cli.why import required_why_options
 from ledger.errors import UnsafeError
@@ -27,11 +27,11 @@ from ledger.facts.operations import Why
 @click.pass_context
 def undo(context: click.Context, operation: str, why: Why, yes: bool, on_failure: OnFailure) -> None:
     """Undo what the apply OPERATION has changed, in reverse order; refused once applications write there."""
-    config = configuration(context)
-    source = plan_of_operation(config, operation).from_cluster
+    command = command_context(context, why)
+    source = plan_of_operation(command, operation).from_cluster
     if not yes:
         require_typed(source, f"applications will be back at {source}", without="takes it back")
-    done = undo_apply(config, operation, AskedUndo(why, on_failure), Followed().told)
+    done = undo_apply(command, operation, Followed().told, on_failure=on_failure)
     if done is None:
         say(f"operation {operation} was undone before: nothing to do; nothing was recorded")
         return

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from ledger.answers.maintenance import init_ledger
 from ledger.answers.requests import await_end, request_stop
 from ledger.cli.acts.operating import wait_option
-from ledger.cli.configured import configuration
+from ledger.cli.configured import command_context, configuration
 from ledger.cli.printing import put, say
 from ledger.cli.processes.progress import lines_on_stderr, shown_progress
 from ledger.cli.processes.signals import start_spark
@@ -128,8 +128,8 @@ def spark_jars() -> None:
 @click.pass_context
 def stop(context: click.Context, flow: str, wait_s: float, why: Why) -> None:
     """Ask a running FLOW, wherever its driver is, to end after its round."""
-    config = configuration(context)
-    operation_id = request_stop(config, flow, why)
+    command = command_context(context, why)
+    operation_id = request_stop(command, flow)
     say(f"{flow}: asked to stop; operation {operation_id}")
     if wait_s:
-        say(await_end(config, flow, seconds=wait_s))
+        say(await_end(command, flow, seconds=wait_s))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,6 @@ class Site:
     """A promoted cluster with rules that shut the mirror out; `done`: what was done there, in its order."""
 
     def __init__(self, patch: pytest.MonkeyPatch, config: MirrorConfig, *, is_promoted: bool = True) -> None:
-        self.config = config
         self.done: list[str] = []
         self.refused: Exception | None = None
         changes = ((PROMOTED, "an operator"),) if is_promoted else ()
@@ -41,17 +41,19 @@ class Site:
             directions=lambda: Directions(changes),
             shut_outs=lambda: SimpleNamespace(has_rules=lambda *_: True),
         )
-        patch.setattr(acts, "open_ledger", lambda _: None)
-        patch.setattr(acts, "DeltaLedgerState", lambda _: state)
-        patch.setattr(acts, "_live_id", lambda _config, alias, _state: self._read(f"id of {alias}"))
+        self.context: Any = SimpleNamespace(
+            config=config,
+            why=Why("back", operation_id="op"),
+            state=state,
+            part_of=lambda _operation_id: self.context,
+            record=self._record,
+        )
+        patch.setattr(acts, "_live_id", lambda _context, alias: self._read(f"id of {alias}"))
         patch.setattr(acts, "ends_to_keep", self._ends)
         patch.setattr(acts, "let_in", self._let_in)
-        patch.setattr(acts, "operator_operations", lambda _: SimpleNamespace(record_parts=self._record))
 
     def demote(self, *, keep_ends: bool) -> Declared:
-        return acts.change_direction(
-            self.config, Demoted, PAIR, Why("back", operation_id="op"), keep_ends=keep_ends
-        )
+        return acts.change_direction(self.context, Demoted, PAIR, keep_ends=keep_ends)
 
     def refuse(self, error: Exception, at: str) -> None:
         self.refused, self.at = error, at
@@ -66,9 +68,9 @@ class Site:
         self._read("ends")
         return SimpleNamespace(operation_id=operation_id, words="a cut")
 
-    def _let_in(self, _config: object, _pair: object, _state: object, why: Why) -> LetInResult:
+    def _let_in(self, *_: object) -> LetInResult:
         self.done.append("let in")
-        return LetInResult(why.operation_id, ())
+        return LetInResult("op", ())
 
     def _record(self, *_: object, **_more: object) -> None:
         self.done.append("recorded")

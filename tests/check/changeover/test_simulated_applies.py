@@ -22,6 +22,7 @@ from ledger.changeover.measures import AskedFence
 from ledger.changeover.plans import ApplyState, ChangeoverKind, StepName
 from ledger.changeover.shut_out import shut_out
 from ledger.changeover.verifying import verify_changeover
+from ledger.context import Context
 from ledger.errors import MirrorLedgerError, PreconditionError, UsageError
 from ledger.facts.acls import denial
 from ledger.facts.direction import Direction
@@ -32,7 +33,6 @@ from ledger.facts.permissions import Permission
 from ledger.offsets.flow_answers import Chosen
 from ledger.offsets.setting import Choice
 from ledger.offsets.sheets import Asked, set_positions
-from ledger.store.answers import snapshot
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
 from tests.simulation.kafka.partition_log import Replication
 from tests.support.changed_pairs import at_clusters, copied_back, in_ledger
@@ -323,9 +323,8 @@ def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_s
         asked = typed["fence"]
         assert (asked["cluster"], asked["topics"], asked["how"]) == ("east", tuple(TOPICS), "closed")
         fence = AskedFence(cluster="east", topics=asked["topics"], how=FenceHow.CLOSED)
-        fence_topics(
-            pair.config, replace(fence, quiet=QuietBounds(0.5, 1.0)), lambda _words: None, Why("again")
-        )
+        again = Context(pair.config, Why("again"))
+        fence_topics(again, replace(fence, quiet=QuietBounds(0.5, 1.0)), lambda _words: None)
 
     pair.west.change_acls([denied(MIRROR, "users")], remove=True)
     pair.schedule.wait(1.0)
@@ -335,9 +334,8 @@ def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_s
         assert (asked["cluster"], asked["former"], asked["is_shut_out"]) == ("west", "east", True)
         way = pairs.Pair("west", "east", asked["topics"])
         shut_out(
-            pair.config,
+            Context(pair.config, Why("again")),
             way,
-            Why("again"),
             with_markers=False,
             limit_s=5.0,
             say=lambda _words: None,
@@ -369,7 +367,7 @@ def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_s
 def not_ok(pair: ChangingPair, operation_id: str) -> list[str]:
     """What `verify` finds that is not so, or that nobody knows."""
     with pair.outside.seen_by(pair.outside.process()):
-        found = verify_changeover(pair.config, operation_id)
+        found = verify_changeover(Context(pair.config), operation_id)
     return [f"{one.check} {one.subject}: {one.words}" for one in found if one.status is not CheckStatus.OK]
 
 
@@ -452,7 +450,8 @@ def set_as_typed(pair: ChangingPair, typed: Mapping[str, Any]) -> list[str]:
     choice = Choice(typed["accepted"], typed["overwrite_newer"])
     asked = Asked(Direction(typed["from_cluster"], typed["to_cluster"]), choice, Chosen(typed["groups"]))
     with pair.outside.seen_by(pair.outside.process()):
-        _, done, _ = set_positions(pair.config, snapshot(pair.config, None), asked, Why("by hand"))
+        context = Context(pair.config, Why("by hand"))
+        _, done, _ = set_positions(context, context.snapshot(), asked)
     return done.left_lines()
 
 
@@ -512,7 +511,7 @@ def test_an_export_whose_files_cannot_be_written_is_recorded_nowhere(tmp_path: P
 
     def export(folder: Path, process: OperatorProcess) -> None:
         with pair.outside.seen_by(process):
-            export_plan(pair.config, plan, folder, Why("a drill"))
+            export_plan(Context(pair.config, Why("a drill")), plan, folder)
 
     with pytest.raises(
         UsageError, match=r"a file/.* cannot be written: Not a directory; nothing was recorded"

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 from ledger.changeover.applying import apply_plan
 from ledger.changeover.plans import ChangeoverKind, StepName
-from ledger.changeover.scene import Asked
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.logs import log_to_stderr
+from ledger.context import Context
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.operations import Why
 from ledger.store.snapshots import DeltaLedger, open_ledger
@@ -359,9 +359,10 @@ def test_a_group_of_any_name_is_waited_for_and_named(capsys: pytest.CaptureFixtu
         while "x[/y]" in words and "x[/y]" not in drawn.getvalue() and time.monotonic() < give_up:
             time.sleep(0.02)
 
-    asked = Asked(Why("a drill"), lambda what, _waits: what)
-    with pair.outside.seen_by(pair.outside.process()), pytest.raises(PreconditionError, match=r"x\[/y\]"):
-        apply_plan(pair.config, plan, asked, replace(told, waits=take_its_time))
+    with pair.outside.seen_by(pair.outside.process()):
+        context = Context(pair.config, Why("a drill"))
+        with pytest.raises(PreconditionError, match=r"x\[/y\]"):
+            apply_plan(context, plan, lambda what, _waits: what, replace(told, waits=take_its_time))
     rows = [row["kind"] for row in pair.ledger.rows("operations")]
     assert "step_failed" in rows
     assert shown(MARKUP) in drawn.getvalue().replace("\n", "")

@@ -6,6 +6,7 @@ from ledger.changeover.planning import Planned
 from ledger.changeover.plans import BlockerCode, ChangeoverKind, StepName
 from ledger.changeover.seeing import make_plan
 from ledger.config.mirror import ObjectivesConfig
+from ledger.context import Context
 from ledger.facts.direction import Direction
 from ledger.offsets.sheets import commits_age
 from tests.support.changing_pairs import FAILOVER, TOPICS, ChangingPair
@@ -20,7 +21,7 @@ def planned(pair: ChangingPair) -> Planned:
     config = pair.config.model_copy(update={"objectives": ObjectivesConfig(max_repeats_per_group=0)})
     hooks = {StepName.START_APPLICATIONS: "start-applications"}
     with pair.outside.seen_by(pair.outside.process()):
-        return make_plan(config, ChangeoverKind.FAILOVER, Direction("east", "west"), FAILOVER, hooks)
+        return make_plan(Context(config), ChangeoverKind.FAILOVER, Direction("east", "west"), FAILOVER, hooks)
 
 
 @pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "recorders have died"])
