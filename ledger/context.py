@@ -84,7 +84,7 @@ class Context:
 
     @property
     def operations(self) -> OperatorOperations:
-        return OperatorOperations(self.fact_log, operator=getpass.getuser())
+        return operator_operations(self.config)
 
     def record(self, *contents: OperationContent, flow: str | None = None) -> str:
         """Append the rows of one operation at once; returns its id."""

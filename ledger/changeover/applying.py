@@ -84,7 +84,6 @@ def _reading(scene: Scene, step: StepName) -> Reading:
         context=scene.context,
         plan=scene.plan,
         of=former,
-        operation_id=scene.operation_id,
         done=frozenset(_ORDER[: _ORDER.index(step)]),
         are_started=former is not None and StepName.START_APPLICATIONS in former.begun,
     )
@@ -147,7 +146,7 @@ def apply_plan(context: Context, plan_id: str, confirm: Confirm, told: Told) -> 
         begun_at_ms = context.clock.now_ms() if former is None else former.begun_at_ms
         scope = scope_of(context, plan)
         context = context.part_of(operation_id)
-        scene = Scene(context, plan, former, operation_id, begun_at_ms, scope, confirm, role.require_own)
+        scene = Scene(context, plan, former, begun_at_ms, scope, confirm, role.require_own)
         scene.require_current()
         hooks = StepHooks(HookProcesses(context.config.secrets(os.environ)), plan, operation_id)
         Applying(

@@ -29,13 +29,12 @@ from ledger.changeover.plans import (
     Apply,
     ChangeoverKind,
     FenceChoice,
-    Plan,
     StepName,
     apply_command,
     undo_command,
 )
+from ledger.changeover.scene import PlanContext
 from ledger.changeover.waiting import Behind, mirrors_at
-from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.cut_offsets import Cut, CutSide
 from ledger.facts.fences import EpochMarker
@@ -43,37 +42,21 @@ from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import live_cluster
 from ledger.kafka.leaders import KafkaFencing
-from ledger.store.state import DeltaLedgerState
 
 _ORDER = tuple(StepName)
 _STARTED = _ORDER.index(StepName.START_APPLICATIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(PlanContext):
     """What is read, of which operation; `of` None: of a plan that was exported, or of an apply that begins.
 
     `done`: steps that have been carried out by now. `are_started`: whether applications may be at work at the target.
     """
 
-    context: Context
-    plan: Plan
     of: Apply | None
-    operation_id: str | None
     done: frozenset[StepName]
     are_started: bool
-
-    @property
-    def state(self) -> DeltaLedgerState:
-        return self.context.state
-
-    @property
-    def source(self) -> KafkaFencing:
-        return self.context.cluster(self.plan.from_cluster)
-
-    @property
-    def target(self) -> KafkaFencing:
-        return self.context.cluster(self.plan.to_cluster)
 
     @property
     def at_source(self) -> KafkaFencing:
@@ -88,7 +71,7 @@ class Reading:
     @property
     def cut(self) -> Cut | None:
         """None: there is none yet, or never was one."""
-        if self.operation_id is None or not self.has(StepName.CUT):
+        if self.context.why.operation_id is None or not self.has(StepName.CUT):
             return None
         return self.state.cut(self.operation_id)
 
@@ -164,7 +147,6 @@ def _continue(reading: Reading) -> str:
 
 
 def _undo(reading: Reading) -> str:
-    assert reading.operation_id is not None, "an apply has one"
     return undo_command(reading.operation_id)
 
 
@@ -359,14 +341,12 @@ def _drained_ends(reading: Reading) -> list[Behind]:
 
 def _left(reading: Reading) -> list[Check]:
     """No group that has moved is at work at the former source, or has read on there since."""
-    assert reading.operation_id is not None, "an apply has one"
     sheets = last_sheets(reading.context, reading.operation_id)
     return left_checks(reading.source, list(sheets.values()))
 
 
 def _groups(reading: Reading) -> list[Check]:
     """Every group stands where it was set, and what it reads is there."""
-    assert reading.operation_id is not None, "an apply has one"
     sheets = last_sheets(reading.context, reading.operation_id)
     places = group_places(reading.target, list(sheets.values()), reading.cut)
     checks = group_checks(places, are_started=reading.are_started)

@@ -19,6 +19,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.direction import Direction, Promoted
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
+from ledger.kafka.leaders import KafkaFencing
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.state import DeltaLedgerState
 
@@ -65,7 +66,36 @@ def changed_topics(cluster: ClusterAdmin, topic_ids: Mapping[str, str]) -> dict[
 # Scene --------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class PlanContext:
+    """A plan, and what a command works with that carries it out, reads it back or undoes it: `context` has the id of
+    the operation, where there is one."""
+
+    context: Context
+    plan: Plan
+
+    @property
+    def operation_id(self) -> str:
+        assert self.context.why.operation_id is not None, "an apply has one"
+        return self.context.why.operation_id
+
+    @property
+    def state(self) -> DeltaLedgerState:
+        return self.context.state
+
+    @property
+    def source(self) -> KafkaFencing:
+        """The former source, as the mirror reaches it."""
+        return self.context.cluster(self.plan.from_cluster)
+
+    @property
+    def target(self) -> KafkaFencing:
+        """Where applications come to."""
+        return self.context.cluster(self.plan.to_cluster)
+
+
 Confirm = Callable[[str, Waits], str]
+"""Asks a person whether something is done, and waits for the answer as a step does; returns what the receipt says."""
 
 
 @dataclass(slots=True)
@@ -79,16 +109,11 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """`context`: of this operation. `former`: what an earlier process did of it, None: it begins now. `scope`: made
-    when it began here, and asked by all steps. `confirm`: asks a person whether something is done, and waits for the
-    answer as a step does; it returns what the receipt says of it. `require_own`: raises `ShutOutError` once another
-    process carries out plans."""
+class Scene(PlanContext):
+    """`former`: what an earlier process did of this operation, None: it begins now. `scope`: made when it began here,
+    and asked by all steps. `require_own`: raises `ShutOutError` once another process carries out plans."""
 
-    context: Context
-    plan: Plan
     former: Apply | None
-    operation_id: str
     begun_at_ms: int
     scope: Scope
     confirm: Confirm
@@ -98,18 +123,6 @@ class Scene:
     @property
     def config(self) -> MirrorConfig:
         return self.context.config
-
-    @property
-    def state(self) -> DeltaLedgerState:
-        return self.context.state
-
-    @property
-    def source(self) -> KafkaAdmin:
-        return self.context.cluster(self.plan.from_cluster)
-
-    @property
-    def target(self) -> KafkaAdmin:
-        return self.context.cluster(self.plan.to_cluster)
 
     @property
     def pair(self) -> Direction:

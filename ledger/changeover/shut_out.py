@@ -597,18 +597,7 @@ class LetInResult:
         return {"rules": [rule.resource_name for rule in self.rules]}
 
 
-@dataclass(frozen=True, slots=True)
-class LetInPorts:
-    """`cluster`: the promoted one as who may change rules reaches it."""
-
-    cluster: ShutOutCluster
-    state: LedgerState
-    operations: OperationLog
-    clock: Clock
-    sleep: Callable[[float], None]
-
-
-def let_mirror_in(pair: Pair, ports: LetInPorts, why: Why) -> LetInResult:
+def let_mirror_in(pair: Pair, ports: ShutOutPorts, why: Why) -> LetInResult:
     """Remove what shut the mirror out of the topics of a pair, and record it; what keeps others out as well stays.
 
     Raises `PreconditionError` where the cluster refuses to, `ClusterUnavailableError` where it does not answer.
@@ -631,7 +620,7 @@ def let_mirror_in(pair: Pair, ports: LetInPorts, why: Why) -> LetInResult:
     return LetInResult(ports.operations.record_parts([let_in], why), tuple(sorted(to_remove)))
 
 
-def _wait_until_gone(rules: frozenset[Permission], ports: LetInPorts) -> None:
+def _wait_until_gone(rules: frozenset[Permission], ports: ShutOutPorts) -> None:
     deadline = ports.clock.monotonic() + _GONE_WITHIN_S
     while left := _left_of(rules, ports):
         if ports.clock.monotonic() >= deadline:
@@ -643,7 +632,7 @@ def _wait_until_gone(rules: frozenset[Permission], ports: LetInPorts) -> None:
         ports.sleep(_POLL_S)
 
 
-def _left_of(rules: frozenset[Permission], ports: LetInPorts) -> frozenset[Permission]:
+def _left_of(rules: frozenset[Permission], ports: ShutOutPorts) -> frozenset[Permission]:
     """What the cluster still has of them, or a leader: a driver that writes there now would be denied, and stop."""
     topics = sorted({rule.resource_name for rule in rules} & ports.cluster.topics().keys())
     brokers = sorted(set(ports.cluster.leaders(topics).values())) if topics else []
@@ -659,19 +648,7 @@ def shut_out(
 ) -> ShutOutResult:
     """Shut the mirror out of what of the pair is promoted, and record what proves it."""
     scope = shut_out_scope(context.config, pair, with_markers=with_markers, limit_s=limit_s)
-    ports = ShutOutPorts(
-        cluster=context.administered(pair.cluster),
-        mirror=context.cluster(pair.cluster),
-        state=context.state,
-        operations=context.operations,
-        fact_log=context.fact_log,
-        processes=context.processes,
-        clock=context.clock,
-        sleep=time.sleep,
-        progress=say,
-    )
-    require_recorded(context.state, ports.cluster)
-    return shut_mirror_out(scope, ports, context.why)
+    return shut_mirror_out(scope, _ports(context, pair.cluster, say), context.why)
 
 
 def shut_out_scope(config: MirrorConfig, pair: Pair, *, with_markers: bool, limit_s: float) -> ShutOutScope:
@@ -691,7 +668,21 @@ def shut_out_scope(config: MirrorConfig, pair: Pair, *, with_markers: bool, limi
 
 def let_in(context: Context, pair: Pair) -> LetInResult:
     """Remove the rules that shut the mirror out of the pair's topics."""
-    cluster = context.administered(pair.cluster)
+    return let_mirror_in(pair, _ports(context, pair.cluster), context.why)
+
+
+def _ports(context: Context, alias: str, say: Callable[[str], None] = lambda _line: None) -> ShutOutPorts:
+    """The cluster as who may change rules reaches it, and as the mirror does."""
+    cluster = context.administered(alias)
     require_recorded(context.state, cluster)
-    ports = LetInPorts(cluster, context.state, context.operations, context.clock, time.sleep)
-    return let_mirror_in(pair, ports, context.why)
+    return ShutOutPorts(
+        cluster=cluster,
+        mirror=context.cluster(alias),
+        state=context.state,
+        operations=context.operations,
+        fact_log=context.fact_log,
+        processes=context.processes,
+        clock=context.clock,
+        sleep=time.sleep,
+        progress=say,
+    )

@@ -24,6 +24,7 @@ from ledger.changeover.receipts import (
     nothing_beside,
 )
 from ledger.changeover.role import beside, claimed_role, followed_epoch
+from ledger.changeover.scene import PlanContext
 from ledger.changeover.scope import promoted_pair
 from ledger.changeover.seeing import read_applies, read_plan, reverse_flows
 from ledger.changeover.shut_out import shut_out
@@ -35,10 +36,8 @@ from ledger.facts.direction import Demoted, Promoted
 from ledger.facts.fences import FenceHow, QuietBounds, Unfenced
 from ledger.facts.operations import OperationKind
 from ledger.facts.roles import writer_of
-from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import live_cluster
 from ledger.roles import is_at_work
-from ledger.store.state import DeltaLedgerState
 
 # Undoing ------------------------------------------------------------------------------------------
 # Undoing what an apply has changed, step by step in reverse order, until applications write at the target.
@@ -185,23 +184,12 @@ def _is_left(result: StepResult | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Back:
-    """What the steps back share; `context`: of the operation that is undone. `moved`: what it set of groups."""
+class _Back(PlanContext):
+    """What the steps back share; `moved`: what the operation set of groups."""
 
-    context: Context
-    plan: Plan
     of: Apply
     moved: list[MovedCommit]
     require_own: Callable[[], None]
-
-    @property
-    def state(self) -> DeltaLedgerState:
-        return self.context.state
-
-    @property
-    def target(self) -> KafkaAdmin:
-        """Where applications came to."""
-        return self.context.cluster(self.plan.to_cluster)
 
 
 def undo_apply(
@@ -277,7 +265,7 @@ def _behind(back: _Back) -> list[Behind]:
     At the cut what lay behind that was a mirror's or a marker, unless applications had come before their time. What
     retention had deleted by then is not asked for.
     """
-    cut = back.state.cut(back.of.operation_id)
+    cut = back.state.cut(back.operation_id)
     topics = {(one.flow, one.source_topic): one for one in back.plan.topics}
     ends: dict[tuple[str, int], int] = {}
     for flow in back.plan.flows:
@@ -340,7 +328,7 @@ def _refuse(error: MirrorLedgerError, _waits: Waits) -> StepResult:
 
 
 def _hand_back(back: _Back, waits: Waits) -> StepResult:
-    operation_id = back.of.operation_id
+    operation_id = back.operation_id
     closed = _close_again(back, waits)
     if not back.state.hand_overs().handed_over(operation_id):
         return StepResult(closed or "nothing had been handed over")
@@ -377,7 +365,7 @@ def _close_again(back: _Back, waits: Waits) -> str | None:
 
 
 def _rows_of(back: _Back, kind: OperationKind) -> list[dict[str, Any]]:
-    return [row for row in back.context.operations_of(back.of.operation_id) if row["kind"] == kind]
+    return [row for row in back.context.operations_of(back.operation_id) if row["kind"] == kind]
 
 
 def _promote_again(back: _Back, waits: Waits) -> str | None:
@@ -408,7 +396,7 @@ def _demote(back: _Back, waits: Waits) -> StepResult:
 
 def _unfence(back: _Back, waits: Waits) -> StepResult:
     """Of the fences that stand those that the apply has made; what a hook has stopped, people start."""
-    cluster, operation_id = back.plan.from_cluster, back.of.operation_id
+    cluster, operation_id = back.plan.from_cluster, back.operation_id
     own = [one.fence for one in back.state.fences().at(cluster) if one.operation_id == operation_id]
     if not own:
         return StepResult(f"{cluster} has no fence that this operation made")

@@ -52,10 +52,9 @@ def verify_changeover(context: Context, name: str) -> list[Check]:
             "give the operation id (mirror-ledger plan list); nothing was done"
         )
     reading = Reading(
-        context=context,
+        context=context if of is None else context.part_of(of.operation_id),
         plan=plan,
         of=of,
-        operation_id=None if of is None else of.operation_id,
         done=frozenset(plan.steps if of is None else of.done),
         are_started=of is None or StepName.START_APPLICATIONS in of.begun,
     )

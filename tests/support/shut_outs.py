@@ -6,7 +6,6 @@ from functools import partial
 
 from ledger.changeover.pairs import Pair
 from ledger.changeover.shut_out import (
-    LetInPorts,
     LetInResult,
     ShutOutPorts,
     ShutOutResult,
@@ -233,9 +232,8 @@ class Promotion:
         )
 
     def let_in(self, topics: Sequence[str] | None = None, former: str = "east") -> LetInResult:
-        ports = LetInPorts(self.west, self.state, self._operations(), self.clock, self._sleep)
         pair = Pair("west", former, None if topics is None else tuple(topics))
-        return let_mirror_in(pair, ports, Why(WHY))
+        return let_mirror_in(pair, self.ports(), Why(WHY))
 
     def _operations(self) -> OperatorOperations:
         return OperatorOperations(self.facts, operator="anna")
