@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from ledger.changeover.pairs import Copies, Pair
 from ledger.clock import Clock
-from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError
@@ -647,23 +646,18 @@ def shut_out(
     context: Context, pair: Pair, *, with_markers: bool, limit_s: float, say: Callable[[str], None]
 ) -> ShutOutResult:
     """Shut the mirror out of what of the pair is promoted, and record what proves it."""
-    scope = shut_out_scope(context.config, pair, with_markers=with_markers, limit_s=limit_s)
-    return shut_mirror_out(scope, _ports(context, pair.cluster, say), context.why)
-
-
-def shut_out_scope(config: MirrorConfig, pair: Pair, *, with_markers: bool, limit_s: float) -> ShutOutScope:
-    """What of the configuration a shut-out is about."""
+    config = context.config
     flows = pair.flows_of(config.flows.values(), config.copies)
-    others = [flow for flow in config.enabled_flows if flow.target == pair.cluster and flow not in flows]
-    return ShutOutScope(
+    scope = ShutOutScope(
         pair=pair,
         flows=flows,
-        others=others,
+        others=[flow for flow in config.enabled_flows if flow.target == pair.cluster and flow not in flows],
         copies=config.copies,
         principal=config.cluster(pair.cluster).mirror_principal,
         with_markers=with_markers,
         limit_s=limit_s,
     )
+    return shut_mirror_out(scope, _ports(context, pair.cluster, say), context.why)
 
 
 def let_in(context: Context, pair: Pair) -> LetInResult:

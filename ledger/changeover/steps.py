@@ -41,7 +41,6 @@ from ledger.changeover.waiting import (
     mirrors_at,
     still_drained,
 )
-from ledger.config.mirror import MirrorConfig
 from ledger.config.values import Figure, Objective, objections
 from ledger.doctor.examination import examine
 from ledger.doctor.flow import DEFAULT_SHARE
@@ -118,7 +117,7 @@ def record(scene: Scene, waits: Waits) -> StepResult:
         waits("the ledger is audited")
         scene.kept.audit.require_kept()
     alias = scene.plan.to_cluster
-    if _is_recorded(scene.config, scene, alias):
+    if _is_recorded(scene, alias):
         return StepResult(f"{alias} is recorded by a process of its own or a driver", {"is_recorded": True})
     rows = record_clusters(scene.config, [alias], stop=threading.Event(), once=True)
     return StepResult(
@@ -264,8 +263,8 @@ def settle_flows(scene: Scene, waits: Waits) -> StepResult:
     return StepResult("; ".join(words), facts)
 
 
-def _is_recorded(config: MirrorConfig, scene: Scene, alias: str) -> bool:
-    settings = recorder_settings(config, alias)
+def _is_recorded(scene: Scene, alias: str) -> bool:
+    settings = recorder_settings(scene.config, alias)
     verdict = verdict_here(
         scene.state.last_claim(recorder_of(alias)),
         scene.context.processes,
