@@ -1,8 +1,7 @@
 """Every table and column of the ledger: the one place that names a column.
 
-`PROTOCOL.md` states the same as a contract; a test holds the two together. Types are Spark SQL
-type names, the same words in DuckDB. Tables are append-only; every row carries the four columns of
-`STAMP`.
+`make references` writes the columns to `PROTOCOL.md`. Types are Spark SQL type names, the same words in DuckDB. Tables
+are append-only; every row carries the four columns of `STAMP`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -11,9 +11,10 @@ import inspect
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import TypeVar
 
 import click
@@ -26,6 +27,7 @@ from ledger.errors import Trouble
 from ledger.facts.every_kind import EVERY_KIND
 from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.facts.operations import OperationContent, OperationKind
+from ledger.facts.tables import STAMP, TABLES, Column
 from ledger.mirror import stops
 from ledger.mirror.assignment import StopCause
 from ledger.offsets import setting
@@ -255,6 +257,34 @@ def _explained(option: click.Option) -> str:
     return f"{_names(option)}: {option.help}{choices}{f' Default: {default}.' if given else ''}"
 
 
+# Tables -------------------------------------------------------------------------------------------
+
+
+def _columns(columns: Sequence[Column]) -> Iterator[str]:
+    """A row for each; the type of an array of structs stands below the table."""
+    long = {one.name: one.type for one in columns if one.type.startswith("array<struct<")}
+    rows = (
+        (
+            f"`{one.name}`",
+            "`array<struct<...>>`" if one.name in long else f"`{one.type}`",
+            "yes" if one.nullable else "no",
+            one.meaning,
+        )
+        for one in columns
+    )
+    yield from table(("column", "type", "null", "meaning"), *rows)
+    for name, type_ in long.items():
+        yield from ("", f"`{name}` is an `{type_}`.")
+
+
+def _of_tables() -> Iterator[Reference]:
+    place = ("ledger/PROTOCOL.md", "ledger/facts/tables.py")
+    yield Reference(place[0], "columns of every table", place[1], partial(_columns, STAMP))
+    for one in TABLES:
+        own = one.columns[len(STAMP) :]
+        yield Reference(place[0], f"columns of {one.name}", place[1], partial(_columns, own))
+
+
 # Kinds of operations ------------------------------------------------------------------------------
 
 _PARTS = {
@@ -316,6 +346,7 @@ REFERENCES = (
         _stop_causes,
     ),
     Reference("ledger/OPERATIONS.md", "findings", "ledger/facts/findings.py", _findings),
+    *_of_tables(),
     Reference("ledger/PROTOCOL.md", "kinds", "the classes in ledger/facts/every_kind.py", _kinds),
     Reference("queries/README.md", "queries", "the headers of queries/*.sql", _queries),
 )
