@@ -34,7 +34,7 @@ class UncommittedStatus(StrEnum):
     """What a partition without a commit holds, of a topic on which the group has one: no commit, no translation."""
 
     NO_COMMIT = "no_commit"
-    """No commit on this partition of the topic, which may hold records. Target offset: the log start."""
+    """Commits on the topic, none for this partition, which may hold records. Target offset: the log start."""
     NO_COMMIT_EMPTY = "no_commit_empty"
     """The same, and the target holds nothing there. Target offset: the log start."""
 
