@@ -191,7 +191,7 @@ def _plan_batch(
     elif isinstance(left_out, GapCause):
         yield Skip(Gap(position, header.end_offset, left_out), header.leader_epoch)
     else:
-        yield from _plan_records(header, batch, position, left_out or _nothing)
+        yield from _plan_records(header, batch, position, left_out or (lambda _record: None))
 
 
 def _skip_cause(header: BatchHeader, batch: memoryview, aborted: _AbortedRanges) -> GapCause | None:
@@ -201,10 +201,6 @@ def _skip_cause(header: BatchHeader, batch: memoryview, aborted: _AbortedRanges)
     if is_aborted:
         return GapCause.ABORTED
     return GapCause.COMPACTED if header.count == 0 else None
-
-
-def _nothing(_record: Record) -> GapCause | None:
-    return None
 
 
 def _is_abort_marker(header: BatchHeader, batch: memoryview) -> bool:

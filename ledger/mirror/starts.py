@@ -311,10 +311,6 @@ BeforeSettling = Callable[[PartitionPair, Position], Position | None]
 """Where the flow stood before its partition was settled without the source; None where nothing of that holds."""
 
 
-def never_settled(_pair: PartitionPair, _position: Position) -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class StartPositions:
     """`is_first_run`: the flow never claimed an epoch before.
@@ -331,7 +327,7 @@ class StartPositions:
     copied_by_others: CopiedByOthers
     hold: Hold = nothing_held
     at_cut: CutStarts | None = None
-    before_settling: BeforeSettling = never_settled
+    before_settling: BeforeSettling = lambda _pair, _position: None
 
     def note(self, pair: PartitionPair, stop: Stop) -> None:
         """A stop that was recorded since."""

@@ -68,7 +68,7 @@ class SyncBuilder:
             base_offset != self.position.target_offset
             or origin != (self._recovered, self._former_producer_id)
         ):
-            self._close()
+            self.end_row()
         if not self._records:
             self._former_producer_id = former_producer_id
             self._target_start = base_offset
@@ -101,7 +101,7 @@ class SyncBuilder:
 
         With a former producer id `first_sequence` is of that one, and is not recorded.
         """
-        self._close()
+        self.end_row()
         former_producer_id = self._former(producer_id)
         found = self._unpaired(
             self.position.next_sequence if former_producer_id is not None else first_sequence,
@@ -132,7 +132,7 @@ class SyncBuilder:
             former_producer_id is not None or self.position.next_sequence == first_sequence
         )
         if self._records and (not follows or origin != (self._recovered, self._former_producer_id)):
-            self._close()
+            self.end_row()
         if not self._records:
             self._recovered, self._former_producer_id = origin
             self._target_start = found.place.target_start
@@ -147,10 +147,6 @@ class SyncBuilder:
             target_offset=found.place.target_start + found.place.count,
         )
         self._count(found.place.count, first_sequence, former_producer_id)
-
-    def end_row(self) -> None:
-        """What comes next is recorded in a row of its own."""
-        self._close()
 
     def former_next(self, producer_id: int) -> int | None:
         """The next sequence of a former producer id; None when it is not known any more."""
@@ -192,7 +188,7 @@ class SyncBuilder:
 
         `first`: the flow's own first batch that is left; one with a former producer id tells where that one stands.
         """
-        self._close()
+        self.end_row()
         expired = self._unpaired(next_sequence, self.position.target_offset, 0, SyncCause.RETENTION, None)
         self._finished.append(replace(expired, target_end=target_end, recovered=False))
         self.position = replace(self.position, target_offset=target_end, next_sequence=next_sequence)
@@ -202,13 +198,13 @@ class SyncBuilder:
 
     def syncs(self) -> tuple[OffsetSync, ...]:
         """Everything collected; the builder is finished with."""
-        self._close()
+        self.end_row()
         return tuple(self._finished)
 
     def _enter_epoch(self, leader_epoch: int | None) -> None:
         if leader_epoch is None or leader_epoch == self.position.leader_epoch:
             return
-        self._close()
+        self.end_row()
         self.position = replace(self.position, leader_epoch=leader_epoch)
 
     def _add_gap(self, gap: Gap) -> None:
@@ -222,9 +218,10 @@ class SyncBuilder:
 
     def _close_if_full(self) -> None:
         if len(self._gaps) >= GAPS_PER_SYNC:
-            self._close()
+            self.end_row()
 
-    def _close(self) -> None:
+    def end_row(self) -> None:
+        """What comes next is recorded in a row of its own."""
         if self.position.source_offset > self._source_start:
             self._finished.append(self._sync())
         self._open()

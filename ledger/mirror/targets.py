@@ -305,7 +305,8 @@ class SourceDeletions:
         targets: Mapping[str, TopicDescription],
     ) -> list[Finding]:
         """Findings about the mirrored topics whose source was deleted; deletes what is to be deleted."""
-        remaining = [topic for topic in set(mirrored) if _has_target(topic, targets)]
+        target_ids = {name: found.topic_id for name, found in targets.items()}
+        remaining = [topic for topic in set(mirrored) if target_ids.get(topic.target) == topic.target_id]
         deleted = [
             topic for topic in remaining if topic.source not in sources and self._is_deleted(topic.source)
         ]
@@ -389,11 +390,6 @@ def _between(claimed: Iterable[tuple[int, int]], start: int, end: int) -> Iterat
 def _written(topics: Iterable[MirroredTopic], written: Collection[str]) -> frozenset[str]:
     """Sources of topics that hold records of the flow: a new one outweighs none that was deleted."""
     return frozenset(topic.source for topic in topics if topic.target_id in written)
-
-
-def _has_target(topic: MirroredTopic, targets: Mapping[str, TopicDescription]) -> bool:
-    found = targets.get(topic.target)
-    return found is not None and found.topic_id == topic.target_id
 
 
 def _doubt(

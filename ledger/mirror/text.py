@@ -7,9 +7,8 @@ from ledger.facts.requests import OperatorRequest, RequestKind, command_line
 from ledger.mirror.progress import Lag, RunEnd, RunProgress, RunSummary
 from ledger.mirror.states import Unreached
 from ledger.mirror.stops import stopped_entries
-from ledger.words import counted, shown
+from ledger.words import counted, shown, some_of
 
-_SHOWN = 3
 _ENDS = {
     RunEnd.CAUGHT_UP: "caught up",
     RunEnd.NOT_CAUGHT_UP: "not caught up",
@@ -88,10 +87,8 @@ def _left(unreached: Sequence[Unreached]) -> str:
     if not unreached:
         return "nothing of what the source had when the run began is left to copy, and nothing was read"
     offsets = sum(left.end - left.position for left in unreached)
-    shown = ", ".join(map(str, unreached[:_SHOWN]))
-    more = f" and {len(unreached) - _SHOWN} more" if len(unreached) > _SHOWN else ""
     of_partitions = f"of {counted(len(unreached), 'partition')} left to copy"
-    return f"{counted(offsets, 'source offset')} {of_partitions}: {shown}{more}"
+    return f"{counted(offsets, 'source offset')} {of_partitions}: {some_of(list(map(str, unreached)), 'partition')}"
 
 
 # Progress text ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ledger.facts.operations import FindingKey
 from ledger.facts.roles import SURE_AFTER_PROBES, Failing, failed_again
 from ledger.kafka.cluster import ClusterAdmin, ReachProbe
 from ledger.mirror.assignment import PartitionResult
+from ledger.words import some_of
 
 # Reach watch --------------------------------------------------------------------------------------
 # Whether the clusters of a flow answer, and since when not: findings with a beginning, raised soon, cleared
@@ -38,7 +39,6 @@ _UNLED_AFTER_S = 7.0
 _THROTTLED_FROM_MS = 100
 """Shorter pauses cost nothing that a round would notice."""
 _CALM_AFTER_S = 15.0
-_LISTED = 5
 _UNREACHABLE = {Side.SOURCE: FindingName.SOURCE_UNREACHABLE, Side.TARGET: FindingName.TARGET_UNREACHABLE}
 _THROTTLED = {Side.SOURCE: FindingName.SOURCE_THROTTLED, Side.TARGET: FindingName.TARGET_THROTTLED}
 
@@ -212,10 +212,9 @@ class ReachWatch:
 
 def _of_topic(name: FindingName, cluster: str, topic: str, partitions: Mapping[int, Failing]) -> Finding:
     since_ms = min(failing.since_ms for failing in partitions.values())
-    listed = ", ".join(map(str, list(partitions)[:_LISTED]))
-    more = f" and {len(partitions) - _LISTED} more" if len(partitions) > _LISTED else ""
+    listed = some_of(list(map(str, partitions)), "partition", at_most=5)
     reasons = "; ".join(dict.fromkeys(failing.reason for failing in partitions.values()))
-    message = f"{cluster} cannot be used for {topic} partition {listed}{more}: {reasons}"
+    message = f"{cluster} cannot be used for {topic} partition {listed}: {reasons}"
     return Finding(name=name, topic=topic, message=message, cluster=cluster, since_ms=since_ms)
 
 

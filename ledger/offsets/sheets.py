@@ -54,7 +54,7 @@ from ledger.offsets.setting import (
 from ledger.offsets.translation import UncommittedStatus
 from ledger.store import sql
 from ledger.store.snapshots import DeltaSnapshot
-from ledger.words import counted, duration, instant
+from ledger.words import counted, duration, instant, some_of
 
 # Position sheet -----------------------------------------------------------------------------------
 # The position sheet: where every group of a cluster continues at another, compared with what that one has
@@ -269,9 +269,11 @@ class Stillness:
         watched = f"{counted(self.groups, 'group')} at {self.cluster}, watched for {self.watched_s:.0f} s"
         if not self.busy:
             return f"{watched}: none has members, and no commit moved"
-        without = self.moving - self.with_members
+        without = sorted(self.moving - self.with_members)
         told = [f"{len(self.with_members)} have members"] if self.with_members else []
-        told += [f"{len(without)} commit without members (assign()): {_named(without)}"] if without else []
+        if without:
+            names = some_of(without, "group", at_most=5)
+            told.append(f"{len(without)} commit without members (assign()): {names}")
         return f"{watched}: {', '.join(told)}"
 
     @property
@@ -283,11 +285,6 @@ class Stillness:
             "moving": sorted(self.moving),
             "with_members": sorted(self.with_members),
         }
-
-
-def _named(groups: Collection[str], most: int = 5) -> str:
-    rest = len(groups) - most
-    return ", ".join(sorted(groups)[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def watch_stillness(
@@ -314,7 +311,7 @@ def watch_stillness(
         last, found = found, TargetGroups.read(source, groups, share_groups)
         if moved := _moved(last, found, topics):
             moved_at |= dict.fromkeys(moved, watched_s)
-            watch.say(f"commits of {_named(moved)} move at {source.alias}")
+            watch.say(f"commits of {some_of(sorted(moved), 'group', at_most=5)} move at {source.alias}")
         if watched_s >= watch.quiet_s and not moving() and not _with_members(found):
             break
     return Stillness(
@@ -386,7 +383,8 @@ def watch_kept(target: ClusterAdmin, watch: Watch, sheet: PositionSheet) -> Posi
         there = TargetGroups.read(target, groups, share_groups)
         taken = {one.place for one in sheet.settings if _is_taken(one, there)} - moved
         if taken:
-            watch.say(f"commits of {_named({place[0] for place in taken})} move at {target.alias}")
+            names = some_of(sorted({place[0] for place in taken}), "group", at_most=5)
+            watch.say(f"commits of {names} move at {target.alias}")
         moved |= taken
         if watched_s >= watch.quiet_s:
             break

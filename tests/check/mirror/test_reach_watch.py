@@ -139,7 +139,7 @@ def test_many_partitions_are_counted() -> None:
     driver = Watched(MemoryLedger())
     for _ in range(8):
         driver.unled(*(("orders", number) for number in range(7)))
-    assert "orders partition 0, 1, 2, 3, 4 and 2 more: it" in str(driver.raised()[0]["message"])
+    assert "orders partition 0, 1, 2, 3, 4 and 2 more partitions: it" in str(driver.raised()[0]["message"])
 
 
 def test_a_later_driver_clears_what_an_earlier_one_raised_once_it_knows_better() -> None:

@@ -59,7 +59,7 @@ def test_what_is_paused_is_told_with_who_and_how_far_it_came() -> None:
         "f: paused: topic orders\n"
         f"  paused    topic orders, {BY_ANNA}: 5,000 source offsets of 5 partitions left to copy: "
         "orders partition 0 at 10 of 1010, orders partition 1 at 10 of 1010, orders partition 2 at 10 of 1010 "
-        "and 2 more\n"
+        "and 2 more partitions\n"
         "            mirror-ledger resume f --topic orders"
     )
 
