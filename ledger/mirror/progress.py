@@ -448,9 +448,6 @@ class Heartbeat:
 # Splits partitions over the tasks of a round by the work that each is expected to bring.
 
 
-_MINIMUM_LOAD = 1
-
-
 def split_by_load(
     assignments: Sequence[Assignment], loads: Mapping[tuple[str, int], int], *, tasks: int
 ) -> list[list[Assignment]]:
@@ -469,4 +466,5 @@ def split_by_load(
 
 
 def _load(assignment: Assignment, loads: Mapping[tuple[str, int], int]) -> int:
-    return loads.get((assignment.source.topic_id, assignment.source.partition), 0) + _MINIMUM_LOAD
+    """At least 1: partitions of which nothing came are spread as well."""
+    return loads.get((assignment.source.topic_id, assignment.source.partition), 0) + 1

@@ -64,17 +64,13 @@ class MovedPartitions:
         for state in states:
             self.require_free(state)
 
-    def is_free(self, state: PartitionState) -> bool:
-        """Whether requests may move a partition."""
-        return self._held_by(state) is None
-
     def require_free(self, state: PartitionState) -> None:
         """Raise `RefusedError` for what another flow copies, and for what is promoted at the target."""
-        held_by = self._held_by(state)
+        held_by = self.held_by(state)
         if held_by is not None:
             raise RefusedError(f"{state.name}: {held_by.message}. {advice(held_by.cause)}")
 
-    def _held_by(self, state: PartitionState) -> Stop | None:
+    def held_by(self, state: PartitionState) -> Stop | None:
         """What lets no request move a partition, whatever else has stopped it.
 
         Two flows that copy one partition to one target topic would bring all of it twice. Behind what applications
@@ -340,12 +336,12 @@ class ResumeRules(RequestRules):
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest], partitions: MovedPartitions
     ) -> Granted:
         stopped = [state for state in partitions.concerned(request) if state.stop is not None]
-        if stopped and not any(map(partitions.is_free, stopped)):
+        free = [state for state in stopped if partitions.held_by(state) is None]
+        if stopped and not free:
             partitions.require_free(stopped[0])
-        stopped = [state for state in stopped if partitions.is_free(state)]
-        causes = {_place(s): str(s.stop.cause) for s in stopped if s.stop is not None}
-        facts = partitions.begun_again(stopped)
-        partitions.resume(stopped)
+        causes = {_place(s): str(s.stop.cause) for s in free if s.stop is not None}
+        facts = partitions.begun_again(free)
+        partitions.resume(free)
         going = [_place(state) for state in partitions.progress.states if state.stop is None]
         return Granted(Resumption(request, earlier).described(going, causes), facts)
 

@@ -21,7 +21,7 @@ from ledger.facts.requests import FlowRequests, Pauses, pausing
 from ledger.facts.roles import APPLY_WRITER
 from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import FactLog, LedgerState
-from ledger.facts.syncs import OffsetSync, PartitionPair, SyncKind
+from ledger.facts.syncs import OffsetSync, SyncKind
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.mirror.assignment import Assignment, PartitionResult, Stop, StopCause
@@ -289,8 +289,9 @@ class RoundLoop:
             source = source_ends.get((pair.source.topic, pair.source.partition))
             target = target_ends.get((pair.target.topic, pair.target.partition))
             if source is None or target is None:
-                log.warning("%s: %s has no leader; it is taken on later", self.flow.name, _name(pair))
-                leaderless.add((pair.source.topic, pair.source.partition))
+                at = pair.source.topic, pair.source.partition
+                log.warning("%s: %s partition %d has no leader; it is taken on later", self.flow.name, *at)
+                leaderless.add(at)
                 self._followed_at = float("-inf") if until_caught_up else self._followed_at
                 continue
             taken = self.start_positions.take_on(
@@ -491,7 +492,3 @@ class RoundLoop:
                 f"{self.flow.name}: nothing could be copied for {waited_s:.0f} s: {'; '.join(reasons)}; "
                 "what was copied before is recorded"
             )
-
-
-def _name(pair: PartitionPair) -> str:
-    return f"{pair.source.topic} partition {pair.source.partition}"

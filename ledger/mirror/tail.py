@@ -69,7 +69,8 @@ class ForeignRecords:
             writer = f"without a producer id (its producer is not idempotent), not by this flow's {own}"
         else:
             writer = f"by producer id {first.producer_id}, not by this flow's {own}"
-        batch = f"a batch of {_records(first.count)}, {_kind(first)}, {_time(first)}"
+        kind = "of a transaction" if first.is_transactional else "not transactional"
+        batch = f"a batch of {_records(first.count)}, {kind}, {_time(first)}"
         more = (
             f"; {_records(self.records)} of others up to offset {self.end}"
             if self.end > first.end_offset
@@ -80,10 +81,6 @@ class ForeignRecords:
 
 def _records(count: int) -> str:
     return f"{count} record{'' if count == 1 else 's'}"
-
-
-def _kind(first: BatchHeader) -> str:
-    return "of a transaction" if first.is_transactional else "not transactional"
 
 
 def _time(first: BatchHeader) -> str:
