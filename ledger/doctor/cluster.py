@@ -10,15 +10,14 @@ from ledger.doctor.measurements import (
     AppendObservation,
     Broker,
     ClockObservation,
-    ClusterProbe,
     Operation,
     Reach,
     Send,
     Settings,
-    TargetProbe,
     Validity,
 )
 from ledger.doctor.permissions import Granting
+from ledger.doctor.probes import ClusterProbe, TargetProbe
 from ledger.doctor.results import CheckResult, Unmeasured, duration, failed, measure, unknown
 from ledger.errors import Trouble
 from ledger.facts.syncs import SEQUENCE_MODULUS

@@ -1,5 +1,6 @@
 """The whole examination: this machine, the ledger, every cluster of the flows, every flow."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -10,9 +11,8 @@ from ledger.config.values import FlowConfig
 from ledger.doctor import places, results
 from ledger.doctor.cluster import ClusterLook, cluster_findings, look_at, probe_findings
 from ledger.doctor.flow import FlowLook, flow_findings, left_out, target_topics
-from ledger.doctor.measurements import ClusterProbe, LedgerProbe, MachineProbe, TableState, TargetProbe
-from ledger.doctor.places import LocalMachine
-from ledger.doctor.probes import DeltaLedgerProbe, KafkaClusterProbe, KafkaTargetProbe
+from ledger.doctor.measurements import TableState
+from ledger.doctor.probes import ClusterProbe, LedgerProbe, TargetProbe
 from ledger.doctor.results import CheckResult, Unmeasured, measure
 from ledger.facts.tables import TABLES
 
@@ -30,14 +30,13 @@ class Examination:
     clusters: Mapping[str, ClusterProbe]
     targets: Mapping[str, TargetProbe]
     ledger: LedgerProbe
-    machine: MachineProbe
     clock: Clock
     retention_share: float
 
     def results(self) -> Iterator[CheckResult]:
         """Findings as they are made: machine, ledger, clusters in order of name, flows as given."""
-        yield places.java(measure(self.machine.java))
-        yield places.python(self.machine.python())
+        yield places.java(measure(places.found_java))
+        yield places.python(sys.version_info[:3])
         yield from self._ledger()
         looks = {alias: look_at(probe) for alias, probe in sorted(self.clusters.items())}
         recorded = measure(self.ledger.cluster_ids, results.LEDGER)
@@ -97,16 +96,15 @@ def examine(
             flows=flows,
             left_out=[] if flow_names else [flow for flow in config.flows.values() if not flow.enabled],
             clusters={
-                alias: opened.enter_context(closing(KafkaClusterProbe(cluster, clock)))
+                alias: opened.enter_context(closing(ClusterProbe(cluster, clock)))
                 for alias, cluster in clusters.items()
             },
             targets={
-                flow.target: opened.enter_context(closing(KafkaTargetProbe(clusters[flow.target], clock)))
+                flow.target: opened.enter_context(closing(TargetProbe(clusters[flow.target], clock)))
                 for flow in flows
                 if probe
             },
-            ledger=DeltaLedgerProbe(config.ledger.path),
-            machine=LocalMachine(),
+            ledger=LedgerProbe(config.ledger.path),
             clock=clock,
             retention_share=retention_share,
         )

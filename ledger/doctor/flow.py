@@ -7,7 +7,8 @@ from ledger.config.values import FlowConfig, TargetMode
 from ledger.doctor import permissions, topic_settings
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.cluster import ClusterLook
-from ledger.doctor.measurements import LedgerProbe, Operation, Operations, Permissions, Settings
+from ledger.doctor.measurements import Operation, Operations, Permissions, Settings
+from ledger.doctor.probes import LedgerProbe
 from ledger.doctor.results import (
     LEDGER,
     CheckResult,

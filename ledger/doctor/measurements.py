@@ -1,20 +1,9 @@
-"""What an examination measures, as values, and the Protocols that adapters measure it behind.
+"""What an examination measures, as values."""
 
-Every method has a deadline and raises one of our errors when it has no answer. Nothing here writes, but
-`TargetProbe`, which was asked for, and `LedgerProbe.exclusive_create`, which removes its file again.
-"""
-
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
-from ledger.facts.cuts import ClockStep
-from ledger.facts.direction import Directions
-from ledger.facts.permissions import Permission
-from ledger.facts.syncs import FlowPosition
-from ledger.kafka.cluster import GroupListing, PartitionEnds, TopicDescription
 from ledger.store.merging import DataFile
 
 Partition = tuple[str, int]
@@ -86,67 +75,6 @@ class Permissions:
 # Clusters --------------------------------------------------------------------------------------
 
 
-class ClusterProbe(Protocol):
-    """Reads one cluster; never writes."""
-
-    alias: str
-    servers: str
-
-    @property
-    def principal(self) -> str | None:
-        """Who the mirror is to the cluster's ACLs; None when it cannot tell."""
-        ...
-
-    @property
-    def uses_tls(self) -> bool: ...
-
-    def addresses(self) -> Sequence[str]:
-        """The bootstrap addresses."""
-        ...
-
-    def reach(self, address: str) -> Reach: ...
-
-    def certificate(self, address: str) -> Validity: ...
-
-    def client_certificate(self) -> Validity | None:
-        """None when the mirror presents no certificate."""
-        ...
-
-    def brokers(self) -> Sequence[Broker]: ...
-
-    def cluster_id(self) -> str: ...
-
-    def topics(self) -> Mapping[str, TopicDescription]: ...
-
-    def groups(self) -> Sequence[GroupListing]: ...
-
-    def permissions(self, topics: Collection[str], groups: Collection[str]) -> Permissions: ...
-
-    def topic_acls(self) -> frozenset[Permission]:
-        """All rules about topics. Raises `PreconditionError` where the principal may not read them."""
-        ...
-
-    def settings(self, topics: Sequence[str]) -> Mapping[str, Settings]:
-        """Per topic every setting with the value that counts, defaults included."""
-        ...
-
-    def own_settings(self, topics: Sequence[str]) -> Mapping[str, Settings]:
-        """Per topic the settings that were set on the topic itself."""
-        ...
-
-    def broker_settings(self, node_ids: Sequence[int]) -> Mapping[int, Settings]: ...
-
-    def ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, PartitionEnds]: ...
-
-    def sizes(self, topics: Mapping[str, int]) -> Mapping[Partition, int]:
-        """Bytes on disk by partition, of topics given with their number of partitions."""
-        ...
-
-    def timestamps(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
-        """The largest timestamp of the batch at each offset; partitions without an answer are left out."""
-        ...
-
-
 # The probe -------------------------------------------------------------------------------------
 
 
@@ -187,26 +115,6 @@ class ClockObservation:
     answered_ms: int
 
 
-class ProbeTopic(Protocol):
-    """A topic that exists for one probe."""
-
-    def appends(self, script: Sequence[Send]) -> AppendObservation: ...
-
-    def clocks(self) -> Sequence[ClockObservation]:
-        """One for every partition; the topic stamps append times."""
-        ...
-
-
-class TargetProbe(Protocol):
-    """Writes to a target, into topics of its own that are deleted at the end of their context."""
-
-    def compare_and_append(self) -> AbstractContextManager[ProbeTopic]: ...
-
-    def clock(self, brokers: int) -> AbstractContextManager[ProbeTopic]:
-        """With a partition for every broker."""
-        ...
-
-
 # Ledger and machine ----------------------------------------------------------------------------
 
 
@@ -231,50 +139,3 @@ class TableState:
     properties: Mapping[str, str]
     commits: tuple[TableCommit, ...]
     files: tuple[DataFile, ...]
-
-
-class LedgerProbe(Protocol):
-    """Reads the ledger without a JVM."""
-
-    path: str
-
-    @property
-    def folder(self) -> str | None:
-        """The ledger's folder when that is on this machine's file system."""
-        ...
-
-    def table(self, name: str) -> TableState | None:
-        """None when there is no such table."""
-        ...
-
-    def clock_steps(self) -> Sequence[ClockStep]:
-        """Where the recorded times of a writer fall, in any table."""
-        ...
-
-    def cluster_ids(self) -> Mapping[str, str]:
-        """The Kafka cluster id that was recorded last, by alias."""
-        ...
-
-    def positions(self, flow: str) -> Sequence[FlowPosition]: ...
-
-    def directions(self) -> Directions:
-        """Which topics of which clusters are promoted."""
-        ...
-
-    def exclusive_create(self) -> bool:
-        """Whether the second of two creations of one file was refused. For a local folder, or where it will be."""
-        ...
-
-    def free_bytes(self) -> int:
-        """For a local folder, or where it will be."""
-        ...
-
-
-class MachineProbe(Protocol):
-    """This machine."""
-
-    def java(self) -> str:
-        """The Java that Spark gets."""
-        ...
-
-    def python(self) -> tuple[int, int, int]: ...

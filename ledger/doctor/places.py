@@ -1,7 +1,6 @@
 """Verdicts on the ledger and on this machine."""
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ledger.doctor.checks import Check, Verdict
@@ -328,12 +327,6 @@ def python(version: Sequence[int]) -> CheckResult:
 # Measurements of this machine for `doctor`.
 
 
-class LocalMachine:
-    """Implements `measurements.MachineProbe`."""
-
-    def java(self) -> str:
-        """Raises `SetupError` when there is none, or one that is too old."""
-        return f"{check_java()}, 17 or later"
-
-    def python(self) -> tuple[int, int, int]:
-        return sys.version_info[:3]
+def found_java() -> str:
+    """The Java that Spark gets. Raises `SetupError` when there is none, or one that is too old."""
+    return f"{check_java()}, 17 or later"

@@ -1,4 +1,8 @@
-"""Measurements of one cluster for `doctor`: `measurements.ClusterProbe` on real brokers. Nothing is written."""
+"""Measurements of clusters and of the ledger for `doctor`.
+
+Every method has a deadline and raises one of our errors when it has no answer. Nothing here writes, but
+`TargetProbe`, which was asked for, and `LedgerProbe.exclusive_create`, which removes its file again.
+"""
 
 import os
 import shutil
@@ -33,7 +37,6 @@ from ledger.doctor.measurements import (
     Operations,
     Partition,
     Permissions,
-    ProbeTopic,
     Reach,
     Send,
     Settings,
@@ -194,8 +197,8 @@ _FETCH_BYTES = 4096
 _FETCHED_AT_ONCE = 200
 
 
-class KafkaClusterProbe:
-    """Implements `measurements.ClusterProbe`. Constructing it opens nothing; `close` ends its connections."""
+class ClusterProbe:
+    """Reads one cluster; never writes. Constructing it opens nothing; `close` ends its connections."""
 
     def __init__(self, cluster: ClusterConfig, clock: Clock, environ: Mapping[str, str] = os.environ) -> None:
         self.alias = cluster.name
@@ -223,6 +226,7 @@ class KafkaClusterProbe:
     # -- brokers ---------------------------------------------------------------------------------
 
     def addresses(self) -> Sequence[str]:
+        """The bootstrap addresses."""
         return [str(address) for address in parse_addresses(self.servers)]
 
     def reach(self, address: str) -> Reach:
@@ -242,6 +246,7 @@ class KafkaClusterProbe:
         return broker_validity(_address(address), properties, timeout_s=CONNECT_TIMEOUT_S)
 
     def client_certificate(self) -> Validity | None:
+        """None when the mirror presents no certificate."""
         location = resolved_properties(self._cluster, self._environ).get("ssl.certificate.location")
         return None if location is None else file_validity(Path(location))
 
@@ -261,12 +266,14 @@ class KafkaClusterProbe:
         return self._admin.groups()
 
     def own_settings(self, topics: Sequence[str]) -> Mapping[str, Settings]:
+        """Per topic the settings that were set on the topic itself."""
         return self._admin.configurations(topics)
 
     def ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, PartitionEnds]:
         return self._admin.ends(partitions)
 
     def settings(self, topics: Sequence[str]) -> Mapping[str, Settings]:
+        """Per topic every setting with the value that counts, defaults included."""
         return self._admin.effective_settings(topics)
 
     def broker_settings(self, node_ids: Sequence[int]) -> Mapping[int, Settings]:
@@ -274,10 +281,12 @@ class KafkaClusterProbe:
         return self._admin.connection.run(operation, broker_settings, node_ids)
 
     def sizes(self, topics: Mapping[str, int]) -> Mapping[Partition, int]:
+        """Bytes on disk by partition, of topics given with their number of partitions."""
         operation = "describe log directories (Describe on the cluster)"
         return self._admin.connection.run(operation, partition_sizes, topics)
 
     def timestamps(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        """The largest timestamp of the batch at each offset; partitions without an answer are left out."""
         if not positions:
             return {}
         topics = self.topics()
@@ -299,6 +308,7 @@ class KafkaClusterProbe:
         )
 
     def topic_acls(self) -> frozenset[Permission]:
+        """All rules about topics. Raises `PreconditionError` where the principal may not read them."""
         return self._admin.topic_acls()
 
 
@@ -353,8 +363,8 @@ _NOT_YET = TRANSIENT | TOPIC_GONE
 _ONE_REPLICA = {"min.insync.replicas": "1"}
 
 
-class KafkaTargetProbe:
-    """Implements `measurements.TargetProbe`."""
+class TargetProbe:
+    """Writes to a target, into topics of its own that are deleted at the end of their context."""
 
     def __init__(self, cluster: ClusterConfig, clock: Clock, environ: Mapping[str, str] = os.environ) -> None:
         self._cluster = cluster
@@ -365,17 +375,18 @@ class KafkaTargetProbe:
         self._admin.close()
 
     @contextmanager
-    def compare_and_append(self) -> Iterator[ProbeTopic]:
+    def compare_and_append(self) -> Iterator["ProbeTopic"]:
         with self._topic(APPEND_PARTITIONS, {"message.timestamp.type": "CreateTime"}) as topic:
             yield topic
 
     @contextmanager
-    def clock(self, brokers: int) -> Iterator[ProbeTopic]:
+    def clock(self, brokers: int) -> Iterator["ProbeTopic"]:
+        """With a partition for every broker."""
         with self._topic(brokers, {"message.timestamp.type": "LogAppendTime"}) as topic:
             yield topic
 
     @contextmanager
-    def _topic(self, partitions: int, settings: Mapping[str, str]) -> Iterator["LinkedTopic"]:
+    def _topic(self, partitions: int, settings: Mapping[str, str]) -> Iterator["ProbeTopic"]:
         """One replica each: with as many partitions as brokers, every broker leads one."""
         name = f"{PREFIX}{uuid.uuid4().hex[:12]}{SUFFIX}"
         network = KafkaNetwork(self._cluster, self._cluster, request_timeout_s=TIMEOUT_S)
@@ -386,7 +397,7 @@ class KafkaTargetProbe:
             topic_id = self._admin.topics()[name].topic_id
             network.target.refresh([name])
             producer_ids = (self._admin.allocate_producer_id(), self._admin.allocate_producer_id())
-            yield LinkedTopic(name, topic_id, partitions, network, producer_ids, self._clock)
+            yield ProbeTopic(name, topic_id, partitions, network, producer_ids, self._clock)
         finally:
             network.close()
             self._delete(name)
@@ -405,7 +416,7 @@ class KafkaTargetProbe:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkedTopic:
+class ProbeTopic:
     """A probe's topic behind a copy's network: `producer_ids` are the mirror's own and another one."""
 
     name: str
@@ -421,6 +432,7 @@ class LinkedTopic:
         return AppendObservation(self.name, answers, ends)
 
     def clocks(self) -> Sequence[ClockObservation]:
+        """One for every partition; the topic stamps append times."""
         return [self._clock_of(partition) for partition in range(self.partitions)]
 
     def _clock_of(self, partition: int) -> ClockObservation:
@@ -493,26 +505,28 @@ class LinkedTopic:
 
 
 # Ledger probe -------------------------------------------------------------------------------------
-# Measurements of the ledger for `doctor`: `measurements.LedgerProbe`, without a JVM.
+# Measurements of the ledger for `doctor`, without a JVM.
 
 
 MOST_COMMITS = 10_000
 
 
-class DeltaLedgerProbe:
-    """Implements `measurements.LedgerProbe`. Constructing it reads nothing."""
+class LedgerProbe:
+    """Reads the ledger without a JVM. Constructing it reads nothing."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     @property
     def folder(self) -> str | None:
+        """The ledger's folder when that is on this machine's file system."""
         located = urlparse(self.path)
         if located.scheme == "file":
             return unquote(located.path)
         return None if "://" in self.path else self.path
 
     def table(self, name: str) -> TableState | None:
+        """None when there is no such table."""
         uri = table_uri(self.path, name)
         with _reported(uri):
             if not DeltaTable.is_deltatable(uri):
@@ -522,11 +536,13 @@ class DeltaLedgerProbe:
             return TableState(dict(table.metadata().configuration), commits, tuple(data_files(table)))
 
     def clock_steps(self) -> Sequence[ClockStep]:
+        """Where the recorded times of a writer fall, in any table."""
         with _reported(self.path):
             now = DeltaLedger(self.path).now()
             return [step for table in TABLES for step in steps_back(table.name, now.relation(table.name))]
 
     def cluster_ids(self) -> Mapping[str, str]:
+        """The Kafka cluster id that was recorded last, by alias."""
         ledger = open_ledger(self.path)
         with _reported(self.path):
             return DeltaLedgerState(ledger).identities().recorded_ids()
@@ -535,10 +551,14 @@ class DeltaLedgerProbe:
         return DeltaLedgerState(open_ledger(self.path)).positions(flow)
 
     def directions(self) -> Directions:
+        """Which topics of which clusters are promoted."""
         return DeltaLedgerState(open_ledger(self.path)).directions()
 
     def exclusive_create(self) -> bool:
-        """Link a scratch file to one name twice, as two writers of deltalake would make the same commit."""
+        """Whether the second of two creations of one file was refused. For a local folder, or where it will be.
+
+        A scratch file is linked to one name twice, as two writers of deltalake would make the same commit.
+        """
         folder = self._local()
         commit = folder / f".mirror-ledger-doctor-{uuid.uuid4().hex}"
         staged = commit.with_suffix(".staged")
@@ -556,6 +576,7 @@ class DeltaLedgerProbe:
         return False
 
     def free_bytes(self) -> int:
+        """For a local folder, or where it will be."""
         folder = self._local()
         try:
             return shutil.disk_usage(folder).free

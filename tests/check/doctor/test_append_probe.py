@@ -8,7 +8,7 @@ import pytest
 from ledger.clock import SystemClock
 from ledger.doctor.checks import Verdict
 from ledger.doctor.cluster import SCRIPT, SENDS, compare_and_append
-from ledger.doctor.probes import LinkedTopic
+from ledger.doctor.probes import ProbeTopic
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.facts.syncs import TopicPartition, topic_id_bytes, topic_id_text
 from ledger.kafka.batches import read_header
@@ -92,8 +92,8 @@ class OneSide:
         return [Completion(one.ticket, failure="connection lost") for one in done] if self._broken else done
 
 
-def topic_on(network: OneSide) -> LinkedTopic:
-    return LinkedTopic("t", TOPIC_ID, 2, network, (7, 8), SystemClock())
+def topic_on(network: OneSide) -> ProbeTopic:
+    return ProbeTopic("t", TOPIC_ID, 2, network, (7, 8), SystemClock())
 
 
 def test_a_target_that_accepts_everything_fails_with_each_thing_it_accepted() -> None:

@@ -13,7 +13,7 @@ from ledger.config.values import ClusterConfig
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.cluster import certificate
 from ledger.doctor.measurements import Validity
-from ledger.doctor.probes import KafkaClusterProbe, broker_validity, file_validity, validity
+from ledger.doctor.probes import ClusterProbe, broker_validity, file_validity, validity
 from ledger.errors import ClusterUnavailableError, ProtocolError, UsageError
 from ledger.kafka.connection import Address
 from tests.support.tls_servers import TlsServer, make_certificate
@@ -71,7 +71,7 @@ def test_an_expired_certificate_of_a_broker_is_told_with_its_date(
 def test_the_mirrors_own_certificate_is_looked_at(ending: tuple[Path, Path]) -> None:
     properties = {"security.protocol": "ssl", "ssl.certificate.location": str(ending[0])}
     config = ClusterConfig(name="east", bootstrap_servers="x:1", properties=properties)
-    probe = KafkaClusterProbe(config, SystemClock())
+    probe = ClusterProbe(config, SystemClock())
     assert probe.uses_tls
     found = probe.client_certificate()
     assert found is not None
@@ -81,7 +81,7 @@ def test_the_mirrors_own_certificate_is_looked_at(ending: tuple[Path, Path]) -> 
 
 
 def test_no_certificate_of_its_own_is_none() -> None:
-    probe = KafkaClusterProbe(ClusterConfig(name="east", bootstrap_servers="x:1"), SystemClock())
+    probe = ClusterProbe(ClusterConfig(name="east", bootstrap_servers="x:1"), SystemClock())
     assert (probe.client_certificate(), probe.uses_tls) == (None, False)
 
 

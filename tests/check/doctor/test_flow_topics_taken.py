@@ -9,7 +9,7 @@ from ledger.doctor import flow as topic_names
 from ledger.doctor.checks import Verdict
 from ledger.doctor.cluster import ClusterLook
 from ledger.doctor.flow import FlowLook
-from ledger.doctor.measurements import ClusterProbe, LedgerProbe
+from ledger.doctor.probes import ClusterProbe, LedgerProbe
 from ledger.doctor.results import Unmeasured
 from ledger.errors import PreconditionError
 from ledger.topics.naming import NamingKind, TopicSelection

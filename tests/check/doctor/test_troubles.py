@@ -11,7 +11,7 @@ from ledger.clock import SystemClock
 from ledger.config.values import ClusterConfig, SecretReference
 from ledger.doctor import probes
 from ledger.doctor.checks import OF_TROUBLE
-from ledger.doctor.probes import KafkaClusterProbe
+from ledger.doctor.probes import ClusterProbe
 from ledger.doctor.results import Unmeasured, measure
 from ledger.errors import Trouble
 from tests.support.beside import beside
@@ -45,7 +45,7 @@ def expired(tmp_path_factory: pytest.TempPathFactory) -> Keys:
 
 def reached(address: str, properties: Mapping[str, str | SecretReference] | None = None) -> Unmeasured:
     config = ClusterConfig(name="east", bootstrap_servers=address, properties=dict(properties or {}))
-    with closing(KafkaClusterProbe(config, SystemClock(), environ={})) as probe:
+    with closing(ClusterProbe(config, SystemClock(), environ={})) as probe:
         found = measure(lambda: probe.reach(address))
     assert isinstance(found, Unmeasured)
     return found

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from ledger.answers.elsewhere import for_duckdb, sealed
-from ledger.doctor.probes import DeltaLedgerProbe
+from ledger.doctor.probes import LedgerProbe
 from ledger.errors import UsageError
 from ledger.facts.cuts import ClockStep, Cut, LastAppend
 from ledger.store import catalog
@@ -123,7 +123,7 @@ def test_clocks_that_stepped_back_are_found(recorded: Appended) -> None:
             for before, place in pairwise(sorted(times)):
                 if times[place] < times[before]:
                     expected.add(ClockStep(table, writer, *place, times[place], times[before]))
-    found = DeltaLedgerProbe(recorded.path).clock_steps()
+    found = LedgerProbe(recorded.path).clock_steps()
     assert len(found) == len(expected) > 1
     assert set(found) == expected
 
