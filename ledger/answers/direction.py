@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from ledger.answers.drivers import DriverReport, DriverState
 from ledger.facts.direction import (
@@ -25,11 +24,9 @@ from ledger.facts.direction import (
 from ledger.facts.fences import FENCE_KINDS, Fence, FenceHow, Fences, StandingFence
 from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.facts.operations import FINDING_KINDS, FindingRaised, open_findings
-from ledger.facts.operations import Row as RecordedRow
-from ledger.facts.tables import in_order
+from ledger.facts.tables import Row, in_order
 from ledger.words import counted, some_of
 
-Row = Mapping[str, Any]
 Place = tuple[str, str, int]
 """Topic, topic id and partition."""
 DIRECTION_REPORT_KINDS = tuple(dict.fromkeys((*STANDING_KINDS, *DIRECTION_ROWS)))
@@ -300,7 +297,7 @@ class FenceAttention:
     since_ms: int
 
 
-def fences_needing_attention(rows: Iterable[RecordedRow], clusters: Collection[str]) -> list[FenceAttention]:
+def fences_needing_attention(rows: Iterable[Row], clusters: Collection[str]) -> list[FenceAttention]:
     """From rows of `operations` of `REPORT_KINDS`, in order, of these clusters: late writes first."""
     kept = list(rows)
     fences = Fences.of_rows(row for row in kept if row["kind"] in FENCE_KINDS)
@@ -309,9 +306,9 @@ def fences_needing_attention(rows: Iterable[RecordedRow], clusters: Collection[s
     return [one for one in found if one.cluster in clusters]
 
 
-def _late(rows: list[RecordedRow]) -> list[FenceAttention]:
+def _late(rows: list[Row]) -> list[FenceAttention]:
     """Of each recorder what it raised last and has not cleared."""
-    by_writer: dict[str, list[RecordedRow]] = {}
+    by_writer: dict[str, list[Row]] = {}
     for row in rows:
         by_writer.setdefault(row["writer"], []).append(row)
     found = []

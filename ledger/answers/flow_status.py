@@ -7,7 +7,7 @@ from ledger.answers import drivers
 from ledger.answers.direction import OneWay, OppositeFlow, Place
 from ledger.answers.drivers import DriverReport
 from ledger.answers.lag import figures_of, fresh_since_ms
-from ledger.answers.status import OPERATIONS_READ, QUERIES, Expected, FlowReport, Row, flow_report
+from ledger.answers.status import OPERATIONS_READ, QUERIES, Expected, FlowReport, flow_report
 from ledger.changeover.losses import losses
 from ledger.changeover.plans import APPLY_KINDS, Applies, recorded_plan
 from ledger.changeover.receipts import ALIVE_EVERY_S
@@ -20,7 +20,7 @@ from ledger.facts.findings import Side
 from ledger.facts.operations import OperationKind
 from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, writer_of
 from ledger.facts.state import last_claim
-from ledger.facts.tables import CUT_OFFSETS, OPERATIONS, WRITERS
+from ledger.facts.tables import CUT_OFFSETS, OPERATIONS, WRITERS, Row
 from ledger.machine import LocalProcesses
 from ledger.offsets.setting import NOT_RECORDED, UNREAD_ADVICE
 from ledger.roles import driver_verdict, fresh_seconds, interval_ms

@@ -1,17 +1,14 @@
 """How far a flow is behind, from the answer of `replication_lag`. What was not measured lately is unknown, never 0."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from ledger.changeover.losses import Row as LossRow
 from ledger.changeover.losses import loss_objectives
 from ledger.config.values import Figure, FlowConfig, Objective
+from ledger.facts.tables import Row
 from ledger.roles import FRESH_INTERVALS, interval_ms
 from ledger.store.catalog import Named, query
-
-Row = Mapping[str, Any]
 
 
 def fresh_since_ms(flow: FlowConfig, now_ms: int) -> int:
@@ -166,7 +163,7 @@ def lag_columns(lag: Row, measurable: Measurable) -> Row:
 # What `status` knows of a flow that objectives are about: its lag, and what a failover would lose.
 
 
-def figures_of(flow: str, lag: Lag, losses: Sequence[LossRow], *, fresh_seconds: float) -> Iterator[Figure]:
+def figures_of(flow: str, lag: Lag, losses: Sequence[Row], *, fresh_seconds: float) -> Iterator[Figure]:
     """Those of lag and loss; `losses`: of the partitions that the flow still copies."""
     yield _lag_records(flow, lag)
     yield _lag_seconds(flow, lag)

@@ -29,6 +29,7 @@ from ledger.facts.requests import (
     pausing,
 )
 from ledger.facts.syncs import SyncCause, SyncKind
+from ledger.facts.tables import Row
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.stops import StoppedEntry, StoppedPartition, advice, stopped_entries
 from ledger.roles import FRESH_INTERVALS
@@ -46,7 +47,6 @@ _SIDES: Mapping[str, Side] = {
     FindingName.TARGET_THROTTLED: Side.TARGET,
 }
 OUTAGE_FINDINGS = frozenset(_SIDES)
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

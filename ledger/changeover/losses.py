@@ -10,6 +10,7 @@ from ledger.changeover.plans import BY_PEOPLE, Apply, ChangeoverKind, FenceChoic
 from ledger.config.values import Figure, Objective
 from ledger.errors import PreconditionError
 from ledger.facts.cut_offsets import Cut
+from ledger.facts.tables import Row
 from ledger.words import by_topic, counted, duration, instant
 
 # Failover loss ------------------------------------------------------------------------------------
@@ -24,7 +25,6 @@ from ledger.words import by_topic, counted, duration, instant
 # added to what is known.
 
 
-Row = Mapping[str, Any]
 UnrecordedCopies = Mapping[tuple[str, str, int], int]
 """By flow, source topic and partition: how much the target holds now behind what was recorded as copied, or may yet."""
 ALL_OF_IT = 2**63 - 1

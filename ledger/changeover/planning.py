@@ -17,13 +17,14 @@ from ledger.changeover.plans import (
     advice_for,
     steps_of,
 )
-from ledger.changeover.scope import NOT_COPIED_ANY_MORE, Row, Scope, Seen, SeenFlow
+from ledger.changeover.scope import NOT_COPIED_ANY_MORE, Scope, Seen, SeenFlow
 from ledger.config.values import Figure, Objective, objections
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.changeovers import RecordedBlocker
 from ledger.facts.fences import FenceHow
 from ledger.facts.roles import RoleVerdict
 from ledger.facts.syncs import FlowPosition
+from ledger.facts.tables import Row
 from ledger.mirror.assignment import StopCause
 from ledger.offsets.first_unread import PlaceStatus
 from ledger.offsets.maps import TranslationStatus

@@ -10,7 +10,8 @@ from typing import Any, Self
 
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.changeovers import ApplyClaimed, ApplyEnded, PlanRecorded, StepDone, StepFailed, UndoBegun
-from ledger.facts.operations import OperationKind, Row
+from ledger.facts.operations import OperationKind
+from ledger.facts.tables import Row
 
 # Blockers -----------------------------------------------------------------------------------------
 # Why a plan may not be carried out as things stand, and what to do about each reason.

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ledger.changeover.pairs import Pair
 from ledger.changeover.plans import ChangeoverKind, Choices, Plan, PlannedTopic
@@ -14,15 +13,13 @@ from ledger.facts.operations import RecordedStop
 from ledger.facts.requests import Pauses
 from ledger.facts.roles import RoleVerdict
 from ledger.facts.syncs import FlowPosition
+from ledger.facts.tables import Row
 from ledger.offsets.setting import Outcome
 from ledger.offsets.sheets import CommitsRead
 from ledger.topics.naming import NamingKind
 
 # Seen ---------------------------------------------------------------------------------------------
 # What a plan is made from: the ledger at a cut, and what of both clusters answers.
-
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

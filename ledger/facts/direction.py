@@ -6,8 +6,9 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from ledger.facts.fences import FENCE_KINDS, Fence, Unfenced
-from ledger.facts.operations import OperationContent, OperationKind, Row
+from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.requests import AskedBy
+from ledger.facts.tables import Row
 
 
 @dataclass(frozen=True, slots=True)

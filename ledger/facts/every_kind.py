@@ -39,13 +39,13 @@ from ledger.facts.operations import (
     OperationKind,
     PartitionResumed,
     PartitionStopped,
-    Row,
     ScopeReduced,
     Settled,
     TailCopiedAgain,
     TopicFollowed,
 )
 from ledger.facts.requests import AcceptForeign, Pause, Receipt, Resume, Resync, SkipTo, StopRequest
+from ledger.facts.tables import Row
 
 EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
     kind.kind: kind

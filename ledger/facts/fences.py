@@ -6,9 +6,10 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from ledger.facts.acls import denial
-from ledger.facts.operations import OperationContent, OperationKind, Row, acl_content, known_acls, objects_of
+from ledger.facts.operations import OperationContent, OperationKind, acl_content, known_acls, objects_of
 from ledger.facts.permissions import Permission
 from ledger.facts.requests import AskedBy
+from ledger.facts.tables import Row
 
 # Shut outs ----------------------------------------------------------------------------------------
 # What keeps the mirror itself from writing to topics that were promoted, as it is recorded, and how it

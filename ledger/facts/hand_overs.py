@@ -5,8 +5,9 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from ledger.facts.operations import OperationContent, OperationKind, Row
+from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.permissions import Permission, PermissionKind
+from ledger.facts.tables import Row
 from ledger.topics.following import REQUIRED_AT_TARGET, SettingsChange, is_fence
 from ledger.topics.naming import matches_any
 

@@ -11,11 +11,12 @@ more. Until then it is refused where that is known: the offset of its metadata i
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from ledger.errors import PreconditionError
 from ledger.facts.fences import ShutOuts
 from ledger.facts.operations import OperationContent, OperationKind
+from ledger.facts.tables import Row
 
 # Cluster acceptances ------------------------------------------------------------------------------
 # What operators say of the clusters behind aliases.
@@ -44,8 +45,6 @@ class ClusterAcceptance(OperationContent):
 
 METADATA_LAG = 1200
 """How far one broker's metadata may be behind another's; a cluster that does nothing writes two records a second."""
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

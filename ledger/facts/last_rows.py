@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from ledger.errors import InvalidValueError
 from ledger.facts.operations import OperationContent, OperationKind
-from ledger.facts.tables import epoch_and_round, place_of
+from ledger.facts.tables import Row, epoch_and_round, place_of
 
 CLOCKS_APART_MS = 10_000
 """So much younger than a file of several writers what was noted has to be, before the file is left out."""
@@ -29,7 +29,6 @@ LEAST_ROWS = 100_000
 ROWS_FOR_EACH = 50
 """And so many for each row that is noted: what is noted stays a small part of the ledger."""
 
-Row = Mapping[str, Any]
 _RowT = TypeVar("_RowT", bound=Row)
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from ledger.errors import InvalidValueError
 from ledger.facts.permissions import Permission, topic_acl
-from ledger.facts.tables import in_order
+from ledger.facts.tables import Row, in_order
 from ledger.topics.following import SettingsChange
 
 # Kinds --------------------------------------------------------------------------------------------
@@ -86,9 +86,6 @@ class OperationKind(StrEnum):
 # Whoever records an operation gives an object of its class, which knows its kind; whoever reads one gets
 # the same object back. A later program may know more: kinds and keys that this one does not know are
 # ignored, and a value that is one of several (a cause, a result, an action) is kept as the text that it is.
-
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

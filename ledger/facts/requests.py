@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from ledger.facts.operations import OperationContent, OperationKind, Row
+from ledger.facts.operations import OperationContent, OperationKind
+from ledger.facts.tables import Row
 from ledger.words import by_topic, instant, shell_word
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-Row = Mapping[str, object]
-"""One row of a table without its stamp: column name to value."""
+Row = Mapping[str, Any]
+"""One row of a table, without its stamp where it is to be appended, or of an answer: column name to value."""
 
 
 KEEP_SUPERSEDED_HOURS = 1

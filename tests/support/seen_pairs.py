@@ -6,12 +6,13 @@ from typing import Any
 
 from ledger.changeover.planning import Planned, planned
 from ledger.changeover.plans import ChangeoverKind, Choices
-from ledger.changeover.scope import Row, Seen, SeenCluster, SeenFlow
+from ledger.changeover.scope import Seen, SeenCluster, SeenFlow
 from ledger.config.values import FlowConfig
 from ledger.facts.direction import Directions
 from ledger.facts.fences import Fence
 from ledger.facts.roles import RoleVerdict
 from ledger.facts.syncs import FlowPosition, Position
+from ledger.facts.tables import Row
 from ledger.offsets.setting import oddities as real_oddities
 from ledger.offsets.sheets import CommitsRead
 from ledger.topics.naming import NamingKind

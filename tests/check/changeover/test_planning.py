@@ -7,13 +7,14 @@ import pytest
 
 from ledger.changeover.planning import planned
 from ledger.changeover.plans import BlockerCode, ChangeoverKind, Choices, FenceChoice, StepName
-from ledger.changeover.scope import Row, Scope, Seen
+from ledger.changeover.scope import Scope, Seen
 from ledger.changeover.text import repeated_words
 from ledger.config.values import Objective, TargetMode
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.direction import Directions, Promoted
 from ledger.facts.operations import RecordedStop
 from ledger.facts.roles import RoleVerdict
+from ledger.facts.tables import Row
 from ledger.offsets.setting import Outcome
 from ledger.topics.naming import NamingKind
 from tests.support.seen_pairs import (
