@@ -256,15 +256,7 @@ class ClusterAdmin(LogReader, Protocol):
         ...
 
 
-class Identified(Protocol):
-    """What tells which cluster answers."""
-
-    def cluster_id(self) -> str: ...
-
-    def metadata_offset(self) -> int | None: ...
-
-
-def live_cluster(admin: Identified) -> LiveCluster:
+def live_cluster(admin: "ClusterAdmin | FenceReader") -> LiveCluster:
     """The cluster that answers."""
     return LiveCluster(admin.cluster_id(), admin.metadata_offset())
 
@@ -445,14 +437,12 @@ class FenceReader(LogReader, Protocol):
     def open_transactions(self, partition: TopicPartition) -> Sequence[OpenTransaction]: ...
 
 
-class FenceControl(Protocol):
+class FenceControl(AclAdmin, Protocol):
     """Changes who may write, with the credentials of an administrator. Refusals are `PreconditionError`."""
 
     def authorizations(self) -> Sequence[Authorization] | None:
         """By broker who decides what is allowed; None: the cluster has no authorizer."""
         ...
-
-    def topic_acls(self) -> frozenset[Permission]: ...
 
     def leaders(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Which broker leads each partition of the topics. Raises `ClusterUnavailableError` where one has no leader."""
@@ -481,12 +471,6 @@ class FenceControl(Protocol):
 
     def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Per topic the settings that were set on the topic itself."""
-        ...
-
-    def create_acls(self, acls: Sequence[Permission]) -> None: ...
-
-    def delete_acls(self, acls: Sequence[Permission]) -> None:
-        """Delete exactly these; that one was deleted already is no error."""
         ...
 
     def change_setting(self, name: str, values: Mapping[str, str | None]) -> None:
