@@ -76,7 +76,7 @@ def words_of(command: str) -> tuple[str, ...]:
 
 _KEPT_BYTES = 4000
 _ENDING_S = 5.0
-_TOLD_EVERY_S = 5.0
+_REPORTED_EVERY_S = 5.0
 _TELLING_CHARACTERS = 8
 """So long a line of a key or a certificate has to be to be hidden by itself."""
 _MASK = b"\xff"
@@ -125,7 +125,7 @@ def _waited(
     began_s = time.monotonic()
     while (left_s := began_s + hook.seconds - time.monotonic()) > 0:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(min(_TOLD_EVERY_S, left_s))
+            return process.wait(min(_REPORTED_EVERY_S, left_s))
         waits(
             f"the hook {hook.command[0]} runs since {time.monotonic() - began_s:.0f} s, of {hook.seconds:g}"
         )

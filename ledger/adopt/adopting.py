@@ -80,7 +80,7 @@ class PartitionAdoption:
     pair: PartitionPair
     verdict: Verdict
     findings: PairingResult | None
-    goes_on_at: tuple[int, int] | None
+    continues_at: tuple[int, int] | None
     remarks: tuple[str, ...]
 
     @classmethod
@@ -116,12 +116,12 @@ def check_consent(findings: PairingResult, consent: Consent, source: PartitionEn
 
 
 def judged(
-    pair: PartitionPair, findings: PairingResult, *, target: PartitionEnds, goes_on_at: tuple[int, int]
+    pair: PartitionPair, findings: PairingResult, *, target: PartitionEnds, continues_at: tuple[int, int]
 ) -> PartitionAdoption:
     """The verdict of a partition that may be taken over."""
     is_bounded = findings.missing or findings.ambiguous or (findings.before and target.log_start > 0)
     verdict = Verdict.BOUNDED if is_bounded else Verdict.EXACT
-    return PartitionAdoption(pair, verdict, findings, goes_on_at, tuple(_remarks(findings, target)))
+    return PartitionAdoption(pair, verdict, findings, continues_at, tuple(_remarks(findings, target)))
 
 
 def _remarks(findings: PairingResult, target: PartitionEnds) -> Iterator[str]:
@@ -154,7 +154,7 @@ def result_row(adoption: PartitionAdoption) -> dict[str, object]:
     """A line of the result table; null where nothing was compared or paired."""
     findings = adoption.findings
     runs = findings.runs if findings is not None else []
-    source_goes_on, target_goes_on = adoption.goes_on_at or (None, None)
+    source_continues, target_continues = adoption.continues_at or (None, None)
     return {
         "source_topic": adoption.pair.source.topic,
         "partition": adoption.pair.source.partition,
@@ -168,8 +168,8 @@ def result_row(adoption: PartitionAdoption) -> dict[str, object]:
         "duplicates": findings.duplicates.records if findings is not None else None,
         "unmatched_source": _ranges_text(findings.missing) if findings is not None else None,
         "unmatched_target": _unmatched_target(findings) if findings is not None else None,
-        "source_goes_on": source_goes_on,
-        "target_goes_on": target_goes_on,
+        "source_goes_on": source_continues,
+        "target_goes_on": target_continues,
         "remarks": "; ".join(adoption.remarks) or None,
     }
 
@@ -530,8 +530,8 @@ class _Comparison:
         )
         check_consent(findings, consent, source)
         syncs = adoption_syncs(pair, findings, target_end=target.high_watermark)
-        goes_on_at = (syncs[-1].source_end, syncs[-1].target_end)
-        return judged(pair, findings, target=target, goes_on_at=goes_on_at), syncs
+        continues_at = (syncs[-1].source_end, syncs[-1].target_end)
+        return judged(pair, findings, target=target, continues_at=continues_at), syncs
 
     def _findings(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> PairingResult:
         network, clock = self._ports.network, self._ports.clock

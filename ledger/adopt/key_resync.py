@@ -26,7 +26,7 @@ from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.batches import Record, encode, key_state, patch_for_target, tombstone
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
 from ledger.kafka.copying import ClusterLink, Network, ProduceItem, answer_to
-from ledger.kafka.requests import TOPIC_GONE, TRANSIENT, ErrorCode, Produced, describe
+from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, ErrorCode, Produced, describe
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
 from ledger.mirror.driver import claim_row
@@ -54,7 +54,7 @@ _UNCOMPRESSED = 0
 _TIMEOUT_MS = 30_000
 _GIVE_UP_AFTER_S = 60.0
 _PAUSE_S = 0.2
-_ASKED_AGAIN = TRANSIENT | TOPIC_GONE
+_ASKED_AGAIN = TRANSIENT | TOPIC_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,15 @@ from enum import StrEnum
 
 from ledger.answers.drivers import DriverReport, DriverState
 from ledger.facts.direction import (
+    DIRECTION_AND_FENCE_KINDS,
     DIRECTION_ROWS,
-    STANDING_KINDS,
+    ActivePromotion,
+    DirectionRows,
     Directions,
-    FenceStanding,
+    FenceState,
     HeldBack,
-    StandingPromotion,
-    StandingRows,
 )
-from ledger.facts.fences import FENCE_KINDS, Fence, FenceHow, Fences, StandingFence
+from ledger.facts.fences import FENCE_KINDS, ActiveFence, Fence, FenceHow, Fences
 from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.facts.operations import FINDING_KINDS, FindingRaised, open_findings
 from ledger.facts.tables import Row, in_order
@@ -29,7 +29,7 @@ from ledger.words import counted, some_of
 
 Place = tuple[str, str, int]
 """Topic, topic id and partition."""
-DIRECTION_REPORT_KINDS = tuple(dict.fromkeys((*STANDING_KINDS, *DIRECTION_ROWS)))
+DIRECTION_REPORT_KINDS = tuple(dict.fromkeys((*DIRECTION_AND_FENCE_KINDS, *DIRECTION_ROWS)))
 """Kinds of the rows of `operations` that a report is made from."""
 _AT_WORK = (DriverState.RUNNING, DriverState.STARTING, DriverState.CLAIMED)
 """A start that takes too long is reported of the flow that starts."""
@@ -107,12 +107,12 @@ def direction_report(
     known = [row for row in partitions if way.is_mirrored(row["source_topic"])]
     names = {row["source_topic"]: _target_topic(row) for row in known}
     held = {topic: _held(way, directions, name) for topic, name in names.items()}
-    standing = StandingRows.of_rows(rows)
+    active = DirectionRows.of_rows(rows)
     promoted = {
         topic: found
         for topic, why in held.items()
         if why is HeldBack.PROMOTED
-        and (found := _promotion(way, standing, source_topic=topic, topic=names[topic])) is not None
+        and (found := _promotion(way, active, source_topic=topic, topic=names[topic])) is not None
     }
     of_promoted = [row for row in known if row["source_topic"] in promoted]
     back = _way_back(way, promoted.values()) if promoted else None
@@ -149,21 +149,21 @@ def _target_topic(row: Row) -> str:
 
 
 def _promotion(
-    way: OneWay, standing: StandingRows, *, source_topic: str, topic: str
-) -> StandingPromotion | None:
-    return standing.promotion(source=way.source, target=way.target, source_topic=source_topic, topic=topic)
+    way: OneWay, active: DirectionRows, *, source_topic: str, topic: str
+) -> ActivePromotion | None:
+    return active.promotion(source=way.source, target=way.target, source_topic=source_topic, topic=topic)
 
 
 # What has to be so ------------------------------------------------------------------------------
 
 
 def _without_fence(
-    way: OneWay, promoted: Mapping[str, StandingPromotion], partitions: Iterable[Row]
+    way: OneWay, promoted: Mapping[str, ActivePromotion], partitions: Iterable[Row]
 ) -> list[str]:
     """Of topics that the flow has copied: others were never an application's at the source while it mirrored."""
     copied = {row["source_topic"] for row in partitions if row["source_end"] is not None}
     open_to_all = sorted(
-        topic for topic in copied if topic in promoted and promoted[topic].fence is FenceStanding.NONE
+        topic for topic in copied if topic in promoted and promoted[topic].fence is FenceState.NONE
     )
     if not open_to_all:
         return []
@@ -185,7 +185,7 @@ def _not_stopped(way: OneWay, driver: DriverReport, partitions: Iterable[Row]) -
     ]
 
 
-def _way_back(way: OneWay, promoted: Collection[StandingPromotion]) -> WayBack:
+def _way_back(way: OneWay, promoted: Collection[ActivePromotion]) -> WayBack:
     if all(one.no_reverse for one in promoted):
         return WayBack.NOT_WANTED
     if way.opposite is None:
@@ -195,7 +195,7 @@ def _way_back(way: OneWay, promoted: Collection[StandingPromotion]) -> WayBack:
     return WayBack.AT_WORK if way.opposite.driver().state in _AT_WORK else WayBack.NOT_AT_WORK
 
 
-def _way_back_lacks(way: OneWay, back: WayBack | None, promoted: Collection[StandingPromotion]) -> list[str]:
+def _way_back_lacks(way: OneWay, back: WayBack | None, promoted: Collection[ActivePromotion]) -> list[str]:
     said = f"what is written at {way.target} is not mirrored back to {way.source}"
     no_reverse = f"mirror-ledger promote {way.target} --over {way.source} --no-reverse --reason WHY"
     else_said = f"or {no_reverse} says that it need not be"
@@ -335,7 +335,7 @@ def _attention(finding: FindingRaised, at_ms: int) -> FenceAttention:
 
 def _open(fences: Fences) -> list[FenceAttention]:
     """One for the topics of each cluster that are in one state by one operation."""
-    groups: dict[tuple[str, str, str], list[StandingFence]] = {}
+    groups: dict[tuple[str, str, str], list[ActiveFence]] = {}
     for one in fences.which(lambda fence: fence.is_open):
         groups.setdefault((one.fence.cluster, one.operation_id, one.fence.proof), []).append(one)
     return [_open_attention(found) for _, found in sorted(groups.items())]
@@ -358,7 +358,7 @@ def _named(topics: Sequence[str]) -> str:
     return "".join(f" --topic {shlex.quote(topic)}" for topic in topics)
 
 
-def _open_attention(found: list[StandingFence]) -> FenceAttention:
+def _open_attention(found: list[ActiveFence]) -> FenceAttention:
     first = found[0]
     topics = tuple(one.fence.topic for one in found)
     why = "" if first.fence.override is None else f" ({first.fence.override})"

@@ -181,9 +181,9 @@ def driver_of(
     )
     verdict = driver_verdict(flow, claim, processes, now_ms=at_ms) if is_now else None
     driver = drivers.driver_report(claim, verdict, at_ms=at_ms)
-    told = at.rows(OPERATIONS.name, [("flow", "=", flow.name), ("kind", "in", drivers.END_KINDS)])
-    driver = drivers.with_its_end(driver, told)
-    starts = [row for row in told if row["kind"] == OperationKind.DRIVER_STARTING]
+    reported = at.rows(OPERATIONS.name, [("flow", "=", flow.name), ("kind", "in", drivers.END_KINDS)])
+    driver = drivers.with_its_end(driver, reported)
+    starts = [row for row in reported if row["kind"] == OperationKind.DRIVER_STARTING]
     start = drivers.pending_start(starts, rows)
     if start is None:
         return driver

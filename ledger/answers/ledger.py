@@ -209,7 +209,7 @@ class Ledger:
         wanted = chosen(groups, topic, partition)
         answers.require_flow(self.config, self.snapshot, text("flow", flow))
         found = flow_answers.translate_groups(
-            self.snapshot, flow, wanted, driver_lives=self._driver_lives(flow)
+            self.snapshot, flow, wanted, driver_lives=self._is_driver_alive(flow)
         )
         return Answer(found, translated_offset)
 
@@ -308,8 +308,8 @@ class Ledger:
     def query(self, name: str, /, **params: Value) -> Answer[Any]:
         """The answer of a query of the catalog; its rows are frozen, with the query's columns as fields.
 
-        `driver_lives` and `fresh_since_ms` are found out where they are left out, of a flow that is configured; `at_ms`
-        is that of the cut.
+        `driver_lives` and `fresh_since_ms` are found out where they are left out, of a flow that is configured;
+        `at_ms` is that of the cut.
         """
         wanted = catalog.query(name)
         found = answers.run_query(self.snapshot, name, self.filled_in(wanted, params))
@@ -354,14 +354,14 @@ class Ledger:
         if isinstance(flow := found.get("flow"), str):
             answers.require_flow(self.config, self.snapshot, text("flow", flow))
             if DRIVER_LIVES in wanted.parameter_names:
-                found.setdefault(DRIVER_LIVES, self._driver_lives(flow))
+                found.setdefault(DRIVER_LIVES, self._is_driver_alive(flow))
         if any(parameter.name == AT and parameter.is_optional for parameter in wanted.params):
             found.setdefault(AT, self._asked_at_ms())
         return with_freshness(self.config, wanted, found, at_ms=self._asked_at_ms())
 
     # -----------------------------------------------------------------------------------------------
 
-    def _driver_lives(self, flow: str) -> bool:
+    def _is_driver_alive(self, flow: str) -> bool:
         """Whether a driver may have copied what this cut does not have."""
         return self.as_of is None and flow_answers.driver_lives(self.config, self.snapshot, flow)
 

@@ -119,7 +119,7 @@ class StoppedPartitions(StoppedEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class GonePartition:
+class DeletedPartition:
     """A partition of a topic that ended at the source before all of it was copied, or while it was stopped.
 
     `uncopied_records` None: how much the source had was never read. `stop_cause` None: it had not stopped.
@@ -230,7 +230,7 @@ class FlowReport:
     outages: tuple[Outage, ...]
     lag: Lag
     stopped: tuple[StoppedPartitions, ...]
-    gone: tuple[GonePartition, ...]
+    deleted: tuple[DeletedPartition, ...]
     losses: tuple[Loss, ...]
     pausing: tuple[OperatorRequest, ...]
     waiting: tuple[WaitingRequest, ...]
@@ -297,8 +297,8 @@ class FlowReport:
             remarks.append("the whole flow is paused")
         if topics := sorted(self.paused.topics):
             remarks.append(f"paused: {', '.join(topics)}")
-        is_told = self._is_lag_overdue or bool(self._of_no_driver)
-        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not is_told:
+        is_known = self._is_lag_overdue or bool(self._of_no_driver)
+        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not is_known:
             remarks.append(unknown_lag(self.lag))
         return remarks
 
@@ -438,7 +438,7 @@ def flow_report(
     )
     lags = {_incarnation(row): lag_columns(row, measurable) for row in answers["replication_lag"]}
     partitions = [{**row, **lags.get(_incarnation(row), NO_LAG)} for row in answers["flow_status"]]
-    current, gone = _by_incarnation(partitions)
+    current, deleted = _by_incarnation(partitions)
     operations = answers["flow_operations"]
     pauses = tuple(pausing(_request(row) for row in operations))
     direction = direction_report(
@@ -461,7 +461,7 @@ def flow_report(
         outages=tuple(_outages(driver, answers, expected.sides, at_ms)),
         lag=lag_of(answers["replication_lag"], to_be_copied, at_ms=at_ms),
         stopped=tuple(_as_requests_are_granted(one, direction) for one in stopped),
-        gone=tuple(found for row in gone if (found := _gone(row)).is_worth_reporting),
+        deleted=tuple(found for row in deleted if (found := _deleted(row)).is_worth_reporting),
         losses=tuple(_losses(answers["flow_losses"])),
         pausing=pauses,
         waiting=tuple(_waiting(row) for row in operations if row["result"] is None),
@@ -536,10 +536,10 @@ def _age_s(since_ms: int | None, at_ms: int) -> float | None:
 
 def _by_incarnation(status_rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
     current: list[Row] = []
-    gone: list[Row] = []
+    deleted: list[Row] = []
     for row in status_rows:
-        (gone if row["status"] == PartitionStatus.GONE else current).append(row)
-    return current, gone
+        (deleted if row["status"] == PartitionStatus.GONE else current).append(row)
+    return current, deleted
 
 
 def requests_of(operation_rows: Iterable[Row]) -> FlowRequests:
@@ -582,10 +582,10 @@ def _as_requests_are_granted(one: StoppedPartitions, direction: DirectionReport)
     return one
 
 
-def _gone(row: Row) -> GonePartition:
+def _deleted(row: Row) -> DeletedPartition:
     """Ends were read for the last time before the topic ended, so what is not copied is at least this."""
     had, copied = row["last_stable"], row["source_end"]
-    return GonePartition(
+    return DeletedPartition(
         row["source_topic"],
         row["source_topic_id"],
         row["source_partition"],

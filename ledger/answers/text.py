@@ -206,13 +206,13 @@ def _held(report: FlowReport) -> Iterator[_Line]:
             yield _Line(label, f"{some_of(topics, 'topic')}{still}", advice)
 
 
-def _gone(report: FlowReport) -> Iterator[_Line]:
-    for gone in report.gone:
-        stopped = "" if gone.stop_cause is None else f" while it was stopped ({gone.stop_cause})"
-        left = "an unknown number of" if gone.uncopied_records is None else f"{gone.uncopied_records:,}"
+def _deleted(report: FlowReport) -> Iterator[_Line]:
+    for deleted in report.deleted:
+        stopped = "" if deleted.stop_cause is None else f" while it was stopped ({deleted.stop_cause})"
+        left = "an unknown number of" if deleted.uncopied_records is None else f"{deleted.uncopied_records:,}"
         yield _Line(
             "gone",
-            f"{_subject(gone.topic, gone.partition)}: its topic, id {gone.topic_id}, ended at the source"
+            f"{_subject(deleted.topic, deleted.partition)}: its topic, id {deleted.topic_id}, ended at the source"
             f"{stopped}; {left} records were not copied",
         )
 
@@ -273,7 +273,7 @@ _SECTIONS: tuple[Callable[[FlowReport], Iterator[_Line]], ...] = (
         _recordings,
         _held,
         _stopped,
-        _gone,
+        _deleted,
         _losses,
         _paused,
         _waiting,

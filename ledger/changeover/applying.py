@@ -9,7 +9,7 @@ from typing import Any
 from ledger.changeover import steps
 from ledger.changeover.conditions import Reading, require_conditions
 from ledger.changeover.plans import Applies, Apply, Plan, StepName
-from ledger.changeover.receipts import Action, Applying, Hook, StepResult, Told, Waits
+from ledger.changeover.receipts import Action, Applying, Hook, StepReports, StepResult, Waits
 from ledger.changeover.role import beside, claimed_role, continued, followed_epoch, require_not_done
 from ledger.changeover.scene import Confirm, Scene
 from ledger.changeover.seeing import read_applies, read_plan, scope_of
@@ -44,7 +44,7 @@ _ACTIONS: Mapping[StepName, Callable[[Scene, Waits], StepResult]] = {
 }
 
 _ORDER = tuple(StepName)
-_LOOKED_BEFORE = frozenset(_ORDER[_ORDER.index(StepName.RECORD) : _ORDER.index(StepName.MOVE_GROUPS)]) - {
+_CHECKED_BEFORE = frozenset(_ORDER[_ORDER.index(StepName.RECORD) : _ORDER.index(StepName.MOVE_GROUPS)]) - {
     StepName.DRAIN,
     StepName.STOP_GROUPS,
 }
@@ -70,8 +70,8 @@ def _act(scene: Scene, step: StepName, waits: Waits) -> StepResult:
     """Where its hook has started applications it is too late to ask: that was done before the hook."""
     is_done_by_hook = step is StepName.START_APPLICATIONS and step in scene.plan.hooks
     unknown = [] if is_done_by_hook else require_conditions(_reading(scene, step), step)
-    if step in _LOOKED_BEFORE:
-        steps.look_at_groups(scene)
+    if step in _CHECKED_BEFORE:
+        steps.read_groups(scene)
     done = _ACTIONS[step](scene, waits)
     return replace(done, words="; ".join([done.words, *unknown])) if unknown else done
 
@@ -128,7 +128,7 @@ class StepHooks:
 # Applying -----------------------------------------------------------------------------------------
 
 
-def apply_plan(context: Context, plan_id: str, confirm: Confirm, told: Told) -> str:
+def apply_plan(context: Context, plan_id: str, confirm: Confirm, reports: StepReports) -> str:
     """Carry out a plan, or continue it; returns the operation id.
 
     Raises `UsageError` for a plan that this ledger does not have, `UnsafeError` for one with blockers,
@@ -150,7 +150,7 @@ def apply_plan(context: Context, plan_id: str, confirm: Confirm, told: Told) -> 
         scene.require_current()
         hooks = StepHooks(HookProcesses(context.config.secrets(os.environ)), plan, operation_id)
         Applying(
-            role.record(context.why), actions(scene), checked_hook(scene, hooks.run), told, beside
+            role.record(context.why), actions(scene), checked_hook(scene, hooks.run), reports, beside
         ).carry_out(plan, former, host=role.host)
     return operation_id
 

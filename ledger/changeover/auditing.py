@@ -39,9 +39,9 @@ class LedgerAudit:
             found, merged = thread.submit(answers.audit_rows, at), thread.submit(merged_syncs, at)
         return cls(at.cut, found, merged)
 
-    def told(self, at: DeltaSnapshot) -> DeltaSnapshot:
+    def extended(self, at: DeltaSnapshot) -> DeltaSnapshot:
         """The ledger of now, so that it is soon known from it where groups continue: hours of rounds are few rows."""
-        return at.told_by(OFFSET_SYNCS.name, with_syncs_since(at, self.cut, self.merged.result()))
+        return at.extended_by(OFFSET_SYNCS.name, with_syncs_since(at, self.cut, self.merged.result()))
 
     def require_kept(self) -> None:
         """Wait for it; raises `UnsafeError` where an invariant is broken."""

@@ -336,9 +336,9 @@ def hand_over_checks(lacking: HandOver) -> list[Check]:
     return [said("hand_over", lacking.cluster, True, words)]
 
 
-def fences_of_topics(standing: Iterable[Fence], topics: Iterable[PlannedTopic]) -> dict[str, Fence | None]:
+def fences_of_topics(active: Iterable[Fence], topics: Iterable[PlannedTopic]) -> dict[str, Fence | None]:
     """By topic of the former source the fence of that incarnation; one that does not name any is of each."""
-    by_topic = {one.topic: one for one in standing}
+    by_topic = {one.topic: one for one in active}
     return {
         one.source_topic: fence
         if (fence := by_topic.get(one.source_topic)) is not None

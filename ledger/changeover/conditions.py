@@ -273,8 +273,8 @@ def _fences(reading: Reading) -> list[Check]:
     if is_open_again(reading):
         words = "the topics were shut, and opened again for the flow back"
         return [said("fence", plan.from_cluster, True, words)]
-    standing = [one.fence for one in reading.state.fences().at(plan.from_cluster)]
-    checks = fence_checks(fences_of_topics(standing, plan.topics), reading.at_source)
+    active = [one.fence for one in reading.state.fences().at(plan.from_cluster)]
+    checks = fence_checks(fences_of_topics(active, plan.topics), reading.at_source)
     return checks + (_allowed_since(reading) if plan.choices.fence is FenceChoice.CLOSED else [])
 
 

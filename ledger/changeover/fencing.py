@@ -32,6 +32,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError, UsageError
 from ledger.facts.fences import (
+    ActiveFence,
     Evidence,
     Fence,
     FencedPartition,
@@ -40,7 +41,6 @@ from ledger.facts.fences import (
     LeaderReading,
     PartitionWatch,
     Proof,
-    StandingFence,
     Unfenced,
     least,
     quiet_time,
@@ -262,8 +262,8 @@ class Watching:
             found = self.parts.control.settings_at(broker, [topic], [_LEAST_REPLICAS])
         except PreconditionError:
             return None
-        told = found.get(topic, {}).get(_LEAST_REPLICAS)
-        return None if told is None else int(told)
+        reported = found.get(topic, {}).get(_LEAST_REPLICAS)
+        return None if reported is None else int(reported)
 
     # -- waiting ---------------------------------------------------------------------------------
 
@@ -491,12 +491,12 @@ def leave_open(asked: AskedFence, parts: FenceParts, why: Why) -> FenceResult:
         for topic, one in stands.items()
         if one is None
     )
-    standing = tuple(one.fence for one in stands.values() if one is not None)
+    active = tuple(one.fence for one in stands.values() if one is not None)
     operation_id = parts.operations.record_parts(lacking, why) if lacking else None
     words = [f"{_named(lacking)} of {asked.cluster} is not fenced: {asked.unproven}"] if lacking else []
-    if standing:
-        words.append(f"the fence of {_named(standing)} of {asked.cluster} is left as it is")
-    return FenceResult(operation_id, "; ".join(words), (*lacking, *standing))
+    if active:
+        words.append(f"the fence of {_named(active)} of {asked.cluster} is left as it is")
+    return FenceResult(operation_id, "; ".join(words), (*lacking, *active))
 
 
 def _unmade(asked: AskedFence, parts: FenceParts, topic: str) -> Fence:
@@ -543,7 +543,7 @@ class _Again:
 
     command: str
     unproven: str
-    anew: str
+    restart: str
     lift: str
 
     @classmethod
@@ -622,7 +622,7 @@ class _Attempt:
             if (now[name].topic_id, now[name].partitions) != (before.topic_id, before.partitions):
                 raise UnsafeError(
                     f"{name} of {self.asked.cluster} was created again, or given partitions, while it was watched: the "
-                    f"fence is not proved; {self.again.anew}"
+                    f"fence is not proved; {self.again.restart}"
                 )
 
     def _proved_before(self, begun: Sequence[Fence]) -> FenceResult | None:
@@ -761,7 +761,7 @@ def unfence(asked: AskedLifting, parts: FenceParts, why: Why) -> UnfenceResult:
     return UnfenceResult(parts.operations.record_parts(lifted, why), _words(lifted), tuple(lifted))
 
 
-def _hook_run(asked: AskedLifting, parts: FenceParts, chosen: Sequence[StandingFence]) -> HookRun | None:
+def _hook_run(asked: AskedLifting, parts: FenceParts, chosen: Sequence[ActiveFence]) -> HookRun | None:
     if asked.hook is None:
         return None
     run = run_hook(parts, asked.hook, "unfence", asked.cluster, [one.fence.topic for one in chosen])

@@ -212,7 +212,7 @@ def _restored(
         ]
         removed = [one for one in of_group if one.former is None]
         there = read_groups(target, removed).committed if removed else {}
-        gone = [(one.topic, one.partition) for one in removed if there.get(one.place) in one.to]
+        deleted = [(one.topic, one.partition) for one in removed if there.get(one.place) in one.to]
         lines |= {
             one.place: f"{one.words}: {CommitRefusal.MOVED}"
             for one in removed
@@ -222,8 +222,8 @@ def _restored(
         if new:
             set_all = target.set_share_offsets if of_group[0].is_of_share_group else target.set_commits
             refused |= set_all(group, new)
-        if gone:
-            refused |= target.delete_commits(group, gone)
+        if deleted:
+            refused |= target.delete_commits(group, deleted)
         for one in of_group:
             if (why := refused.get((one.topic, one.partition))) is not None:
                 lines[one.place] = f"{one.words}: {why}{_permission_lacking(why, one)}"

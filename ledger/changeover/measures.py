@@ -330,27 +330,27 @@ class _Shut:
         evidence: dict[Place, tuple[int | None, Evidence]] = {
             place: (broker, self._worth(place, Evidence.REFUSAL)) for place, (broker, _) in answers.items()
         }
-        told = {place: broker for place, (broker, one) in answers.items() if one is Refusal.NOT_TOLD}
-        return self._of_settings(told, evidence) if told else Shown(evidence)
+        reported = {place: broker for place, (broker, one) in answers.items() if one is Refusal.NOT_KNOWN}
+        return self._of_settings(reported, evidence) if reported else Shown(evidence)
 
     def _worth(self, place: Place, evidence: Evidence) -> Evidence:
         return Evidence.STILLNESS if place[0] in self._passing else evidence
 
     def _of_settings(
-        self, told: Mapping[Place, int], evidence: Mapping[Place, tuple[int | None, Evidence]]
+        self, reported: Mapping[Place, int], evidence: Mapping[Place, tuple[int | None, Evidence]]
     ) -> Shown:
         """Where no refusal can be had: with ZooKeeper, brokers tell what that has, and no log need have it."""
         control = self.parts.control
         worth = Evidence.SETTING if control.keeps_metadata() else Evidence.STILLNESS
-        for broker in sorted(set(told.values())):
-            names = sorted({topic for (topic, _), led_by in told.items() if led_by == broker})
+        for broker in sorted(set(reported.values())):
+            names = sorted({topic for (topic, _), led_by in reported.items() if led_by == broker})
             found = control.settings_at(broker, names, [SETTING])
             for name in names:
                 if found.get(name, {}).get(SETTING) != LEAST_MESSAGE_BYTES:
                     what = f"does not have {SETTING} = {LEAST_MESSAGE_BYTES} for {name}"
                     return Shown({}, f"broker {broker} {what}")
         return Shown(
-            {**evidence, **{place: (broker, self._worth(place, worth)) for place, broker in told.items()}}
+            {**evidence, **{place: (broker, self._worth(place, worth)) for place, broker in reported.items()}}
         )
 
 

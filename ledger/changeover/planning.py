@@ -94,12 +94,12 @@ def group_blockers(
             f"{counted(len(at_work), 'group')} with members at {seen.target.alias}: "
             f"{', '.join(map(repr, at_work))}",
         )
-    untold = {
+    unread_groups = {
         group: status
-        for group, status in seen.untold.items()
+        for group, status in seen.unread_groups.items()
         if status not in choices.accepted and (choices.groups is None or group in choices.groups)
     }
-    for words in unread_words(untold):
+    for words in unread_words(unread_groups):
         yield Blocker(BlockerCode.GROUPS_UNKNOWN, words.replace("_", " "))
 
 
@@ -110,9 +110,9 @@ def _of_nothing_copied(seen: Seen, places: Sequence[Row]) -> Iterator[Blocker]:
     for row in places:
         if row["status"] == NOT_COPIED_ANY_MORE and row["group_id"] is not None:
             readers.setdefault((row["source_topic"], row["target_topic"]), set()).add(row["group_id"])
-    told = {(one.source_topic, one.topic) for one in seen.not_copied}
+    reported = {(one.source_topic, one.topic) for one in seen.not_copied}
     for (source_topic, topic), groups in sorted(readers.items()):
-        if (source_topic, topic) not in told:
+        if (source_topic, topic) not in reported:
             yield Blocker(
                 BlockerCode.NOT_COPIED_ANY_MORE,
                 f"no enabled flow copies {source_topic} of {seen.source.alias} to {topic} of {seen.target.alias}, "

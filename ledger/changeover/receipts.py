@@ -71,7 +71,7 @@ Hook = Callable[[StepName, str, Waits], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StepReports:
     """Where people follow it: a step begins, says how far it is, and ends."""
 
     begins: Callable[[StepName], None]
@@ -120,7 +120,7 @@ class Applying:
     record: ApplyRecord
     actions: Mapping[StepName, Action]
     hook: Hook
-    told: Told
+    reports: StepReports
     beside: Beside = nothing_beside
 
     def carry_out(self, plan: Plan, former: Apply | None, *, host: str) -> None:
@@ -134,14 +134,14 @@ class Applying:
         for step in plan.steps:
             receipt = done.get(step)
             if receipt is not None and not _is_repeated(step, done):
-                self.told.ends(step, f"done before: {receipt.words}", True)
+                self.reports.ends(step, f"done before: {receipt.words}", True)
                 figures = receipt.read_back
                 continue
             figures = self._carry_out(plan, step).read_back
         self.record.add(ApplyEnded(result=ApplyResult.DONE, words="all steps are done", figures=figures))
 
     def _carry_out(self, plan: Plan, step: StepName) -> StepResult:
-        self.told.begins(step)
+        self.reports.begins(step)
         self.record.add(StepBegun(step=step))
         try:
             command = None if step is StepName.FENCE else plan.hooks.get(step)
@@ -153,14 +153,14 @@ class Applying:
             raise
         except MirrorLedgerError as error:
             name_in(error, PLAN_ID, plan.plan_id)
-            self.told.ends(step, str(error), False)
+            self.reports.ends(step, str(error), False)
             self.record.add(StepFailed(step=step, words=str(error)))
             self.record.add(ApplyEnded(result=ApplyResult.FAILED, words=f"{step}: {error}"))
             raise
         self.record.add(StepDone(step=step, words=result.words, read_back=result.read_back, hook=hook))
-        self.told.ends(step, result.words, True)
+        self.reports.ends(step, result.words, True)
         return result
 
     def _waits(self, step: StepName, words: str) -> None:
-        self.told.waits(step, words)
+        self.reports.waits(step, words)
         self.record.alive(step)

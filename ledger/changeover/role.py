@@ -27,7 +27,7 @@ from ledger.words import instant
 if TYPE_CHECKING:  # it brings the Kafka client, and whoever asks for open applies needs none
     from ledger.context import Context
 
-_LOOKED_AT_EVERY_S = 1.0
+_READ_EVERY_S = 1.0
 """Whether a row is due that says that the process is alive."""
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def beside(act: Callable[[], None]) -> AbstractContextManager[None]:
 
     What such a thread fails with its step finds at its own next row.
     """
-    return repeated(act, every_s=_LOOKED_AT_EVERY_S, failed=log.warning)
+    return repeated(act, every_s=_READ_EVERY_S, failed=log.warning)
 
 
 def _epoch(claim: LastClaim | None) -> int:

@@ -96,7 +96,7 @@ class Seen:
     topics of which a mirror writes the one at the source (`scope.from_elsewhere`). `records_group`: whether recorders
     of the source keep a group of this name recorded.
     `active`: groups that have members at the target. `hindered`: by group and partition there what else would keep it
-    from being set. `untold`: by group why its commits are not known.
+    from being set. `unread_groups`: by group why its commits are not known.
     `pending`: groups whose commit at the source a transaction was about to replace that was open.
     `target_fences`: fences that stand at the target. `fence_refusal`: why the source could not be fenced as chosen,
     None: it could, or no fence is chosen.
@@ -114,7 +114,7 @@ class Seen:
     direction_id: str | None
     permissions: str
     places: Sequence[Row]
-    untold: Mapping[str, str]
+    unread_groups: Mapping[str, str]
     active: frozenset[str]
     hindered: Mapping[Place, Outcome]
     losses: Sequence[Row]

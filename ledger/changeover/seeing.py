@@ -140,7 +140,7 @@ def see(
         permissions=_permissions(state, (here, there)),
         places=places,
         hindered={one.place: one.outcome for one in settings if one.outcome in _HINDRANCES},
-        untold=unread_groups_at(at, pair.source),
+        unread_groups=unread_groups_at(at, pair.source),
         pending=frozenset(
             one.group_id for one in state.last_checkpoints(pair.source) if one.transaction_pending
         ),
@@ -286,14 +286,14 @@ def _fence_refusal(
     if asked is None or not topics:
         return None
     if asked.how is FenceHow.SHUT and (
-        stopped := _flows_that_go_on(context.config, pair.source, topics, flows)
+        stopped := _flows_that_continue(context.config, pair.source, topics, flows)
     ):
         names = ", ".join(stopped)
         return f"{names} writes to these topics of {pair.source} as well, at any time: shut would stop it too"
     return fence_refusal(context, asked)
 
 
-def _flows_that_go_on(
+def _flows_that_continue(
     config: MirrorConfig, cluster: str, topics: Collection[str], leaving: Sequence[SeenFlow]
 ) -> list[str]:
     """Flows into topics of the source. Opposites of what is promoted write there only once the fence is lifted."""
@@ -359,7 +359,7 @@ def _flow(
     positions = [
         one
         for one in state.positions(flow.name)
-        if selection.selects(one.source_topic) and not _is_gone(one, known, target)
+        if selection.selects(one.source_topic) and not _is_deleted(one, known, target)
     ]
     copied = {position.source_topic for position in positions}
     is_behind = verdict is not RoleVerdict.IN_USE and claim is not None and target.live_id is not None
@@ -382,7 +382,7 @@ def _paused(requests: FlowRequests) -> Pauses:
     return Pauses.by(one for one in pausing(requests.asked) if one.operation_id in requests.answered)
 
 
-def _is_gone(at: FlowPosition, at_source: Collection[str], target: SeenCluster) -> bool:
+def _is_deleted(at: FlowPosition, at_source: Collection[str], target: SeenCluster) -> bool:
     """Whether the topic was deleted at both sides: a target that does not answer says nothing."""
     return (
         target.live_id is not None

@@ -76,7 +76,7 @@ def promoted_partitions(scope: ShutOutScope, ports: ShutOutPorts) -> PromotedPar
     """What is promoted now; raises `PreconditionError` where the ledger does not say so of a topic that is named."""
     pair, directions = scope.pair, ports.state.directions()
     named = set(pair.topics or ())
-    if not all(directions.standing(pair.former, pair.cluster, topic) for topic in named):
+    if not all(directions.active(pair.former, pair.cluster, topic) for topic in named):
         raise PreconditionError(
             f"not all of {pair.words} is promoted now: the mirror is to write to the rest; nothing more was denied. "
             "Promote it first"
@@ -86,7 +86,7 @@ def promoted_partitions(scope: ShutOutScope, ports: ShutOutPorts) -> PromotedPar
         for _, topic in sorted(ports.cluster.topics().items())
         if pair.names(topic.name)
         and not topic.internal
-        and directions.standing(pair.former, pair.cluster, topic.name)
+        and directions.active(pair.former, pair.cluster, topic.name)
     ]
     by_flow = {
         flow.name: tuple(
@@ -134,7 +134,7 @@ class StopWatch:
     scope: ShutOutScope
     ports: ShutOutPorts
     _seen_since: dict[tuple[str, str, int], tuple[str, float]] = field(default_factory=dict)
-    _told: str = ""
+    _reported: str = ""
 
     def wait(self) -> StoppedFlows:
         """Raises `PreconditionError` when drivers are still at work after the limit, or it is demoted."""
@@ -161,8 +161,8 @@ class StopWatch:
         return _NEVER_RAN if claim is None else claim.epoch
 
     def _tell(self, waiting: str) -> None:
-        if waiting and waiting != self._told:
-            self._told = waiting
+        if waiting and waiting != self._reported:
+            self._reported = waiting
             self.ports.progress(f"waiting until the mirror has stopped: {waiting}")
 
     def _read(self) -> tuple[StoppedFlows, list[str]]:
@@ -215,7 +215,7 @@ class StopWatch:
         words: dict[TopicPartition, str] = {}
         for at in partitions:
             here = stops.get((flow.naming.source_name(at.topic) or "", at.partition), [])
-            promotions = directions.standing(flow.source, flow.target, at.topic)
+            promotions = directions.active(flow.source, flow.target, at.topic)
             if any(_is_of(stop, promotions) for stop in here):
                 words[at] = "its driver stopped it for the promotion"
                 continue
@@ -574,7 +574,7 @@ def _proof_of(stopped: StoppedFlows, fenced: Fenced, flow: str, topic: str, part
 # Letting the mirror in again: exactly the rules that a shut-out had created are removed.
 
 
-_GONE_WITHIN_S = 30.0
+_REMOVED_WITHIN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -608,7 +608,7 @@ def let_mirror_in(pair: Pair, ports: ShutOutPorts, why: Why) -> LetInResult:
         return LetInResult(None, ())
     to_remove = shut_outs.only_of(cluster_id, pair.former, rules)
     ports.cluster.delete_acls(sorted(to_remove))
-    _wait_until_gone(to_remove, ports)
+    _wait_until_removed(to_remove, ports)
     let_in = MirrorLetIn(
         cluster=ports.cluster.alias,
         cluster_id=cluster_id,
@@ -619,8 +619,8 @@ def let_mirror_in(pair: Pair, ports: ShutOutPorts, why: Why) -> LetInResult:
     return LetInResult(ports.operations.record_parts([let_in], why), tuple(sorted(to_remove)))
 
 
-def _wait_until_gone(rules: frozenset[Permission], ports: ShutOutPorts) -> None:
-    deadline = ports.clock.monotonic() + _GONE_WITHIN_S
+def _wait_until_removed(rules: frozenset[Permission], ports: ShutOutPorts) -> None:
+    deadline = ports.clock.monotonic() + _REMOVED_WITHIN_S
     while left := _left_of(rules, ports):
         if ports.clock.monotonic() >= deadline:
             names = ", ".join(sorted(rule.resource_name for rule in left))

@@ -31,9 +31,9 @@ from ledger.changeover.seeing import asked_fence, losses_of, read_plan, recorder
 from ledger.changeover.settling import settle_flow
 from ledger.changeover.shut_out import shut_out
 from ledger.changeover.waiting import (
+    GroupPlace,
     GroupsAtRest,
     SeenCommits,
-    Standing,
     WhichGroups,
     application_offsets,
     drain,
@@ -195,10 +195,10 @@ def groups_at_rest(scene: Scene) -> GroupsAtRest:
     return scene.kept.at_rest
 
 
-def look_at_groups(scene: Scene) -> None:
+def read_groups(scene: Scene) -> None:
     """Where they stand now, between steps: who commits without members is found before anybody waits for it."""
     if StepName.STOP_GROUPS in scene.plan.steps and scene.plan.choices.watch_seconds:
-        groups_at_rest(scene).look()
+        groups_at_rest(scene).read_again()
 
 
 def _groups_at_rest(scene: Scene) -> GroupsAtRest:
@@ -222,7 +222,7 @@ def _groups_at_rest(scene: Scene) -> GroupsAtRest:
     )
 
 
-def _recorded(scene: Scene) -> Iterator[Standing]:
+def _recorded(scene: Scene) -> Iterator[GroupPlace]:
     """What the ledger has of the former source's groups by now."""
     yield from scene.state.last_checkpoints(scene.plan.from_cluster)
     yield from scene.state.last_share_offsets(scene.plan.from_cluster)
@@ -231,10 +231,10 @@ def _recorded(scene: Scene) -> Iterator[Standing]:
 def _fenced_ends(scene: Scene) -> dict[tuple[str, int], int]:
     """Of the partitions of the plan's topics where it is proven that nothing comes any more."""
     topic_ids = {(one.source_topic, one.source_topic_id) for one in scene.plan.topics}
-    standing = [one.fence for one in scene.state.fences().at(scene.plan.from_cluster)]
+    active = [one.fence for one in scene.state.fences().at(scene.plan.from_cluster)]
     return {
         (fence.topic, one.partition): one.end
-        for fence in standing
+        for fence in active
         if fence.proof == Proof.PROVEN and (fence.topic, fence.topic_id) in topic_ids
         for one in fence.partitions
     }
@@ -351,7 +351,7 @@ def move_groups(scene: Scene, waits: Waits) -> StepResult:
             groups_at_rest(scene).require_still_at_rest(scene.patience(choices.groups_seconds), waits)
     at = scene.context.snapshot()
     if scene.kept.audit is not None:
-        at = scene.kept.audit.told(at)
+        at = scene.kept.audit.extended(at)
     quiet_s = choices.watch_seconds
     after = scene.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
     asked = places_of(scene.config, scene.plan, scene.scope)

@@ -17,8 +17,8 @@ from ledger.changeover.receipts import (
     Action,
     ApplyRecord,
     Beside,
+    StepReports,
     StepResult,
-    Told,
     Waits,
     name_in,
     nothing_beside,
@@ -46,13 +46,13 @@ from ledger.roles import is_at_work
 # begins again. Once it has begun the apply cannot be continued any more.
 
 
-TAKEN_BACK = (StepName.FENCE, StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS)
+UNDOABLE = (StepName.FENCE, StepName.PROMOTE, StepName.HAND_OVER, StepName.MOVE_GROUPS)
 """Steps that change something that can be undone. What others have recorded is so, and stays."""
 
 _LEFT = "left_as_it_is"
 
 
-def to_take_back(
+def undoable(
     applies: Applies, operation_id: str, plan_of: Callable[[str], Plan]
 ) -> tuple[Apply, Plan] | None:
     """The apply and its plan; None: it was undone before.
@@ -105,7 +105,7 @@ class OnFailure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class UndoResult:
     """What became of each step that had begun, in words; `left`: those that stand as the apply made them."""
 
     words: Mapping[str, str]
@@ -114,29 +114,29 @@ class TakenBack:
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """`actions`: how each of `TAKEN_BACK` is undone."""
+    """`actions`: how each of `UNDOABLE` is undone."""
 
     record: ApplyRecord
     actions: Mapping[StepName, Action]
-    told: Told
+    reports: StepReports
     on_failure: OnFailure = OnFailure.STOP
     beside: Beside = nothing_beside
 
-    def take_back(self, of: Apply, plan: Plan, *, host: str) -> TakenBack:
+    def undo(self, of: Apply, plan: Plan, *, host: str) -> UndoResult:
         """Each step that had begun, in reverse order. Raises what a step raises, unless that is left."""
         self.record.add(
             UndoBegun(plan_id=plan.plan_id, host=host, is_continued=of.state is ApplyState.UNDOING)
         )
         done: dict[StepName, StepResult] = {}
         for step in reversed(plan.steps):
-            if step in TAKEN_BACK and step in of.begun:
+            if step in UNDOABLE and step in of.begun:
                 stands = step is StepName.FENCE and _is_left(done.get(StepName.PROMOTE))
                 done[step] = self._fence_left(plan) if stands else self._undone(of, step)
         words = {str(step): result.words for step, result in done.items()}
         self.record.add(
             Undone(steps=words, read_back={str(step): dict(one.read_back) for step, one in done.items()})
         )
-        return TakenBack(words, tuple(step for step, result in done.items() if _is_left(result)))
+        return UndoResult(words, tuple(step for step, result in done.items() if _is_left(result)))
 
     def _fence_left(self, plan: Plan) -> StepResult:
         """Applications would write at both sides."""
@@ -146,12 +146,12 @@ class Undoing:
             "then mirror-ledger "
             f"unfence {plan.from_cluster} --reason WHY"
         )
-        self.told.begins(StepName.FENCE)
-        self.told.ends(StepName.FENCE, why, False)
+        self.reports.begins(StepName.FENCE)
+        self.reports.ends(StepName.FENCE, why, False)
         return _left(why)
 
     def _undone(self, of: Apply, step: StepName) -> StepResult:
-        self.told.begins(step)
+        self.reports.begins(step)
         self.record.add(ApplyAlive(step=step))
         try:
             with self.beside(partial(self.record.alive, step)):
@@ -160,15 +160,15 @@ class Undoing:
             raise
         except MirrorLedgerError as error:
             name_in(error, OPERATION, of.operation_id)
-            self.told.ends(step, str(error), False)
+            self.reports.ends(step, str(error), False)
             if self.on_failure is OnFailure.STOP:
                 raise
             return _left(str(error))
-        self.told.ends(step, result.words, True)
+        self.reports.ends(step, result.words, True)
         return result
 
     def _waits(self, step: StepName, words: str) -> None:
-        self.told.waits(step, words)
+        self.reports.waits(step, words)
         self.record.alive(step)
 
 
@@ -193,18 +193,18 @@ class _Back(PlanContext):
 
 
 def undo_apply(
-    context: Context, operation_id: str, told: Told, *, on_failure: OnFailure = OnFailure.STOP
-) -> TakenBack | None:
+    context: Context, operation_id: str, reports: StepReports, *, on_failure: OnFailure = OnFailure.STOP
+) -> UndoResult | None:
     """Undo what an operation has changed; returns what became of each step, None: it was undone before.
 
     `on_failure`: what becomes of a step that cannot be undone. Raises `UsageError` for an operation that nobody has
     begun, `PreconditionError` where applications are at work at the target, another process is at work, or a later
     operation is to be undone first; and what a step raises.
     """
-    if _to_take_back(context, operation_id) is None:
+    if _undoable(context, operation_id) is None:
         return None
     after = followed_epoch(context)
-    found = _to_take_back(context, operation_id)  # again: who held the role may have come to the end
+    found = _undoable(context, operation_id)  # again: who held the role may have come to the end
     if found is None:
         return None
     of, plan = found
@@ -212,15 +212,13 @@ def undo_apply(
     moved = moved_by(context, operation_id)
     with claimed_role(context, plan, after=after) as role:
         actions = _actions(_Back(context, plan, of, moved, role.require_own), on_failure)
-        undoing = Undoing(role.record(context.why), actions, told, on_failure, beside)
-        return undoing.take_back(of, plan, host=role.host)
+        undoing = Undoing(role.record(context.why), actions, reports, on_failure, beside)
+        return undoing.undo(of, plan, host=role.host)
 
 
-def _to_take_back(context: Context, operation_id: str) -> tuple[Apply, Plan] | None:
+def _undoable(context: Context, operation_id: str) -> tuple[Apply, Plan] | None:
     applies = read_applies(context.snapshot())
-    return to_take_back(
-        applies, operation_id, lambda plan_id: read_plan(context, plan_id, is_begun=True).plan
-    )
+    return undoable(applies, operation_id, lambda plan_id: read_plan(context, plan_id, is_begun=True).plan)
 
 
 def plan_of_operation(context: Context, operation_id: str) -> Plan:
@@ -311,8 +309,8 @@ def _actions(back: _Back, on_failure: OnFailure) -> dict[StepName, Action]:
     except MirrorLedgerError as error:
         if on_failure is OnFailure.STOP or back.of.state is ApplyState.DONE:
             raise
-        return dict.fromkeys(TAKEN_BACK, partial(_refuse, error))
-    taking_back: Mapping[StepName, Callable[[_Back, Waits], StepResult]] = {
+        return dict.fromkeys(UNDOABLE, partial(_refuse, error))
+    reverting: Mapping[StepName, Callable[[_Back, Waits], StepResult]] = {
         StepName.MOVE_GROUPS: lambda back, _waits: take_groups_back(
             back.target, back.moved, back.require_own
         ),
@@ -320,7 +318,7 @@ def _actions(back: _Back, on_failure: OnFailure) -> dict[StepName, Action]:
         StepName.PROMOTE: _demote,
         StepName.FENCE: _unfence,
     }
-    return {step: partial(act, back) for step, act in taking_back.items()}
+    return {step: partial(act, back) for step, act in reverting.items()}
 
 
 def _refuse(error: MirrorLedgerError, _waits: Waits) -> StepResult:

@@ -107,11 +107,11 @@ def _hand_over(reading: Reading) -> list[Check]:
     lacking = show_hand_over(reading.context, AskedHandOver(pair, Purpose.APPLICATIONS))
     if reading.of is not None and reading.has(StepName.REVERSE):
         # The flow back follows settings at the former source: they are those of applications no longer.
-        lacking = replace(lacking, topics=_taken_back(reading, reading.of.operation_id))
+        lacking = replace(lacking, topics=_undone(reading, reading.of.operation_id))
     return hand_over_checks(lacking)
 
 
-def _taken_back(reading: Reading, operation_id: str) -> tuple[TopicHandOver, ...]:
+def _undone(reading: Reading, operation_id: str) -> tuple[TopicHandOver, ...]:
     """Settings that applications were given by an operation, and that are again what they were before."""
     given = [
         topic

@@ -217,7 +217,7 @@ def _committed_behind(target: ClusterAdmin, moved: Sequence[MovedCommit]) -> set
 # has ended the logs of its topics: there is nothing left that it could commit.
 
 
-Standing = Checkpoint | ShareOffset
+GroupPlace = Checkpoint | ShareOffset
 """What is known of where a group stands on a partition."""
 
 _CONTINUE = "then continue: mirror-ledger apply PLAN_ID --reason WHY"
@@ -346,11 +346,11 @@ class GroupsAtRest:
     source: ClusterAdmin
     topics: frozenset[str]
     which: WhichGroups
-    recorded: Callable[[], Iterable[Standing]]
+    recorded: Callable[[], Iterable[GroupPlace]]
     seen: SeenCommits | None
     fenced_ends: Callable[[], Mapping[tuple[str, int], int]] = dict
 
-    def look(self) -> None:
+    def read_again(self) -> None:
         """Read once more where groups stand, while that may tell of somebody at work; that the cluster does not answer
         is for the steps to say."""
         if self.seen is not None and not self.seen.are_all_still:
@@ -364,7 +364,7 @@ class GroupsAtRest:
         `PreconditionError`, with the groups' names, where one is at work still, or the cluster does not tell.
         """
         record = f"A recorder has to be at work (mirror-ledger record {self.source.alias})"
-        there = self._until(self._untold, self._read(), patience, waits, advice=_TELL)
+        there = self._until(self._unreported, self._read(), patience, waits, advice=_TELL)
         there = self._until(self._busy, there, patience, waits, advice="Stop their consumers there")
         self._know_ends()
         there = self._wait_for_who_commits(there, patience, waits)
@@ -425,7 +425,7 @@ class GroupsAtRest:
         if self.seen is not None:
             self.seen.ends = self.fenced_ends()
 
-    def _untold(self, there: GroupsRead) -> str | None:
+    def _unreported(self, there: GroupsRead) -> str | None:
         """Of which groups the cluster does not say where they stand, and whether they are at work."""
         unread = dict(there.unread)
         if self.which.named is not None:
@@ -510,11 +510,9 @@ class GroupsAtRest:
 
 def _offsets(there: GroupsRead, topics: Collection[str]) -> Mapping[Place, int]:
     """Where groups stand in the scope, of those that have begun there."""
-    standing: list[Standing] = [*there.checkpoints, *there.share_offsets]
+    places: list[GroupPlace] = [*there.checkpoints, *there.share_offsets]
     return {
-        _place(one): offset
-        for one in standing
-        if one.topic in topics and (offset := _offset(one)) is not None
+        _place(one): offset for one in places if one.topic in topics and (offset := _offset(one)) is not None
     }
 
 
@@ -522,11 +520,11 @@ def _groups(places: Iterable[Place]) -> frozenset[str]:
     return frozenset(group for group, _, _ in places)
 
 
-def _place(one: Standing) -> Place:
+def _place(one: GroupPlace) -> Place:
     return one.group_id, one.topic, one.partition
 
 
-def _offset(one: Standing) -> int | None:
+def _offset(one: GroupPlace) -> int | None:
     return one.start_offset if isinstance(one, ShareOffset) else one.committed_offset
 
 

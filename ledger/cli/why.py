@@ -25,7 +25,7 @@ def required_why_options(command: _Command) -> _Command:
 
 def _with_why(command: _Command) -> _Command:
     @wraps(command)
-    def told(*args: Any, reason: str | None, ticket: str | None, **options: Any) -> None:
+    def reported(*args: Any, reason: str | None, ticket: str | None, **options: Any) -> None:
         command(*args, why=Why(reason, ticket), **options)
 
-    return told
+    return reported

@@ -316,7 +316,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterLook:
+class ClusterMeasurements:
     """What a cluster answered. `unreachable` is set when no address did, and nothing more was asked then.
 
     `cluster_id`: which Kafka cluster stands behind the alias.
@@ -345,7 +345,7 @@ class ClusterLook:
     def broker_count(self) -> int | Unmeasured:
         return self.brokers if isinstance(self.brokers, Unmeasured) else len(self.brokers)
 
-    def is_one_with(self, other: "ClusterLook") -> bool:
+    def is_one_with(self, other: "ClusterMeasurements") -> bool:
         """Two aliases may name the same cluster. One that does not say which it is, is taken for another one."""
         if isinstance(self.cluster_id, Unmeasured) or isinstance(other.cluster_id, Unmeasured):
             return self.alias == other.alias
@@ -365,16 +365,16 @@ class ClusterLook:
         return found
 
 
-def look_at(probe: ClusterProbe) -> ClusterLook:
+def measured_cluster(probe: ClusterProbe) -> ClusterMeasurements:
     """Reach the bootstrap addresses, then every broker that the cluster advertises."""
     addresses = _reach_all(probe, probe.addresses())
     unreachable = _unreachable(probe.alias, addresses)
     if unreachable is not None:
-        return ClusterLook(probe, addresses, unreachable, unreachable, unreachable, unreachable)
+        return ClusterMeasurements(probe, addresses, unreachable, unreachable, unreachable, unreachable)
     brokers = _reached_brokers(probe)
     cluster_id = _because_of_a_broker(measure(probe.cluster_id, _subject(probe.alias)), brokers)
     topics = _because_of_a_broker(measure(probe.topics, _subject(probe.alias)), brokers)
-    return ClusterLook(probe, addresses, None, brokers, cluster_id, topics)
+    return ClusterMeasurements(probe, addresses, None, brokers, cluster_id, topics)
 
 
 def _reached_brokers(probe: ClusterProbe) -> Mapping[Broker, Reach | Unmeasured] | Unmeasured:
@@ -423,64 +423,64 @@ def _subject(alias: str) -> str:
 
 
 def cluster_findings(
-    look: ClusterLook, recorded_ids: Mapping[str, str] | Unmeasured, *, is_target: bool, now_ms: int
+    seen: ClusterMeasurements, recorded_ids: Mapping[str, str] | Unmeasured, *, is_target: bool, now_ms: int
 ) -> Iterator[CheckResult]:
     """All that is said of a cluster, whatever flows do with it."""
-    subject = _subject(look.alias)
-    yield from _addresses(look)
-    recorded = recorded_ids if isinstance(recorded_ids, Unmeasured) else recorded_ids.get(look.alias)
-    yield identity(subject, look.cluster_id, recorded)
-    if look.probe.uses_tls:
-        yield from _own_certificate(subject, look, now_ms)
-    yield from _broker_findings(look, is_target=is_target, now_ms=now_ms)
+    subject = _subject(seen.alias)
+    yield from _addresses(seen)
+    recorded = recorded_ids if isinstance(recorded_ids, Unmeasured) else recorded_ids.get(seen.alias)
+    yield identity(subject, seen.cluster_id, recorded)
+    if seen.probe.uses_tls:
+        yield from _own_certificate(subject, seen, now_ms)
+    yield from _broker_findings(seen, is_target=is_target, now_ms=now_ms)
     if is_target:
-        yield from producer_state(look.alias, look.broker_settings())
+        yield from producer_state(seen.alias, seen.broker_settings())
 
 
-def _addresses(look: ClusterLook) -> Iterator[CheckResult]:
-    subject, check = _subject(look.alias), Check.BOOTSTRAP_ADDRESS
-    if look.unreachable is not None:
-        yield failed(subject, check, look.unreachable)
+def _addresses(seen: ClusterMeasurements) -> Iterator[CheckResult]:
+    subject, check = _subject(seen.alias), Check.BOOTSTRAP_ADDRESS
+    if seen.unreachable is not None:
+        yield failed(subject, check, seen.unreachable)
         return
-    for address, reach in look.addresses.items():
+    for address, reach in seen.addresses.items():
         yield reached(subject, check, address, reach)
 
 
-def _own_certificate(subject: str, look: ClusterLook, now_ms: int) -> Iterator[CheckResult]:
-    validity = measure(look.probe.client_certificate, subject)
-    if isinstance(validity, Unmeasured) and look.unreachable is not None:
-        validity = look.unreachable
+def _own_certificate(subject: str, seen: ClusterMeasurements, now_ms: int) -> Iterator[CheckResult]:
+    validity = measure(seen.probe.client_certificate, subject)
+    if isinstance(validity, Unmeasured) and seen.unreachable is not None:
+        validity = seen.unreachable
     if validity is not None:
         yield certificate(subject, Check.CLIENT_CERTIFICATE, validity, now_ms)
 
 
-def _broker_findings(look: ClusterLook, *, is_target: bool, now_ms: int) -> Iterator[CheckResult]:
-    if isinstance(look.brokers, Unmeasured):
-        yield from _unknown_brokers(look, look.brokers, now_ms)
+def _broker_findings(seen: ClusterMeasurements, *, is_target: bool, now_ms: int) -> Iterator[CheckResult]:
+    if isinstance(seen.brokers, Unmeasured):
+        yield from _unknown_brokers(seen, seen.brokers, now_ms)
         return
-    for broker, reach in look.brokers.items():
-        subject = f"broker {look.alias}/{broker.node_id}"
+    for broker, reach in seen.brokers.items():
+        subject = f"broker {seen.alias}/{broker.node_id}"
         yield reached(subject, Check.ADVERTISED_BROKER, broker.address, reach)
-        if look.probe.uses_tls:
-            yield _certificate(look, subject, broker.address, now_ms, reach)
+        if seen.probe.uses_tls:
+            yield _certificate(seen, subject, broker.address, now_ms, reach)
         yield from versions(subject, reach, is_target=is_target)
 
 
-def _unknown_brokers(look: ClusterLook, why: Unmeasured, now_ms: int) -> Iterator[CheckResult]:
+def _unknown_brokers(seen: ClusterMeasurements, why: Unmeasured, now_ms: int) -> Iterator[CheckResult]:
     """A certificate is checked all the same: an expired one may be why nobody can log in."""
-    subject = _subject(look.alias)
+    subject = _subject(seen.alias)
     yield unknown(subject, Check.ADVERTISED_BROKER, why)
-    if look.probe.uses_tls:
-        for address in look.addresses:
-            yield _certificate(look, f"{subject} at {address}", address, now_ms, why)
+    if seen.probe.uses_tls:
+        for address in seen.addresses:
+            yield _certificate(seen, f"{subject} at {address}", address, now_ms, why)
     yield unknown(subject, Check.BROKER_VERSION, why)
 
 
 def _certificate(
-    look: ClusterLook, subject: str, address: str, now_ms: int, reach: Reach | Unmeasured
+    seen: ClusterMeasurements, subject: str, address: str, now_ms: int, reach: Reach | Unmeasured
 ) -> CheckResult:
     """What keeps the broker from being reached keeps its certificate from being seen, or is that certificate."""
-    validity = measure(lambda: look.probe.certificate(address), subject)
+    validity = measure(lambda: seen.probe.certificate(address), subject)
     if isinstance(reach, Unmeasured) and isinstance(validity, Unmeasured):
         validity = reach
     found = certificate(subject, Check.TLS_CERTIFICATE, validity, now_ms)
@@ -493,20 +493,20 @@ def _certificate(
 
 
 def probe_findings(
-    look: ClusterLook, target: TargetProbe | None, *, is_source: bool, is_target: bool
+    seen: ClusterMeasurements, target: TargetProbe | None, *, is_source: bool, is_target: bool
 ) -> Iterator[CheckResult]:
     """What only writing tells, in topics of its own; `target` None: not asked for."""
-    subject = f"cluster {look.alias}"
+    subject = f"cluster {seen.alias}"
     if not is_target:
         if is_source:
             yield source_clock(subject)
         return
     if target is None:
         yield skipped_probe(subject)
-        yield from target_clocks(look.alias, None)
+        yield from target_clocks(seen.alias, None)
         return
-    yield compare_and_append(subject, look.ask(lambda: _appended(target)))
-    yield from target_clocks(look.alias, look.ask(lambda: _clocks(target, look)))
+    yield compare_and_append(subject, seen.ask(lambda: _appended(target)))
+    yield from target_clocks(seen.alias, seen.ask(lambda: _clocks(target, seen)))
 
 
 def _appended(target: TargetProbe) -> AppendObservation:
@@ -514,6 +514,6 @@ def _appended(target: TargetProbe) -> AppendObservation:
         return topic.appends(SENDS)
 
 
-def _clocks(target: TargetProbe, look: ClusterLook) -> Sequence[ClockObservation]:
-    with target.clock(max(len(look.node_ids), 1)) as topic:
+def _clocks(target: TargetProbe, seen: ClusterMeasurements) -> Sequence[ClockObservation]:
+    with target.clock(max(len(seen.node_ids), 1)) as topic:
         return topic.clocks()

@@ -9,8 +9,8 @@ from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.doctor import places, results
-from ledger.doctor.cluster import ClusterLook, cluster_findings, look_at, probe_findings
-from ledger.doctor.flow import FlowLook, flow_findings, left_out, target_topics
+from ledger.doctor.cluster import ClusterMeasurements, cluster_findings, measured_cluster, probe_findings
+from ledger.doctor.flow import FlowMeasurements, flow_findings, left_out, target_topics
 from ledger.doctor.measurements import TableState
 from ledger.doctor.probes import ClusterProbe, LedgerProbe, TargetProbe
 from ledger.doctor.results import CheckResult, Unmeasured, measure
@@ -38,11 +38,11 @@ class Examination:
         yield places.java(measure(places.found_java))
         yield places.python(sys.version_info[:3])
         yield from self._ledger()
-        looks = {alias: look_at(probe) for alias, probe in sorted(self.clusters.items())}
+        all_seen = {alias: measured_cluster(probe) for alias, probe in sorted(self.clusters.items())}
         recorded = measure(self.ledger.cluster_ids, results.LEDGER)
-        for look in looks.values():
-            yield from self._cluster(look, recorded)
-        yield from self._flows(looks)
+        for seen in all_seen.values():
+            yield from self._cluster(seen, recorded)
+        yield from self._flows(all_seen)
 
     def _ledger(self) -> Iterator[CheckResult]:
         ledger, folder = self.ledger, self.ledger.folder
@@ -57,26 +57,30 @@ class Examination:
     def _tables(self) -> dict[str, TableState | None]:
         return {table.name: self.ledger.table(table.name) for table in TABLES}
 
-    def _cluster(self, look: ClusterLook, recorded: Mapping[str, str] | Unmeasured) -> Iterator[CheckResult]:
-        is_source = any(flow.source == look.alias for flow in self.flows)
-        is_target = any(flow.target == look.alias for flow in self.flows)
-        yield from cluster_findings(look, recorded, is_target=is_target, now_ms=self.clock.now_ms())
-        target = self.targets.get(look.alias)
-        yield from probe_findings(look, target, is_source=is_source, is_target=is_target)
+    def _cluster(
+        self, seen: ClusterMeasurements, recorded: Mapping[str, str] | Unmeasured
+    ) -> Iterator[CheckResult]:
+        is_source = any(flow.source == seen.alias for flow in self.flows)
+        is_target = any(flow.target == seen.alias for flow in self.flows)
+        yield from cluster_findings(seen, recorded, is_target=is_target, now_ms=self.clock.now_ms())
+        target = self.targets.get(seen.alias)
+        yield from probe_findings(seen, target, is_source=is_source, is_target=is_target)
 
-    def _flows(self, clusters: Mapping[str, ClusterLook]) -> Iterator[CheckResult]:
+    def _flows(self, clusters: Mapping[str, ClusterMeasurements]) -> Iterator[CheckResult]:
         yield from map(left_out, self.left_out)
-        looks = [self._flow_look(flow, clusters) for flow in self.flows]
-        for look in looks:
-            writers = [other for other in looks if other.target.is_one_with(look.source)]
+        all_seen = [self._flow_measurements(flow, clusters) for flow in self.flows]
+        for seen in all_seen:
+            writers = [other for other in all_seen if other.target.is_one_with(seen.source)]
             also_target = frozenset().union(*map(target_topics, writers))
             yield from flow_findings(
-                look, also_target=also_target, now_ms=self.clock.now_ms(), share=self.retention_share
+                seen, also_target=also_target, now_ms=self.clock.now_ms(), share=self.retention_share
             )
 
-    def _flow_look(self, flow: FlowConfig, clusters: Mapping[str, ClusterLook]) -> FlowLook:
+    def _flow_measurements(
+        self, flow: FlowConfig, clusters: Mapping[str, ClusterMeasurements]
+    ) -> FlowMeasurements:
         selection = self.config.topic_selection(flow.name)
-        return FlowLook(flow, selection, clusters[flow.source], clusters[flow.target], self.ledger)
+        return FlowMeasurements(flow, selection, clusters[flow.source], clusters[flow.target], self.ledger)
 
 
 # Put together -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ledger.config.values import FlowConfig, TargetMode
 from ledger.doctor import permissions, topic_settings
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.cluster import ClusterLook
+from ledger.doctor.cluster import ClusterMeasurements
 from ledger.doctor.measurements import Operation, Operations, Permissions, Settings
 from ledger.doctor.probes import LedgerProbe
 from ledger.doctor.results import (
@@ -52,7 +52,7 @@ DEFAULT_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RetentionReading:
     """Where a flow stands on one partition beside what the source still has.
 
     Limits are None when there is none. `timestamp_ms`: of the batch at the position, None when there is
@@ -88,7 +88,7 @@ class Standing:
 class Headroom:
     """What is left of a limit on one partition."""
 
-    standing: Standing
+    reading: RetentionReading
     left: int
     limit: int
 
@@ -98,41 +98,41 @@ class Headroom:
 
 
 def retention(
-    subject: str, standings: Sequence[Standing] | Unmeasured, *, now_ms: int, share: float
+    subject: str, readings: Sequence[RetentionReading] | Unmeasured, *, now_ms: int, share: float
 ) -> Iterator[CheckResult]:
     """The three verdicts on a flow, each with its worst partition."""
-    if isinstance(standings, Unmeasured):
+    if isinstance(readings, Unmeasured):
         for check in (Check.RETENTION_TIME, Check.RETENTION_BYTES, Check.TOMBSTONES):
-            yield unknown(subject, check, standings)
+            yield unknown(subject, check, readings)
         return
-    yield _time(subject, standings, now_ms, share)
-    yield _bytes(subject, standings, share)
-    yield _tombstones(subject, standings, now_ms, share)
+    yield _time(subject, readings, now_ms, share)
+    yield _bytes(subject, readings, share)
+    yield _tombstones(subject, readings, now_ms, share)
 
 
-def _time(subject: str, standings: Sequence[Standing], now_ms: int, share: float) -> CheckResult:
+def _time(subject: str, readings: Sequence[RetentionReading], now_ms: int, share: float) -> CheckResult:
     check = Check.RETENTION_TIME
-    lost = [standing for standing in standings if standing.lost]
+    lost = [reading for reading in readings if reading.lost]
     if lost:
-        worst = max(lost, key=lambda standing: standing.lost)
+        worst = max(lost, key=lambda reading: reading.lost)
         measured = (
-            f"{named([standing.name for standing in lost])}: the flow stands at {worst.position} of {worst.name}, "
+            f"{named([reading.name for reading in lost])}: the flow stands at {worst.position} of {worst.name}, "
             f"the log starts at {worst.log_start}: {worst.lost:,} offsets were deleted"
         )
         advice = "what was deleted is recorded as lost when the flow runs; see on_loss, resume and skip-to"
         return CheckResult(subject, check, Verdict.FAILED, measured, advice)
     found = [
         Headroom(s, s.timestamp_ms + s.retention_ms - now_ms, s.retention_ms)
-        for s in _behind(standings)
+        for s in _behind(readings)
         if s.retention_ms is not None and s.timestamp_ms is not None
     ]
     advice = "let the flow catch up, or raise retention.ms at the source"
-    return _by_worst(subject, check, standings, found, share, duration, advice)
+    return _by_worst(subject, check, readings, found, share, duration, advice)
 
 
-def _bytes(subject: str, standings: Sequence[Standing], share: float) -> CheckResult:
+def _bytes(subject: str, readings: Sequence[RetentionReading], share: float) -> CheckResult:
     check = Check.RETENTION_BYTES
-    bounded = [s for s in _behind(standings) if s.retention_bytes is not None]
+    bounded = [s for s in _behind(readings) if s.retention_bytes is not None]
     unsized = [s.name for s in bounded if s.bytes is None]
     if unsized:
         advice = "allow the mirror's principal to Describe the cluster at the source, which tells sizes"
@@ -144,47 +144,47 @@ def _bytes(subject: str, standings: Sequence[Standing], share: float) -> CheckRe
         if s.retention_bytes is not None
     ]
     advice = "let the flow catch up, or raise retention.bytes at the source"
-    return _by_worst(subject, check, standings, found, share, size, advice)
+    return _by_worst(subject, check, readings, found, share, size, advice)
 
 
-def _tombstones(subject: str, standings: Sequence[Standing], now_ms: int, share: float) -> CheckResult:
+def _tombstones(subject: str, readings: Sequence[RetentionReading], now_ms: int, share: float) -> CheckResult:
     found = [
         Headroom(s, s.timestamp_ms + s.delete_retention_ms - now_ms, s.delete_retention_ms)
-        for s in _behind(standings)
+        for s in _behind(readings)
         if s.delete_retention_ms is not None and s.timestamp_ms is not None
     ]
     advice = (
         "tombstones may be dropped before they are copied: deleted keys would remain at the target; "
         "let the flow catch up, or raise delete.retention.ms"
     )
-    return _by_worst(subject, Check.TOMBSTONES, standings, found, share, duration, advice)
+    return _by_worst(subject, Check.TOMBSTONES, readings, found, share, duration, advice)
 
 
-def _behind(standings: Sequence[Standing]) -> list[Standing]:
-    return [standing for standing in standings if standing.lag]
+def _behind(readings: Sequence[RetentionReading]) -> list[RetentionReading]:
+    return [reading for reading in readings if reading.lag]
 
 
-def _bytes_after_position(standing: Standing) -> int:
+def _bytes_after_position(reading: RetentionReading) -> int:
     """From the share of offsets: batches are taken to be of one size."""
-    offsets = standing.end - standing.log_start
-    return (standing.bytes or 0) * standing.lag // offsets if offsets else 0
+    offsets = reading.end - reading.log_start
+    return (reading.bytes or 0) * reading.lag // offsets if offsets else 0
 
 
 def _by_worst(
     subject: str,
     check: Check,
-    standings: Sequence[Standing],
+    readings: Sequence[RetentionReading],
     found: Sequence[Headroom],
     share: float,
     shown: Callable[[int], str],
     advice: str,
 ) -> CheckResult:
     if not found:
-        lag = sum(standing.lag for standing in standings)
+        lag = sum(reading.lag for reading in readings)
         why = "no limit applies" if lag else "caught up"
-        measured = f"{counted(len(standings), 'partition')}, {lag:,} records behind: {why}"
+        measured = f"{counted(len(readings), 'partition')}, {lag:,} records behind: {why}"
         return CheckResult(
-            subject, check, Verdict.OK, measured if standings else "the flow has no position yet"
+            subject, check, Verdict.OK, measured if readings else "the flow has no position yet"
         )
     worst = min(found, key=lambda headroom: headroom.share)
     at_risk = sum(headroom.share < share for headroom in found)
@@ -193,7 +193,7 @@ def _by_worst(
         if worst.left > 0
         else "may be deleted at any time"
     )
-    measured = f"worst {worst.standing.name}: {left}, {worst.standing.lag:,} records behind"
+    measured = f"worst {worst.reading.name}: {left}, {worst.reading.lag:,} records behind"
     if at_risk:
         measured = f"{counted(at_risk, 'partition')} at risk; {measured}"
         return CheckResult(subject, check, Verdict.WARNING, measured, advice)
@@ -359,13 +359,13 @@ _BROKER_DEFAULTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class FlowLook:
+class FlowMeasurements:
     """A flow with its two clusters; `selected` are the source topics that it takes, by name."""
 
     flow: FlowConfig
     selection: TopicSelection
-    source: ClusterLook
-    target: ClusterLook
+    source: ClusterMeasurements
+    target: ClusterMeasurements
     ledger: LedgerProbe
 
     @property
@@ -397,26 +397,26 @@ class FlowLook:
 
 
 def flow_findings(
-    look: FlowLook, *, also_target: frozenset[str], now_ms: int, share: float
+    one: FlowMeasurements, *, also_target: frozenset[str], now_ms: int, share: float
 ) -> Iterator[CheckResult]:
     """All that is said of a flow. `also_target`: source topics that some flow writes to."""
-    selected = look.selected
-    if not look.flow.enabled:
+    selected = one.selected
+    if not one.flow.enabled:
         measured = "enabled = false: run refuses it"
         yield CheckResult(
-            look.subject, Check.ENABLED, Verdict.WARNING, measured, "remove the line when it is to run"
+            one.subject, Check.ENABLED, Verdict.WARNING, measured, "remove the line when it is to run"
         )
-    yield from _selection(look, selected)
-    yield from conflicts(look.subject, look.taken)
-    yield topic_names(look.subject, _wanted(look, selected), look.target.topics)
-    yield from _source_permissions(look, selected, also_target)
-    yield from _target_permissions(look, selected)
-    yield from retention(look.subject, _standings(look, selected), now_ms=now_ms, share=share)
-    pairs = _pairs(look, selected)
-    yield from topic_settings.batch_size(look.subject, pairs, look.target.broker_settings())
-    yield from topic_settings.replication(look.subject, pairs, look.target.broker_count)
-    yield from topic_settings.partitions(look.subject, pairs)
-    yield from topic_settings.settings(look.subject, pairs)
+    yield from _selection(one, selected)
+    yield from conflicts(one.subject, one.taken)
+    yield topic_names(one.subject, _wanted(one, selected), one.target.topics)
+    yield from _source_permissions(one, selected, also_target)
+    yield from _target_permissions(one, selected)
+    yield from retention(one.subject, _standings(one, selected), now_ms=now_ms, share=share)
+    pairs = _pairs(one, selected)
+    yield from topic_settings.batch_size(one.subject, pairs, one.target.broker_settings())
+    yield from topic_settings.replication(one.subject, pairs, one.target.broker_count)
+    yield from topic_settings.partitions(one.subject, pairs)
+    yield from topic_settings.settings(one.subject, pairs)
 
 
 def left_out(flow: FlowConfig) -> CheckResult:
@@ -425,43 +425,45 @@ def left_out(flow: FlowConfig) -> CheckResult:
     return CheckResult(f"flow {flow.name}", Check.ENABLED, Verdict.SKIPPED, "enabled = false", advice)
 
 
-def target_topics(look: FlowLook) -> frozenset[str]:
+def target_topics(one: FlowMeasurements) -> frozenset[str]:
     """Names that the flow writes to at its target."""
-    selected = look.selected
-    return frozenset(() if isinstance(selected, Unmeasured) else map(look.flow.naming.target_name, selected))
+    selected = one.selected
+    return frozenset(() if isinstance(selected, Unmeasured) else map(one.flow.naming.target_name, selected))
 
 
-def _wanted(look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured) -> list[str] | Unmeasured:
-    return selected if isinstance(selected, Unmeasured) else [*map(look.flow.naming.target_name, selected)]
+def _wanted(
+    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured
+) -> list[str] | Unmeasured:
+    return selected if isinstance(selected, Unmeasured) else [*map(one.flow.naming.target_name, selected)]
 
 
 def _selection(
-    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
+    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured
 ) -> Iterator[CheckResult]:
-    taken = look.taken
+    taken = one.taken
     refusals = {} if isinstance(taken, Unmeasured) else taken.refusals
-    cluster, idle = look.source.alias, list(idle_patterns(look.selection, refusals))
+    cluster, idle = one.source.alias, list(idle_patterns(one.selection, refusals))
     names = selected if isinstance(selected, Unmeasured) else list(selected)
-    yield selected_topics(look.subject, cluster, names, idle)
-    listed = look.source.ask(look.source.probe.groups)
+    yield selected_topics(one.subject, cluster, names, idle)
+    listed = one.source.ask(one.source.probe.groups)
     groups = listed if isinstance(listed, Unmeasured) else [group.group_id for group in listed]
-    yield selected_groups(look.subject, cluster, groups, look.flow.group_patterns)
+    yield selected_groups(one.subject, cluster, groups, one.flow.group_patterns)
 
 
 # Permissions -----------------------------------------------------------------------------------
 
 
 def _source_permissions(
-    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured, also_target: frozenset[str]
+    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured, also_target: frozenset[str]
 ) -> Iterator[CheckResult]:
     """Topics that the flow names are asked for too: what may not be described is in no listing."""
     seen = () if isinstance(selected, Unmeasured) else tuple(selected)
-    asked = list(dict.fromkeys([*seen, *plain_names(look.flow.topics)]))
-    found = _permissions(look, look.source, asked, selected)
+    asked = list(dict.fromkeys([*seen, *plain_names(one.flow.topics)]))
+    found = _permissions(one, one.source, asked, selected)
     operations = {} if isinstance(found, Unmeasured) else found.topics
     topics = [name for name in asked if name in seen or _is_hidden(operations, name)]
-    yield from permissions.source(look.subject, found, topics, look.source.granting, also_target=also_target)
-    yield permissions.recorded(look.subject, look.source.alias, found, look.source.granting)
+    yield from permissions.source(one.subject, found, topics, one.source.granting, also_target=also_target)
+    yield permissions.recorded(one.subject, one.source.alias, found, one.source.granting)
 
 
 def _is_hidden(operations: Mapping[str, Operations | None], name: str) -> bool:
@@ -469,61 +471,61 @@ def _is_hidden(operations: Mapping[str, Operations | None], name: str) -> bool:
 
 
 def _target_permissions(
-    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
+    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured
 ) -> Iterator[CheckResult]:
     names = () if isinstance(selected, Unmeasured) else tuple(selected)
-    wanted = [look.flow.naming.target_name(name) for name in names]
-    there = {} if isinstance(look.target.topics, Unmeasured) else look.target.topics
-    found = _permissions(look, look.target, wanted, selected)
+    wanted = [one.flow.naming.target_name(name) for name in names]
+    there = {} if isinstance(one.target.topics, Unmeasured) else one.target.topics
+    found = _permissions(one, one.target, wanted, selected)
     existing = [name for name in wanted if name in there]
     absent = [name for name in wanted if name not in there]
-    yield from permissions.target(look.subject, found, existing, absent, look.target.granting)
-    yield from _target_writers(look, wanted, found)
-    yield permissions.recorded(look.subject, look.target.alias, found, look.target.granting)
+    yield from permissions.target(one.subject, found, existing, absent, one.target.granting)
+    yield from _target_writers(one, wanted, found)
+    yield permissions.recorded(one.subject, one.target.alias, found, one.target.granting)
 
 
 def _target_writers(
-    look: FlowLook, wanted: Sequence[str], found: Permissions | Unmeasured
+    one: FlowMeasurements, wanted: Sequence[str], found: Permissions | Unmeasured
 ) -> Iterator[CheckResult]:
     """Of targets that others may write to by design nothing is said."""
-    if look.flow.target_mode is TargetMode.SHARED:
+    if one.flow.target_mode is TargetMode.SHARED:
         return
     if not isinstance(found, Unmeasured) and not found.enforced:
-        yield no_authorizer(look.subject)
+        yield no_authorizer(one.subject)
         return
-    directions = measure(look.ledger.directions, LEDGER)
+    directions = measure(one.ledger.directions, LEDGER)
     known = Directions() if isinstance(directions, Unmeasured) else directions
-    own = [name for name in wanted if known.promotion(look.flow.source, look.flow.target, name) is None]
-    acls = found if isinstance(found, Unmeasured) else look.target.ask(look.target.probe.topic_acls)
+    own = [name for name in wanted if known.promotion(one.flow.source, one.flow.target, name) is None]
+    acls = found if isinstance(found, Unmeasured) else one.target.ask(one.target.probe.topic_acls)
     if isinstance(acls, Unmeasured) and acls.trouble is Trouble.NOT_ALLOWED:
-        acls = replace(acls, advice=look.target.granting.command([Operation.DESCRIBE], [("cluster", None)]))
-    yield target_writers(look.subject, own, acls, look.target.probe.principal)
+        acls = replace(acls, advice=one.target.granting.command([Operation.DESCRIBE], [("cluster", None)]))
+    yield target_writers(one.subject, own, acls, one.target.probe.principal)
 
 
 def _permissions(
-    look: FlowLook,
-    cluster: ClusterLook,
+    one: FlowMeasurements,
+    cluster: ClusterMeasurements,
     topics: Sequence[str],
     selected: Mapping[str, TopicDescription] | Unmeasured,
 ) -> Permissions | Unmeasured:
     if isinstance(selected, Unmeasured):
         return selected
-    return cluster.ask(lambda: cluster.probe.permissions(topics, plain_names(look.flow.groups)))
+    return cluster.ask(lambda: cluster.probe.permissions(topics, plain_names(one.flow.groups)))
 
 
 # Retention -------------------------------------------------------------------------------------
 
 
 def _standings(
-    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
-) -> list[Standing] | Unmeasured:
+    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured
+) -> list[RetentionReading] | Unmeasured:
     if isinstance(selected, Unmeasured):
         return selected
-    recorded = measure(lambda: look.ledger.positions(look.flow.name), LEDGER)
+    recorded = measure(lambda: one.ledger.positions(one.flow.name), LEDGER)
     if isinstance(recorded, Unmeasured):
         return recorded
     positions = [position for position in recorded if _is_of(position, selected)]
-    return look.source.ask(lambda: _measured_standings(look.source, positions)) if positions else []
+    return one.source.ask(lambda: _measured_readings(one.source, positions)) if positions else []
 
 
 def _is_of(position: FlowPosition, selected: Mapping[str, TopicDescription]) -> bool:
@@ -532,7 +534,9 @@ def _is_of(position: FlowPosition, selected: Mapping[str, TopicDescription]) -> 
     return topic is not None and topic.topic_id == position.source_topic_id
 
 
-def _measured_standings(source: ClusterLook, positions: Sequence[FlowPosition]) -> list[Standing]:
+def _measured_readings(
+    source: ClusterMeasurements, positions: Sequence[FlowPosition]
+) -> list[RetentionReading]:
     at = {(known.source_topic, known.partition): known.position.source_offset for known in positions}
     topics = sorted({topic for topic, _ in at})
     ends = source.probe.ends(list(at))
@@ -541,14 +545,16 @@ def _measured_standings(source: ClusterLook, positions: Sequence[FlowPosition]) 
     timestamps = source.probe.timestamps(behind)
     sizes = _sizes(source, settings, ends)
     return [
-        _standing(partition, at[partition], found, settings[partition[0]], timestamps, sizes)
+        _reading(partition, at[partition], found, settings[partition[0]], timestamps, sizes)
         for partition, found in sorted(ends.items())
         if partition[0] in settings
     ]
 
 
 def _sizes(
-    source: ClusterLook, settings: Mapping[str, Settings], ends: Mapping[tuple[str, int], PartitionEnds]
+    source: ClusterMeasurements,
+    settings: Mapping[str, Settings],
+    ends: Mapping[tuple[str, int], PartitionEnds],
 ) -> Mapping[tuple[str, int], int]:
     """Only of topics that are bounded by size; none when the cluster does not tell them."""
     bounded = {
@@ -560,15 +566,15 @@ def _sizes(
     return {} if isinstance(found, Unmeasured) else found
 
 
-def _standing(
+def _reading(
     partition: tuple[str, int],
     position: int,
     ends: PartitionEnds,
     settings: Settings,
     timestamps: Mapping[tuple[str, int], int],
     sizes: Mapping[tuple[str, int], int],
-) -> Standing:
-    return Standing(
+) -> RetentionReading:
+    return RetentionReading(
         topic=partition[0],
         partition=partition[1],
         position=position,
@@ -593,35 +599,35 @@ def _limit(settings: Settings, name: str, policy: str) -> int | None:
 
 
 def _pairs(
-    look: FlowLook, selected: Mapping[str, TopicDescription] | Unmeasured
+    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured
 ) -> tuple[TopicPair, ...] | Unmeasured:
-    there = look.target.topics
+    there = one.target.topics
     if isinstance(selected, Unmeasured):
         return selected
     if isinstance(there, Unmeasured):
         return there
-    wanted = [look.flow.naming.target_name(name) for name in selected]
-    existing = look.target.ask(lambda: look.target.probe.settings([n for n in wanted if n in there]))
+    wanted = [one.flow.naming.target_name(name) for name in selected]
+    existing = one.target.ask(lambda: one.target.probe.settings([n for n in wanted if n in there]))
     if isinstance(existing, Unmeasured):
         return existing
-    sources = look.source.ask(lambda: _source_sides(look, selected))
+    sources = one.source.ask(lambda: _source_sides(one, selected))
     if isinstance(sources, Unmeasured):
         return sources
-    absent = _absent_sides(look, [side for side in sources if _target_of(look, side) not in existing])
+    absent = _absent_sides(one, [side for side in sources if _target_of(one, side) not in existing])
     if isinstance(absent, Unmeasured):
         return absent
     sides = {name: _side(there[name], settings) for name, settings in existing.items()} | absent
     return tuple(
-        TopicPair(side, sides[_target_of(look, side)], _target_of(look, side) in existing) for side in sources
+        TopicPair(side, sides[_target_of(one, side)], _target_of(one, side) in existing) for side in sources
     )
 
 
-def _target_of(look: FlowLook, side: SideOfPair) -> str:
-    return look.flow.naming.target_name(side.name)
+def _target_of(one: FlowMeasurements, side: SideOfPair) -> str:
+    return one.flow.naming.target_name(side.name)
 
 
-def _source_sides(look: FlowLook, selected: Mapping[str, TopicDescription]) -> list[SideOfPair]:
-    settings = look.source.probe.settings(list(selected))
+def _source_sides(one: FlowMeasurements, selected: Mapping[str, TopicDescription]) -> list[SideOfPair]:
+    settings = one.source.probe.settings(list(selected))
     return [_side(selected[name], found) for name, found in settings.items()]
 
 
@@ -629,26 +635,26 @@ def _side(topic: TopicDescription, settings: Settings) -> SideOfPair:
     return SideOfPair(topic.name, topic.partitions, topic.replication_factor, settings)
 
 
-def _absent_sides(look: FlowLook, sources: Sequence[SideOfPair]) -> dict[str, SideOfPair] | Unmeasured:
+def _absent_sides(one: FlowMeasurements, sources: Sequence[SideOfPair]) -> dict[str, SideOfPair] | Unmeasured:
     """Target topics as the flow will create them: their settings, over the defaults of the target's brokers."""
     if not sources:
         return {}
-    defaults = look.target.broker_settings()
+    defaults = one.target.broker_settings()
     if isinstance(defaults, Unmeasured):
         return defaults
-    own = look.source.ask(lambda: look.source.probe.own_settings([source.name for source in sources]))
+    own = one.source.ask(lambda: one.source.probe.own_settings([source.name for source in sources]))
     if isinstance(own, Unmeasured):
         return own
     brokers = next(iter(defaults.values()), {})
     inherited = {name: brokers[default] for name, default in _BROKER_DEFAULTS.items()}
     return {
-        _target_of(look, source): _absent_side(look, source, own.get(source.name, {}), inherited)
+        _target_of(one, source): _absent_side(one, source, own.get(source.name, {}), inherited)
         for source in sources
     }
 
 
-def _absent_side(look: FlowLook, source: SideOfPair, own: Settings, inherited: Settings) -> SideOfPair:
-    made = look.following.creation(
+def _absent_side(one: FlowMeasurements, source: SideOfPair, own: Settings, inherited: Settings) -> SideOfPair:
+    made = one.following.creation(
         ConfiguredTopic(source.name, "", source.partitions, source.replication_factor, own)
     )
     return SideOfPair(

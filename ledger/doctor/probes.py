@@ -71,7 +71,7 @@ from ledger.kafka.copying import Completion, FetchItem, Network, ProduceItem, an
 from ledger.kafka.groups import hidden_groups
 from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.permissions import has_authorizer
-from ledger.kafka.requests import TOPIC_GONE, TRANSIENT
+from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT
 from ledger.kafka.topics import broker_settings, delete_topic_by_name, metadata, partition_sizes
 from ledger.store.damage import words_of
 from ledger.store.delta_tables import opened_at, table_uri
@@ -359,7 +359,7 @@ APPEND_PARTITIONS = 2
 _REPEAT_S = 0.1
 _NO_CODEC = 0
 _EMPTY_RECORD = bytes((1, 2, 48, 0))  # no key, the value `0`, no headers
-_NOT_YET = TRANSIENT | TOPIC_GONE
+_NOT_YET = TRANSIENT | TOPIC_UNKNOWN
 _ONE_REPLICA = {"min.insync.replicas": "1"}
 
 

@@ -144,11 +144,11 @@ def one_row_for_each_cause(results: Iterable[CheckResult]) -> list[CheckResult]:
     for result in listed:
         if result.because is not None:
             by_cause.setdefault(result.because.cause, []).append(result)
-    standing = {id(root): root for root in map(_root, by_cause.values())}
+    remaining = {id(root): root for root in map(_root, by_cause.values())}
     return [
         result if result.because is None else _with_rest(result, by_cause[result.because.cause])
         for result in listed
-        if result.because is None or id(result) in standing
+        if result.because is None or id(result) in remaining
     ]
 
 

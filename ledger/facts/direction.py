@@ -173,8 +173,8 @@ class Directions:
 
         Of all changes that are about it the last counts.
         """
-        standing = self.standing(source, target, topic)
-        return standing[-1] if standing else None
+        active = self.active(source, target, topic)
+        return active[-1] if active else None
 
     def was_ever_promoted(self, cluster: str, topic: str) -> bool:
         """Whether applications may have written to a topic of `cluster`, whatever was demoted since."""
@@ -183,13 +183,13 @@ class Directions:
             for change, _ in self.changes
         )
 
-    def standing(self, source: str, target: str, topic: str) -> tuple[str, ...]:
+    def active(self, source: str, target: str, topic: str) -> tuple[str, ...]:
         """The same of each promotion since the topic was demoted last, in order: any of them holds drivers back."""
-        standing: tuple[str, ...] = ()
+        active: tuple[str, ...] = ()
         for change, words in self.changes:
             if change.covers(source, target, topic):
-                standing = (*standing, words) if change.kind is OperationKind.PROMOTED else ()
-        return standing
+                active = (*active, words) if change.kind is OperationKind.PROMOTED else ()
+        return active
 
     def kept_ends(self, source: str, target: str, topic: str) -> str | None:
         """Whose cut says where a flow from `source` continues with a demoted topic of `target`; None: no cut does."""
@@ -227,19 +227,19 @@ class Directions:
     def without_reverse(self, source: str, target: str, topics: Iterable[str] | None) -> bool:
         """Whether all of these are promoted, and it was said of each that nothing is to be mirrored back."""
         named = self._named(source, target) if topics is None else topics
-        return all(any(one.no_reverse for one in self._standing(source, target, topic)) for topic in named)
+        return all(any(one.no_reverse for one in self._active(source, target, topic)) for topic in named)
 
     def _named(self, source: str, target: str) -> set[str]:
         of_pair = [one for one, _ in self.changes if (one.former, one.cluster) == (source, target)]
         return {LATER, *(topic for one in of_pair for topic in one.named)}
 
-    def _standing(self, source: str, target: str, topic: str) -> list[Promoted]:
+    def _active(self, source: str, target: str, topic: str) -> list[Promoted]:
         """Promotions of a topic since it was demoted last."""
-        standing: list[Promoted] = []
+        active: list[Promoted] = []
         for change, _ in self.changes:
             if change.covers(source, target, topic):
-                standing = [*standing, change] if isinstance(change, Promoted) else []
-        return standing
+                active = [*active, change] if isinstance(change, Promoted) else []
+        return active
 
 
 def _change(row: Row) -> DirectionChange:
@@ -259,11 +259,11 @@ def _made_by(row: Row) -> str:
 # said of a fence before a topic was promoted says nothing about the promotion.
 
 
-STANDING_KINDS = (*DIRECTION_KINDS, *FENCE_KINDS)
+DIRECTION_AND_FENCE_KINDS = (*DIRECTION_KINDS, *FENCE_KINDS)
 """Kinds of the rows that are read."""
 
 
-class FenceStanding(StrEnum):
+class FenceState(StrEnum):
     """What became of the fence of a topic where applications wrote before."""
 
     NONE = "none"  # nobody has made one, or it was lifted before the promotion
@@ -272,13 +272,13 @@ class FenceStanding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingPromotion:
+class ActivePromotion:
     """A topic that is promoted now, as the last promotion about it has it."""
 
     operation_id: str
     promoted_at_ms: int
     no_reverse: bool
-    fence: FenceStanding
+    fence: FenceState
 
 
 _Content = Promoted | Demoted | Fence | Unfenced
@@ -286,45 +286,43 @@ _CONTENT_OF: Mapping[str, type[_Content]] = {one.kind: one for one in (Promoted,
 
 
 @dataclass(frozen=True, slots=True)
-class StandingRows:
-    """Rows of `STANDING_KINDS` with what they say, in order: read once, whatever number of topics is asked about."""
+class DirectionRows:
+    """Rows of `DIRECTION_AND_FENCE_KINDS` with what they say, in order: read once for any number of topics."""
 
     rows: Sequence[tuple[Row, _Content]]
 
     @classmethod
-    def of_rows(cls, rows: Iterable[Row]) -> "StandingRows":
+    def of_rows(cls, rows: Iterable[Row]) -> "DirectionRows":
         return cls(
             [(row, _CONTENT_OF[row["kind"]].of_row(row)) for row in rows if row["kind"] in _CONTENT_OF]
         )
 
-    def promotion(
-        self, *, source: str, target: str, source_topic: str, topic: str
-    ) -> StandingPromotion | None:
+    def promotion(self, *, source: str, target: str, source_topic: str, topic: str) -> ActivePromotion | None:
         """Of `topic` of `target` over `source_topic` of `source`; None: it is not promoted.
 
         Where it was promoted several times since it was demoted last, one that nothing is to be mirrored back by
         counts.
         """
-        found: StandingPromotion | None = None
-        fence = FenceStanding.NONE
+        found: ActivePromotion | None = None
+        fence = FenceState.NONE
         for row, content in self.rows:
             match content:
                 case Promoted() if content.covers(source, target, topic):
-                    fence = FenceStanding.NONE if found is None and fence is FenceStanding.LIFTED else fence
+                    fence = FenceState.NONE if found is None and fence is FenceState.LIFTED else fence
                     found = _promoted(row, content, found)
                 case Demoted() if content.covers(source, target, topic):
                     found = None
                 case Fence() if (content.cluster, content.topic) == (source, source_topic):
-                    fence = FenceStanding.STANDS
+                    fence = FenceState.STANDS
                 case Unfenced() if (content.cluster, content.topic) == (source, source_topic):
-                    fence = FenceStanding.LIFTED
+                    fence = FenceState.LIFTED
         return None if found is None else replace(found, fence=fence)
 
 
-def _promoted(row: Row, promoted: Promoted, before: StandingPromotion | None) -> StandingPromotion:
-    return StandingPromotion(
+def _promoted(row: Row, promoted: Promoted, before: ActivePromotion | None) -> ActivePromotion:
+    return ActivePromotion(
         operation_id=row["operation_id"],
         promoted_at_ms=row["recorded_at_ms"],
         no_reverse=promoted.no_reverse or (before is not None and before.no_reverse),
-        fence=FenceStanding.NONE,
+        fence=FenceState.NONE,
     )

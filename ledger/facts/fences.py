@@ -171,31 +171,31 @@ class ShutOuts:
 
         `former`: those that keep flows from there out, None: from anywhere.
         """
-        standing = self._by_former(cluster_id)
-        found = standing.values() if former is None else (standing.get(former, frozenset()),)
+        active = self._by_former(cluster_id)
+        found = active.values() if former is None else (active.get(former, frozenset()),)
         return frozenset(
             rule for rules in found for rule in rules if topics is None or rule.resource_name in topics
         )
 
     def only_of(self, cluster_id: str, former: str, rules: Collection[Permission]) -> frozenset[Permission]:
         """Of these rules those that keep nobody out but flows from `former`."""
-        standing = self._by_former(cluster_id)
-        others = [rules_of for name, rules_of in standing.items() if name != former]
+        active = self._by_former(cluster_id)
+        others = [rules_of for name, rules_of in active.items() if name != former]
         return frozenset(rules).difference(*others)
 
     def _by_former(self, cluster_id: str) -> dict[str, frozenset[Permission]]:
-        standing: dict[str, frozenset[Permission]] = {}
+        active: dict[str, frozenset[Permission]] = {}
         for change in self.changes:
             named = frozenset(change.rules)
             if change.cluster_id != cluster_id:
                 continue
             if isinstance(change, MirrorShutOut):
-                standing[change.former] = standing.get(change.former, frozenset()) | named
+                active[change.former] = active.get(change.former, frozenset()) | named
             else:
-                for former in standing:
+                for former in active:
                     if change.former in (None, former):
-                        standing[former] -= named
-        return standing
+                        active[former] -= named
+        return active
 
     def has_rules(self, cluster: str, former: str, topics: Collection[str] | None) -> bool:
         """Whether rules stand that keep flows from `former` out of these topics (None: all) of what an alias stood
@@ -383,8 +383,8 @@ class PartitionWatch:
     def is_calm(self) -> bool:
         """F3. Where stillness is all that there is, a leader that does not tell its log end is believed."""
         reading = self.reading
-        is_told = reading.log_end is not None and reading.leader_epoch is not None
-        if not is_told and self.evidence is not Evidence.STILLNESS:
+        is_known = reading.log_end is not None and reading.leader_epoch is not None
+        if not is_known and self.evidence is not Evidence.STILLNESS:
             return False
         return not self.has_open_transaction and reading.log_end in (reading.high_watermark, None)
 
@@ -567,7 +567,7 @@ FENCE_KINDS = (OperationKind.FENCE, OperationKind.UNFENCED)
 
 
 @dataclass(frozen=True, slots=True)
-class StandingFence:
+class ActiveFence:
     """A fence that was not lifted, as its last row has it; who made it, in words, under which operation."""
 
     fence: Fence
@@ -580,30 +580,30 @@ class StandingFence:
 class Fences:
     """All fences that stand, by cluster and topic."""
 
-    standing: Mapping[tuple[str, str], StandingFence] = field(default_factory=dict)
+    active: Mapping[tuple[str, str], ActiveFence] = field(default_factory=dict)
 
     @classmethod
     def of_rows(cls, rows: Iterable[Row]) -> Self:
         """From rows of `operations` of `FENCE_KINDS`, in the order of their stamps."""
-        standing: dict[tuple[str, str], StandingFence] = {}
+        active: dict[tuple[str, str], ActiveFence] = {}
         for row in rows:
             if row["kind"] == Unfenced.kind:
                 lifted = Unfenced.of_row(row)
-                standing.pop((lifted.cluster, lifted.topic), None)
+                active.pop((lifted.cluster, lifted.topic), None)
                 continue
             fence = Fence.of_row(row)
             words = AskedBy.of_row(row).described(row["operation_id"], row["recorded_at_ms"])
             at = fence.cluster, fence.topic
-            standing[at] = StandingFence(fence, row["operation_id"], words, row["recorded_at_ms"])
-        return cls(standing)
+            active[at] = ActiveFence(fence, row["operation_id"], words, row["recorded_at_ms"])
+        return cls(active)
 
-    def of(self, cluster: str, topic: str) -> StandingFence | None:
-        return self.standing.get((cluster, topic))
+    def of(self, cluster: str, topic: str) -> ActiveFence | None:
+        return self.active.get((cluster, topic))
 
-    def at(self, cluster: str) -> list[StandingFence]:
+    def at(self, cluster: str) -> list[ActiveFence]:
         """Those of a cluster, by topic."""
-        return [one for (alias, _), one in sorted(self.standing.items()) if alias == cluster]
+        return [one for (alias, _), one in sorted(self.active.items()) if alias == cluster]
 
-    def which(self, matches: Callable[[Fence], bool]) -> list[StandingFence]:
+    def which(self, matches: Callable[[Fence], bool]) -> list[ActiveFence]:
         """By cluster and topic."""
-        return [one for _, one in sorted(self.standing.items()) if matches(one.fence)]
+        return [one for _, one in sorted(self.active.items()) if matches(one.fence)]

@@ -15,7 +15,7 @@ SHARE = "share"
 MOVING = "NOT_COORDINATOR"
 """Why nothing is known of a group that exists and was not listed: no broker lists it while its coordinator moves."""
 _WITHOUT_MEMBERS = frozenset({"Empty", "Dead"})
-_NOT_TOLD = frozenset({"", "Unknown"})
+_UNKNOWN_STATES = frozenset({"", "Unknown"})
 
 
 class GroupEvent(StrEnum):
@@ -76,7 +76,7 @@ class ShareOffset:
 
 def has_members(state: str | None) -> bool | None:
     """Whether a group in a state has members; None when the broker did not say. `assign()` consumers are none."""
-    if state is None or state in _NOT_TOLD:
+    if state is None or state in _UNKNOWN_STATES:
         return None
     return state not in _WITHOUT_MEMBERS
 

@@ -58,8 +58,8 @@ class Permission:
 
     def recorded(self) -> dict[str, object]:
         """By column of `permissions`; None: its kind does not have it."""
-        told = {name: None if value == "" else value for name, value in asdict(self).items()}
-        return {**told, "kind": self.kind.value}
+        reported = {name: None if value == "" else value for name, value in asdict(self).items()}
+        return {**reported, "kind": self.kind.value}
 
 
 def topic_acl(
@@ -115,9 +115,9 @@ def _changes_of(
     kind: PermissionKind, last: frozenset[Permission], now: frozenset[Permission]
 ) -> list[PermissionChange]:
     kept = {permission.identity for permission in now}
-    gone = {permission for permission in last if permission.identity not in kept}
+    removed = {permission for permission in last if permission.identity not in kept}
     return [
-        *((PermissionEvent.REMOVED, kind, permission) for permission in sorted(gone)),
+        *((PermissionEvent.REMOVED, kind, permission) for permission in sorted(removed)),
         *((PermissionEvent.PRESENT, kind, permission) for permission in sorted(now - last)),
     ]
 

@@ -27,7 +27,7 @@ from ledger.facts.syncs import (
     SyncKind,
     TopicPartition,
     holding,
-    source_may_be_gone,
+    source_may_be_deleted,
 )
 from ledger.facts.tables import Row
 
@@ -87,8 +87,8 @@ def recorded_permissions(rows: Sequence[Mapping[str, Any]]) -> Permissions:
 
 
 def _permission(row: Mapping[str, Any]) -> Permission:
-    told = {name: row[name] for name in _COLUMNS if row[name] is not None}
-    return Permission(**{**told, "kind": PermissionKind(row["kind"])})
+    reported = {name: row[name] for name in _COLUMNS if row[name] is not None}
+    return Permission(**{**reported, "kind": PermissionKind(row["kind"])})
 
 
 # Sync rows ----------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def flow_position(row: Mapping[str, Any]) -> FlowPosition:
             target_offset=row["target_end"],
             next_sequence=row["next_sequence"],
             leader_epoch=row["source_leader_epoch"],
-            source_may_be_gone=source_may_be_gone(
+            source_may_be_deleted=source_may_be_deleted(
                 SyncKind(row["kind"]), None if row["cause"] is None else SyncCause(row["cause"])
             ),
         ),

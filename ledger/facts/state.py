@@ -171,10 +171,10 @@ class LedgerState(ABC):
     def identities(self) -> ClusterIdentities:
         """Which Kafka clusters aliases stand for, and whose producer ids are whose there."""
         claimed = self._source.claims([("event", "=", WriterEvent.CLAIMED)])
-        told = self._operations(("kind", "in", (OperationKind.CLUSTER_ACCEPTED, *SHUT_OUT_KINDS)))
-        accepted = [row for row in told if row["kind"] == OperationKind.CLUSTER_ACCEPTED]
+        reported = self._operations(("kind", "in", (OperationKind.CLUSTER_ACCEPTED, *SHUT_OUT_KINDS)))
+        accepted = [row for row in reported if row["kind"] == OperationKind.CLUSTER_ACCEPTED]
         return ClusterIdentities.of_rows(
-            claimed, accepted, [row for row in told if row["kind"] in SHUT_OUT_KINDS]
+            claimed, accepted, [row for row in reported if row["kind"] in SHUT_OUT_KINDS]
         )
 
     def last_claim(self, writer: str) -> LastClaim | None:

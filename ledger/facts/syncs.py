@@ -69,7 +69,7 @@ class SyncCause(StrEnum):
     REPEATED = "repeated"  # unpaired: written a second time, by a request that came late
 
 
-def source_may_be_gone(kind: SyncKind, cause: SyncCause | None) -> bool:
+def source_may_be_deleted(kind: SyncKind, cause: SyncCause | None) -> bool:
     """Whether, after a row, records of the flow at the target may have no source record any more."""
     if kind is SyncKind.SUPERSEDED:
         return cause not in (SyncCause.TARGET_TRUNCATED, SyncCause.SETTLED)
@@ -219,15 +219,15 @@ class Position:
     `source_offset`: the next to be copied. `target_offset`: behind the last record there that is recorded.
     `next_sequence`: of the flow's next record. `former_sequence`: the producer id that the flow had before, and its
     next sequence, where nothing was written with the present one yet. `leader_epoch`: that of the last source batch
-    before `source_offset`, None when unknown. `source_may_be_gone`: source records before it were deleted, so records
-    of the flow at the target, behind `target_offset`, may have no source any more.
+    before `source_offset`, None when unknown. `source_may_be_deleted`: source records before it were deleted, so
+    records of the flow at the target, behind `target_offset`, may have no source any more.
     """
 
     source_offset: int
     target_offset: int
     next_sequence: int
     leader_epoch: int | None = None
-    source_may_be_gone: bool = False
+    source_may_be_deleted: bool = False
     former_sequence: tuple[int, int] | None = None
 
     def copied_up_to(self, source_offset: int, target_offset: int, next_sequence: int) -> "Position":
@@ -237,13 +237,13 @@ class Position:
             target_offset=target_offset,
             next_sequence=next_sequence,
             leader_epoch=self.leader_epoch,
-            source_may_be_gone=self.source_may_be_gone,
+            source_may_be_deleted=self.source_may_be_deleted,
             former_sequence=self.former_sequence,
         )
 
     def lost_up_to(self, source_offset: int) -> "Position":
         """Source records before `source_offset` were deleted, or left out: whatever leader wrote the last of them."""
-        return replace(self, source_offset=source_offset, leader_epoch=None, source_may_be_gone=True)
+        return replace(self, source_offset=source_offset, leader_epoch=None, source_may_be_deleted=True)
 
     def with_another_producer(self, former_producer_id: int) -> "Position":
         """As it is for a producer id that nothing was written with, after one that all of it was."""
@@ -251,12 +251,12 @@ class Position:
 
     def after(self, syncs: Sequence[OffsetSync]) -> "Position":
         """As it is known to be by what a task has to record; the next driver will tell the same from the last row."""
-        may_be_gone = self.source_may_be_gone
+        may_be_deleted = self.source_may_be_deleted
         if any(sync.records and not sync.recovered for sync in syncs):
-            may_be_gone = False  # something new was written, so all of the tail was explained
+            may_be_deleted = False  # something new was written, so all of the tail was explained
         if syncs and syncs[-1].kind is SyncKind.UNPAIRED:
-            may_be_gone = True
-        return replace(self, source_may_be_gone=may_be_gone)
+            may_be_deleted = True
+        return replace(self, source_may_be_deleted=may_be_deleted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,8 +354,8 @@ def _voids(superseded: OffsetSync, sync: OffsetSync) -> bool:
     """Whether nothing of an earlier row holds after a superseded one."""
     if sync.source_start != superseded.source_start or sync.kind not in _PLACED:
         return sync.source_start >= superseded.source_start
-    goes_on_there = sync.target.topic_id == superseded.target.topic_id
-    return not (goes_on_there and sync.target_end <= superseded.target_end)
+    continues_there = sync.target.topic_id == superseded.target.topic_id
+    return not (continues_there and sync.target_end <= superseded.target_end)
 
 
 def _as_it_holds(sync: OffsetSync) -> OffsetSync:

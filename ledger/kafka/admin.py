@@ -41,8 +41,8 @@ from ledger.kafka.topics import (
     described_settings,
     description,
     expected_sequence,
+    is_deleted,
     is_described,
-    is_gone,
     listed,
     metadata,
     offsets_at,
@@ -165,8 +165,8 @@ class KafkaAdmin(KafkaGroups):
         delete = delete_topic
         self.connection.run(operation, delete, topic_id, timeout_ms=self._timeout_ms)
 
-    def is_gone(self, topic: str) -> bool:
-        return self.connection.run(f"find topic {topic}", is_gone, topic)
+    def is_deleted(self, topic: str) -> bool:
+        return self.connection.run(f"find topic {topic}", is_deleted, topic)
 
     def topic_acls(self) -> frozenset[Permission]:
         return self.connection.run("describe access control lists of topics", described_acls)

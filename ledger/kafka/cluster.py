@@ -165,7 +165,7 @@ class ClusterAdmin(LogReader, Protocol):
         """Delete this incarnation of a topic; that it was deleted already is no error."""
         ...
 
-    def is_gone(self, topic: str) -> bool:
+    def is_deleted(self, topic: str) -> bool:
         """Whether no topic has the name; raises `PreconditionError` when that may not be seen."""
         ...
 
@@ -327,7 +327,7 @@ class WriteProbe(Protocol):
 class ReachProbe(Protocol):
     """Short questions to one cluster, apart from all that copies and administers."""
 
-    def look(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
+    def leaderless(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
         """Which of these partitions have no leader that answers, and why.
 
         Raises `ClusterUnavailableError`, or another error of ours, when no broker of the cluster answers: within
@@ -359,7 +359,7 @@ class Refusal(Enum):
 
     BY_SIZE = auto()  # it has the setting
     NOT_YET = auto()  # it would take batches of this size
-    NOT_TOLD = auto()  # it does not come to compare the size, for want of a permission above all
+    NOT_KNOWN = auto()  # it does not come to compare the size, for want of a permission above all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

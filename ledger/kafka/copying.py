@@ -39,7 +39,7 @@ class ClusterLink(Protocol):
         """Which leader that is, counted by the cluster; None when unknown."""
         ...
 
-    def is_gone(self, partition: TopicPartition) -> bool:
+    def is_deleted(self, partition: TopicPartition) -> bool:
         """Whether, as last heard, the topic's name is unknown or belongs to another topic id."""
         ...
 

@@ -242,7 +242,7 @@ async def _by_leader(
 _FIRST_COORDINATOR_EPOCH = 0
 _TRANSACTION_COORDINATOR = 1
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
-_GONE = (errors.TransactionalIdNotFoundError, errors.TransactionalIdAuthorizationFailedError)
+_ABSENT = (errors.TransactionalIdNotFoundError, errors.TransactionalIdAuthorizationFailedError)
 _TIMEOUT_MS = 60_000
 """Kafka's default; the application's next instance gives its own again."""
 
@@ -296,7 +296,7 @@ async def transactions_in(
     found = []
     for described in asked.values():
         for one in (await described).transaction_states:
-            if not is_present(one.error_code, one.transactional_id, _GONE):
+            if not is_present(one.error_code, one.transactional_id, _ABSENT):
                 continue
             places = frozenset((of.topic, number) for of in one.topics for number in of.partitions)
             within = frozenset(place for place in places if place[0] in topics)
@@ -433,14 +433,14 @@ async def readings(manager: KafkaConnectionManager, places: Sequence[Place]) -> 
 
 def _reading(led: _Led, start: Any, stable: Any, latest: Any, log_end: Any) -> LeaderReading:
     last_stable = max(start.offset, stable.offset)
-    is_told = log_end.leader_epoch == led.leader_epoch >= 0 and log_end.end_offset >= 0
+    is_known = log_end.leader_epoch == led.leader_epoch >= 0 and log_end.end_offset >= 0
     return LeaderReading(
         leader=led.leader,
         leader_epoch=known_epoch(log_end.leader_epoch),
         log_start=start.offset,
         last_stable=last_stable,
         high_watermark=max(last_stable, latest.offset),
-        log_end=log_end.end_offset if is_told else None,
+        log_end=log_end.end_offset if is_known else None,
         in_sync=led.in_sync,
     )
 
@@ -590,7 +590,7 @@ def _refusal(error_code: int) -> Refusal:
     kind: Any = errors.for_code(error_code)
     if kind is errors.MessageSizeTooLargeError:
         return Refusal.BY_SIZE
-    return Refusal.NOT_YET if kind in (errors.CorruptRecordError, errors.NoError) else Refusal.NOT_TOLD
+    return Refusal.NOT_YET if kind in (errors.CorruptRecordError, errors.NoError) else Refusal.NOT_KNOWN
 
 
 def _damaged() -> bytes:

@@ -332,7 +332,7 @@ class KafkaLink:
         known = self._leaders.get((partition.topic_id, partition.partition))
         return None if known is None else known.epoch
 
-    def is_gone(self, partition: TopicPartition) -> bool:
+    def is_deleted(self, partition: TopicPartition) -> bool:
         return self._heard.get(partition.topic, partition.topic_id) != partition.topic_id
 
     def is_denied(self, partition: TopicPartition) -> bool:

@@ -6,7 +6,7 @@ from ledger.clock import Clock
 from ledger.errors import ClusterUnavailableError, RefusedPartitionError
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.copying import ClusterLink, FetchItem, Network, answer_to
-from ledger.kafka.requests import TOPIC_GONE, ErrorCode, Fetched, describe
+from ledger.kafka.requests import TOPIC_UNKNOWN, ErrorCode, Fetched, describe
 
 _FETCH_BYTES = 4 * 1024 * 1024
 _GIVE_UP_AFTER_S = 30.0
@@ -66,7 +66,7 @@ class PartitionReader:
                 f"{self._where} does not hold offset {offset} any more: its log was truncated or cleared meanwhile; "
                 f"{self.undone}"
             )
-        if error in TOPIC_GONE and self.link.is_gone(self.partition):
+        if error in TOPIC_UNKNOWN and self.link.is_deleted(self.partition):
             raise RefusedPartitionError(f"{self._where} was deleted, or created again; {self.undone}")
         return f"error {describe(error)}"
 

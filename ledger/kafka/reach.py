@@ -31,7 +31,7 @@ class KafkaReach:
         self._is_closed = False
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"reach-{cluster.name}")
 
-    def look(self, partitions: Sequence[Partition]) -> dict[Partition, str]:
+    def leaderless(self, partitions: Sequence[Partition]) -> dict[Partition, str]:
         """The broker that answered last is asked first, then all others at once."""
         answer = self._metadata(sorted({topic for topic, _ in partitions}))
         nodes = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}

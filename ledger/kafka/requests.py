@@ -325,7 +325,7 @@ class ErrorCode(IntEnum):
     INCONSISTENT_TOPIC_ID = 103
 
 
-TOPIC_GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+TOPIC_UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 REFUSED = frozenset(
     {
         ErrorCode.MESSAGE_TOO_LARGE,

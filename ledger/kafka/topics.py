@@ -190,7 +190,7 @@ async def _sent_to_controller(manager: KafkaConnectionManager, request: Any) -> 
     return await manager.send(request, node_id=await controller(manager))
 
 
-async def is_gone(manager: KafkaConnectionManager, name: str) -> bool:
+async def is_deleted(manager: KafkaConnectionManager, name: str) -> bool:
     """Whether no topic has the name; asked for by name, what may not be seen is distinguished from it."""
     [topic] = (await metadata(manager, [name])).topics
     return not is_present(topic.error_code, name, ABSENT_TOPIC)

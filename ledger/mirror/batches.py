@@ -144,7 +144,7 @@ class _AbortedRanges:
             self._open.add(heapq.heappop(self._starts)[1])
         return header.is_transactional and header.producer_id in self._open
 
-    def pass_over(self, header: BatchHeader, batch: memoryview) -> bool:
+    def skip(self, header: BatchHeader, batch: memoryview) -> bool:
         """Take note of a batch, markers included; returns whether it is aborted."""
         is_aborted = self.covers(header)
         if header.is_control and header.count and _is_abort_marker(header, batch):
@@ -163,7 +163,7 @@ def plan_batches(
     aborted = _AbortedRanges(fetched.aborted)
     for header, batch in batches(fetched.records):
         if header.end_offset <= position:
-            aborted.pass_over(header, batch)
+            aborted.skip(header, batch)
             continue
         if end_offset is not None and position >= end_offset:
             return
@@ -195,7 +195,7 @@ def _plan_batch(
 
 
 def _skip_cause(header: BatchHeader, batch: memoryview, aborted: _AbortedRanges) -> GapCause | None:
-    is_aborted = aborted.pass_over(header, batch)
+    is_aborted = aborted.skip(header, batch)
     if header.is_control:
         return GapCause.CONTROL
     if is_aborted:

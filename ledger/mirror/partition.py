@@ -62,7 +62,7 @@ class PartitionCopy:
         self.troubles.settle_trouble(Side.SOURCE)
         divergence = self.source.note(fetched)
         if divergence is not None:
-            stop = tail.source_took_back(self.source.position, self.source.leader_epoch, divergence)
+            stop = tail.source_truncated(self.source.position, self.source.leader_epoch, divergence)
             self.target.stop_at_once(stop)
             return
         try:

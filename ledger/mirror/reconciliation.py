@@ -91,7 +91,7 @@ class TailReading:
     def _give_up(self) -> None:
         self._searched_under, self._is_searched = self.leader_epoch, False
 
-    def pass_over_last_record(self) -> bool:
+    def skip_last_record(self) -> bool:
         """The target answers that its offset is out of range: its retention may have deleted it.
 
         Then the tail is read from the recorded end after all, which tells whether the log went back. False when
@@ -155,10 +155,10 @@ class Explanations:
         return isinstance(self._window.first, Skip)
 
     @property
-    def may_be_gone(self) -> bool:
+    def may_be_deleted(self) -> bool:
         """Whether source records before the next one may be deleted that this flow had copied."""
         is_hole_passed = self.is_behind_hole or self._builder.ends_in_hole
-        return is_hole_passed or self._assignment.position.source_may_be_gone or self.has_expired
+        return is_hole_passed or self._assignment.position.source_may_be_deleted or self.has_expired
 
     def is_accepted(self, found: TailBatch) -> bool:
         """An operator has accepted what lies there."""
@@ -169,7 +169,7 @@ class Explanations:
         if self.is_accepted(found):
             return SyncCause.ACCEPTED
         in_sequence = found.header.base_sequence == self.expected_sequence(found)
-        is_explained = source_has_holes or self.may_be_gone
+        is_explained = source_has_holes or self.may_be_deleted
         if in_sequence and is_explained:
             return SyncCause.LOST_SOURCE
         return SyncCause.COMPACTED if self._assignment.copies_tail_again else None
@@ -439,12 +439,12 @@ class TailReconciliation:
         refuses the next batch if anything was.
         """
         self._settle()
-        begins, told = self.assignment.target_log_start, self.assignment.remembered_sequence
+        begins, reported = self.assignment.target_log_start, self.assignment.remembered_sequence
         end = begins if first is None else min(begins, first.base_offset)
         if end <= self.builder.position.target_offset:
             return
         expected = self.builder.position.next_sequence
-        following = expected if told is None else told
+        following = expected if reported is None else reported
         if first is not None and first.producer_id == self.assignment.producer_id:
             following = first.base_sequence
         if following != expected:
@@ -458,7 +458,9 @@ class TailReconciliation:
         expected = self._explanations.expected_sequence(found)
         in_sequence = found.header.base_sequence == expected
         may_pair = in_sequence and (self._may_guess or not self._explanations.is_behind_hole)
-        written = paired(step, found, others_may_be_gone=self._explanations.may_be_gone) if may_pair else None
+        written = (
+            paired(step, found, others_may_be_deleted=self._explanations.may_be_deleted) if may_pair else None
+        )
         if written is None and not self._was_searched and not self._explanations.is_accepted(found):
             self._begin_search()
             return
@@ -530,7 +532,7 @@ class TailReconciliation:
         self.start_over()
         self._search = TailSearch(
             self.builder,
-            source_may_be_gone=self.assignment.position.source_may_be_gone,
+            source_may_be_deleted=self.assignment.position.source_may_be_deleted,
             is_target_cleaned=self.assignment.is_target_cleaned,
             is_target_known=not self._explanations.has_expired,
         )

@@ -140,14 +140,14 @@ def _coordinates(request: OperatorRequest) -> str:
 class KnownPartition:
     """`position`: the next source offset, None when nothing is recorded; `stop_cause` None: it is copied.
 
-    `is_gone`: this incarnation of it is not at the source any more.
+    `is_deleted`: this incarnation of it is not at the source any more.
     """
 
     topic: str
     partition: int
     position: int | None
     stop_cause: str | None
-    is_gone: bool = False
+    is_deleted: bool = False
 
     def __str__(self) -> str:
         return f"{self.topic} partition {self.partition}"
@@ -329,7 +329,7 @@ class ResumeRules(RequestRules):
         if not resumption.ended and not stopped:
             return nothing(f"{ask.subject} is neither paused nor stopped")
         others = {(known.topic, known.partition) for known in flow.partitions if known.stop_cause is not None}
-        existing = {(known.topic, known.partition) for known in flow.partitions if not known.is_gone}
+        existing = {(known.topic, known.partition) for known in flow.partitions if not known.is_deleted}
         return needed(resumption.described(existing - others | stopped.keys(), stopped))
 
     def granted(

@@ -427,7 +427,7 @@ class RoundLoop:
         if outcome.stop is not None:
             self.stop_events.stopped([(state.pair, outcome.stop)])
         self._record(outcome.facts)
-        self.progress.take_back(outcome.facts)
+        self.progress.withdraw(outcome.facts)
         self.summary.count_lost(outcome.facts)
         state.stop = outcome.stop
         if outcome.facts:

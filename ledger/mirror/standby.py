@@ -62,7 +62,7 @@ class Succession:
     verdict: StandbyVerdict
     last_sign: float | None
 
-    def told(self, flow: str, *, now: float) -> str:
+    def description(self, flow: str, *, now: float) -> str:
         holder = ProcessMark.parse(self.former.host)
         before = f"epoch {self.former.epoch}, process {holder.pid} on host {holder.host}"
         if self.last_sign is None:
@@ -248,4 +248,4 @@ def _answer(state: DeltaLedgerState, connections: Connected) -> bool:
 
 
 def _telling(flow: str, succession: Succession) -> Callable[[], None]:
-    return lambda: log.info("%s", succession.told(flow, now=SystemClock().monotonic()))
+    return lambda: log.info("%s", succession.description(flow, now=SystemClock().monotonic()))

@@ -26,7 +26,7 @@ from ledger.facts.syncs import (
     TopicPartition,
     holding,
     joined,
-    source_may_be_gone,
+    source_may_be_deleted,
     without,
 )
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
@@ -624,7 +624,7 @@ def _before(settled: Settled, at: Position, last: RecordedSync | None, *, produc
         source_offset=settled.source_start,
         target_offset=settled.target_start,
         next_sequence=settled.first_sequence,
-        source_may_be_gone=last is not None and source_may_be_gone(last.sync.kind, last.sync.cause),
+        source_may_be_deleted=last is not None and source_may_be_deleted(last.sync.kind, last.sync.cause),
         former_sequence=None,
     )
     if settled.producer_id is None or settled.producer_id == producer_id:

@@ -18,7 +18,7 @@ from ledger.facts.syncs import (
     SyncKind,
     TailKnowledge,
     TopicPartition,
-    source_may_be_gone,
+    source_may_be_deleted,
 )
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, headers_between
 from ledger.mirror.assignment import Assignment, PartitionResult, Stop
@@ -75,7 +75,9 @@ class PartitionState:
 
     def started(self, cause: SyncCause) -> OffsetSync:
         """The flow begins with this partition where it stands."""
-        self.position = replace(self.position, source_may_be_gone=source_may_be_gone(SyncKind.STARTED, cause))
+        self.position = replace(
+            self.position, source_may_be_deleted=source_may_be_deleted(SyncKind.STARTED, cause)
+        )
         self.is_first_time, self.is_waiting = True, False
         return self._fact(SyncKind.STARTED, cause)
 
@@ -100,8 +102,10 @@ class PartitionState:
 
     def expired(self, *, next_sequence: int) -> OffsetSync:
         """What the flow wrote and did not record was deleted at the target: of it only the sequence is left."""
-        may_be_gone = source_may_be_gone(SyncKind.UNPAIRED, SyncCause.RETENTION)
-        self.position = replace(self.position, next_sequence=next_sequence, source_may_be_gone=may_be_gone)
+        may_be_deleted = source_may_be_deleted(SyncKind.UNPAIRED, SyncCause.RETENTION)
+        self.position = replace(
+            self.position, next_sequence=next_sequence, source_may_be_deleted=may_be_deleted
+        )
         return self._fact(SyncKind.UNPAIRED, SyncCause.RETENTION)
 
     def supersede(self, restart: Position, cause: SyncCause) -> OffsetSync:
@@ -109,7 +113,7 @@ class PartitionState:
         source_end = max(self.position.source_offset, restart.source_offset)
         self.position = replace(
             restart,
-            source_may_be_gone=source_may_be_gone(SyncKind.SUPERSEDED, cause),
+            source_may_be_deleted=source_may_be_deleted(SyncKind.SUPERSEDED, cause),
             former_sequence=self.position.former_sequence,
         )
         self.tail = replace(self.tail, start=0)
@@ -250,7 +254,7 @@ class FlowProgress:
                 self._topic_ids[topic].add(state.pair.source.topic_id)
         return left
 
-    def take_back(self, facts: Iterable[OffsetSync]) -> None:
+    def withdraw(self, facts: Iterable[OffsetSync]) -> None:
         """Earlier incarnations whose records the target lost end before them."""
         for fact in facts:
             key = (fact.source.topic_id, fact.source.partition)

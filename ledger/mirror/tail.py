@@ -168,10 +168,10 @@ class TargetTail:
         self.complete = self.position >= high_watermark
 
 
-def paired(step: Copy, found: TailBatch, *, others_may_be_gone: bool) -> Copy | None:
+def paired(step: Copy, found: TailBatch, *, others_may_be_deleted: bool) -> Copy | None:
     """The step as it was when the batch on the target was written; None when the two cannot be paired.
 
-    `others_may_be_gone`: the batch may as well be the copy of source records that were deleted, so one that a
+    `others_may_be_deleted`: the batch may as well be the copy of source records that were deleted, so one that a
     cleaner has emptied is nobody's.
 
     A cleaner may have been at work since. At the target it leaves the batch's range, and what remains lies
@@ -184,7 +184,7 @@ def paired(step: Copy, found: TailBatch, *, others_may_be_gone: bool) -> Copy | 
         wanted, stored = records_by_source_offset(step), records_by_index(found)
     except ProtocolError:
         return None  # bytes that cannot be decoded prove nothing
-    if others_may_be_gone and not stored:
+    if others_may_be_deleted and not stored:
         return None
     if found.written == step.count and _agree(dict(enumerate(wanted.values())), stored):
         return step
@@ -257,11 +257,11 @@ class TailSearch:
         self,
         builder: SyncBuilder,
         *,
-        source_may_be_gone: bool,
+        source_may_be_deleted: bool,
         is_target_cleaned: bool,
         is_target_known: bool,
     ) -> None:
-        """`source_may_be_gone`: nobody knows how many copied records before the builder's position were deleted.
+        """`source_may_be_deleted`: nobody knows how many copied records before the builder's position were deleted.
 
         `is_target_cleaned`: what the target lacks a cleaner may have taken; else it lost it otherwise, and that is not
         searched. `is_target_known`: no record of the flow was deleted there before it was read.
@@ -269,7 +269,7 @@ class TailSearch:
         self._is_target_cleaned = is_target_cleaned
         self._builder = builder
         self._start = builder.position.source_offset
-        self._hole_before = ANY_NUMBER if source_may_be_gone else 0
+        self._hole_before = ANY_NUMBER if source_may_be_deleted else 0
         self._producer_id: int | None = None
         self._first_sequence: int | None = None
         self._batches: list[TailRange] = []
@@ -426,7 +426,7 @@ def _left(at: int, kept: tuple[int, bytes]) -> Left:
 # The stops of a partition whose logs do not hold what they should, in words that name the values.
 
 
-def source_took_back(position: int, epoch: int | None, divergence: Divergence) -> Stop:
+def source_truncated(position: int, epoch: int | None, divergence: Divergence) -> Stop:
     return Stop(
         StopCause.SOURCE_TRUNCATED,
         f"the source truncated records of leader epoch {epoch} before offset {position}: what it holds of epoch "

@@ -181,12 +181,12 @@ class FollowingRecord:
     def written_ranges(self, topic: MirroredTopic, partition: int) -> list[tuple[int, int]]:
         """Target offsets of records that the flow wrote, in order, as the ledger has it now; not what it adopted, nor
         what of it was superseded."""
-        lives: dict[str, list[RecordedSync]] = {}
+        by_topic_id: dict[str, list[RecordedSync]] = {}
         for row in self._state.recorded_syncs(self._flow, topic.source, partition):
-            lives.setdefault(row.sync.source.topic_id, []).append(row)
+            by_topic_id.setdefault(row.sync.source.topic_id, []).append(row)
         return sorted(
             (one.target_start, one.target_end)
-            for rows in lives.values()
+            for rows in by_topic_id.values()
             for one in effective([row.sync for row in sorted(rows, key=lambda row: row.place)])
             if one.kind in SEQUENCED_KINDS and one.target.topic_id == topic.target_id
         )
@@ -321,7 +321,7 @@ class SourceDeletions:
     def _is_deleted(self, topic: str) -> bool:
         """Asked for by name: a topic that this principal may not see any more was not deleted."""
         try:
-            return self._source.is_gone(topic)
+            return self._source.is_deleted(topic)
         except PreconditionError as error:
             log.warning("%s is not listed at the source any more: %s", topic, error)
             return False

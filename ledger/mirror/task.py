@@ -15,12 +15,12 @@ from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
 from ledger.facts.findings import Side
 from ledger.facts.state import MirrorProducers
 from ledger.kafka.copying import ClusterLink, Completion, FetchItem, Network, ProduceItem
-from ledger.kafka.requests import REFUSED, TOPIC_GONE, TRANSIENT, ErrorCode, Fetched, Produced, describe
+from ledger.kafka.requests import REFUSED, TOPIC_UNKNOWN, TRANSIENT, ErrorCode, Fetched, Produced, describe
 from ledger.mirror.assignment import LEDGER, Assignment, CopyLimits, PartitionResult, RequestKind, StopCause
 from ledger.mirror.partition import PartitionCopy
 
 _DELETED_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
-_GONE = {Side.SOURCE: StopCause.SOURCE_TOPIC_GONE, Side.TARGET: StopCause.TARGET_TOPIC_GONE}
+_TOPIC_DELETED = {Side.SOURCE: StopCause.SOURCE_TOPIC_GONE, Side.TARGET: StopCause.TARGET_TOPIC_GONE}
 _REFRESH_PAUSE_S = 0.2
 _POLL_S = 0.1
 Answer = TypeVar("Answer", Fetched, Produced)
@@ -131,7 +131,7 @@ class CopyTask:
 
     def _tail_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if copy.target.reading.pass_over_last_record():
+            if copy.target.reading.skip_last_record():
                 return
             copy.halt(
                 StopCause.TARGET_OUT_OF_RANGE,
@@ -217,14 +217,14 @@ class CopyTask:
             side, failure or f"the {side} answered a fetch with error {describe(error)}", now=now
         )
         self._refresh_at[side] = min(self._refresh_at[side], now)
-        if error in TOPIC_GONE:
-            self._halt_if_gone(copy, side)
+        if error in TOPIC_UNKNOWN:
+            self._halt_if_deleted(copy, side)
 
-    def _halt_if_gone(self, copy: PartitionCopy, side: Side) -> None:
+    def _halt_if_deleted(self, copy: PartitionCopy, side: Side) -> None:
         """A broker may not have heard of a new topic yet: only several answers in a row are believed."""
         if copy.troubles.failures(side) >= _DELETED_AFTER_FAILURES:
             copy.halt(
-                _GONE[side],
+                _TOPIC_DELETED[side],
                 f"the {side} does not know this topic id any more: the topic was deleted or recreated",
             )
 
@@ -303,9 +303,9 @@ class CopyTask:
                 StopCause.REFUSED,
                 f"the target refuses the batch after source offset {copy.source.position}: error {detail}",
             )
-        elif error in TRANSIENT or error in TOPIC_GONE or failure is not None:
-            if error in TOPIC_GONE:
-                self._halt_if_gone(copy, Side.TARGET)
+        elif error in TRANSIENT or error in TOPIC_UNKNOWN or failure is not None:
+            if error in TOPIC_UNKNOWN:
+                self._halt_if_deleted(copy, Side.TARGET)
             self._refresh_at[Side.TARGET] = min(self._refresh_at[Side.TARGET], now)
         elif error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             copy.sequence_refused()
@@ -355,13 +355,13 @@ class CopyTask:
             copy.halt(
                 StopCause.DENIED, f"the {side} denies DESCRIBE on this topic; nothing more was copied there"
             )
-        elif not link.is_gone(copy.assignment.side(side)):
+        elif not link.is_deleted(copy.assignment.side(side)):
             copy.troubles.note(side, f"a partition without a leader at the {side}")
         elif now >= copy.troubles.retry_at:
             copy.troubles.pause(
                 side, f"the {side} does not know the topic id of {copy.assignment.side(side).topic}", now=now
             )
-            self._halt_if_gone(copy, side)
+            self._halt_if_deleted(copy, side)
 
     def _refresh_if_needed(
         self, link: ClusterLink, side: Side, copies: list[PartitionCopy], now: float

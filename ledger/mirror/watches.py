@@ -447,7 +447,7 @@ class Prober:
     def _probe(self, side: Side, watched: Watched, partitions: Sequence[Partition], began: Instant) -> bool:
         """Whether all was as it should be."""
         try:
-            unled = watched.probe.look(partitions)
+            unled = watched.probe.leaderless(partitions)
         except MirrorLedgerError as error:
             self._watch.failed(side, str(error), began=began)
             return False

@@ -45,7 +45,8 @@ What simpler rules would skip, found by simulated histories (`tests/check/domain
     - Rows without records (behind `adopted` ones) claim nothing: they tell of applications' records, too. Claims of
       an ended incarnation of the topic here are no claims: what it wrote comes back to here.
     - A log that lost its end is known by the flow that has read it; others' rows, and commits, are about what is not
-      there any more. What any flow found holds for all (`untold`), and rows in doubt make U3 or U2 of their records.
+      there any more. What any flow found holds for all (`unreported`), and rows in doubt make U3 or U2 of their
+      records.
     - What unpaired rows tell of records there, not only of those here, is unread (U3).
     - Below the log start the lowest unread record that is left counts, not the log start: between them may lie what is
       read.
@@ -84,7 +85,7 @@ from ledger.offsets.links import (
     pairs_there,
     shared,
     taken,
-    untold,
+    unreported,
 )
 from ledger.offsets.read import KnownGroup, KnownLog, ReadOffsets, read_offsets_of
 from ledger.offsets.translation import Commit, SeenEnd
@@ -141,7 +142,7 @@ class KnownPair:
 
     `brought_from`: offsets there below it were copied to here, or shall not be; None: nothing is copied from there
     to here, so what lies there alone is of others. `kept_local`: decided to stay there.
-    `is_other_life`: there are maps, to ended incarnations of the topic there.
+    `is_other_incarnation`: there are maps, to ended incarnations of the topic there.
     """
 
     here: KnownLog
@@ -149,7 +150,7 @@ class KnownPair:
     links: tuple[Link, ...]
     brought_from: int | None = None
     kept_local: tuple[OffsetRange, ...] = ()
-    is_other_life: bool = False
+    is_other_incarnation: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +192,7 @@ def first_unread(pair: KnownPair, group: KnownGroup) -> Place:
 
 def _refusal(pair: KnownPair, group: KnownGroup) -> PlaceStatus | None:
     if not pair.links:
-        return PlaceStatus.OTHER_TARGET_INCARNATION if pair.is_other_life else PlaceStatus.NO_MAP
+        return PlaceStatus.OTHER_TARGET_INCARNATION if pair.is_other_incarnation else PlaceStatus.NO_MAP
     if group.here is not None and group.here.topic_id != pair.here.topic_id:
         return PlaceStatus.OTHER_INCARNATION
     return None
@@ -411,33 +412,34 @@ def known_pair(
     ends_here: Ends | None = None,
     ends_there: Ends | None = None,
     kept_local: Iterable[OffsetRange] = (),
-    former_lives: frozenset[str] = frozenset(),
+    earlier_incarnations: frozenset[str] = frozenset(),
 ) -> KnownPair:
     """What is known of two partitions of current topics.
 
     `flows`: all that have rows from or to either, or from or to what these have rows of. `ways`: between which current
     partitions flows copy, though they may have recorded nothing of these incarnations. `relayed`: between which of
-    them a flow copies also what mirrors wrote. `former_lives`: topic ids that the topics had before.
+    them a flow copies also what mirrors wrote. `earlier_incarnations`: topic ids that the topics had before.
     """
     known = KnownFlows(tuple(flows), tuple(ways), tuple(relayed))
     links = tuple(_links(known.routes(), here, there))
     ends = [link.decided_to for link in links if link.decided_to is not None]
     return KnownPair(
         here=_known_log(here, known, ends_here),
-        there=_known_log(there, known, ends_there, over=former_lives - {here.topic_id}),
+        there=_known_log(there, known, ends_there, over=earlier_incarnations - {here.topic_id}),
         links=links,
         brought_from=min(ends, default=None),
         kept_local=tuple(kept_local),
-        is_other_life=not links and any(_is_former(flow, here, there, former_lives) for flow in flows),
+        is_other_incarnation=not links
+        and any(_is_former(flow, here, there, earlier_incarnations) for flow in flows),
     )
 
 
 def _is_former(
-    flow: RecordedFlow, here: TopicPartition, there: TopicPartition, former_lives: frozenset[str]
+    flow: RecordedFlow, here: TopicPartition, there: TopicPartition, earlier_incarnations: frozenset[str]
 ) -> bool:
     """Whether a flow has rows between the two topics of which one is of an incarnation that has ended."""
     topic_ids = {flow.source.topic_id, flow.target.topic_id}
-    return topic_ids <= {here.topic_id, there.topic_id} | former_lives
+    return topic_ids <= {here.topic_id, there.topic_id} | earlier_incarnations
 
 
 def _links(routes: Sequence[Route], here: TopicPartition, there: TopicPartition) -> list[Link]:
@@ -478,14 +480,14 @@ def _from_origins(
 def _known_log(
     log: TopicPartition, known: KnownFlows, ends: Ends | None, *, over: frozenset[str] = frozenset()
 ) -> KnownLog:
-    told = known.told_by_readers(log, () if ends is None else ends.seen)
+    reported = known.reported_by_readers(log, () if ends is None else ends.seen)
     return KnownLog(
         topic_id=log.topic_id,
         log_start=None if ends is None else ends.log_start,
         high_watermark=None if ends is None else ends.high_watermark,
         epoch_starts=known.epoch_starts(log),
-        told=told,
-        heard=untold(known.told_by_writers(log), told),
+        reported=reported,
+        heard=unreported(known.reported_by_writers(log), reported),
         claims=known.claims(log, over=over),
     )
 

@@ -55,7 +55,7 @@ FlowRows = Sequence[TimedSync]
 class Witness:
     """What a flow tells of the log that it reads: where that lost its end, and what mirrors wrote by rows that hold."""
 
-    told: tuple[Truncation, ...]
+    reported: tuple[Truncation, ...]
     mirror_writes: tuple[OffsetRange, ...]
 
 
@@ -68,12 +68,12 @@ def is_same(one: TopicPartition, other: TopicPartition) -> bool:
     return (one.topic_id, one.partition) == (other.topic_id, other.partition)
 
 
-def told_of_source(rows: FlowRows, seen: Iterable[SeenEnd] = ()) -> tuple[Truncation, ...]:
+def reported_of_source(rows: FlowRows, seen: Iterable[SeenEnd] = ()) -> tuple[Truncation, ...]:
     """Where a flow found that its source had lost its end; `seen`: how far recorders saw it reach by leader epoch."""
     return truncations_of(((row.sync, row.recorded_at_ms) for row in rows), seen)
 
 
-def told_of_target(rows: FlowRows, held: TopicPartition) -> tuple[Truncation, ...]:
+def reported_of_target(rows: FlowRows, held: TopicPartition) -> tuple[Truncation, ...]:
     """Where a flow found that its target had lost its end, in target offsets."""
     return tuple(
         Truncation(row.sync.target_start, row.recorded_at_ms)
@@ -82,9 +82,9 @@ def told_of_target(rows: FlowRows, held: TopicPartition) -> tuple[Truncation, ..
     )
 
 
-def untold(heard: Iterable[Truncation], told: Sequence[Truncation]) -> tuple[Truncation, ...]:
+def unreported(heard: Iterable[Truncation], reported: Sequence[Truncation]) -> tuple[Truncation, ...]:
     """Those of others' truncations that a flow has not recorded itself, at the same offset and about the same time."""
-    return tuple(cut for cut in heard if not any(_is_same_cut(own, cut) for own in told))
+    return tuple(cut for cut in heard if not any(_is_same_cut(own, cut) for own in reported))
 
 
 def _is_same_cut(one: Truncation, other: Truncation) -> bool:
@@ -92,7 +92,7 @@ def _is_same_cut(one: Truncation, other: Truncation) -> bool:
     return one.source_start == other.source_start and apart_ms <= CLOCK_MARGIN_MS
 
 
-def as_if_told(
+def as_if_reported(
     rows: FlowRows,
     *,
     of_source: Iterable[Truncation],
@@ -177,7 +177,7 @@ def _is_seen(sync: OffsetSync, cut: Truncation, witnesses: Iterable[Witness]) ->
     return any(
         share_of(witness.mirror_writes, start, sync.target_end) is Share.ALL
         for witness in witnesses
-        if any(_is_known_after(cut, own) for own in witness.told)
+        if any(_is_known_after(cut, own) for own in witness.reported)
     )
 
 
@@ -237,7 +237,7 @@ def witness_of(rows: FlowRows) -> Witness:
     """What a flow tells of the log that it reads."""
     gaps = (gap for sync in effective([row.sync for row in rows]) for gap in sync.gaps)
     written = sorted((gap.source_start, gap.source_end) for gap in gaps if gap.cause is GapCause.MIRROR_WRITE)
-    return Witness(told_of_source(rows), tuple(joined(written)))
+    return Witness(reported_of_source(rows), tuple(joined(written)))
 
 
 # Claims -------------------------------------------------------------------------------------------
@@ -615,18 +615,18 @@ class KnownFlows:
 
     def epoch_starts(self, log: TopicPartition) -> tuple[EpochStart, ...]:
         """Where leader epochs begin, by the maps that read a log."""
-        reading = (self._told(flow) for flow in self.flows if is_same(flow.source, log))
+        reading = (self._reported(flow) for flow in self.flows if is_same(flow.source, log))
         return tuple(start for flow in reading for start in flow.offset_map().epoch_starts)
 
-    def told_by_readers(self, log: TopicPartition, seen: Sequence[SeenEnd]) -> tuple[Truncation, ...]:
+    def reported_by_readers(self, log: TopicPartition, seen: Sequence[SeenEnd]) -> tuple[Truncation, ...]:
         reading = (flow for flow in self.flows if is_same(flow.source, log))
-        return tuple(cut for flow in reading for cut in told_of_source(flow.rows, seen))
+        return tuple(cut for flow in reading for cut in reported_of_source(flow.rows, seen))
 
-    def told_by_writers(self, log: TopicPartition) -> tuple[Truncation, ...]:
-        return tuple(cut for flow in self.flows for cut in told_of_target(flow.rows, log))
+    def reported_by_writers(self, log: TopicPartition) -> tuple[Truncation, ...]:
+        return tuple(cut for flow in self.flows for cut in reported_of_target(flow.rows, log))
 
     def _route_of(self, flow: RecordedFlow) -> Route:
-        before, after = flow.offset_map(), self._told(flow).offset_map()
+        before, after = flow.offset_map(), self._reported(flow).offset_map()
         old = old_copies(flow.rows)
         sound = list(_sound(old, self._found(flow.source, but=flow), self._found(flow.target, but=flow)))
         old_segments, sound_segments = [one.segment for one in old], [one.segment for one in sound]
@@ -643,10 +643,10 @@ class KnownFlows:
             ),
         )
 
-    def _told(self, flow: RecordedFlow) -> RecordedFlow:
+    def _reported(self, flow: RecordedFlow) -> RecordedFlow:
         """A flow with what the others found of its logs."""
         of_target = self._found_of_target(flow)
-        rows = as_if_told(
+        rows = as_if_reported(
             flow.rows,
             of_source=self._found(flow.source, but=flow),
             of_target=of_target.cuts,
@@ -657,9 +657,9 @@ class KnownFlows:
     def _found(self, log: TopicPartition, but: RecordedFlow) -> tuple[Truncation, ...]:
         others = [flow for flow in self.flows if flow is not but]
         by_readers = (
-            cut for flow in others if is_same(flow.source, log) for cut in told_of_source(flow.rows)
+            cut for flow in others if is_same(flow.source, log) for cut in reported_of_source(flow.rows)
         )
-        return (*by_readers, *(cut for flow in others for cut in told_of_target(flow.rows, log)))
+        return (*by_readers, *(cut for flow in others for cut in reported_of_target(flow.rows, log)))
 
     def _found_of_target(self, flow: RecordedFlow) -> Found:
         """What others know of its target. Mirrors' records prove something where no other flow writes."""
@@ -922,14 +922,14 @@ def _joined_up(pieces: Sequence[_Piece], second: OffsetMap) -> list[_Piece]:
     first_target = next(
         (piece.target_start for piece in pieces if isinstance(piece, Segment)), second.target_end
     )
-    stood, told = first_target, list[_Piece]()
+    stood, reported = first_target, list[_Piece]()
     for piece in pieces:
         if isinstance(piece, Segment):
             stood = piece.target_end
-            told.append(piece)
+            reported.append(piece)
         else:
-            told.append(replace(piece, target_start=stood))
-    return told
+            reported.append(replace(piece, target_start=stood))
+    return reported
 
 
 def _unpaired(

@@ -237,8 +237,8 @@ class OffsetMap:
         earlier = list(self._earlier_from(committed_offset, target_log_start or 0))
         answer = min([self._next_target(committed_offset), *(copy.target_start for copy in earlier)])
         readable = answer if target_log_start is None else max(answer, target_log_start)
-        is_untold = is_source_written and readable > self.held_to(target_log_start or 0)
-        if is_untold or committed_offset < self.mirror_write_end:
+        is_unreported = is_source_written and readable > self.held_to(target_log_start or 0)
+        if is_unreported or committed_offset < self.mirror_write_end:
             return Translation(None, TranslationStatus.MIRRORED)
         return Translation(
             target_offset=readable,

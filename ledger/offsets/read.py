@@ -27,7 +27,7 @@ from ledger.offsets.translation import Commit, Truncation
 class KnownLog:
     """One partition of the current topic at one side.
 
-    `log_start` and `high_watermark` None: never recorded. `epoch_starts`: of the map that reads this log. `told`:
+    `log_start` and `high_watermark` None: never recorded. `epoch_starts`: of the map that reads this log. `reported`:
     truncations that this map has recorded, so that leader epochs tell of them as well. `heard`: truncations that
     only other flows have found. `claims`: what rows of any flow claim here, ascending.
     """
@@ -36,7 +36,7 @@ class KnownLog:
     log_start: int | None = None
     high_watermark: int | None = None
     epoch_starts: tuple[EpochStart, ...] = ()
-    told: tuple[Truncation, ...] = ()
+    reported: tuple[Truncation, ...] = ()
     heard: tuple[Truncation, ...] = ()
     claims: tuple[tuple[int, int], ...] = ()
 
@@ -47,8 +47,10 @@ class KnownLog:
             for start in self.epoch_starts
             if commit.leader_epoch is not None and start.leader_epoch > commit.leader_epoch
         ]
-        told = [cut for cut in self.told if not self._is_of_epoch_behind(commit, cut)]
-        lost = [cut.source_start for cut in (*told, *self.heard) if cut.may_be_after(commit.made_after_ms)]
+        reported = [cut for cut in self.reported if not self._is_of_epoch_behind(commit, cut)]
+        lost = [
+            cut.source_start for cut in (*reported, *self.heard) if cut.may_be_after(commit.made_after_ms)
+        ]
         return min([commit.offset, *later, *lost])
 
     def _is_of_epoch_behind(self, commit: Commit, cut: Truncation) -> bool:

@@ -562,9 +562,9 @@ def not_below_log_start(answers: Sequence[Answer], target: ClusterAdmin) -> list
         found = ends.get((row["target_topic"], row["target_partition"]))
         if row["target_offset"] is None or found is None or row["target_offset"] >= found.log_start:
             return row
-        gone = found.log_start - row["target_offset"]
+        below = found.log_start - row["target_offset"]
         status = row["status"] if row["status"] in _FIRST else str(TranslationStatus.EXPIRED_ON_TARGET)
-        expired = (row.get("expired") or 0) + gone
+        expired = (row.get("expired") or 0) + below
         return {**row, "target_offset": found.log_start, "status": status, "expired": expired}
 
     return [now(row) for row in answers]

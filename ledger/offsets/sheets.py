@@ -270,11 +270,11 @@ class Stillness:
         if not self.busy:
             return f"{watched}: none has members, and no commit moved"
         without = sorted(self.moving - self.with_members)
-        told = [f"{len(self.with_members)} have members"] if self.with_members else []
+        reported = [f"{len(self.with_members)} have members"] if self.with_members else []
         if without:
             names = some_of(without, "group", at_most=5)
-            told.append(f"{len(without)} commit without members (assign()): {names}")
-        return f"{watched}: {', '.join(told)}"
+            reported.append(f"{len(without)} commit without members (assign()): {names}")
+        return f"{watched}: {', '.join(reported)}"
 
     @property
     def facts(self) -> dict[str, object]:

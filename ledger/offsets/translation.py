@@ -133,21 +133,21 @@ def _begins_by(sync: OffsetSync) -> int:
 class KnownMap:
     """A flow's map of one incarnation of a source partition, and what else the ledger knows about it.
 
-    `is_source_written`: another flow writes to the source topic, and this one leaves that out. `is_other_life`: the
-    target topic that the map is about was deleted, or has another topic id by now. `last_but_one_append_ms`: of a
+    `is_source_written`: another flow writes to the source topic, and this one leaves that out. `is_other_incarnation`:
+    the target topic that the map is about was deleted, or has another topic id by now. `last_but_one_append_ms`: of a
     driver that is alive and copies this partition; None: there is none as far as anybody knows.
     """
 
     offset_map: OffsetMap
     target_log_start: int | None = None
     is_source_written: bool = False
-    is_other_life: bool = False
+    is_other_incarnation: bool = False
     truncations: tuple[Truncation, ...] = ()
     last_but_one_append_ms: int | None = None
 
     def translate(self, commit: Commit) -> Translation:
         """Where a commit of this incarnation of the topic lands."""
-        if self.is_other_life:
+        if self.is_other_incarnation:
             return Translation(None, TranslationStatus.OTHER_TARGET_INCARNATION)
         offset = self.valid_to(commit)
         landed = self.offset_map.translate(

@@ -249,9 +249,9 @@ class PermissionRecord:
         self._known = known_after(self._known, read)
 
     def _row(self, event: PermissionEvent, kind: PermissionKind, permission: Permission | None) -> Row:
-        told = dict.fromkeys(_COLUMNS) if permission is None else permission.recorded()
+        reported = dict.fromkeys(_COLUMNS) if permission is None else permission.recorded()
         stated = {"cluster": self._cluster, "cluster_id": self._cluster_id, "event": event.value}
-        return {**stated, **told, "kind": kind.value}
+        return {**stated, **reported, "kind": kind.value}
 
 
 # High watermarks ----------------------------------------------------------------------------------

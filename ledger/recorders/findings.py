@@ -57,7 +57,7 @@ class LateWrites:
         """Ends of fences, of partitions that were read and are of the topic that was fenced."""
         return {
             (fence.topic, one.partition): one.end
-            for fence in (standing.fence for standing in fences.at(self.cluster))
+            for fence in (active.fence for active in fences.at(self.cluster))
             for one in fence.partitions
             if (end := ends.get((fence.topic, one.partition))) is not None and end.topic_id == fence.topic_id
         }

@@ -202,7 +202,7 @@ class Observer:
         found: dict[str, str] = {}
         for name in names:
             try:
-                if not self.admin.is_gone(name):
+                if not self.admin.is_deleted(name):
                     found[name] = "it was not described with the others"
             except PreconditionError as error:
                 found[name] = str(error)

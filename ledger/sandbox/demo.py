@@ -257,7 +257,7 @@ def fail_over(context: Context, shown: Progress) -> Failover:
         )
     say(f"mirror-ledger apply {plan_id} --reason '{WHY}' --yes")
     operation_id = apply_plan(
-        context, plan_id, lambda _what, _waits: "so it is in the demonstration", Followed().told
+        context, plan_id, lambda _what, _waits: "so it is in the demonstration", Followed().reports
     )
     receipt = read_applies(context.snapshot()).the(operation_id)
     audits = receipt.done[StepName.AUDIT].read_back["audits"]

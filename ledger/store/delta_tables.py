@@ -212,7 +212,7 @@ def create_tables(path: str, *, now_ms: int, keep_hours: int = KEEP_SUPERSEDED_H
         if table not in missing:
             open_table(path, table.name)
         elif table.name in had or (table.name == _ALWAYS_THERE and _has_rows(path, missing)):
-            raise _gone(path, table.name)
+            raise _removed(path, table.name)
     created = [table.name for table in missing if _create(path, table, now_ms, keep_hours)]
     for table in TABLES:
         add_missing_columns(path, table.name, now_ms=now_ms)
@@ -282,7 +282,7 @@ def newest_version(path: str, table: str) -> DeltaTable | None:
     except TableNotFoundError:
         if table != _ALWAYS_THERE and DeltaTable.is_deltatable(table_uri(path, _ALWAYS_THERE)):
             if table in _had_tables(path):
-                raise _gone(path, table) from None
+                raise _removed(path, table) from None
             if was_added(table):
                 return None
         raise
@@ -312,7 +312,7 @@ def _words(tables: Iterable[str]) -> str:
     return ",".join(sorted(tables))
 
 
-def _gone(path: str, table: str) -> DamagedLedgerError:
+def _removed(path: str, table: str) -> DamagedLedgerError:
     folder = table_uri(path, table)
     return DamagedLedgerError(
         f"the ledger has had a table {table}, and {folder} is missing, with all that was recorded in it; nothing was "
@@ -320,7 +320,7 @@ def _gone(path: str, table: str) -> DamagedLedgerError:
     )
 
 
-def open_anew(path: str, table: str) -> DeltaTable:
+def reopen(path: str, table: str) -> DeltaTable:
     """The newest version as its log says now, for reading alone; who asks for it next is given the same."""
     uri = table_uri(path, table)
     opened = opened_at(uri)

@@ -101,11 +101,11 @@ def read_last_rows(opened: DeltaTable, table: str, known: TableLastRows | None) 
     relation = relation_of(opened, table)
     if known is not None and isinstance(relation, ParquetFiles):
         split = Split.of(file_stamps(opened), known.noted)
-        found = _Look.at(table, _those_of(relation, split.read), known)
+        found = _Reading.at(table, _those_of(relation, split.read), known)
         if split.misses_nothing(known.noted, noted_rows_read=found.noted_rows):
             return replace(found.last_rows, version=opened.version(), was_short=True)
         log.debug("%s: what was noted does not account for its files; all of them are read", table)
-    return replace(_Look.at(table, relation, _nothing(table)).last_rows, version=opened.version())
+    return replace(_Reading.at(table, relation, _nothing(table)).last_rows, version=opened.version())
 
 
 def _nothing(table: str) -> TableLastRows:
@@ -125,14 +125,14 @@ def _those_of(files: ParquetFiles, read: Sequence[FileStamps]) -> ParquetFiles |
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Reading:
     """What files hold behind what was noted; `noted_rows`: how many rows they hold that were noted."""
 
     last_rows: TableLastRows
     noted_rows: int
 
     @classmethod
-    def at(cls, table: str, files: "Relation | None", known: TableLastRows) -> "_Look":
+    def at(cls, table: str, files: "Relation | None", known: TableLastRows) -> "_Reading":
         if files is None:
             return cls(known, 0)
         with connected() as connection:

@@ -49,8 +49,8 @@ from ledger.store.delta_tables import (
     add_missing_table,
     arrow_rows,
     newest_version,
-    open_anew,
     opened_at,
+    reopen,
     table_id,
     table_uri,
 )
@@ -255,7 +255,7 @@ class DeltaFactLog:
     def _opened(self, table: str) -> DeltaTable:
         """The newest version as the log says now, for reading."""
         with self._opening(table):
-            return self._own(table, open_anew(self._path, table))
+            return self._own(table, reopen(self._path, table))
 
     def _opened_to_append(self, table: str) -> DeltaTable:
         """One of this append's own: an append changes what was opened for it."""

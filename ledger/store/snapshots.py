@@ -325,7 +325,7 @@ class DeltaSnapshot:
         """What the rows come to: of every table and writer the last append."""
         return self._opened.cut if self._counted is None else self._counted.cut
 
-    def told_by(self, table: str, rows: pa.Table) -> "DeltaSnapshot":
+    def extended_by(self, table: str, rows: pa.Table) -> "DeltaSnapshot":
         """The same cut, with rows of a table that say the same of it in another way."""
         return DeltaSnapshot(self._opened, self._counted, {**self._instead, table: rows})
 

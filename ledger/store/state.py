@@ -40,24 +40,26 @@ class AppendTimes:
 
     table: str
     writer: str
-    _told: dict[str, int | None] = field(default_factory=dict)
+    _known_ms: dict[str, int | None] = field(default_factory=dict)
 
     def last_ms(self, opened: DeltaTable | None) -> int | None:
         """The latest time of its rows in this version; None: there is none. Raises what deltalake and DuckDB raise."""
         files = [] if opened is None else file_stamps(opened)
-        told = {file.name: self._told[file.name] for file in files if file.name in self._told}
-        known = [*told.values(), *(file.last_ms_of(self.writer) for file in files)]
+        known_ms = {file.name: self._known_ms[file.name] for file in files if file.name in self._known_ms}
+        known = [*known_ms.values(), *(file.last_ms_of(self.writer) for file in files)]
         latest_ms = max((at_ms for at_ms in known if at_ms is not None), default=None)
         asked = [
-            file for file in files if file.name not in told and file.may_tell_later(self.writer, latest_ms)
+            file
+            for file in files
+            if file.name not in known_ms and file.may_tell_later(self.writer, latest_ms)
         ]
         if asked:
             relation = relation_of(opened, self.table)
             if not isinstance(relation, ParquetFiles):  # a table in a store: its files have no names here
                 return last_recorded_at_ms(relation, self.writer)
-            told |= self._read(relation, asked)
-        self._told = told  # as a whole: of two threads that read at once one reads in vain
-        return max((at_ms for at_ms in (latest_ms, *told.values()) if at_ms is not None), default=None)
+            known_ms |= self._read(relation, asked)
+        self._known_ms = known_ms  # as a whole: of two threads that read at once one reads in vain
+        return max((at_ms for at_ms in (latest_ms, *known_ms.values()) if at_ms is not None), default=None)
 
     def _read(self, relation: ParquetFiles, asked: Sequence[FileStamps]) -> dict[str, int | None]:
         names = {file.name for file in asked}

@@ -304,11 +304,11 @@ class PatternKey(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IdlePattern:
-    """A pattern that does nothing. `passed_over`: by reason the first topic that matches and is left out for it."""
+    """A pattern that does nothing. `left_out`: by reason the first topic that matches and is left out for it."""
 
     key: PatternKey
     pattern: str
-    passed_over: tuple[tuple[SelectionRefusal, str], ...] = ()
+    left_out: tuple[tuple[SelectionRefusal, str], ...] = ()
 
     @property
     def is_guard(self) -> bool:
@@ -317,9 +317,9 @@ class IdlePattern:
 
     def described(self, cluster: str) -> str:
         """A sentence about the pattern and the cluster that it was compared with."""
-        if not self.passed_over:
+        if not self.left_out:
             return f"{self.key} has '{self.pattern}': no topic of {cluster} that this principal is shown matches it"
-        reasons = ", ".join(_WHY[reason].format(topic) for reason, topic in self.passed_over)
+        reasons = ", ".join(_WHY[reason].format(topic) for reason, topic in self.left_out)
         return (
             f"{self.key} has '{self.pattern}': nothing of {cluster} is mirrored because of it, for {reasons}"
         )
@@ -334,20 +334,20 @@ def idle_patterns(selection: TopicSelection, refusals: Refusals) -> Iterator[Idl
     selected = [topic for topic, refusal in refusals.items() if refusal is None]
     for pattern in dict.fromkeys(selection.patterns):
         if not _matches_any_of(pattern, selected):
-            yield IdlePattern(PatternKey.TOPICS, pattern, _passed_over(pattern, refusals))
+            yield IdlePattern(PatternKey.TOPICS, pattern, _left_out(pattern, refusals))
     for pattern in dict.fromkeys(selection.exclude):
         if not _matches_any_of(pattern, refusals):
             yield IdlePattern(PatternKey.EXCLUDE, pattern)
     for rule in selection.naming.rules if selected else ():
         if not _matches_any_of(rule.match, selected):
-            yield IdlePattern(PatternKey.RENAME, rule.match, _passed_over(rule.match, refusals))
+            yield IdlePattern(PatternKey.RENAME, rule.match, _left_out(rule.match, refusals))
 
 
 def _matches_any_of(pattern: str, topics: Iterable[str]) -> bool:
     return any(re.fullmatch(pattern, topic) for topic in topics)
 
 
-def _passed_over(pattern: str, refusals: Refusals) -> tuple[tuple[SelectionRefusal, str], ...]:
+def _left_out(pattern: str, refusals: Refusals) -> tuple[tuple[SelectionRefusal, str], ...]:
     first: dict[SelectionRefusal, str] = {}
     for topic, refusal in sorted(refusals.items()):
         if refusal is not None and re.fullmatch(pattern, topic):

@@ -154,7 +154,7 @@ class Account:
         self.adopted = {offset for offset in self.adopted if offset < start}
         self.gaps = {offset: cause for offset, cause in self.gaps.items() if offset < start}
         self.lost = {offset: cause for offset, cause in self.lost.items() if offset < start}
-        gone = {at for at, end in self.unpaired.items() if _is_gone(at, end, row)}
+        gone = {at for at, end in self.unpaired.items() if _is_deleted(at, end, row)}
         if row["cause"] != SyncCause.SETTLED:
             self.superseded |= gone  # what was settled lies there still: it is to be told of again
         self.unpaired = {at: end for at, end in self.unpaired.items() if at not in gone}
@@ -195,7 +195,7 @@ def _is_held(at: At, row: Row) -> bool:
     return at.topic_id == row["target_topic_id"] and is_below
 
 
-def _is_gone(at: At, end: int, row: Row) -> bool:
+def _is_deleted(at: At, end: int, row: Row) -> bool:
     """An unpaired stretch that the target lost a part of is not told any more, from its `end` back to its start.
 
     Nor is one that was settled.

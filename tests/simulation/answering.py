@@ -49,7 +49,7 @@ class Answering:
             offset_map=offset_map,
             target_log_start=None if seen is None else int(seen["log_start"]),
             is_source_written=self._is_source_written(offset_map),
-            is_other_life=seen is not None and seen["topic_id"] != offset_map.target.topic_id,
+            is_other_incarnation=seen is not None and seen["topic_id"] != offset_map.target.topic_id,
             truncations=truncations_of(
                 ((recorded_sync(row).sync, row["recorded_at_ms"]) for row in rows),
                 self._seen_ends(offset_map),

@@ -14,7 +14,7 @@ from ledger.kafka.batches import next_sequence
 from ledger.mirror.assignment import StopCause
 from ledger.offsets.maps import OffsetMap
 from tests.simulation.accounts import Account, At
-from tests.simulation.chronicles import Chronicle, Chronicles, Told
+from tests.simulation.chronicles import Chronicle, Chronicles, StepReports
 from tests.simulation.faults import Promise
 from tests.simulation.kafka.stored_batches import key_of
 from tests.simulation.workload import TopicKind
@@ -46,7 +46,7 @@ class Copied:
     stop: StopCause | None
     stops_told: frozenset[StopCause]
     told: frozenset[int]
-    returning: frozenset[Told]
+    returning: frozenset[StepReports]
 
     @property
     def number(self) -> int:
@@ -55,12 +55,12 @@ class Copied:
     def target(self, topic_id: str) -> Chronicle:
         return self.targets.at((topic_id, self.number))
 
-    def has_written(self, told: Told) -> bool:
+    def has_written(self, told: StepReports) -> bool:
         """Whether the flow has ever written such a record to the target that it goes to."""
         return told in self._own_written
 
     @cached_property
-    def _own_written(self) -> set[Told]:
+    def _own_written(self) -> set[StepReports]:
         target = self.target(self.account.target_topic_id)
         return {target.records[offset].told for offset in target.own(self.producer_ids)}
 

@@ -12,7 +12,7 @@ from tests.simulation.accounts import Place
 from tests.simulation.kafka.cluster import MemoryCluster, MemoryTopic
 from tests.simulation.kafka.partition_log import PartitionLog
 
-Told = tuple[int, bytes]
+StepReports = tuple[int, bytes]
 """Timestamp and content of a record: what a copy keeps."""
 
 
@@ -20,7 +20,7 @@ Told = tuple[int, bytes]
 class Written:
     """A record as it was appended."""
 
-    told: Told
+    told: StepReports
     producer_id: int
     is_committed: bool
 
@@ -75,7 +75,7 @@ class Chronicles:
     def at(self, place: Place) -> Chronicle:
         return self._by_place[place]
 
-    def former(self, topic: str, number: int) -> frozenset[Told]:
+    def former(self, topic: str, number: int) -> frozenset[StepReports]:
         """What earlier lives of a topic held in a partition."""
         lives = [
             self._by_place[life.topic_id, number]

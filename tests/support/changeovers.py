@@ -16,7 +16,15 @@ from ledger.changeover.plans import (
     StepName,
     steps_of,
 )
-from ledger.changeover.receipts import Applying, ApplyRecord, Beside, StepResult, Told, Waits, nothing_beside
+from ledger.changeover.receipts import (
+    Applying,
+    ApplyRecord,
+    Beside,
+    StepReports,
+    StepResult,
+    Waits,
+    nothing_beside,
+)
 from ledger.facts.operations import Why
 from ledger.facts.roles import APPLY_WRITER
 from ledger.facts.tables import Row
@@ -116,8 +124,8 @@ class Stage:
             return StepHooks(self.hooks, self.plan, "operation-1").run(step, command, waits)
         return {"exit_code": 0, "output": f"ran {command}"}
 
-    def _told(self) -> Told:
-        return Told(
+    def _told(self) -> StepReports:
+        return StepReports(
             begins=lambda step: self.lines.append((step, "begins")),
             waits=lambda step, words: self.lines.append((step, words)),
             ends=lambda step, words, _is_done: self.lines.append((step, words)),

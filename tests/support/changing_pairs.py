@@ -23,9 +23,9 @@ from ledger.changeover.plans import (
     StepName,
     steps_of,
 )
-from ledger.changeover.receipts import Told, Waits
+from ledger.changeover.receipts import StepReports, Waits
 from ledger.changeover.seeing import make_plan, read_applies, record_plan
-from ledger.changeover.undoing import TakenBack, undo_apply
+from ledger.changeover.undoing import UndoResult, undo_apply
 from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.config.values import ClusterConfig, FlowConfig
 from ledger.context import Context
@@ -323,7 +323,7 @@ class ChangingPair:
                 self.undo(operation_id, self.outside.process(before, behind))
                 return
 
-    def undo(self, operation_id: str, process: OperatorProcess | None = None) -> TakenBack | None:
+    def undo(self, operation_id: str, process: OperatorProcess | None = None) -> UndoResult | None:
         with self.outside.seen_by(process or self.outside.process()):
             return undo_apply(Context(self.config, Why("no")), operation_id, _SILENT)
 
@@ -393,7 +393,7 @@ def _nobody(what: str, _waits: Waits) -> str:
     raise AssertionError(f"a hook does it, and nobody is asked whether {what}")
 
 
-_SILENT = Told(lambda _step: None, lambda _step, _words: None, lambda _step, _words, _is_done: None)
+_SILENT = StepReports(lambda _step: None, lambda _step, _words: None, lambda _step, _words, _is_done: None)
 
 
 def _config() -> MirrorConfig:

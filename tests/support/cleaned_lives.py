@@ -16,13 +16,13 @@ from tests.simulation.kafka.stored_batches import application_batch, content, is
 from tests.support.copied_partitions import NOW_MS, Target
 from tests.support.sources import assignment
 
-Told = tuple[int, bytes]
+StepReports = tuple[int, bytes]
 """Time and content of a record."""
 Plain = tuple[int, int | None, int]
 """Key, value (None: a tombstone) and time, as small numbers."""
 
 
-def told(record: Record) -> Told:
+def told(record: Record) -> StepReports:
     return record.timestamp, record.content
 
 
@@ -137,7 +137,7 @@ class CleanedLife:
         readable, written = self.source.readable(), as_written(self.target)
         again = readable[len(readable) - self.sent_again :]
         truth = {t.offset: s for t, s in zip(written, [*self.first, *(r.offset for r in again)], strict=True)}
-        goes_on_at = min((record.offset for record in again), default=self.source.end)
+        continues_at = min((record.offset for record in again), default=self.source.end)
         survives = {record.offset for record in readable}
         offset_map = OffsetMap.from_syncs("flow", self.syncs)
         for commit in range(self.source.end + 1):
@@ -146,7 +146,7 @@ class CleanedLife:
             left = {r.offset for r in self.target.readable()}
             last_copies = {source: at for at, source in truth.items() if source in survives and at in left}
             unread = [at for source, at in last_copies.items() if source >= commit]
-            if commit < goes_on_at:
+            if commit < continues_at:
                 unread += [at for at, source in truth.items() if at in left and source >= commit]
             assert answer <= min(unread, default=self.target.end), (commit, answer, unread)
 

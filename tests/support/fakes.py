@@ -143,7 +143,7 @@ class FakeCluster(UnaskedCluster):
     def permissions(self) -> Permissions:
         return self.permissions_now
 
-    def is_gone(self, topic: str) -> bool:
+    def is_deleted(self, topic: str) -> bool:
         if topic in self.hidden:
             raise PreconditionError(f"{topic} may not be described; nothing was looked up")
         return topic not in self.described

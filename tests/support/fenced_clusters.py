@@ -192,7 +192,7 @@ class FencedCluster:
 
     def _refusal(self, place: Place) -> Refusal:
         if not self.may_write:
-            return Refusal.NOT_TOLD
+            return Refusal.NOT_KNOWN
         is_shut = self.settings[place[0]].get("max.message.bytes") == "78" and place not in self.takes_still
         return Refusal.BY_SIZE if is_shut else Refusal.NOT_YET
 

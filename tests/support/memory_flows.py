@@ -68,9 +68,9 @@ class GuardedCluster(MemoryCluster):
         self._check("delete", name)
         super().delete_topic(name, topic_id=topic_id)
 
-    def is_gone(self, topic: str) -> bool:
+    def is_deleted(self, topic: str) -> bool:
         self._check("see", topic)
-        return super().is_gone(topic)
+        return super().is_deleted(topic)
 
 
 class Flow:

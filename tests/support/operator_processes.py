@@ -91,10 +91,10 @@ class OperatorProcess:
     before: Strikes = never
     behind: Strikes = never
     writes: list[str] = field(default_factory=list)
-    is_gone: bool = False
+    is_deleted: bool = False
 
     def require_alive(self) -> None:
-        if self.is_gone:
+        if self.is_deleted:
             raise ProcessEnded
 
     def write(self, name: str, change: Callable[[], Any]) -> Any:
@@ -109,7 +109,7 @@ class OperatorProcess:
         return done
 
     def _end(self) -> None:
-        self.is_gone = True
+        self.is_deleted = True
         raise ProcessEnded
 
 

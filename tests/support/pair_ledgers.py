@@ -67,7 +67,7 @@ class PairLedger:
             ends_here=self._ends(here),
             ends_there=self._ends(there),
             kept_local=self._kept_local(there.cluster, other),
-            former_lives=former,
+            earlier_incarnations=former,
         )
 
     def group(self, group_id: str, here: Log, there: Log) -> KnownGroup:

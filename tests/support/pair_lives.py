@@ -210,7 +210,7 @@ class Life(FlowEvents):
             ends_here=Ends(log_start=here_log.log_start, high_watermark=here_log.end),
             ends_there=Ends(log_start=there_log.log_start, high_watermark=there_log.end),
             kept_local=there_log.kept_local,
-            former_lives=frozenset(
+            earlier_incarnations=frozenset(
                 f"{log.cluster}-{life}" for log in (here_log, there_log) for life in range(log.life)
             ),
             ways=[flow.way for flow in self.flows],

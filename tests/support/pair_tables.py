@@ -81,7 +81,7 @@ def recorded_pair(life: Life, here: str) -> KnownPair:
         ends_here=Ends(log_start=here_log.log_start, high_watermark=here_log.end),
         ends_there=Ends(log_start=there_log.log_start, high_watermark=there_log.end),
         kept_local=there_log.kept_local,
-        former_lives=frozenset(
+        earlier_incarnations=frozenset(
             f"{log.cluster}-{which}" for log in (here_log, there_log) for which in range(log.life)
         ),
         ways=[

@@ -58,7 +58,7 @@ def place(
     kept_local: Iterable[OffsetRange] = (),
     ways: Iterable[tuple[TopicPartition, TopicPartition]] = (),
     relayed: Iterable[tuple[TopicPartition, TopicPartition]] = (),
-    former_lives: frozenset[str] = frozenset(),
+    earlier_incarnations: frozenset[str] = frozenset(),
     is_to_west: bool = False,
 ) -> Place:
     """Where a group at west goes on at east; with `is_to_west` the other way. `moved`: from a commit there to here.
@@ -75,7 +75,7 @@ def place(
         ends_here=Ends(log_start=0, high_watermark=0, seen=seen_here),
         ends_there=None if ends is None else Ends(log_start=ends[0], high_watermark=ends[1]),
         kept_local=kept_local,
-        former_lives=former_lives,
+        earlier_incarnations=earlier_incarnations,
     )
     move = None if moved is None else Move(left=moved[0], arrived_at=moved[1], here_topic_id=one.topic_id)
     if highest_seen is None and here is not None and is_seen:

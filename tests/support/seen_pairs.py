@@ -104,7 +104,7 @@ SEEN = Seen(
     permissions="p",
     places=[place()],
     commits=CommitsRead(at_ms=1000, unseen_seconds=2.0),
-    untold={},
+    unread_groups={},
     active=frozenset(),
     hindered={},
     losses=[loss()],

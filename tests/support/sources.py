@@ -61,7 +61,7 @@ def assignment(
     next_sequence: int = 0,
     end_offset: int | None = None,
     exclusive: bool = True,
-    source_may_be_gone: bool = False,
+    source_may_be_deleted: bool = False,
     tail: TailKnowledge = BOTH_SEEN,
 ) -> Assignment:
     return Assignment(
@@ -71,7 +71,7 @@ def assignment(
             source_offset=position,
             target_offset=target_end,
             next_sequence=next_sequence,
-            source_may_be_gone=source_may_be_gone,
+            source_may_be_deleted=source_may_be_deleted,
         ),
         tail=tail,
         producer_id=OWN_PRODUCER_ID,

@@ -55,7 +55,7 @@ class Log:
 class Group:
     """A consumer at east. `read` is what it had processed when it committed; a recorder saw some of its commits.
 
-    `is_untold`: its commit has no leader epoch, and what it was made on was lost before it was copied and before a
+    `is_unreported`: its commit has no leader epoch, and what it was made on was lost before it was copied and before a
     recorder saw how far the log reached, so no row tells of that.
     """
 
@@ -66,7 +66,7 @@ class Group:
     committed: int | None = None
     leader_epoch: int | None = None
     read: frozenset[int] = frozenset()
-    is_untold: bool = False
+    is_unreported: bool = False
     was_untold: bool = False
     """Of the commit that a recorder saw last."""
     seen: list[Row] = field(default_factory=list)
@@ -150,7 +150,7 @@ class TwoWays:
         group.processed |= self.east.numbers(group.position, end)
         group.position = end
         if self.chance.random() < 0.8:
-            group.committed, group.read, group.is_untold = end, group.processed, False
+            group.committed, group.read, group.is_unreported = end, group.processed, False
             last = self.east.records[end - 1].leader_epoch if end else None
             group.leader_epoch = last if group.has_epochs else None
 
@@ -172,7 +172,7 @@ class TwoWays:
             for group in self.groups:
                 group.position = min(group.position, end)
                 if not (group.has_epochs or is_told):
-                    group.is_untold |= (group.committed or 0) > end
+                    group.is_unreported |= (group.committed or 0) > end
                     group.was_untold |= any(
                         int(str(seen["committed_offset"])) > end for seen in group.seen[-1:]
                     )
@@ -194,7 +194,7 @@ class TwoWays:
                 continue
             commit = {"committed_offset": group.committed, "leader_epoch": group.leader_epoch}
             if group.seen and not is_sweep and commit.items() <= group.seen[-1].items():
-                group.seen_read, group.was_untold = group.read, group.is_untold
+                group.seen_read, group.was_untold = group.read, group.is_unreported
                 continue
             seen = {
                 "cluster": "east",
@@ -206,7 +206,7 @@ class TwoWays:
             group.seen.append(
                 row("checkpoints", **seen, round=self._rounds_seen, read_at_ms=self.now_ms + self._skew())
             )
-            group.seen_read, group.was_untold = group.read, group.is_untold
+            group.seen_read, group.was_untold = group.read, group.is_unreported
 
     def _skew(self) -> int:
         return self.chance.randint(-_SKEW_MS, _SKEW_MS)

@@ -60,7 +60,7 @@ class UnaskedCluster(OneByOne):
     def delete_topic(self, name: str, *, topic_id: str) -> None:
         self._unasked("delete_topic", name, topic_id)
 
-    def is_gone(self, topic: str) -> bool:
+    def is_deleted(self, topic: str) -> bool:
         self._unasked("is_gone", topic)
 
     def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:

@@ -170,8 +170,8 @@ def _blocked(sheet: PositionSheet) -> MirrorLedgerError | None:
 def _refusal(name: str, left_out: int, total: int, lines: Sequence[str]) -> MirrorLedgerError | None:
     if not lines:
         return None
-    told = "\n  ".join(lines)
-    message = f"{name}: {left_out} of {total} offsets are not as answered:\n  {told}"
+    reported = "\n  ".join(lines)
+    message = f"{name}: {left_out} of {total} offsets are not as answered:\n  {reported}"
     return PreconditionError(message) if left_out == total else UnsafeError(message)
 
 

@@ -33,7 +33,7 @@ def apply_command(context: click.Context, plan_id: str, why: Why, yes: bool) -> 
         require_typed(target, f"applications will move to {target}", without="carries the plan out")
     followed = Followed()
     confirm = _said_by_hooks if yes else followed.ask
-    put(f"{apply_plan(command, plan_id, confirm, followed.told)}\n")
+    put(f"{apply_plan(command, plan_id, confirm, followed.reports)}\n")
 
 
 def require_typed(name: str, outcome: str, *, without: str) -> None:

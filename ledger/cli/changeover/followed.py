@@ -3,7 +3,7 @@
 import time
 
 from ledger.changeover.plans import StepName
-from ledger.changeover.receipts import Told, Waits
+from ledger.changeover.receipts import StepReports, Waits
 from ledger.cli.printing import confirmed, say
 from ledger.clock import repeated
 from ledger.errors import PreconditionError
@@ -21,8 +21,8 @@ class Followed:
         self._status = StatusLine() if status is None else status
 
     @property
-    def told(self) -> Told:
-        return Told(self._begins, self._waits, self._ends)
+    def reports(self) -> StepReports:
+        return StepReports(self._begins, self._waits, self._ends)
 
     def ask(self, what: str, waits: Waits) -> str:
         """What the receipt says of the answer; raises `PreconditionError` for a no.

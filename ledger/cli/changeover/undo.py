@@ -31,7 +31,7 @@ def undo(context: click.Context, operation: str, why: Why, yes: bool, on_failure
     source = plan_of_operation(command, operation).from_cluster
     if not yes:
         require_typed(source, f"applications will be back at {source}", without="takes it back")
-    done = undo_apply(command, operation, Followed().told, on_failure=on_failure)
+    done = undo_apply(command, operation, Followed().reports, on_failure=on_failure)
     if done is None:
         say(f"operation {operation} was undone before: nothing to do; nothing was recorded")
         return

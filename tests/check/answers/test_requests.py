@@ -162,7 +162,7 @@ def test_a_partition_of_a_paused_topic_is_not_resumed_by_itself() -> None:
 
 def test_resuming_says_what_goes_on_after_the_pause_and_after_stops() -> None:
     flow = replace(paused(None), partitions=(*STOPPED.partitions[:2], *STOPPED.partitions[3:]))
-    gone = KnownPartition("former", 0, 9, None, is_gone=True)
+    gone = KnownPartition("former", 0, 9, None, is_deleted=True)
     words = judge(Resume(), replace(flow, partitions=(*flow.partitions, gone))).words
     assert words == (
         f"the pause of the whole flow ends ({BY_ANNA}); 3 partitions resume: events partition 0; "

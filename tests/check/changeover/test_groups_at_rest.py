@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.changeover.waiting import GroupsAtRest, SeenCommits, Standing, WhichGroups
+from ledger.changeover.waiting import GroupPlace, GroupsAtRest, SeenCommits, WhichGroups
 from ledger.errors import PreconditionError
 from ledger.facts.syncs import Checkpoint
 from tests.support.waiting_rooms import Room
@@ -27,7 +27,7 @@ def known(room: Room) -> list[Checkpoint]:
 
 def at_rest(
     room: Room,
-    recorded: Callable[[], Iterable[Standing]],
+    recorded: Callable[[], Iterable[GroupPlace]],
     quiet_s: float = 0.0,
     *groups: str,
     ends: Mapping[tuple[str, int], int] | None = None,
@@ -58,7 +58,7 @@ def test_a_group_that_moves_is_waited_for_though_nobody_records_it_any_more() ->
 def watched(room: Room, *groups: str, seconds: float = 10.0) -> dict[str, object]:
     """What the receipt says, once all have stood still for long enough."""
     rest = at_rest(room, lambda: known(room), _QUIET_S, *groups)
-    rest.look()
+    rest.read_again()
     room.sleep(1)
     receipt = rest.wait(room.patience(seconds), room.said.append).read_back
     rest.require_still_at_rest(room.patience(seconds), room.said.append)
@@ -111,7 +111,7 @@ def test_members_that_stay_are_named_with_what_to_do() -> None:
 def test_who_never_had_members_is_watched_beside_the_steps_that_follow() -> None:
     room = room_of()
     rest = at_rest(room, lambda: known(room), _QUIET_S)
-    rest.look()
+    rest.read_again()
     room.sleep(2)
     receipt = rest.wait(room.patience(), room.said.append)
     assert receipt.words == "1 group at rest, 1 commit recorded; 1 group without members watched for 3 s more"
@@ -127,7 +127,7 @@ def test_who_never_had_members_is_watched_beside_the_steps_that_follow() -> None
 def test_who_has_stood_still_since_the_beginning_is_not_waited_for() -> None:
     room = room_of()
     rest = at_rest(room, lambda: known(room), _QUIET_S)
-    rest.look()
+    rest.read_again()
     room.sleep(_QUIET_S)
     assert rest.wait(room.patience(), room.said.append).read_back == {"groups": ["billing"]}
     rest.require_still_at_rest(room.patience(), room.said.append)
@@ -151,7 +151,7 @@ def test_who_stands_where_a_fence_has_ended_the_logs_is_not_waited_for(
 ) -> None:
     room = room_of()
     rest = at_rest(room, lambda: known(room), _QUIET_S, ends=ends)
-    rest.look()
+    rest.read_again()
     receipt = rest.wait(room.patience(), room.said.append)
     assert ("watched_on" in receipt.read_back) is is_waited_for
     rest.require_still_at_rest(room.patience(), room.said.append)
@@ -161,10 +161,10 @@ def test_who_stands_where_a_fence_has_ended_the_logs_is_not_waited_for(
 def test_who_has_no_commit_any_more_is_not_at_an_end() -> None:
     room = room_of()
     rest = at_rest(room, lambda: known(room), _QUIET_S)
-    rest.look()
+    rest.read_again()
     del room.cluster.committed[_AT]
     room.sleep(1)
-    rest.look()
+    rest.read_again()
     assert rest.seen is not None
     assert rest.seen.waited_for == {"billing": _QUIET_S}
 
@@ -173,7 +173,7 @@ def test_who_commits_the_last_records_without_members_is_at_rest_at_the_end() ->
     room = room_of()
     rest = at_rest(room, lambda: known(room), _QUIET_S, ends={("orders", 0): 4, ("orders", 1): 0})
     commits_at(room, {1, 2})
-    rest.look()
+    rest.read_again()
     room.sleep(1)
     rest.wait(room.patience(), room.said.append)
     rest.require_still_at_rest(room.patience(), room.said.append)
@@ -186,7 +186,7 @@ def test_who_had_members_is_not_watched_once_they_have_left() -> None:
     room.cluster.protocol_types["billing"] = "consumer"
     room.cluster.members.add("billing")
     rest = at_rest(room, lambda: known(room), _QUIET_S)
-    rest.look()
+    rest.read_again()
     room.cluster.committed[_AT] = 3
     room.cluster.members.clear()
     assert rest.wait(room.patience(), room.said.append).read_back == {"groups": ["billing"]}
@@ -198,7 +198,7 @@ def test_who_commits_beside_a_group_that_had_members_is_refused() -> None:
     room = room_of()
     room.cluster.protocol_types["billing"] = "consumer"
     rest = at_rest(room, lambda: known(room), _QUIET_S)
-    rest.look()
+    rest.read_again()
     room.cluster.committed[_AT] = 3
     commits_at(room, set(range(1, 100)))
     with pytest.raises(PreconditionError, match="1 group at work at east: commits of 'billing' moved"):

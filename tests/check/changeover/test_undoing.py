@@ -8,9 +8,9 @@ import pytest
 
 from ledger.changeover.groups import MovedCommit, moved_commits, take_groups_back, why_at_work
 from ledger.changeover.plans import Applies, Apply, ApplyState, PlannedTopic, StepName
-from ledger.changeover.receipts import ApplyRecord, StepResult, Told, Waits
+from ledger.changeover.receipts import ApplyRecord, StepReports, StepResult, Waits
 from ledger.changeover.role import continued
-from ledger.changeover.undoing import TAKEN_BACK, OnFailure, Undoing, require_nobody_at_work, to_take_back
+from ledger.changeover.undoing import UNDOABLE, OnFailure, Undoing, require_nobody_at_work, undoable
 from ledger.changeover.waiting import Behind, application_offsets, written_behind
 from ledger.errors import ClusterUnavailableError, PreconditionError, ShutOutError, UsageError
 from ledger.facts.changeovers import Sheet
@@ -28,7 +28,7 @@ from tests.simulation.ledger.rows import MemoryRows
 from tests.support.changeovers import Crash, Stage, claim, plan
 from tests.support.fakes import FakeClock
 
-_BACK = tuple(step for step in reversed(plan().steps) if step in TAKEN_BACK)
+_BACK = tuple(step for step in reversed(plan().steps) if step in UNDOABLE)
 
 
 @dataclass
@@ -49,11 +49,13 @@ class Undo:
             operations = ClaimedOperations(operator="ben")
             operations.begin(session)
             record = ApplyRecord(operations, self.stage.clock, Why("no", operation_id=of.operation_id))
-            told = Told(lambda _step: None, lambda _step, _words: None, lambda _step, _words, _done: None)
-            undoing = Undoing(
-                record, {step: self._action(step) for step in TAKEN_BACK}, told, self.on_failure
+            reports = StepReports(
+                lambda _step: None, lambda _step, _words: None, lambda _step, _words, _done: None
             )
-            done = undoing.take_back(of, self.stage.plan, host=host)
+            undoing = Undoing(
+                record, {step: self._action(step) for step in UNDOABLE}, reports, self.on_failure
+            )
+            done = undoing.undo(of, self.stage.plan, host=host)
             self.left = done.left
             return dict(done.words)
 
@@ -188,24 +190,24 @@ def applies(*states: ApplyState) -> Applies:
 
 def test_an_unknown_operation_and_one_that_was_taken_back() -> None:
     found = applies(ApplyState.UNDONE)
-    assert to_take_back(found, "op0", lambda _plan_id: plan()) is None
+    assert undoable(found, "op0", lambda _plan_id: plan()) is None
     with pytest.raises(UsageError, match=r"no plan was carried out by operation 'x'.*older copy"):
-        to_take_back(found, "x", lambda _plan_id: plan())
+        undoable(found, "x", lambda _plan_id: plan())
 
 
 def test_what_came_later_about_the_same_topics_is_taken_back_first() -> None:
     done = applies(ApplyState.DONE, ApplyState.DONE)
     with pytest.raises(PreconditionError, match="mirror-ledger undo op1"):
-        to_take_back(done, "op0", lambda _plan_id: plan())
+        undoable(done, "op0", lambda _plan_id: plan())
     others = PlannedTopic(flow="f", source_topic="a", source_topic_id="E2", topic="a", topic_id="W2")
     of_others = plan(topics=(others,))
-    found = to_take_back(done, "op0", lambda plan_id: plan() if plan_id == "plan0" else of_others)
+    found = undoable(done, "op0", lambda plan_id: plan() if plan_id == "plan0" else of_others)
     assert found is not None
     assert found[0].operation_id == "op0"
-    assert to_take_back(applies(ApplyState.DONE, ApplyState.UNDONE), "op0", lambda _plan_id: plan())
+    assert undoable(applies(ApplyState.DONE, ApplyState.UNDONE), "op0", lambda _plan_id: plan())
     for state in (ApplyState.OPEN, ApplyState.UNDOING):
         with pytest.raises(PreconditionError, match=r"op1 .*has not come to its end"):
-            to_take_back(applies(ApplyState.DONE, state), "op0", lambda _plan_id: of_others)
+            undoable(applies(ApplyState.DONE, state), "op0", lambda _plan_id: of_others)
 
 
 def test_the_way_back_is_said_where_applications_are_at_work() -> None:
@@ -437,17 +439,17 @@ def test_of_several_attempts_the_first_knows_what_was_there_and_what_was_refused
         )
         return OffsetsSetResult(group="g", results=(one,))
 
-    def told(*contents: OperationContent) -> list[tuple[int | None, tuple[int, ...]]]:
+    def reports(*contents: OperationContent) -> list[tuple[int | None, tuple[int, ...]]]:
         rows = [{"kind": str(one.kind), "content": json.dumps(one.content())} for one in contents]
         return [(one.former, one.to) for one in moved_commits(rows)]
 
-    assert told(intended(None, 5), intended(5, 7), result("set")) == [(None, (5, 7))]
-    assert told(intended(None, 5), result("has_members"), intended(3, 7), result("set")) == [(3, (7,))]
-    assert told(intended(2, 5), result("set"), intended(5, 7), result("refused")) == [(2, (5, 7))]
-    assert told(intended(2, 5)) == [(2, (5,))], "it may be there"
-    assert told(intended(2, 5), result("refused")) == []
+    assert reports(intended(None, 5), intended(5, 7), result("set")) == [(None, (5, 7))]
+    assert reports(intended(None, 5), result("has_members"), intended(3, 7), result("set")) == [(3, (7,))]
+    assert reports(intended(2, 5), result("set"), intended(5, 7), result("refused")) == [(2, (5, 7))]
+    assert reports(intended(2, 5)) == [(2, (5,))], "it may be there"
+    assert reports(intended(2, 5), result("refused")) == []
     already = Sheet.of("p", intended(5, 5))
-    assert told(intended(2, 5), result("set"), already) == [(2, (5,))]
-    assert told(result("already_set"), already) == [(5, (5,))], (
+    assert reports(intended(2, 5), result("set"), already) == [(2, (5,))]
+    assert reports(result("already_set"), already) == [(5, (5,))], (
         "nobody has set it, and who reads on is at work"
     )

@@ -33,7 +33,7 @@ def answering(answer: bool, *, behind: threading.Event) -> Callable[[str], bool]
 
 def begun() -> Followed:
     shown = Followed(StatusLine(io.StringIO()))
-    shown.told.begins(StepName.STOP_PRODUCERS)
+    shown.reports.begins(StepName.STOP_PRODUCERS)
     return shown
 
 
@@ -61,13 +61,13 @@ def test_a_process_that_asks_shows_that_it_is_alive(answer: bool, monkeypatch: p
 def test_a_person_learns_at_once_that_another_process_took_over(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = threading.Event()
+    reports = threading.Event()
 
     def waits(_said: str) -> None:
-        told.set()
+        reports.set()
         raise ShutOutError("another process carries out the plan")
 
-    monkeypatch.setattr(followed, "confirmed", answering(True, behind=told))
+    monkeypatch.setattr(followed, "confirmed", answering(True, behind=reports))
     begun().ask("producers are stopped", waits)
     assert capsys.readouterr().err.count("another process carries out the plan") == 1
 

@@ -350,11 +350,11 @@ def test_a_group_of_any_name_is_waited_for_and_named(capsys: pytest.CaptureFixtu
     pair.recorders.record_all()
     plan = pair.plan(ChangeoverKind.SWITCHOVER, replace(SWITCHOVER, groups_seconds=2.0))
     drawn = io.StringIO()
-    told = Followed(StatusLine(drawn, is_terminal=True)).told
+    reports = Followed(StatusLine(drawn, is_terminal=True)).reports
 
     def take_its_time(step: StepName, words: str) -> None:
         """The line is drawn by a thread of its own, and simulated time needs none."""
-        told.waits(step, words)
+        reports.waits(step, words)
         give_up = time.monotonic() + 10.0
         while "x[/y]" in words and "x[/y]" not in drawn.getvalue() and time.monotonic() < give_up:
             time.sleep(0.02)
@@ -362,7 +362,7 @@ def test_a_group_of_any_name_is_waited_for_and_named(capsys: pytest.CaptureFixtu
     with pair.outside.seen_by(pair.outside.process()):
         context = Context(pair.config, Why("a drill"))
         with pytest.raises(PreconditionError, match=r"x\[/y\]"):
-            apply_plan(context, plan, lambda what, _waits: what, replace(told, waits=take_its_time))
+            apply_plan(context, plan, lambda what, _waits: what, replace(reports, waits=take_its_time))
     rows = [row["kind"] for row in pair.ledger.rows("operations")]
     assert "step_failed" in rows
     assert shown(MARKUP) in drawn.getvalue().replace("\n", "")

@@ -98,16 +98,16 @@ def test_status_and_doctor_say_when_nobody_merges(
     for place in ("ledger.answers.flow_status", "ledger.doctor.places"):
         monkeypatch.setattr(f"{place}.BEHIND_FILES", MANY)
 
-    def told_by(*arguments: str) -> str:
+    def extended_by(*arguments: str) -> str:
         done = command(with_ledger.capture, with_ledger.config, *arguments)
         return done.out + done.err
 
-    assert "maintenance" not in told_by("status")
-    assert "0 wait to be merged; no merge" in told_by("doctor", "-o", "csv")
+    assert "maintenance" not in extended_by("status")
+    assert "0 wait to be merged; no merge" in extended_by("doctor", "-o", "csv")
     appended(with_ledger, MANY)
     waiting = f"{MANY} of {MANY} files wait to be merged"
-    assert f"ledger: maintenance of {TABLE} is behind: {waiting}" in told_by("status")
-    assert waiting in " ".join(told_by("doctor", "-o", "csv").split())
+    assert f"ledger: maintenance of {TABLE} is behind: {waiting}" in extended_by("status")
+    assert waiting in " ".join(extended_by("doctor", "-o", "csv").split())
     assert command(with_ledger.capture, with_ledger.config, "maintain").code == 0
-    assert "maintenance" not in told_by("status")
-    assert "0 wait to be merged; last merge" in told_by("doctor", "-o", "csv")
+    assert "maintenance" not in extended_by("status")
+    assert "0 wait to be merged; last merge" in extended_by("doctor", "-o", "csv")

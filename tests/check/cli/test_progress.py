@@ -10,7 +10,7 @@ from ledger.terminal import StatusLine
 
 
 @dataclass
-class Told:
+class StepReports:
     """A run that tells its progress; the clock stands where the test puts it."""
 
     at: float = 100.0
@@ -34,7 +34,7 @@ class Told:
 
 
 def test_the_first_records_are_told_and_then_every_so_often() -> None:
-    run = Told()
+    run = StepReports()
     assert run.after(1, 0) == 0
     assert run.after(1, 500) == 1
     assert run.after(EVERY_S - 1, 900) == 1
@@ -44,7 +44,7 @@ def test_the_first_records_are_told_and_then_every_so_often() -> None:
 
 
 def test_a_run_that_copies_nothing_says_so_and_then_seldom() -> None:
-    run = Told()
+    run = StepReports()
     assert run.after(EVERY_S - 1, 0) == 0
     assert run.after(1, 0) == 1
     assert run.after(QUIET_EVERY_S - 1, 0) == 1

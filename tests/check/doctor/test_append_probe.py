@@ -34,7 +34,7 @@ class CarelessLink:
     def leader_epoch(self, partition: TopicPartition) -> int | None:
         return 0 if partition.partition in self.ends else None
 
-    def is_gone(self, partition: TopicPartition) -> bool:
+    def is_deleted(self, partition: TopicPartition) -> bool:
         return partition.partition not in self.ends
 
     def is_denied(self, partition: TopicPartition) -> bool:

@@ -7,8 +7,8 @@ import pytest
 from ledger.config.values import FlowConfig, RenameConfig
 from ledger.doctor import flow as topic_names
 from ledger.doctor.checks import Verdict
-from ledger.doctor.cluster import ClusterLook
-from ledger.doctor.flow import FlowLook
+from ledger.doctor.cluster import ClusterMeasurements
+from ledger.doctor.flow import FlowMeasurements
 from ledger.doctor.probes import ClusterProbe, LedgerProbe
 from ledger.doctor.results import Unmeasured
 from ledger.errors import PreconditionError
@@ -19,14 +19,22 @@ from tests.support.memory_flows import Flow, follow
 UNASKED = object()
 
 
-def look_at(cluster: MemoryCluster) -> ClusterLook:
+def measured_cluster(cluster: MemoryCluster) -> ClusterMeasurements:
     """What `doctor` has measured of it; nothing more is asked."""
-    return ClusterLook(cast(ClusterProbe, UNASKED), {}, None, {}, cluster.cluster_id(), cluster.topics())
+    return ClusterMeasurements(
+        cast(ClusterProbe, UNASKED), {}, None, {}, cluster.cluster_id(), cluster.topics()
+    )
 
 
-def doctor_on(flow: Flow, config: FlowConfig) -> FlowLook:
+def doctor_on(flow: Flow, config: FlowConfig) -> FlowMeasurements:
     selection = TopicSelection(config.topics, config.exclude, naming=config.naming)
-    return FlowLook(config, selection, look_at(flow.east), look_at(flow.west), cast(LedgerProbe, UNASKED))
+    return FlowMeasurements(
+        config,
+        selection,
+        measured_cluster(flow.east),
+        measured_cluster(flow.west),
+        cast(LedgerProbe, UNASKED),
+    )
 
 
 def renamed(pattern: str, target: str) -> FlowConfig:
@@ -59,13 +67,13 @@ def test_topics_and_refused_names_are_those_of_a_driver(
     flow = Flow(one_cluster=one_cluster)
     for topic in topics:
         flow.source(topic)
-    look = doctor_on(flow, config)
-    refusals = [result.verdict for result in topic_names.conflicts("flow f", look.taken)]
-    assert not isinstance(look.selected, Unmeasured)
-    told = list(look.selected)
+    seen = doctor_on(flow, config)
+    refusals = [result.verdict for result in topic_names.conflicts("flow f", seen.taken)]
+    assert not isinstance(seen.selected, Unmeasured)
+    reported = list(seen.selected)
     try:
         mirrored = sorted({source for source, _, _ in follow(flow.topics(config.naming))})
     except PreconditionError:
         assert refusals == [Verdict.FAILED]
     else:
-        assert (told, refusals) == (mirrored, [])
+        assert (reported, refusals) == (mirrored, [])

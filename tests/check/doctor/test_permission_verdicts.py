@@ -16,7 +16,7 @@ READING = frozenset(SOURCE_TOPIC)
 WRITING = frozenset(TARGET_TOPIC)
 
 
-def told(
+def reported(
     topics: dict[str, frozenset[Operation] | None],
     *,
     cluster: frozenset[Operation] | None = None,
@@ -44,7 +44,7 @@ def verdicts(results: list[CheckResult]) -> list[Verdict]:
 
 
 def test_a_source_that_may_only_be_read() -> None:
-    needed, excess = source_of(told({"a": READING, "b": READING}))
+    needed, excess = source_of(reported({"a": READING, "b": READING}))
     assert (needed.check, needed.verdict, needed.measured) == (
         Check.SOURCE_PERMISSIONS,
         Verdict.OK,
@@ -55,7 +55,7 @@ def test_a_source_that_may_only_be_read() -> None:
 
 @pytest.mark.parametrize("operation", SOURCE_TOPIC)
 def test_each_operation_that_a_source_lacks_is_named_with_its_command(operation: Operation) -> None:
-    missing, _ = source_of(told({"a": READING - {operation}, "b": READING}))
+    missing, _ = source_of(reported({"a": READING - {operation}, "b": READING}))
     assert missing.verdict is Verdict.FAILED
     assert missing.measured == f"{operation.value} missing on a"
     assert shlex.split(str(missing.advice)) == [
@@ -66,20 +66,20 @@ def test_each_operation_that_a_source_lacks_is_named_with_its_command(operation:
 
 @pytest.mark.parametrize("operation", TARGET_TOPIC)
 def test_each_operation_that_a_target_lacks_is_named(operation: Operation) -> None:
-    found = told({"a": WRITING - {operation}, "b": WRITING})
+    found = reported({"a": WRITING - {operation}, "b": WRITING})
     (missing,) = target_of(found)
     assert (missing.verdict, missing.measured) == (Verdict.FAILED, f"{operation.value} missing on a")
 
 
 def test_topics_that_lack_the_same_share_a_row() -> None:
     less = READING - {Operation.READ}
-    first, second, _ = source_of(told({"a": less, "b": READING - {Operation.DESCRIBE}, "c": less}))
+    first, second, _ = source_of(reported({"a": less, "b": READING - {Operation.DESCRIBE}, "c": less}))
     assert [first.measured, second.measured] == ["Read missing on a, c", "Describe missing on b"]
     assert str(first.advice).endswith("--operation Read --topic a --topic c")
 
 
 def test_a_topic_that_may_not_be_described_lacks_at_least_that() -> None:
-    missing, excess = source_of(told({"a": None}))
+    missing, excess = source_of(reported({"a": None}))
     assert (missing.verdict, missing.measured) == (
         Verdict.FAILED,
         "Describe missing on a; nothing else is reported",
@@ -90,29 +90,29 @@ def test_a_topic_that_may_not_be_described_lacks_at_least_that() -> None:
 
 @pytest.mark.parametrize("operation", sorted(SOURCE_TOO_MUCH))
 def test_each_operation_that_is_too_much_at_a_source_is_a_warning(operation: Operation) -> None:
-    needed, excess = source_of(told({"a": READING | {operation}, "b": READING}))
+    needed, excess = source_of(reported({"a": READING | {operation}, "b": READING}))
     assert (needed.verdict, excess.verdict) == (Verdict.OK, Verdict.WARNING)
     assert excess.measured == f"{operation.value} allowed on a"
     assert "User:mirror" in str(excess.advice)
 
 
 def test_a_topic_that_some_flow_writes_to_may_be_written() -> None:
-    _, excess = source_of(told({"a": READING | WRITING}), also_target=frozenset({"a"}))
+    _, excess = source_of(reported({"a": READING | WRITING}), also_target=frozenset({"a"}))
     assert excess.verdict is Verdict.OK
 
 
 def test_without_an_authorizer_nothing_is_missing_and_everything_too_much() -> None:
-    needed, excess = source_of(told({"a": READING | WRITING}, enforced=False))
+    needed, excess = source_of(reported({"a": READING | WRITING}, enforced=False))
     assert (needed.verdict, excess.verdict) == (Verdict.OK, Verdict.WARNING)
     assert "no authorizer" in needed.measured
     assert "no authorizer" in excess.measured
 
 
 def test_groups_that_cannot_be_seen() -> None:
-    some, _ = source_of(told({"a": READING}, groups_seen=False))
+    some, _ = source_of(reported({"a": READING}, groups_seen=False))
     assert some.verdict is Verdict.WARNING
     assert str(some.advice).endswith("--operation Describe --group '*'")
-    named, _ = source_of(told({"a": READING}, groups_seen=False, hidden=("app",)))
+    named, _ = source_of(reported({"a": READING}, groups_seen=False, hidden=("app",)))
     assert (named.verdict, named.measured) == (Verdict.FAILED, "Describe missing on group app")
     assert str(named.advice).endswith("--operation Describe --group app")
 
@@ -129,20 +129,20 @@ def test_groups_that_cannot_be_seen() -> None:
 def test_a_topic_that_is_to_be_made_needs_create(
     on_cluster: frozenset[Operation] | None, on_topic: frozenset[Operation], verdict: Verdict
 ) -> None:
-    (result,) = target_of(told({"new": on_topic}, cluster=on_cluster), "new")
+    (result,) = target_of(reported({"new": on_topic}, cluster=on_cluster), "new")
     assert result.verdict is verdict
     if verdict is Verdict.FAILED:
         assert str(result.advice).endswith("--operation Create --topic new")
 
 
 def test_a_topic_that_is_there_needs_no_create() -> None:
-    assert verdicts(target_of(told({"old": WRITING}))) == [Verdict.OK]
+    assert verdicts(target_of(reported({"old": WRITING}))) == [Verdict.OK]
 
 
 def test_a_producer_id_needs_one_of_two_operations() -> None:
-    lacking = told({"a": WRITING - {Operation.WRITE}})
+    lacking = reported({"a": WRITING - {Operation.WRITE}})
     assert [f.measured.split()[0] for f in target_of(lacking)] == ["Write", "IdempotentWrite"]
-    granted = told({"a": WRITING - {Operation.WRITE}}, cluster=frozenset({Operation.IDEMPOTENT_WRITE}))
+    granted = reported({"a": WRITING - {Operation.WRITE}}, cluster=frozenset({Operation.IDEMPOTENT_WRITE}))
     assert [f.measured.split()[0] for f in target_of(granted)] == ["Write"]
     (command,) = (f.advice for f in target_of(lacking) if f.measured.startswith("Idempotent"))
     assert str(command).endswith("--operation IdempotentWrite --cluster")
@@ -170,7 +170,7 @@ def test_a_principal_that_is_not_known_has_its_place_in_the_command() -> None:
 def test_what_recorders_may_not_read_is_a_warning_with_its_command(
     cluster: frozenset[Operation] | None, lacking: list[str]
 ) -> None:
-    found = permissions.recorded("flow f", "east", told({}, cluster=cluster), GRANTING)
+    found = permissions.recorded("flow f", "east", reported({}, cluster=cluster), GRANTING)
     assert (found.check, found.verdict) == (Check.RECORDED_PERMISSIONS, Verdict.WARNING)
     assert found.measured.startswith(f"{', '.join(lacking)} missing on cluster east")
     words = shlex.split(str(found.advice))
@@ -180,7 +180,7 @@ def test_what_recorders_may_not_read_is_a_warning_with_its_command(
 
 def test_recorders_that_may_read_all_kinds_are_in_order() -> None:
     both = frozenset({Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS})
-    for found in (told({}, cluster=both), told({}, enforced=False)):
+    for found in (reported({}, cluster=both), reported({}, enforced=False)):
         assert permissions.recorded("flow f", "east", found, GRANTING).verdict is Verdict.OK
     unasked = permissions.recorded("flow f", "east", Unmeasured("away"), GRANTING)
     assert unasked.verdict is Verdict.UNKNOWN

@@ -151,10 +151,10 @@ def small(count: int) -> tuple[DataFile, ...]:
 def test_files_that_wait_to_be_merged(files: int, expected: Verdict) -> None:
     result = results(replace(table(), files=small(files)))[Check.LEDGER_MAINTENANCE]
     assert result.verdict is expected
-    told = (
+    reported = (
         f"t0: {files} of {files} files wait to be merged" if expected is Verdict.WARNING else f"{files} wait"
     )
-    assert told in result.measured or files == 0
+    assert reported in result.measured or files == 0
     assert result.measured.endswith("no merge in the logs as they are kept")
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from ledger.doctor.checks import Check, Verdict
-from ledger.doctor.flow import Standing, retention
+from ledger.doctor.flow import RetentionReading, retention
 from ledger.doctor.results import CheckResult, Unmeasured
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
-BEHIND = Standing(
+BEHIND = RetentionReading(
     topic="orders",
     partition=0,
     position=900,
@@ -24,12 +24,12 @@ BEHIND = Standing(
 )
 
 
-def results(*standings: Standing, share: float = 0.25) -> dict[Check, CheckResult]:
-    return {result.check: result for result in retention("flow f", standings, now_ms=NOW, share=share)}
+def results(*readings: RetentionReading, share: float = 0.25) -> dict[Check, CheckResult]:
+    return {result.check: result for result in retention("flow f", readings, now_ms=NOW, share=share)}
 
 
-def verdict(check: Check, standing: Standing) -> Verdict:
-    return results(standing)[check].verdict
+def verdict(check: Check, reading: RetentionReading) -> Verdict:
+    return results(reading)[check].verdict
 
 
 def test_a_flow_that_keeps_up() -> None:

@@ -9,7 +9,7 @@ from ledger.topics.naming import IdlePattern, NamePatterns, PatternKey
 
 MISSPELT = IdlePattern(PatternKey.TOPICS, "ordres")
 GUARD = IdlePattern(PatternKey.EXCLUDE, "test-.*")
-NOT_TOLD = Unmeasured("not told")
+NOT_KNOWN = Unmeasured("not told")
 
 
 @pytest.mark.parametrize(
@@ -74,5 +74,5 @@ def test_a_source_without_groups_is_in_order_while_all_are_wanted() -> None:
 
 
 def test_what_was_not_told_is_unknown() -> None:
-    assert selected_topics("flow f", "east", NOT_TOLD, [MISSPELT]).verdict is Verdict.UNKNOWN
-    assert selected_groups("flow f", "east", NOT_TOLD, NamePatterns(("a",))).verdict is Verdict.UNKNOWN
+    assert selected_topics("flow f", "east", NOT_KNOWN, [MISSPELT]).verdict is Verdict.UNKNOWN
+    assert selected_groups("flow f", "east", NOT_KNOWN, NamePatterns(("a",))).verdict is Verdict.UNKNOWN

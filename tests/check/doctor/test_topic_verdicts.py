@@ -22,7 +22,7 @@ GOOD = {
     "message.timestamp.after.max.ms": str(UNBOUNDED_MS),
 }
 BROKERS = {1: {"socket.request.max.bytes": "104857600", "replica.fetch.max.bytes": "1048576"}}
-NOT_TOLD = Unmeasured("not told")
+NOT_KNOWN = Unmeasured("not told")
 
 
 def pair(
@@ -94,8 +94,8 @@ def test_a_broker_that_replicates_smaller_batches(limit: int, replicas: int, ver
 
 
 def test_sizes_that_are_not_told_are_unknown() -> None:
-    assert only(list(topic_settings.batch_size("flow f", NOT_TOLD, BROKERS))).verdict is Verdict.UNKNOWN
-    assert only(list(topic_settings.batch_size("flow f", (pair(),), NOT_TOLD))).verdict is Verdict.UNKNOWN
+    assert only(list(topic_settings.batch_size("flow f", NOT_KNOWN, BROKERS))).verdict is Verdict.UNKNOWN
+    assert only(list(topic_settings.batch_size("flow f", (pair(),), NOT_KNOWN))).verdict is Verdict.UNKNOWN
 
 
 # Replication -----------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_an_existing_topic_may_have_more_replicas_than_living_brokers() -> None:
 
 
 def test_replication_that_is_not_told_is_unknown() -> None:
-    for pairs, brokers in ((NOT_TOLD, 3), ((pair(),), NOT_TOLD)):
+    for pairs, brokers in ((NOT_KNOWN, 3), ((pair(),), NOT_KNOWN)):
         assert only(list(topic_settings.replication("flow f", pairs, brokers))).verdict is Verdict.UNKNOWN
 
 
@@ -146,7 +146,7 @@ def test_replication_that_is_not_told_is_unknown() -> None:
 def test_partitions(partitions: tuple[int, int], verdict: Verdict) -> None:
     found = list(topic_settings.partitions("flow f", (pair(partitions=partitions),)))
     assert only(found).verdict is verdict
-    assert only(list(topic_settings.partitions("flow f", NOT_TOLD))).verdict is Verdict.UNKNOWN
+    assert only(list(topic_settings.partitions("flow f", NOT_KNOWN))).verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_settings_that_change_or_refuse_records(setting: str, value: str) -> Non
 
 def test_settings_that_are_right_or_not_told() -> None:
     assert only(list(topic_settings.settings("flow f", (pair(),)))).verdict is Verdict.OK
-    assert only(list(topic_settings.settings("flow f", NOT_TOLD))).verdict is Verdict.UNKNOWN
+    assert only(list(topic_settings.settings("flow f", NOT_KNOWN))).verdict is Verdict.UNKNOWN
 
 
 RAISED = {
@@ -195,14 +195,14 @@ def test_what_a_driver_raises_of_settings_is_told_before_and_nothing_else(name: 
         target=one.target.settings,
         replicas=one.target.replication_factor,
     )
-    told = [
+    reported = [
         *sizes(one),
         *topic_settings.replication("flow f", (one,), 3),
         *topic_settings.settings("flow f", (one,)),
     ]
     assert [result.name for result in raised] == [name]
-    assert len([result for result in told if result.verdict is not Verdict.OK]) == 1
-    assert len(told) == 3
+    assert len([result for result in reported if result.verdict is not Verdict.OK]) == 1
+    assert len(reported) == 3
 
 
 def test_every_finding_about_settings_is_told_before() -> None:

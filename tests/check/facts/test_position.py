@@ -64,13 +64,13 @@ def test_who_carries_a_position_spells_none_of_its_fields(carrier: type) -> None
 def test_new_records_explain_the_tail_and_unpaired_ones_leave_it_open(
     syncs: Sequence[OffsetSync], before: bool, after: bool
 ) -> None:
-    at = Position(source_offset=9, target_offset=7, next_sequence=5, source_may_be_gone=before)
-    assert at.after(syncs).source_may_be_gone is after
+    at = Position(source_offset=9, target_offset=7, next_sequence=5, source_may_be_deleted=before)
+    assert at.after(syncs).source_may_be_deleted is after
 
 
 def test_behind_a_loss_no_leader_is_known() -> None:
     assert AT.lost_up_to(20) == Position(
-        source_offset=20, target_offset=7, next_sequence=5, source_may_be_gone=True
+        source_offset=20, target_offset=7, next_sequence=5, source_may_be_deleted=True
     )
 
 

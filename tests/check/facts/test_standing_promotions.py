@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledger.facts.direction import Demoted, FenceStanding, Promoted, StandingPromotion, StandingRows
+from ledger.facts.direction import ActivePromotion, Demoted, DirectionRows, FenceState, Promoted
 from ledger.facts.fences import Fence, Unfenced
 from ledger.facts.operations import OperationContent
 from tests.support.ledger_rows import row
@@ -15,7 +15,7 @@ WEST: dict[str, Any] = {"cluster": "west", "cluster_id": "W", "former": "east", 
 EAST: dict[str, Any] = {"cluster": "east", "cluster_id": "E", "former": "west", "former_id": "W"}
 PROMOTED = Promoted(**WEST, topics=None)
 DEMOTED = Demoted(**WEST, topics=None)
-NONE, STANDS, LIFTED = FenceStanding.NONE, FenceStanding.STANDS, FenceStanding.LIFTED
+NONE, STANDS, LIFTED = FenceState.NONE, FenceState.STANDS, FenceState.LIFTED
 
 
 def fence(cluster: str = "east", topic: str = "orders", proof: str = "proven") -> Fence:
@@ -28,7 +28,7 @@ def unfenced(cluster: str = "east", topic: str = "orders") -> Unfenced:
     return Unfenced(cluster=cluster, cluster_id="C", topic=topic, topic_id="T", how="closed", restored={})
 
 
-def standing(*contents: OperationContent) -> StandingPromotion | None:
+def standing(*contents: OperationContent) -> ActivePromotion | None:
     """Of `orders`; operation n is recorded at n ms."""
     rows = [
         row(
@@ -40,7 +40,7 @@ def standing(*contents: OperationContent) -> StandingPromotion | None:
         )
         for number, content in enumerate(contents, start=1)
     ]
-    return StandingRows.of_rows(rows).promotion(
+    return DirectionRows.of_rows(rows).promotion(
         source="east", target="west", source_topic="orders", topic="orders"
     )
 
@@ -63,7 +63,7 @@ def standing(*contents: OperationContent) -> StandingPromotion | None:
     ids=str,
 )
 def test_the_fence_of_where_applications_wrote(
-    contents: Sequence[OperationContent], expected: FenceStanding
+    contents: Sequence[OperationContent], expected: FenceState
 ) -> None:
     found = standing(*contents)
     assert found is not None
@@ -71,7 +71,7 @@ def test_the_fence_of_where_applications_wrote(
 
 
 def test_the_last_promotion_counts_until_the_topic_is_demoted() -> None:
-    assert standing(PROMOTED, fence(), PROMOTED) == StandingPromotion(
+    assert standing(PROMOTED, fence(), PROMOTED) == ActivePromotion(
         operation_id="o3", promoted_at_ms=3, no_reverse=False, fence=STANDS
     )
     assert standing(PROMOTED, DEMOTED) is None

@@ -60,7 +60,7 @@ def test_nothing_is_looked_for_under_the_same_leader_or_before_the_first_write(t
 @pytest.mark.parametrize("is_drained", [True, False], ids=["no more", "more to come"])
 def test_own_records_without_a_source_are_told_once_the_source_has_no_more(is_drained: bool) -> None:
     """Not before the task ends, and not while the source may still show what they are copies of."""
-    told = assignment(position=5, target_end=0, source_may_be_gone=True)
+    told = assignment(position=5, target_end=0, source_may_be_deleted=True)
     target = Target(source_log(2, 3), told, written_log())
     target.read_tail()
     if is_drained:
@@ -115,7 +115,7 @@ def test_a_look_that_is_out_of_range_is_done_with_once_the_tail_is_read_behind_i
     log = written_log(then=FOREIGN)
     log.delete_before(OWN_END)
     target = again(log, replace(SHARED, tail=TailKnowledge(leader_epoch=2)))
-    assert target.copy.target.reading.pass_over_last_record()
+    assert target.copy.target.reading.skip_last_record()
     target.copy.target.reading.begin_under(3)
     assert target.copy.target.tail.position == OWN_END
     assert target.copy.result().tail.leader_epoch == 2

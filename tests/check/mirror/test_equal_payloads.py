@@ -39,7 +39,7 @@ def test_heartbeats_after_a_loss_are_copied_and_not_taken_for_those_that_are_gon
 ) -> None:
     log = PartitionLog(log_append_time=log_append_time)
     source = overtaken(log)
-    again = Target(source, assignment(position=5, source_may_be_gone=True), log)
+    again = Target(source, assignment(position=5, source_may_be_deleted=True), log)
     again.copy_all()
     unpaired, copied = again.copy.result().syncs
     assert (unpaired.cause, unpaired.target_start, unpaired.target_end) == (SyncCause.LOST_SOURCE, 0, 5)
@@ -86,6 +86,6 @@ def test_a_batch_that_the_targets_cleaner_emptied_is_not_taken_for_a_later_one_a
     source.delete_before(1)
     log.compact(log.end)
     assert [(header.producer_id, header.count) for header in log.headers()] == [(OWN_PRODUCER_ID, 0), (-1, 1)]
-    again = Target(source, assignment(position=1, exclusive=False, source_may_be_gone=True), log)
+    again = Target(source, assignment(position=1, exclusive=False, source_may_be_deleted=True), log)
     again.copy_all()
     assert times(log) == [1, 3600]

@@ -183,17 +183,19 @@ def test_records_are_compared_one_by_one_where_bytes_differ() -> None:
     contents = [content(b"k", b"v"), content(None, b"w")]
     plain = application_batch(contents, [5, 3])
     step = replace(copy(0, 2), batch=memoryview(plain.encoded()))
-    assert paired(step, found(plain.encoded()), others_may_be_gone=False) is step
-    assert paired(step, found(replace(plain, attributes=1).encoded()), others_may_be_gone=False) is step
+    assert paired(step, found(plain.encoded()), others_may_be_deleted=False) is step
+    assert paired(step, found(replace(plain, attributes=1).encoded()), others_may_be_deleted=False) is step
     assert (
-        paired(step, found(application_batch(contents, [5, 4]).encoded()), others_may_be_gone=False) is None
-    )
-    assert (
-        paired(step, found(application_batch(contents[::-1], [5, 3]).encoded()), others_may_be_gone=False)
+        paired(step, found(application_batch(contents, [5, 4]).encoded()), others_may_be_deleted=False)
         is None
     )
     assert (
-        paired(step, found(application_batch(contents[:1], [5]).encoded()), others_may_be_gone=False) is None
+        paired(step, found(application_batch(contents[::-1], [5, 3]).encoded()), others_may_be_deleted=False)
+        is None
+    )
+    assert (
+        paired(step, found(application_batch(contents[:1], [5]).encoded()), others_may_be_deleted=False)
+        is None
     )
 
 
@@ -207,8 +209,8 @@ def test_equal_bytes_are_the_same_records_at_the_same_time_only(codec: int, log_
     stored = replace(sent, attributes=codec | log_append_time, max_timestamp=99 if log_append_time else 5)
     later = replace(application_batch(beat, [6]), attributes=codec | log_append_time)
     assert later.encoded()[61:] == sent.encoded()[61:]
-    assert paired(step, found(stored.encoded()), others_may_be_gone=False) is step
-    assert paired(step, found(later.encoded()), others_may_be_gone=False) is None
+    assert paired(step, found(stored.encoded()), others_may_be_deleted=False) is step
+    assert paired(step, found(later.encoded()), others_may_be_deleted=False) is None
 
 
 def cleaned(batch: StoredBatch, *kept: int) -> StoredBatch:
@@ -223,8 +225,8 @@ WHOLE = application_batch([content(b"%d" % n, b"v") for n in range(4)], [5, 6, 7
 def test_a_batch_cleaned_at_the_target_is_still_the_step(kept: tuple[int, ...]) -> None:
     step = replace(copy(10, 14), batch=memoryview(WHOLE.encoded()))
     gone_before = found(cleaned(WHOLE, *kept).encoded())
-    assert paired(step, gone_before, others_may_be_gone=False) is step
-    after_a_loss = paired(step, gone_before, others_may_be_gone=True)
+    assert paired(step, gone_before, others_may_be_deleted=False) is step
+    after_a_loss = paired(step, gone_before, others_may_be_deleted=True)
     assert (after_a_loss is step) == bool(kept), "an emptied batch may be the copy of anything that is gone"
 
 
@@ -234,7 +236,7 @@ def test_records_cleaned_at_the_source_since_were_copied_and_are_no_gaps(
 ) -> None:
     left = application_batch([WHOLE.records[n].content for n in (0, 3)], [5, 8])
     step = replace(copy(10, 14, Gap(11, 13, GapCause.COMPACTED)), batch=memoryview(left.encoded()), count=2)
-    told = paired(step, found(cleaned(WHOLE, *kept_at_target).encoded()), others_may_be_gone=False)
+    told = paired(step, found(cleaned(WHOLE, *kept_at_target).encoded()), others_may_be_deleted=False)
     assert told is not None
     assert (told.gaps, told.count, told.source_start, told.source_end) == ((), 4, 10, 14)
 
@@ -242,8 +244,8 @@ def test_records_cleaned_at_the_source_since_were_copied_and_are_no_gaps(
 def test_records_at_other_places_or_without_any_in_common_prove_nothing() -> None:
     left = application_batch([WHOLE.records[n].content for n in (0, 3)], [5, 8])
     step = replace(copy(10, 14, Gap(12, 14, GapCause.COMPACTED)), batch=memoryview(left.encoded()), count=2)
-    assert paired(step, found(WHOLE.encoded()), others_may_be_gone=False) is None, (
+    assert paired(step, found(WHOLE.encoded()), others_may_be_deleted=False) is None, (
         "offset 11 is not what lies at index 1"
     )
     other = replace(step, gaps=(Gap(11, 13, GapCause.COMPACTED),))
-    assert paired(other, found(cleaned(WHOLE, 1, 2).encoded()), others_may_be_gone=False) is None
+    assert paired(other, found(cleaned(WHOLE, 1, 2).encoded()), others_may_be_deleted=False) is None

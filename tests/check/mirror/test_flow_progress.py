@@ -82,7 +82,7 @@ def test_where_the_target_ends_for_an_earlier_incarnation_is_taken_back() -> Non
     before = PartitionPair(replace(SOURCE, topic_id="before"), TARGET)
     lost = PartitionState(before, further)
     restart = Position(source_offset=5, target_offset=12, next_sequence=12)
-    progress.take_back([lost.supersede(restart, SyncCause.TARGET_TRUNCATED)])
+    progress.withdraw([lost.supersede(restart, SyncCause.TARGET_TRUNCATED)])
     recorded = progress.recorded(before)
     assert recorded is not None
     assert (recorded.position.target_offset, recorded.position.next_sequence) == (12, 12)

@@ -134,7 +134,7 @@ def test_own_records_out_of_sequence_are_explained_by_no_loss() -> None:
         [content(b"else", b"v")] * 2, [NOW_MS] * 2, producer=Producer(OWN_PRODUCER_ID, 0, 7)
     )
     log.append(own, now_ms=NOW_MS)
-    target = Target(source_log(2), assignment(source_may_be_gone=True), log)
+    target = Target(source_log(2), assignment(source_may_be_deleted=True), log)
     target.copy_all()
     assert (target.stop, target.ranges()) == (StopCause.TAIL_MISMATCH, [])
 

@@ -9,7 +9,7 @@ from ledger.facts.syncs import (
     Position,
     SyncCause,
     TailKnowledge,
-    source_may_be_gone,
+    source_may_be_deleted,
 )
 from ledger.mirror.states import PartitionState
 from tests.support.sources import RECORDED, SOURCE, TARGET
@@ -34,7 +34,11 @@ def test_after_a_loss_own_records_may_have_no_source(cause: SyncCause) -> None:
     moved = state()
     fact = moved.lose(50, cause)
     assert (fact.source_start, fact.source_end, fact.target_start) == (30, 50, 25)
-    assert (moved.position.source_offset, moved.position.leader_epoch, moved.position.source_may_be_gone) == (
+    assert (
+        moved.position.source_offset,
+        moved.position.leader_epoch,
+        moved.position.source_may_be_deleted,
+    ) == (
         50,
         None,
         True,
@@ -63,4 +67,4 @@ def test_behind_a_cut_it_continues_at_both_ends_and_every_own_record_has_its_sou
         80,
         None,
     )
-    assert not source_may_be_gone(placed.kind, placed.cause)
+    assert not source_may_be_deleted(placed.kind, placed.cause)

@@ -43,7 +43,7 @@ def test_a_port_that_refuses_is_told_with_its_address() -> None:
     port = dead_port()
     probe = KafkaReach(cluster(port))
     with pytest.raises(ClusterUnavailableError, match=rf"127.0.0.1:{port} cannot be connected: .*refused"):
-        probe.look(PARTITIONS)
+        probe.leaderless(PARTITIONS)
     probe.close()
 
 
@@ -52,7 +52,7 @@ def test_brokers_that_hang_are_asked_at_once_and_given_up_within_seconds() -> No
         probe = KafkaReach(cluster(one, other, dead_port()))
         began = time.monotonic()
         with pytest.raises(ClusterUnavailableError, match=r"did not answer.*timed out"):
-            probe.look(PARTITIONS)
+            probe.leaderless(PARTITIONS)
         assert time.monotonic() - began < REPORTED_WITHIN_S / 2
         probe.close()
 
@@ -67,7 +67,7 @@ class Scripted:
         self.answer = {}
         self.asked: list[int] = []
 
-    def look(self, partitions: object) -> dict[tuple[str, int], str]:
+    def leaderless(self, partitions: object) -> dict[tuple[str, int], str]:
         self.asked.append(len(partitions))  # type: ignore[arg-type]
         if isinstance(self.answer, Exception):
             raise self.answer

@@ -93,7 +93,7 @@ def test_after_a_loss_the_same_run_knows_that_own_records_may_have_no_source() -
     driver.run()
     first, second = driver.assigned
     assert [row["kind"] for row in driver.syncs()] == ["started", "lost"]
-    assert (first.position.source_may_be_gone, second.position.source_may_be_gone) == (False, True)
+    assert (first.position.source_may_be_deleted, second.position.source_may_be_deleted) == (False, True)
 
 
 def test_what_is_skipped_in_a_recreated_target_stays_skipped() -> None:

@@ -114,13 +114,13 @@ def test_a_position_that_is_another_one_reads_no_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "may_be_gone"), [(SyncCause.RESYNC, True), (SyncCause.TARGET_TRUNCATED, False)]
+    ("cause", "may_be_deleted"), [(SyncCause.RESYNC, True), (SyncCause.TARGET_TRUNCATED, False)]
 )
-def test_what_it_knew_of_its_source_it_knows_again(cause: SyncCause, may_be_gone: bool) -> None:
+def test_what_it_knew_of_its_source_it_knows_again(cause: SyncCause, may_be_deleted: bool) -> None:
     """Own records whose source may be lost are explained by what was recorded before, as if nobody had settled."""
     found = before([row(1, 30, SyncKind.SUPERSEDED, cause), row(2, 40)], {2: settled(30)})
     assert found is not None
-    assert found.source_may_be_gone is may_be_gone
+    assert found.source_may_be_deleted is may_be_deleted
 
 
 def test_a_flow_with_another_producer_id_by_now_has_written_nothing_with_it() -> None:

@@ -136,7 +136,7 @@ def test_one_that_had_died_before_the_first_look_is_followed_at_once() -> None:
     watched = Watched(processes=FakeProcesses())
     found = watched.succession()
     assert found == Succession(CLAIM, StandbyVerdict.DEAD, None)
-    assert found.told("f", now=3.0) == (
+    assert found.description("f", now=3.0) == (
         "f: taken over from epoch 7, process 11 on host host-a, which had ended before (dead)"
     )
 

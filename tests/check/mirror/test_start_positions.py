@@ -164,7 +164,7 @@ def test_a_recreated_source_goes_on_behind_the_old_records_if_the_flow_says_so()
         "new-source",
     )
     assert stands(taken) == (3, 25, 24)
-    assert taken.state.position.source_may_be_gone
+    assert taken.state.position.source_may_be_deleted
 
 
 def test_every_partition_of_a_recreated_topic_stops() -> None:

@@ -223,7 +223,7 @@ def test_copies_of_a_life_here_that_is_over_come_back() -> None:
         flow(former, EAST, copied(0, 5, 0)),
         flow(EAST, WEST, copied(0, 2, 0)),
     ]
-    found = place(flows, at(2), ends=(0, 5), former_lives=frozenset({"former"}))
+    found = place(flows, at(2), ends=(0, 5), earlier_incarnations=frozenset({"former"}))
     assert (found.unread, found.status) == (((2, 5),), STATUS.EXTRAS)
 
 
@@ -450,7 +450,7 @@ FORMER = replace(WEST, topic_id="former")
 def test_maps_of_lives_that_are_over_do_not_count() -> None:
     other = flow(EAST, FORMER, copied(0, 4, 0))
     lives = frozenset({"former"})
-    assert told(place([other], at(2), former_lives=lives)) == (None, STATUS.OTHER_TARGET_INCARNATION)
+    assert told(place([other], at(2), earlier_incarnations=lives)) == (None, STATUS.OTHER_TARGET_INCARNATION)
     assert told(place([other], at(2))) == (None, STATUS.NO_MAP)
     assert told(place([], at(2), ways=[(EAST, WEST), (WEST, EAST)])) == (None, STATUS.NO_MAP)
     for topic_id in ("former", None):
@@ -478,7 +478,7 @@ def test_the_first_status_that_applies_in_their_order() -> None:
     answers = [
         place([], gone),
         place(plain, replace(gone, topic_id="former")),
-        place([flow(FORMER, EAST, copied(0, 3, 0))], gone, former_lives=frozenset({"former"})),
+        place([flow(FORMER, EAST, copied(0, 3, 0))], gone, earlier_incarnations=frozenset({"former"})),
         place(both, None, ends=(12, 30)),
         place(plain, replace(gone, offset=1), ends=(12, 30)),
         place(loose, gone, ends=(17, 30)),

@@ -133,7 +133,7 @@ def of_epoch(epoch: int | None, sync: OffsetSync) -> OffsetSync:
     return replace(sync, source_leader_epoch=epoch)
 
 
-TAKEN_BACK = (
+UNDOABLE = (
     of_epoch(3, copied(0, 100, 0)),
     of_epoch(3, superseded(80, 100, 100)),
     of_epoch(4, copied(80, 110, 100)),
@@ -154,7 +154,7 @@ TAKEN_BACK = (
     ],
 )
 def test_a_commit_cannot_lie_beyond_a_later_leader_epoch(commit: Commit, expected: Translation) -> None:
-    assert known(*TAKEN_BACK, is_source_written=False).translate(commit) == expected
+    assert known(*UNDOABLE, is_source_written=False).translate(commit) == expected
 
 
 def test_rows_that_carry_an_epoch_do_not_begin_it() -> None:
@@ -175,7 +175,7 @@ def test_rows_that_carry_an_epoch_do_not_begin_it() -> None:
     ],
 )
 def test_without_an_epoch_a_commit_may_be_older_than_a_truncation(commit: Commit, landed: int) -> None:
-    told = replace(known(*TAKEN_BACK, is_source_written=False), truncations=(Truncation(80, 5_000),))
+    told = replace(known(*UNDOABLE, is_source_written=False), truncations=(Truncation(80, 5_000),))
     assert told.translate(commit).target_offset == landed
 
 
@@ -296,7 +296,7 @@ def test_the_first_status_that_applies_in_their_order() -> None:
     answers = [
         translate_commit([], gone),
         translate_commit([plain], replace(gone, topic_id="other")),
-        translate_commit([replace(plain, is_other_life=True, is_source_written=True)], gone),
+        translate_commit([replace(plain, is_other_incarnation=True, is_source_written=True)], gone),
         translate_commit([replace(plain, is_source_written=True)], gone),
         translate_commit([plain], replace(gone, offset=9)),
         translate_commit([plain], replace(gone, offset=22, leader_epoch=1)),

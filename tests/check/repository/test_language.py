@@ -1,7 +1,8 @@
 """The language of documents, messages and docstrings: lines that fit a page, and words that a stranger knows.
 
 The words are those of Kafka, Delta and `ledger/PROTOCOL.md`. A word is banned when it is ours alone and another says
-what is meant; the list stays short. Code is not prose: inline code, code blocks and names of recorded values are free.
+what is meant; the list stays short. Names in code have the same words; inline code, code blocks and names of recorded
+values are free.
 """
 
 import ast
@@ -36,6 +37,7 @@ BANNED = {
     re.compile(rf"\b({word.replace(' ', chr(92) + 's+')})\b", re.IGNORECASE): instead
     for word, instead in INSTEAD.items()
 }
+PARAMETERS = {name for query in catalog.queries().values() for name in query.parameter_names}
 SPOKEN = re.compile(r"\S \S")
 """A string that has words is prose; one word is a name or a value."""
 
@@ -82,6 +84,40 @@ def test_no_comment_of_the_example_configuration_has_a_banned_word() -> None:
 @pytest.mark.parametrize("module", [*of_type(".py", "ledger"), *of_type(".py", "jobs")], ids=relative)
 def test_no_message_or_docstring_has_a_banned_word(module: Path) -> None:
     assert list(banned_in_strings(parsed(module))) == []
+
+
+def named(module: ast.Module) -> Iterator[tuple[str, int]]:
+    """What a module gives names to, and where. Constants are left out: most are named after a recorded value."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            if not name.isupper():
+                yield name, node.lineno
+
+
+def banned_in_names(module: ast.Module) -> Iterator[str]:
+    """Where a banned word is part of a name: `is_told`, `StandingRows`; what is `live` answers now."""
+    for name, line in named(module):
+        if name in PARAMETERS:
+            continue
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").lower()
+        yield from banned_words(re.sub(r"\blive\b", "", words), line)
+
+
+@pytest.mark.parametrize("module", [*of_type(".py", "ledger"), *of_type(".py", "jobs")], ids=relative)
+def test_no_name_in_code_has_a_banned_word(module: Path) -> None:
+    assert list(banned_in_names(parsed(module))) == []
+
+
+def test_banned_words_are_found_in_names() -> None:
+    source = (
+        "GONE = 1\nclass StandingRows:\n    def goes_on(self, told, live_id):\n        self.is_gone = told\n"
+    )
+    assert where(banned_in_names(ast.parse(source))) == ["2: standing", "3: goes on", "3: told", "4: gone"]
 
 
 @pytest.mark.parametrize("query", catalog.queries().values(), ids=lambda query: query.name)

@@ -12,7 +12,7 @@ from tests.support.former_copies import EAST_TO_WEST, ELSEWHERE, LOST, sync
 
 LIVING = replace(LOST, topic_id="living")
 OTHER = replace(LOST, topic="payments", topic_id="also-lost")
-TAKEN_BACK = replace(sync((3, 9), 5), kind=SyncKind.SUPERSEDED, cause=SyncCause.TARGET_TRUNCATED)
+UNDOABLE = replace(sync((3, 9), 5), kind=SyncKind.SUPERSEDED, cause=SyncCause.TARGET_TRUNCATED)
 
 ROWS = [
     (EAST_TO_WEST, 1, sync((0, 5), 0)),
@@ -20,7 +20,7 @@ ROWS = [
     (EAST_TO_WEST, 2, sync((0, 7), 9, origin=LIVING)),
     (EAST_TO_WEST, 2, sync((0, 2), 0, origin=OTHER)),
     (ELSEWHERE, 1, sync((0, 3), 40)),
-    (EAST_TO_WEST, 3, TAKEN_BACK),
+    (EAST_TO_WEST, 3, UNDOABLE),
 ]
 
 

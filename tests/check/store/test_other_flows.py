@@ -13,7 +13,7 @@ from tests.support.both_ledgers import STORES, state_on
 from tests.support.former_copies import ALSO_HELD, EAST_TO_WEST, ELSEWHERE, HELD, LOST, sync
 
 SECOND = replace(LOST, partition=1)
-TAKEN_BACK = replace(sync((0, 9), 0), kind=SyncKind.SUPERSEDED, cause=SyncCause.SOURCE_TRUNCATED)
+UNDOABLE = replace(sync((0, 9), 0), kind=SyncKind.SUPERSEDED, cause=SyncCause.SOURCE_TRUNCATED)
 BEGUN = replace(sync((0, 0), 0, origin=SECOND), kind=SyncKind.STARTED, cause=SyncCause.EARLIEST)
 ANOTHER = FlowIdentity("another", "east", "west")
 KEY = ("lost", 0, "at-b")
@@ -49,7 +49,7 @@ def test_a_map_that_holds_records_is_a_copy_of_that_flow(
 
 @pytest.mark.parametrize("store", STORES)
 def test_what_was_superseded_is_no_copy(store: str, tmp_path: Path, empty_ledger: Path) -> None:
-    recorded = (EAST_TO_WEST, 1, sync((0, 9), 0)), (EAST_TO_WEST, 2, TAKEN_BACK)
+    recorded = (EAST_TO_WEST, 1, sync((0, 9), 0)), (EAST_TO_WEST, 2, UNDOABLE)
     assert state(store, tmp_path, empty_ledger, *recorded).copied_by_others("renamed", ["lost"]) == {}
 
 

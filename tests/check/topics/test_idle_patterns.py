@@ -92,11 +92,11 @@ def test_all_that_a_pattern_matches_may_be_excluded_or_without_a_name() -> None:
     ],
 )
 def test_a_sentence_says_why(
-    pattern: str, passed_over: tuple[tuple[SelectionRefusal, str], ...], told: str
+    pattern: str, left_out: tuple[tuple[SelectionRefusal, str], ...], told: str
 ) -> None:
     selection = selecting(pattern, exclude=("orders-eu",))
     [found] = idle_patterns(selection, selection.refusals(TOPICS))
-    assert found == IdlePattern(PatternKey.TOPICS, pattern, passed_over)
+    assert found == IdlePattern(PatternKey.TOPICS, pattern, left_out)
     assert found.described("east") == told
 
 

@@ -243,8 +243,8 @@ def test_a_target_that_is_written_to_is_refused(taken_over: TakenOver) -> None:
 def test_a_dry_run_records_nothing_and_says_the_same(taken_over: TakenOver) -> None:
     before, after = taken_over.preview_versions
     assert before == after
-    assert [(a.pair, a.verdict, a.goes_on_at) for a in taken_over.preview] == [
-        (a.pair, a.verdict, a.goes_on_at) for a in taken_over.adopted
+    assert [(a.pair, a.verdict, a.continues_at) for a in taken_over.preview] == [
+        (a.pair, a.verdict, a.continues_at) for a in taken_over.adopted
     ]
 
 
@@ -376,7 +376,7 @@ def test_a_topic_filled_by_hand_with_repeats(by_hand: ByHand, spark: SparkSessio
     """Begun late, repeated after a break: the first copies count, and only what is new is copied."""
     by_hand.copy(*range(20, 60), *range(40, 80))
     (adoption,) = adopt(by_hand.config)
-    assert (adoption.verdict, adoption.goes_on_at) == (Verdict.EXACT, (80, 80))
+    assert (adoption.verdict, adoption.continues_at) == (Verdict.EXACT, (80, 80))
     assert rows_of(by_hand.config) == [
         ("started", "earliest", 20, 20, 0, 0, 0),
         ("adopted", None, 20, 60, 0, 40, 40),
@@ -410,7 +410,7 @@ def test_foreign_records_at_the_end_need_consent(by_hand: ByHand, spark: SparkSe
     assert refused.verdict is Verdict.REFUSED
     assert "10-14" in refused.remarks[0]
     (adoption,) = adopt(by_hand.config, consent=Consent(missing=False, foreign=True))
-    assert adoption.goes_on_at == (10, 15)
+    assert adoption.continues_at == (10, 15)
     assert run(by_hand.config, spark).records == 90
     at = answers.snapshot(by_hand.config, None)
     row = flow_answers.translate_offset(at, FLOW, topic=by_hand.topic, partition=0, offset=10).to_pylist()[0]
@@ -429,7 +429,7 @@ def test_what_the_flow_has_written_is_refused(
     config = write_flow(other, servers_of(broker_pair), f'topics = ["{by_hand.topic}"]')
     init_ledger(config)
     (adoption,) = adopt(config)
-    assert (adoption.verdict, adoption.goes_on_at) == (Verdict.EXACT, (100, 100))
+    assert (adoption.verdict, adoption.continues_at) == (Verdict.EXACT, (100, 100))
 
 
 def test_a_mirror_maker_that_has_nothing_to_copy_is_noticed(by_hand: ByHand, tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ class MemoryCluster(OneByOne):
         self._reach()
         self.acls -= set(acls)
 
-    def is_gone(self, topic: str) -> bool:
+    def is_deleted(self, topic: str) -> bool:
         self._reach()
         return topic not in self.topic_by_name
 

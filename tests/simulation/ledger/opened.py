@@ -34,7 +34,7 @@ class OpenedSnapshot:
             ),
         )
 
-    def told_by(self, table: str, rows: pa.Table) -> "OpenedSnapshot":
+    def extended_by(self, table: str, rows: pa.Table) -> "OpenedSnapshot":
         told = OpenedSnapshot(self._ledger)
         told._versions, told._rows = self._versions, self._rows
         told._instead = {**self._instead, table: rows}

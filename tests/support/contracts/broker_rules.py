@@ -233,8 +233,8 @@ class BrokerContract:
         broker.site.admin.delete_topic(former.topic, topic_id=former.topic_id)
         broker.make_topic()
         broker.network.target.refresh([former.topic])
-        assert broker.network.target.is_gone(former)
-        assert not broker.network.target.is_gone(broker.at)
+        assert broker.network.target.is_deleted(former)
+        assert not broker.network.target.is_deleted(broker.at)
         assert broker.produce(0) == (0, 0)
 
 

@@ -100,10 +100,10 @@ class ClusterAdminContract:
     def test_only_the_life_that_is_named_is_deleted(self, site: Site) -> None:
         life = site.topic()
         site.admin.delete_topic(site.name, topic_id=_another_life(life).topic_id)
-        assert not site.admin.is_gone(site.name)
+        assert not site.admin.is_deleted(site.name)
         for _ in ("it is there", "it is gone already"):
             site.admin.delete_topic(site.name, topic_id=life.topic_id)
-            eventually(lambda: site.admin.is_gone(site.name), "the topic is gone")
+            eventually(lambda: site.admin.is_deleted(site.name), "the topic is gone")
         assert site.name not in site.admin.topics()
 
     def test_ends_are_of_partitions_that_are_there(self, site: Site) -> None:

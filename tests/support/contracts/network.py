@@ -121,10 +121,10 @@ class Far:
 
         eventually(is_answered, "a broker that is back answers")
 
-    def is_gone(self, partition: TopicPartition) -> bool:
+    def is_deleted(self, partition: TopicPartition) -> bool:
         self.network.target.refresh([partition.topic])
         self.poll()
-        return self.network.target.is_gone(partition)
+        return self.network.target.is_deleted(partition)
 
     def is_told(self, told: list[str]) -> bool:
         """Whether asking for leaders says that no broker answers; what it says is added."""
@@ -226,7 +226,7 @@ class NetworkContract:
         eventually(lambda: far.is_told(told), "it is told that no broker answers")
         assert "'west'" in told[0]
         assert far.network.target.leader(far.at) == led_by, "what was heard last holds"
-        assert not far.network.target.is_gone(far.at), "silence is no word about a topic"
+        assert not far.network.target.is_deleted(far.at), "silence is no word about a topic"
         far.line.accept()
         assert far.hear(far.network.target, far.at) == led_by
         far.write_at_last(1)
@@ -255,12 +255,12 @@ class NetworkContract:
         far.line.hang()
         far.network.target.refresh([far.at.topic])
         assert far.network.target.leader(far.at) == led_by
-        assert not far.network.target.is_gone(far.at)
+        assert not far.network.target.is_deleted(far.at)
         far.line.wake()
 
     def test_a_name_that_nobody_knows_is_gone_and_has_no_leader(self, far: Far) -> None:
         far.begin()
         unknown = TopicPartition(f"{far.at.topic}-not", far.at.topic_id, 0)
-        eventually(lambda: far.is_gone(unknown), "it is heard that there is no such topic")
+        eventually(lambda: far.is_deleted(unknown), "it is heard that there is no such topic")
         assert far.network.target.leader(unknown) is None
         assert not far.network.target.is_denied(unknown)
