@@ -20,9 +20,9 @@ settings.load_profile("fixed")
 
 pytest_plugins = [
     "tests.support.clusters",
-    "tests.support.copy_fixtures",
+    "tests.support.copies",
     "tests.support.guarded",
-    "tests.support.guarded_pair",
+    "tests.support.guarded",
     "tests.support.trio",
     "tests.support.worker_groups",
 ]

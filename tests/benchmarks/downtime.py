@@ -46,19 +46,19 @@ from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 from tests.benchmarks.long_ledgers import CommitLog
 from tests.support.config_files import write_config
-from tests.support.guarded_pair import (
+from tests.support.guarded import (
     ADMINISTRATOR,
     BILLING,
     MIRROR,
-    SECRET,
+    PAIR_SECRET,
     SHOP,
     GuardedCluster,
     GuardedPair,
     Rule,
     guarded_clusters,
 )
-from tests.support.hooked_steps import HookedStep
 from tests.support.ledger_rows import row
+from tests.support.plans import HookedStep
 from tests.support.runs import FLOW
 from tests.support.waiting import eventually
 
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=720)
     options = parser.parse_args()
-    os.environ[SECRET] = password = uuid.uuid4().hex
+    os.environ[PAIR_SECRET] = password = uuid.uuid4().hex
     with tempfile.TemporaryDirectory() as folder:
         sandbox = Sandbox(Path(folder) / "sandbox")
         try:

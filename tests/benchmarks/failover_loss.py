@@ -40,7 +40,7 @@ from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
 from ledger.store.answers import run_query, snapshot
-from tests.support.processes import descendants
+from tests.support.drivers import descendants
 
 TOPIC, PARTITIONS, FLOW = "orders", 3, "east-to-west"
 INTERVAL_S, TICK_S = 5.0, 0.5

@@ -29,7 +29,7 @@ from ledger.mirror.task import CopyTask
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.store.producers import no_mirror_producers
 from tests.benchmarks.mirror_speed import DEADLINE_S, fill
-from tests.support.sources import BOTH_SEEN, copied_up_to
+from tests.support.copy_tasks import BOTH_SEEN, copied_up_to
 
 LARGE_BYTES = 8_000_000
 LIMITS = CopyLimits()

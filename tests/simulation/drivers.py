@@ -35,7 +35,7 @@ from tests.simulation.processes import (
     Workers,
 )
 from tests.simulation.starts import NotedLastRows, StartingState
-from tests.support.operation_logs import numbered
+from tests.support.ledgers import numbered
 
 _SURVIVABLE = (Killed, PreconditionError, ClusterUnavailableError, UnsafeError)
 _RESTART_LIMIT_S = 120.0

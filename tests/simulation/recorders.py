@@ -12,7 +12,7 @@ from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeProcesses
-from tests.support.operation_logs import numbered
+from tests.support.ledgers import numbered
 
 _SETTINGS = RecorderSettings(
     groups=(NamePatterns((".*",)),),

@@ -13,8 +13,7 @@ from ledger.mirror.assignment import Assignment
 from ledger.offsets.maps import OffsetMap
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import application_batch, content, is_tombstone, key_of
-from tests.support.copied_partitions import NOW_MS, Target
-from tests.support.sources import assignment
+from tests.support.copy_tasks import NOW_MS, Target, assignment
 
 StepReports = tuple[int, bytes]
 """Time and content of a record."""

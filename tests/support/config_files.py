@@ -1,10 +1,13 @@
-"""The configuration of flows under test, as a user would write it."""
+"""The configuration of flows under test, as a user would write it, and what is wrong with one."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.errors import ConfigurationError
 from tests.support.runs import FLOW
 
 EAST_TO_WEST = 'source = "east"\ntarget = "west"\n'
@@ -37,3 +40,32 @@ def write_config(
 def write_flow(folder: Path, clusters: Mapping[str, str], *lines: str) -> MirrorConfig:
     """The configuration of one flow, from `east` to `west`, in rounds of a second; `lines` say the rest."""
     return write_config(folder, clusters, {FLOW: "\n".join(("round_seconds = 1.0", *lines))})
+
+
+BASE = """
+[ledger]
+path = "ledger"
+[clusters.east]
+bootstrap_servers = "east:9092"
+[clusters.west]
+bootstrap_servers = "west:9092"
+"""
+FLOW_TEXT = """
+[flows.east-to-west]
+source = "east"
+target = "west"
+topics = ["orders"]
+"""
+
+
+def load(folder: Path, text: str) -> MirrorConfig:
+    file = folder / "mirror.toml"
+    file.write_text(text)
+    return load_config(file)
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        load(folder, text)
+    assert all(line.startswith(str(folder / "mirror.toml")) for line in str(caught.value).splitlines())
+    return caught.value.problems

@@ -4,10 +4,11 @@ import itertools
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from kafka import TopicPartition as ClientPartition
@@ -22,8 +23,10 @@ from ledger.kafka.copying import Completion, FetchItem
 from ledger.kafka.network import KafkaNetwork
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.task import CopyTask
+from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
-from tests.support.sources import BOTH_SEEN, copied_up_to, writers
+from tests.support.copy_tasks import BOTH_SEEN, copied_up_to, writers
+from tests.support.forwarder import Forwarder, forwarding
 from tests.support.waiting import eventually
 
 LIMITS = CopyLimits(request_timeout_ms=10_000)
@@ -275,3 +278,41 @@ def landings(sync: OffsetSync) -> list[tuple[int, int]]:
 
 def limits(**changed: int) -> CopyLimits:
     return replace(LIMITS, **changed)
+
+
+# -- Fixtures --------------------------------------------------------------------------------------
+
+SIDES = {"source": "east", "target": "west"}
+
+
+@pytest.fixture
+def lines(broker_pair: Mapping[str, SandboxCluster]) -> Iterator[dict[str, Forwarder]]:
+    """A forwarder before the source's and one before the target's broker, by side."""
+    with ExitStack() as stack:
+        made = {}
+        for side, alias in SIDES.items():
+            (broker,) = broker_pair[alias].brokers
+            assert broker.far is not None
+            made[side] = stack.enter_context(forwarding(broker.far))
+        yield made
+
+
+def near(broker_pair: Mapping[str, SandboxCluster]) -> dict[str, str]:
+    return {side: broker_pair[alias].bootstrap_servers for side, alias in SIDES.items()}
+
+
+@pytest.fixture
+def far_copy(broker_pair: Mapping[str, SandboxCluster], lines: dict[str, Forwarder]) -> Iterator[Pair]:
+    """Two partitions, copied over the forwarders."""
+    far = {side: line.address for side, line in lines.items()}
+    with Pair(near(broker_pair), far, partitions=2) as pair:
+        yield pair
+
+
+@pytest.fixture
+def near_copy(broker_pair: Mapping[str, SandboxCluster], request: pytest.FixtureRequest) -> Iterator[Pair]:
+    """Two partitions, copied without a forwarder; a parameter gives settings of the source topic."""
+    servers = near(broker_pair)
+    settings = {"source": getattr(request, "param", {})}
+    with Pair(servers, servers, partitions=2, settings=settings) as pair:
+        yield pair

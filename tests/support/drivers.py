@@ -1,17 +1,64 @@
-"""The driver as a process of its own: what a signal, a kill or a take-over does to it."""
+"""Drivers as processes of their own: submitted, signalled, killed, taken over."""
 
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 from ledger.config.mirror import MirrorConfig
+from ledger.jvm import delta_jars
+from ledger.sandbox.brokers import QUICK_JVM
 from tests.support.checkout import CHECKOUT
-from tests.support.processes import descendants, is_running
 from tests.support.runs import FLOW
 from tests.support.waiting import eventually
+
+# -- Processes below a driver ----------------------------------------------------------------------
+
+
+def children(pid: int) -> list[int]:
+    """Direct children of a process; none of one that has ended."""
+    found: list[int] = []
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += [int(child) for child in (task / "children").read_text(encoding="utf-8").split()]
+    return found
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process is there and has not merely ended unnoticed by its parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def descendants(pid: int) -> list[int]:
+    below = children(pid)
+    return [*below, *(deeper for child in below for deeper in descendants(child))]
+
+
+def kill_python_worker(driver_pid: int) -> None:
+    """kill -9 of the driver's Spark workers: processes that the worker daemon has forked."""
+    daemons = [pid for pid in descendants(driver_pid) if "worker_daemon" in command_of(pid)]
+    workers = [pid for pid in daemons if any(pid in children(daemon) for daemon in daemons)]
+    assert workers, "the driver has no Python worker"
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process, as one text; empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+# -- Drivers ---------------------------------------------------------------------------------------
 
 ENDS_WITHIN_S = 120.0
 
@@ -74,3 +121,44 @@ class Driver:
         except ProcessLookupError:
             return
         self.process.wait()
+
+
+# -- Jobs under spark-submit -----------------------------------------------------------------------
+
+
+def submit_command(job: str, *arguments: str, master: str) -> list[str]:
+    """spark-submit of a job of the repository."""
+    return [
+        str(Path(sys.executable).parent / "spark-submit"),
+        *("--master", master, "--jars", ",".join(str(jar) for jar in delta_jars())),
+        *("--driver-java-options", " ".join(QUICK_JVM)),
+        *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"),
+        str(CHECKOUT / "jobs" / f"{job}.py"),
+        *arguments,
+    ]
+
+
+def submit_environment() -> dict[str, str]:
+    return {**environment(), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def submit(job: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A job on one machine, to its end."""
+    return subprocess.run(
+        submit_command(job, *arguments, master="local[2]"),
+        capture_output=True,
+        text=True,
+        env=submit_environment(),
+        timeout=ENDS_WITHIN_S,
+        check=False,
+    )
+
+
+def loaded(job: str) -> ModuleType:
+    """The script of a job, to be carried out in this process: it takes the session that there is."""
+    spec = importlib.util.spec_from_file_location(job, CHECKOUT / "jobs" / f"{job}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

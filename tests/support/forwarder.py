@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from ledger.sandbox import FarPorts
-from tests.support.beside import beside
+from tests.support.shops import beside
 
 _CHUNK_BYTES = 16 * 1024
 _BUFFER_BYTES = 64 * 1024  # small, so that a slow line is felt by whoever sends

@@ -17,7 +17,7 @@ from ledger.kafka.cluster import GroupListing
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.following import OFTEN, name_of, values
-from tests.support.guarded_pair import (
+from tests.support.guarded import (
     ADMINISTRATOR,
     BILLING,
     MIRROR,

@@ -19,7 +19,7 @@ from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
-from tests.support.operation_logs import claimed
+from tests.support.ledgers import claimed
 
 PREFIX = TopicNaming(NamingKind.PREFIX, "east")
 

@@ -1,6 +1,7 @@
 """Clusters that mirror one topic name to each other, and applications that write on every side."""
 
 import threading
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,19 +10,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from ledger.adopt.adopting import Consent, Verdict, adopt_flow
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.mirror.progress import RunSummary
 from ledger.recorders.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
+from ledger.sandbox.workload import Delivery, create_topics
+from ledger.store import answers
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.drivers import Driver
-from tests.support.recorded import gaps
+from tests.support.recorded import broken_invariants, gaps
 from tests.support.runs import NOTHING, run, running
+from tests.support.waiting import eventually
 
 PARTITIONS = 2
 _ENDED_WITHIN_S = 120.0
@@ -196,3 +202,97 @@ def at_work(workers: Sequence[Application]) -> Iterator[None]:
 def written(workers: Sequence[Application]) -> Counter[bytes]:
     """All that was committed, each record once."""
     return Counter(value for worker in workers for value in worker.written)
+
+
+# -- Scenarios of a mesh ---------------------------------------------------------------------------
+
+GOES_ON = 'on_source_recreated = "continue"\non_target_recreated = "continue"'
+
+
+def mesh_of(
+    clusters: Mapping[str, SandboxCluster],
+    spark: SparkSession,
+    folder: Path,
+    directions: Sequence[tuple[str, str]],
+    *,
+    extra: str = "",
+    configuration: Mapping[str, str] | None = None,
+) -> Mesh:
+    """A topic of the same name on all clusters, and a flow in each direction."""
+    topic = f"mesh-{uuid.uuid4().hex[:6]}"
+    for cluster in clusters.values():
+        create_topics(cluster.bootstrap_servers, [topic], partitions=PARTITIONS, configuration=configuration)
+    return make_mesh(clusters, spark, folder, topic, directions, extra=extra)
+
+
+def write(*workers: Application) -> None:
+    """A few records of each producer, one producer after the other."""
+    for worker in workers:
+        worker.write_once()
+
+
+def recreate(mesh: Mesh, cluster: str) -> None:
+    admin = AdminClient({"bootstrap.servers": mesh.servers[cluster], "log_level": 0})
+    admin.delete_topics([mesh.topic])[mesh.topic].result(30)
+    eventually(lambda: mesh.topic not in admin.list_topics(timeout=30).topics, "the topic is deleted")
+    create_topics(mesh.servers[cluster], [mesh.topic], partitions=PARTITIONS)
+
+
+def holds(mesh: Mesh, cluster: str, prefix: str) -> bool:
+    return any(value.startswith(prefix.encode()) for value in mesh.values(cluster))
+
+
+def differences(found: Counter[bytes], expected: Counter[bytes]) -> dict[str, list[tuple[bytes, int]]]:
+    return {"too many": (found - expected).most_common(3), "missing": (expected - found).most_common(3)}
+
+
+def assert_at_rest(mesh: Mesh, everything: Counter[bytes], *, further_runs: int = 1) -> None:
+    """Each cluster holds everything once, and further runs of all flows neither copy nor change anything."""
+    for _ in range(further_runs):
+        assert mesh.run_all() == 0
+    for cluster in mesh.servers:
+        assert differences(mesh.values(cluster), everything) == {"too many": [], "missing": []}, cluster
+    assert broken_invariants(mesh.config) == {}
+
+
+# -- A mesh taken over from something else ---------------------------------------------------------
+
+BOTH_WAYS = [("east", "west"), ("west", "east")]
+
+
+def copy_as_mirror_maker_does(mesh: Mesh) -> None:
+    """Under the same name (IdentityReplicationPolicy), by a producer that no ledger knows."""
+    delivery = Delivery(mesh.servers["west"], {})
+    for (topic, partition), placed in read_topics(mesh.servers["east"], [mesh.topic]).items():
+        for found in placed:
+            delivery.send(topic, partition, found.record)
+    delivery.finish()
+
+
+def adopt(mesh: Mesh) -> set[Verdict]:
+    adoptions = adopt_flow(
+        mesh.config,
+        "east-to-west",
+        topics=(),
+        consent=Consent(missing=False, foreign=False),
+    )
+    return {adoption.verdict for adoption in adoptions}
+
+
+def ran(mesh: Mesh) -> frozenset[str]:
+    return answers.flows_that_ran(answers.snapshot(mesh.config, None))
+
+
+def mirrored_before(
+    pair: Mapping[str, SandboxCluster], spark: SparkSession, folder: Path
+) -> tuple[Mesh, Counter[bytes]]:
+    """Flows that have not run, and what `east` holds and somebody else has copied."""
+    topic = f"both-{uuid.uuid4().hex[:6]}"
+    for cluster in pair.values():
+        create_topics(cluster.bootstrap_servers, [topic], partitions=PARTITIONS)
+    mesh = make_mesh(pair, spark, folder, topic, BOTH_WAYS)
+    east = applications(mesh, "east")
+    for worker in east:
+        worker.write_once()
+    copy_as_mirror_maker_does(mesh)
+    return mesh, written(east)

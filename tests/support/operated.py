@@ -20,8 +20,7 @@ from ledger.store.log import DeltaFactLog
 from ledger.store.session import random_id
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
-from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import append, row
+from tests.support.ledger_rows import append, copied_to, row
 
 FLOW = "east-to-west"
 NOBODY = "127.0.0.1:9"

@@ -39,8 +39,8 @@ from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.opened import OpenedLedger
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeProcesses
-from tests.support.memory_permissions import MemoryPermissionAdmin
-from tests.support.one_by_one import OneByOne
+from tests.support.hand_overs import MemoryPermissionAdmin
+from tests.support.unasked_cluster import OneByOne
 
 HOST = "operators"
 PRINCIPAL = "client.id"

@@ -1,6 +1,11 @@
-"""Plans on real clusters: made until nothing stands against them, and carried out."""
+"""Plans on real clusters: made until nothing stands against them, and carried out, with hooks."""
 
 import json
+import shlex
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -9,6 +14,7 @@ from tests.support.commands import Done, command
 from tests.support.following import copying
 from tests.support.recorded import Row, operations, query
 from tests.support.runs import FLOW
+from tests.support.shops import Desk, Shop
 from tests.support.waiting import eventually
 
 OFTEN = "checkpoint_seconds = 0.5\nhigh_watermark_seconds = 0.5\nheartbeat_seconds = 5\n"
@@ -78,3 +84,94 @@ def verified(
         if found.get(row["check"]) != "not_ok":
             found[row["check"]] = row["status"] if row["status"] != "ok" else found.get(row["check"], "ok")
     return done.code, found
+
+
+# -- Hooks -----------------------------------------------------------------------------------------
+
+_EVERY_S = 0.05
+
+
+@dataclass(frozen=True)
+class HookedStep:
+    """One step of people, done by whatever the test does between `wait` and `done`."""
+
+    folder: Path
+    step: str
+
+    @property
+    def option(self) -> tuple[str, str]:
+        """What a plan is given."""
+        asked, done = shlex.quote(str(self._asked)), shlex.quote(str(self._done))
+        script = f"touch {asked}; while [ ! -e {done} ]; do sleep 0.05; done"
+        return "--hook", f"{self.step}=sh -c {shlex.quote(script)}"
+
+    def is_asked(self) -> bool:
+        """Whether the apply has come to it."""
+        return self._asked.exists()
+
+    def wait(self, ended: Event) -> bool:
+        """Until the apply asks for it, or the test has ended; whether it asks.
+
+        Without a limit of its own: how long a plan and the steps before it take is for the test to limit.
+        """
+        while not self.is_asked():
+            if ended.wait(_EVERY_S):
+                return self.is_asked()
+        return True
+
+    def done(self) -> None:
+        self._done.touch()
+
+    @property
+    def _asked(self) -> Path:
+        return self.folder / f"{self.step}.asked"
+
+    @property
+    def _done(self) -> Path:
+        return self.folder / f"{self.step}.done"
+
+
+# -- Applications that hooks move ------------------------------------------------------------------
+
+_STEPS = ("stop_producers", "stop_groups", "start_applications")
+
+
+@dataclass
+class TravellingApplications:
+    """A producer and a group at `source` until hooks of an apply stop them; at `target` from when its hook starts them.
+
+    `nowhere_to_write_s`: at least so long they could write to neither.
+    """
+
+    folder: Path
+    shop: Shop
+    desk: Desk
+    source: str
+    target: str
+    written_at_source: int = 0
+    nowhere_to_write_s: float = 0.0
+
+    @property
+    def hooks(self) -> list[str]:
+        """Options of a plan."""
+        return [word for step in _STEPS for word in HookedStep(self.folder, step).option]
+
+    def work(self, ended: Event) -> None:
+        """To be run beside the apply; returns when the group has processed all at `target`, or the test has ended."""
+        stop_producers, stop_groups, start = (HookedStep(self.folder, step) for step in _STEPS)
+        with self.desk.open(self.source, [self.shop.topic]):
+            with self.shop.selling(self.source):
+                if not stop_producers.wait(ended):
+                    return
+            stopped_s, self.written_at_source = time.monotonic(), len(self.shop.written)
+            stop_producers.done()
+            if not stop_groups.wait(ended):
+                return
+        stop_groups.done()
+        if not start.wait(ended):
+            return
+        with self.desk.open(self.target, [self.shop.topic]):
+            self.shop.sell(self.target, 100)
+            self.nowhere_to_write_s = time.monotonic() - stopped_s
+            start.done()
+            eventually(lambda: set(self.desk.processed) >= set(self.shop.written), "all is processed")

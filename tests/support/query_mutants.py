@@ -1,21 +1,23 @@
-"""Every condition of a query or a view matters: without it, or turned, a case fails.
-
-Mutants are texts in memory, run on DuckDB. One that no case can tell from the query is either a missing case
-or a condition that is not needed: write the query without it, or list it in `EQUIVALENT` with the reason.
-"""
+"""Every condition of a query or a view matters: without it, or turned, a case of a query that reads it fails."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import islice
 from typing import Protocol
 
 import duckdb
 
 from ledger.store import catalog
-from ledger.store.catalog import Query
+from ledger.store.catalog import Query, parse_query
 from ledger.store.sql import FUNCTIONS, register, register_params
-from tests.support.cases import Case
+from tests.support.cases import Case, cases_of
+from tests.support.group_cases import QUERY, SEEDS, SIDES, lived_case
+
+# -- Queries ---------------------------------------------------------------------------------------
+# Mutants are texts in memory, run on DuckDB. One that no case can tell from the query is either a missing case
+# or a condition that is not needed: write the query without it, or list it in `EQUIVALENT` with the reason.
 
 EQUIVALENT: Mapping[str, frozenset[str]] = {
     "failover_loss": frozenset(
@@ -369,3 +371,214 @@ def uncaught(name: str, sql: str, trials: Sequence[Trial], *, one_in: int) -> li
 def _change(name: str) -> str:
     """What a mutant changes, in whichever line that is now."""
     return name.split(": ", 1)[1]
+
+
+# -- Queries of views that no query of the catalog reads -------------------------------------------
+
+CURRENT_MAPS = parse_query("""-- name:    current_maps
+-- answers: from where to where do maps reach, in the target that they went to last?
+-- grain:   flow, source_topic, source_topic_id, source_partition
+-- reads:   current_maps
+-- columns: flow string, source_topic string, source_topic_id string, source_partition int, target_topic string,
+--          target_topic_id string, source_start bigint, source_end bigint, target_end bigint
+select
+    flow, source_topic, source_topic_id, source_partition,
+    target_topic, target_topic_id, source_start, source_end, target_end
+from current_maps
+order by flow, source_topic, source_topic_id, source_partition
+""")
+
+GROUP_MOVES = parse_query("""-- name:    group_moves
+-- answers: which moves of groups are recorded?
+-- grain:   operation_id, group_id, to_topic, to_partition, moved_at_ms, from_cluster, from_topic, from_partition
+-- reads:   group_moves
+-- columns: group_id string, from_cluster string, from_topic string, from_topic_id string, from_partition int,
+--          left_offset bigint, left_leader_epoch int, left_made_after_ms bigint,
+--          to_cluster string, to_topic string, to_topic_id string, to_partition int, arrived_offset bigint,
+--          moved_at_ms bigint, operation_id string, kind string, move_order bigint, seen_order bigint
+select *
+from group_moves
+order by operation_id, group_id, to_topic, to_partition, moved_at_ms, from_cluster, from_topic, from_partition
+""")
+
+DECIDED_EXTRAS = parse_query("""-- name:    decided_extras
+-- answers: what was decided last about which extras?
+-- grain:   cluster, topic, topic_id, partition, extra_start
+-- reads:   decided_extras
+-- columns: cluster string, topic string, topic_id string, partition int, extra_start bigint, extra_end bigint,
+--          policy string
+select *
+from decided_extras
+order by cluster, topic, topic_id, partition, extra_start
+""")
+
+COMMITTED_TOPICS = parse_query("""-- name:    committed_topics
+-- answers: which groups have committed themselves on which topics?
+-- grain:   cluster, topic, group_id
+-- reads:   committed_topics
+-- columns: cluster string, topic string, group_id string, is_present int
+select *
+from committed_topics
+order by cluster, topic, group_id
+""")
+
+VIEW_QUERIES = (CURRENT_MAPS, GROUP_MOVES, DECIDED_EXTRAS, COMMITTED_TOPICS)
+
+
+# -- Views -----------------------------------------------------------------------------------------
+# Views are tables here, computed once for each case. A mutant that gives the same rows as its view can change no
+# answer; where it gives others, what reads the view is computed again.
+
+ONE_IN = 60
+"""How few of a view's mutants the quick tests try; the long ones try all."""
+WITHOUT_ALL_CASES = frozenset(
+    {
+        "doubted_rows",
+        "map_limits",
+        "map_stretches",
+        "voided_rows",
+        "map_doubts",
+        "direct_routes",
+        "route_copies",
+        "route_doubts",
+        "route_mirror_writes",
+        "map_claims",
+        "pair_ranges",
+        "log_epochs",
+        "log_cuts",
+        "asked_groups",
+        "unclaimed_writes",
+        "cut_points",
+        "cut_stretches",
+        "pair_blocks",
+        "held_ranges",
+        "layer_ranges",
+        "pair_pieces",
+        "ahead_pieces",
+    }
+)
+"""Views between two clusters of which mutants are left that no case and no life notices. Take out what has none."""
+
+
+@dataclass(frozen=True, eq=False)
+class LaidOut:
+    """A case: the tables that its query reads, and each view as a table, from when it is first tried."""
+
+    query: Query
+    case: Case
+
+    @cached_property
+    def views(self) -> Mapping[str, str]:
+        """What makes each view that the query needs, in their order."""
+        return catalog.views_of(self.query.reads)
+
+    @property
+    def is_laid_out(self) -> bool:
+        return "connection" in vars(self)
+
+    @cached_property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        return laid_out(self.query, self.case)
+
+    @cached_property
+    def expected(self) -> list[tuple[object, ...]]:
+        return [tuple(row.values()) for row in self.case.expected(self.query).to_pylist()]
+
+    @cached_property
+    def is_met(self) -> bool:
+        """Whether the query gives the expected answer with the views as they are."""
+        return self.connection.execute(self.query.sql).fetchall() == self.expected
+
+    def answer_beyond(self, view: str) -> list[tuple[object, ...]]:
+        """The query's answer, with all views computed again that read this one, directly or through others."""
+        for name, statement in self.views.items():
+            if name != view and view in _read_by(name):
+                self.connection.execute(as_table(statement))
+        return self.connection.execute(self.query.sql).fetchall()
+
+
+@dataclass(frozen=True, eq=False)
+class QueryBench:
+    """A case on which mutants of its query are tried."""
+
+    laid: LaidOut
+
+    def is_met_by(self, sql: str) -> bool:
+        """Whether a text gives the expected answer; one that is refused does not."""
+        try:
+            return self.laid.connection.execute(sql).fetchall() == self.laid.expected
+        except duckdb.Error:
+            return False
+
+    def is_met(self) -> bool:
+        return self.laid.is_met
+
+
+@dataclass(frozen=True, eq=False)
+class ViewBench:
+    """A case on which mutants of one view are tried; every trial leaves it as it was."""
+
+    view: str
+    laid: LaidOut
+
+    def is_met_by(self, sql: str) -> bool:
+        """Whether the query answers as expected with another statement for the view; one that is refused does not."""
+        self.laid.connection.execute("begin")
+        try:
+            before = self._rows()
+            self.laid.connection.execute(as_table(sql))
+            return self._rows() == before or self.laid.answer_beyond(self.view) == self.laid.expected
+        except duckdb.Error:
+            return False
+        finally:
+            self.laid.connection.execute("rollback")
+
+    def is_met(self) -> bool:
+        return self.laid.is_met
+
+    def meets_its_case(self) -> bool:
+        """Whether the query answers as expected with the view as it is."""
+        self.laid.connection.execute("begin")
+        answer = self.laid.answer_beyond(self.view)
+        self.laid.connection.execute("rollback")
+        return answer == self.laid.expected
+
+    def _rows(self) -> list[str]:
+        return sorted(map(repr, self.laid.connection.execute(f"from {self.view}").fetchall()))
+
+
+def query_benches_of(query: str) -> list[QueryBench]:
+    """The cases of a query."""
+    return [QueryBench(laid) for laid in _laid_out() if laid.query.name == query]
+
+
+def benches_of(view: str) -> list[ViewBench]:
+    """The cases of all queries that read the view; of one between clusters, those of generated lives too.
+
+    Those that are laid out come first, then those of queries that need few views: what they catch is caught sooner.
+    """
+    lives = _lives() if view in catalog.names_between_clusters() else []
+    cheapest_first = sorted(_laid_out(), key=lambda laid: (not laid.is_laid_out, len(laid.views)))
+    return [ViewBench(view, laid) for laid in (*cheapest_first, *lives) if view in laid.views]
+
+
+def uncaught_of(view: str, *, one_in: int) -> list[str]:
+    """What is wrong about the mutants of a view, as `uncaught` says it."""
+    return uncaught(view, catalog.views_of([view])[view], benches_of(view), one_in=one_in)
+
+
+@cache
+def _read_by(view: str) -> frozenset[str]:
+    """A view, and all that it reads, directly or through others."""
+    return frozenset(catalog.views_of([view]))
+
+
+@cache
+def _laid_out() -> list[LaidOut]:
+    queries = [*catalog.queries().values(), *VIEW_QUERIES]
+    return [LaidOut(query, case) for query in queries for case in cases_of(query.name)]
+
+
+@cache
+def _lives() -> list[LaidOut]:
+    return [LaidOut(QUERY, lived_case(seed, here)) for seed in SEEDS for here in SIDES]

@@ -1,13 +1,55 @@
-"""Applications under load: producers that number what they write, and groups that write down what they processed."""
+"""Applications on real clusters: they number what they write, and write down what they read."""
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+
+from ledger.sandbox.workload import Delivery, RecordSource, Workload
+
+
+@contextmanager
+def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run `work` in a thread; it is given an event that is set when the body ends, and is waited for."""
+    ended = threading.Event()
+    thread = threading.Thread(target=work, args=(ended,))
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def send(servers: str, topic: str, partition: int, source: RecordSource, records: int) -> None:
+    delivery = Delivery(servers, {})
+    for record in source.take(topic, records):
+        delivery.send(topic, partition, record)
+    delivery.finish()
+
+
+def small_source(prefix: str) -> RecordSource:
+    return RecordSource(Workload(records_per_topic=0, started_ms=time.time_ns() // 1_000_000, prefix=prefix))
+
+
+def transaction(servers: str, topic: str, transactional_id: str, *values: bytes) -> Producer:
+    """Open, with all of its records appended; the broker ends it not before busy machines have made a plan."""
+    properties = {"transactional.id": transactional_id, "transaction.timeout.ms": "600000"}
+    producer = Producer({"bootstrap.servers": servers, **properties})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(10) == 0
+    return producer
+
+
+# -- Under load ------------------------------------------------------------------------------------
 
 _POLL_S = 0.2
 
@@ -135,3 +177,75 @@ class Desk:
     @property
     def repeated(self) -> Counter[bytes]:
         return Counter({value: count - 1 for value, count in Counter(self.processed).items() if count > 1})
+
+
+# -- That write what they read ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """A group of one topic that writes to another one, wherever it is told to work."""
+
+    group: str
+    topic: str
+    output: str
+
+    def open(self, servers: str) -> AbstractContextManager[None]:
+        """Work beside the body; what was read is written and committed when it ends."""
+        return beside(partial(self._work, servers))
+
+    def _work(self, servers: str, stop: threading.Event) -> None:
+        producer = Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": "true"})
+        consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": self.group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.subscribe([self.topic])
+        try:
+            while not stop.is_set():
+                messages = consumer.consume(10, timeout=_POLL_S)
+                good = [message for message in messages if message.error() is None]
+                for message in good:
+                    producer.produce(self.output, message.value())
+                assert producer.flush(30) == 0
+                if good:
+                    consumer.commit(asynchronous=False)
+        except KafkaException:
+            pass  # the cluster was killed under it
+        finally:
+            consumer.close()
+
+
+# -- That contracts use ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaApplications:
+    """Implements `contracts.cluster_admin.Applications`."""
+
+    bootstrap_servers: str
+
+    def write(self, topic: str, partition: int, timestamps: Sequence[int]) -> None:
+        producer = self._producer()
+        for timestamp in timestamps:
+            producer.produce(topic, b"value", partition=partition, timestamp=timestamp)
+        assert producer.flush(10) == 0
+
+    def begin_transaction(self, topic: str, partition: int, records: int) -> Callable[[], None]:
+        producer = self._producer(**{"transactional.id": topic})
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        for _ in range(records):
+            producer.produce(topic, b"value", partition=partition)
+        assert producer.flush(10) == 0
+        return lambda: producer.commit_transaction(10)
+
+    def _producer(self, **settings: str) -> Producer:
+        """One that sends what is produced before `flush` as one batch, however slowly it was produced."""
+        return Producer(
+            {"bootstrap.servers": self.bootstrap_servers, "acks": "all", "linger.ms": 5_000, **settings}
+        )

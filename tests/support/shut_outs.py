@@ -32,7 +32,7 @@ from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock, FakeProcesses
 from tests.support.ledger_rows import row
-from tests.support.operation_logs import numbered
+from tests.support.ledgers import numbered
 
 FLOW = FlowConfig(
     name="f",

@@ -14,7 +14,7 @@ from ledger.store import catalog
 from ledger.store.catalog import Query, Value
 from ledger.store.sql import Snapshot, connect
 from tests.support.cases import Case
-from tests.support.generated_ledgers import (
+from tests.support.histories import (
     FLOW,
     commit_at,
     group_of,
@@ -22,9 +22,9 @@ from tests.support.generated_ledgers import (
     last_but_one_append_ms,
     ledger_of,
     offsets,
+    random_history,
 )
-from tests.support.histories import random_history
-from tests.support.view_queries import CURRENT_MAPS
+from tests.support.query_mutants import CURRENT_MAPS
 
 PARAMS: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": True}
 EVERY_ROW = CURRENT_MAPS

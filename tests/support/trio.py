@@ -1,15 +1,16 @@
-"""Three brokers: who leads a partition, who is in sync, and an election that loses records.
+"""Three brokers: who leads a partition, who is in sync, an election that loses records, and one that hangs."""
 
-One cluster for the whole run; tests kill, hang and restart its brokers, and it is healed after each.
-"""
-
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
+from ledger.kafka.network import KafkaNetwork
 from ledger.sandbox import Sandbox
+from tests.support.copies import Pair, limits
 from tests.support.waiting import eventually
 
 
@@ -91,3 +92,49 @@ def trio(trio_sandbox: Sandbox) -> Iterator[Trio]:
     made = Trio(trio_sandbox)
     yield made
     made.heal()
+
+
+# -- One that hangs under a copy -------------------------------------------------------------------
+
+QUICK = limits(request_timeout_ms=5_000)
+
+
+def assert_others_go_on_while_one_hangs(trio: Trio, *, is_connected: bool) -> None:
+    """Partitions without a replica on it are copied to their ends; `is_connected`: the task had spoken with it."""
+    both = {"source": trio.servers, "target": trio.servers}
+    with Pair(both, both, partitions=3, limits=QUICK) as pair, closing(pair.network()) as network:
+        spread = [trio.leader(pair.topics["source"], p) for p in range(3)]
+        landing = [trio.leader(pair.topics["target"], p) for p in range(3)]
+        hung = spread[0]
+        free = [p for p in range(3) if hung not in (spread[p], landing[p])]
+        assert free, "every partition has a replica of its own broker"
+        before = 30 if is_connected else 0
+        if is_connected:
+            pair.produce(before)
+            pair.run(network=network)
+        pair.produce(300, start=before)
+        trio.sandbox.pause("trio", hung)
+        try:
+            started = time.monotonic()
+            results = pair.run(seconds=8, to_the_end=False, network=network)
+            took = time.monotonic() - started
+            assert results[0].stop is None
+            assert results[0].trouble is not None
+            eventually(lambda: _reached(pair, network, free, (before + 300) // 3), "the others are copied")
+        finally:
+            trio.sandbox.resume("trio", hung)
+        assert took < 15
+        eventually(lambda: trio.leader(pair.topics["source"]) == hung, "the broker leads again")
+        eventually(
+            lambda: set(pair.ends()) == set(pair.ends("target")) == {0, 1, 2}, "all partitions are led"
+        )
+        pair.run(network=network)
+        assert pair.assert_same() == before + 300
+
+
+def _reached(pair: Pair, network: KafkaNetwork, partitions: list[int], end: int) -> bool:
+    """Whether they are copied up to an end; a busy machine needs another round for it."""
+    if all(pair.standing[partition].position.source_offset == end for partition in partitions):
+        return True
+    pair.run(seconds=3, to_the_end=False, network=network)
+    return False

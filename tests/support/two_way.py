@@ -13,8 +13,7 @@ from ledger.facts.syncs import GapCause, SyncCause, TopicPartition
 from ledger.offsets.maps import OffsetMap
 from ledger.offsets.translation import Commit, KnownMap, SeenEnd, truncations_of
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot, Row
-from tests.support.generated_ledgers import sync_row
-from tests.support.histories import History
+from tests.support.histories import History, sync_row
 from tests.support.ledger_rows import row
 
 EAST_PARTITION = TopicPartition("orders", "east-id", 0)

@@ -9,7 +9,7 @@ from ledger.facts.syncs import GapCause
 from ledger.topics.naming import KEEP_ALL, RecordFilter
 from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
 from tests.simulation.kafka.stored_batches import application_batch, content
-from tests.support.copy_bench import Bench
+from tests.support.copy_tasks import Bench
 
 NOW_MS = 1_700_000_000_000
 KEYS = [b"1", b"22", b"no", b"2", b"", b"12"]

@@ -10,7 +10,7 @@ from ledger.facts.syncs import PartitionPair
 from ledger.kafka.cluster import GroupListing
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule
-from tests.support.sources import SOURCE, TARGET
+from tests.support.copy_tasks import SOURCE, TARGET
 
 
 class Target(MemoryCluster):

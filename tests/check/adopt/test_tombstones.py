@@ -10,8 +10,7 @@ from ledger.kafka.batches import key_state
 from ledger.mirror.assignment import Assignment, StopCause
 from tests.simulation.kafka.network import CalmWeather, Fate, MemoryNetwork
 from tests.simulation.kafka.stored_batches import application_batch, content
-from tests.support.copy_bench import NOW_MS, Bench, cause
-from tests.support.sources import moved
+from tests.support.copy_tasks import NOW_MS, Bench, cause, moved
 
 
 @dataclass(frozen=True, slots=True)

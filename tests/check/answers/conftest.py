@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.ledger_copies import copied_to
+from tests.support.ledger_rows import copied_to
 from tests.support.operated import LaterClock, Operated, WrittenLedger, operated_copy
 
 

@@ -9,7 +9,7 @@ import pytest
 from ledger.answers.lag import Lag, LagState, figures_of
 from ledger.changeover.losses import losses
 from ledger.config.values import Objective
-from tests.support.loss_rows import LAGGING
+from tests.support.seen_pairs import LAGGING
 
 LAG = Lag(
     state=LagState.BEHIND,

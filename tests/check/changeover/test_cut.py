@@ -23,9 +23,9 @@ from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.kafka.stored_batches import NO_PRODUCER, Producer, application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
-from tests.support.added_tables import never_had
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
+from tests.support.ledgers import never_had
 
 FORWARD, BACK, MIRROR = "east-to-west", "west-to-east", 77
 

@@ -20,8 +20,7 @@ from ledger.store.catalog import Value, query
 from ledger.store.sql import run_query
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
-from tests.support.fake_recorders import SETTINGS
-from tests.support.fakes import FakeClock, FakeCluster, FakeProcesses
+from tests.support.fakes import SETTINGS, FakeClock, FakeCluster, FakeProcesses
 from tests.support.ledger_rows import row
 
 PARTITIONS, INTERVAL_S, TICK_S, ROUND_S = 2, 10.0, 0.5, 3.0

@@ -27,7 +27,7 @@ from ledger.topics.following import REQUIRED_AT_TARGET, SettingsChange
 from ledger.topics.naming import NamingKind
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.tables import MemoryLedger
-from tests.support.handed_pairs import (
+from tests.support.hand_overs import (
     AT_EAST,
     DEFAULTS,
     FLOW,
@@ -37,12 +37,12 @@ from tests.support.handed_pairs import (
     WHY,
     CrashedError,
     Log,
+    MemoryPermissionAdmin,
     Pairs,
     record_east,
     record_topics,
 )
 from tests.support.ledger_rows import row
-from tests.support.memory_permissions import MemoryPermissionAdmin
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from ledger.changeover.planning import planned
-from ledger.changeover.plans import BlockerCode, ChangeoverKind, Choices, FenceChoice, StepName
-from ledger.changeover.scope import Scope, Seen
+from ledger.changeover.plans import BlockerCode, ChangeoverKind, Choices, FenceChoice, PlannedTopic, StepName
+from ledger.changeover.scene import changed_topics, require_no_later
+from ledger.changeover.scope import Scope, Seen, SeenCluster
 from ledger.changeover.text import repeated_words
 from ledger.config.values import Objective, TargetMode
 from ledger.errors import PreconditionError, UsageError
@@ -17,6 +18,8 @@ from ledger.facts.roles import RoleVerdict
 from ledger.facts.tables import Row
 from ledger.offsets.setting import Outcome
 from ledger.topics.naming import NamingKind
+from tests.simulation.kafka.cluster import MemoryCluster
+from tests.support.fakes import FakeClock
 from tests.support.seen_pairs import (
     DEAD,
     EAST,
@@ -458,3 +461,73 @@ def test_groups_at_earlier_commits_are_counted_and_said() -> None:
     assert found.forecast["groups_at_earlier_commits"] == 1
     assert "1 group at an earlier commit" in repeated_words(found.forecast)
     assert "earlier commit" not in repeated_words(made().forecast)
+
+
+# -- Objectives ------------------------------------------------------------------------------------
+
+
+def test_state_of_a_streams_application_is_none_after_a_failover() -> None:
+    names = ("orders", "billing-totals-changelog", "audit-totals-changelog")
+    topics = {name: f"W-{name}" for name in names}
+    copied = flow(
+        positions=[position(name) for name in names], incarnations={name: f"E-{name}" for name in names}
+    )
+    east = replace(EAST, topic_ids={name: f"E-{name}" for name in names})
+    seen = replace(SEEN, source=east, target=replace(WEST, topic_ids=topics), flows=[copied])
+    assert made(seen).blockers == (), "all of it is drained"
+    dead = replace(seen, source=DEAD)
+    [blocker] = made(dead, FAILOVER).blockers
+    assert blocker.code is BlockerCode.CHANGELOG
+    assert blocker.words.startswith("billing-totals-changelog is state of 'billing'")
+    assert made(dead, FAILOVER, accepted=("changelog",)).blockers == ()
+
+
+@pytest.mark.parametrize(("kind", "source"), [(SWITCHOVER, EAST), (FAILOVER, DEAD)])
+def test_every_objective_is_compared_by_one_kind_of_plan(kind: ChangeoverKind, source: SeenCluster) -> None:
+    allowed = dict.fromkeys(Objective, -1.0)
+    seen = replace(SEEN, source=source, objectives=allowed, downtimes={SWITCHOVER: 1.0, FAILOVER: 1.0})
+    found = {word for one in made(seen, kind).blockers for word in one.words.split() if word in {*Objective}}
+    other = "max_loss" if kind is SWITCHOVER else "max_lag"
+    assert found == {str(one) for one in Objective if not one.startswith(other)}
+    assert made(replace(seen, objectives=dict.fromkeys(Objective, 100.0)), kind).blockers == ()
+
+
+# -- Topics while it is carried out ----------------------------------------------------------------
+
+
+def cluster() -> MemoryCluster:
+    made = MemoryCluster("east", FakeClock())
+    for name in ("orders", "users"):
+        made.create_topic(name, partitions=1, replication_factor=1, configuration={})
+    return made
+
+
+def ids(of: MemoryCluster) -> dict[str, str]:
+    return {name: topic.topic_id for name, topic in of.topics().items()}
+
+
+def test_topics_that_grew_are_the_planned_ones() -> None:
+    east = cluster()
+    planned = ids(east)
+    east.add_partitions("orders", total=3)
+    assert changed_topics(east, planned) == {}
+
+
+def test_topics_that_were_created_again_or_deleted_are_named_together() -> None:
+    east = cluster()
+    planned = ids(east)
+    east.recreate_topic("orders")
+    east.delete_topic("users")
+    changed = changed_topics(east, planned)
+    words = f"its topic id is {ids(east)['orders']}, the plan is about {planned['orders']}"
+    assert changed["orders"].endswith(words)
+    assert "east has no topic users any more" in changed["users"]
+
+
+def test_a_topic_that_began_to_be_copied_since_is_not_promoted_unasked() -> None:
+    planned = [
+        PlannedTopic(flow="f", source_topic="orders", source_topic_id="E", topic="orders", topic_id="W")
+    ]
+    require_no_later(planned, [("f", "orders")], operation_id="op")
+    with pytest.raises(PreconditionError, match=r"users began to be copied since the plan was made.*undo op"):
+        require_no_later(planned, [("f", "orders"), ("f", "users")], operation_id="op")

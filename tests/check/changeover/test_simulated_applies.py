@@ -35,7 +35,6 @@ from ledger.offsets.setting import Choice
 from ledger.offsets.sheets import Asked, set_positions
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
 from tests.simulation.kafka.partition_log import Replication
-from tests.support.changed_pairs import at_clusters, copied_back, in_ledger
 from tests.support.changing_pairs import (
     ADMIN,
     BILLING,
@@ -45,8 +44,11 @@ from tests.support.changing_pairs import (
     SWITCHOVER,
     TOPICS,
     ChangingPair,
+    at_clusters,
+    copied_back,
+    in_ledger,
 )
-from tests.support.command_lines import parsed_line, quoted_lines
+from tests.support.documents import parsed_line, quoted_lines
 from tests.support.operator_processes import OnceAtEach, OperatorProcess, ProcessEnded
 
 _PLACES = [(topic, partition) for topic, count in TOPICS.items() for partition in range(count)]

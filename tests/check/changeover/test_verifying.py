@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
+from ledger.changeover import seeing
 from ledger.changeover.checks import (
     Check,
     CheckStatus,
@@ -33,19 +36,22 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.acls import denial
 from ledger.facts.changeovers import Sheet
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
-from ledger.facts.direction import Demoted, Directions, Promoted
+from ledger.facts.direction import Demoted, Direction, Directions, Promoted
 from ledger.facts.fences import EpochMarker, Fence, MirrorLetIn, MirrorShutOut, ShutOutProof, ShutOuts
 from ledger.facts.group_offsets import IntendedCommit
 from ledger.facts.hand_overs import Purpose, TopicHandOver
 from ledger.facts.permissions import Permission
 from ledger.kafka.cluster import FenceControl
 from ledger.offsets.setting import Basis, Outcome, Setting, SourceCommit, SourceCommits
+from ledger.store import answers
+from ledger.store.snapshots import DeltaSnapshot
 from ledger.topics.following import SettingsChange
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.share_groups import ShareGroupCluster
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.changeovers import Stage, plan
 from tests.support.fakes import FakeClock
+from tests.support.seen_pairs import flow
 
 OK, NOT_OK, UNKNOWN = CheckStatus.OK, CheckStatus.NOT_OK, CheckStatus.UNKNOWN
 RULE = denial("orders", "User:mirror")
@@ -413,3 +419,42 @@ def test_what_applications_lack_is_named_and_what_nobody_knows_is_unknown() -> N
         former={"retention.ms": None},
     )
     assert statuses(hand_over_checks(replace(complete, topics=(change,)))) == [NOT_OK]
+
+
+# -- What lies in front of what came since ---------------------------------------------------------
+
+WEST = Promoted(cluster="west", cluster_id="W", former="east", former_id="E", topics=None)
+BACK = Direction("west", "east")
+
+
+def lies(start: int, end: int) -> dict[str, object]:
+    where = {"status": "extra", "cluster": "east", "topic": "orders", "partition": 0}
+    return {**where, "range_start": start, "range_end": end, "offsets": end - start}
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([lies(3, 5)], {"orders": 2}),
+        ([lies(10, 18)], {}),
+        ([lies(3, 5), lies(10, 18)], {"orders": 2}),
+        ([{**lies(3, 5), "status": "kept_local"}], {}),
+    ],
+)
+def test_copies_in_flight_are_no_extras_however_far_the_flow_is_by_now(
+    monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, object]], found: dict[str, int]
+) -> None:
+    at_cut = {
+        "one_sided_records": rows,
+        "flow_positions": [{"target_topic": "orders", "source_partition": 0, "target_end": 10}],
+    }
+
+    def run_query(_at: object, name: str, _params: object) -> Any:
+        return pa.Table.from_pylist(at_cut[name])
+
+    monkeypatch.setattr(answers, "run_query", run_query)
+    now = SimpleNamespace(target_topic="orders", partition=0, position=SimpleNamespace(target_offset=20))
+    flows = [flow(positions=[now])]
+    at = cast(DeltaSnapshot, None)
+    assert seeing._extras(at, BACK, flows, Directions(((WEST, "by ana"),))) == found
+    assert seeing._extras(at, BACK, flows, Directions()) == {}

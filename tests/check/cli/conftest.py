@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import command
+from tests.support.commands import UnreachableFlow, command, unreachable_flow
 from tests.support.operated import Operated, operated, own_mark
-from tests.support.unreachable import UnreachableFlow, unreachable_flow
 
 
 @pytest.fixture

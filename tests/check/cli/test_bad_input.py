@@ -1,15 +1,18 @@
 """Bad input: a clear message on stderr, the documented exit code, nothing written, nothing on stdout."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from ledger.config.file import CONFIG_VARIABLE
+from ledger.facts.direction import Promoted
 from tests.support.checkout import CHECKOUT
-from tests.support.commands import command, mirror_ledger
-from tests.support.unreachable import UnreachableFlow
+from tests.support.commands import UnreachableFlow, command, mirror_ledger
+from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
 
 
 def test_no_configuration_says_both_ways(
@@ -173,3 +176,213 @@ def test_recording_of_an_unknown_cluster_and_of_one_that_does_not_answer(
     with_ledger: UnreachableFlow, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     assert message in with_ledger.refused("record", *arguments, code=code)
+
+
+# -- hand-over -------------------------------------------------------------------------------------
+
+PAIR = ("--from", "east", "--to", "west")
+REASON = ("--reason", "r")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "telling"),
+    [
+        (("apply", *PAIR), 2, "--reason"),
+        (("show", "--from", "nope", "--to", "west"), 2, "nope"),
+        (
+            ("show", "--from", "west", "--to", "east"),
+            2,
+            "no flow of the configuration copies from west to east",
+        ),
+        (("show", *PAIR, "--topic", "none"), 2, "no flow from east to west copies to topic none"),
+        (("show", *PAIR, "--for", "nobody"), 2, "nobody"),
+        (("show", *PAIR), 5, "the ledger knows no topic at all that was copied from east to west"),
+        (("apply", *PAIR, *REASON), 5, "knows no topic"),
+        (("undo", "x", *REASON), 2, "no hand-over has the operation id 'x'; nothing was undone"),
+        (("undo", "x"), 2, "--reason"),
+        (("show", *PAIR, "--wide", "-o", "csv"), 2, "--wide is about tables"),
+    ],
+)
+def test_what_cannot_be_handed_over_is_refused(
+    idle: Operated, arguments: tuple[str, ...], code: int, telling: str
+) -> None:
+    done = idle.command("hand-over", *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert telling in done.err
+    assert idle.operations() == []
+
+
+def test_a_cluster_that_does_not_answer_is_not_handed_anything(idle: Operated) -> None:
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 10})
+    done = idle.command("hand-over", "show", *PAIR)
+    assert (done.code, done.out) == (1, "")
+    assert "could not be reached" in done.err
+
+
+# -- resync-keys -----------------------------------------------------------------------------------
+
+RESYNC_KEYS = ("resync-keys", "east-to-west", "--topic", "orders")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "telling"),
+    [
+        (("resync-keys", "nope", "--topic", "orders"), "nope"),
+        (("resync-keys", "east-to-west"), "--topic"),
+        ((*RESYNC_KEYS, "--partition", "-1"), "-1"),
+        ((*RESYNC_KEYS, "--partition", "first"), "first"),
+    ],
+)
+def test_bad_arguments_of_resync_keys_are_named(
+    with_ledger: UnreachableFlow, arguments: tuple[str, ...], telling: str
+) -> None:
+    assert telling in with_ledger.refused(*arguments, code=2)
+
+
+def test_a_shared_target_is_refused_before_anything_is_reached(with_ledger: UnreachableFlow) -> None:
+    message = with_ledger.with_line('target_mode = "shared"').refused(*RESYNC_KEYS, code=5)
+    assert 'target_mode = "shared"' in message
+    assert "no keys were compared" in message
+
+
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+def test_an_unreachable_broker_is_named_and_nothing_is_written(
+    with_ledger: UnreachableFlow, dry_run: tuple[str, ...]
+) -> None:
+    assert str(with_ledger.port) in with_ledger.refused(*RESYNC_KEYS, *dry_run, code=1)
+
+
+def test_keys_are_not_resynced_by_a_path_that_is_no_ledger(without_ledger: UnreachableFlow) -> None:
+    assert "is not a ledger" in without_ledger.refused(*RESYNC_KEYS, code=2)
+    assert not Path(without_ledger.config.ledger.path).exists()
+
+
+# -- offsets set -----------------------------------------------------------------------------------
+
+SET = ("offsets", "set", "--flow")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "telling"),
+    [
+        (("east-to-west",), "--group (again for each) or --all-groups"),
+        (("east-to-west", "--all-groups", "--group", "g"), "one of both; none was set"),
+        (("east-to-west", "--all-groups", "--partition", "1"), "--partition needs --topic"),
+        (("nope", "--all-groups"), "nope"),
+        (("east-to-west", "--all-groups", "--watch", "5"), "--watch goes with --from and --to"),
+        (("east-to-west", "--all-groups", "--accept", "exact"), "exact"),
+        (
+            ("east-to-west", "--from", "east", "--to", "west", "--all-groups"),
+            "name either --flow, or --from and",
+        ),
+        (("east-to-west", "--all-groups", "--wide", "-o", "csv"), "--wide is about tables"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    idle: Operated, arguments: tuple[str, ...], telling: str
+) -> None:
+    done = idle.command(*SET, *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert telling in done.err
+
+
+def test_clusters_of_which_nothing_is_known_are_refused(idle: Operated) -> None:
+    between = ("offsets", "set", "--all-groups")
+    done = idle.command(*between, "--from", "east")
+    assert (done.code, "name either --flow, or --from and --to" in done.err) == (2, True)
+    done = idle.command(*between, "--from", "east", "--to", "north")
+    assert (done.code, "no cluster 'north'" in done.err) == (2, True)
+
+
+def test_a_target_that_does_not_answer_leaves_everything_as_it_is(idle: Operated) -> None:
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 10})
+    at = {"cluster": "east", "topic": "orders", "topic_id": "id-of-orders", "partition": 0}
+    idle.append("checkpoints", {**at, "group_id": "billing", "committed_offset": 4})
+    for asked in (("--flow", "east-to-west"), ("--from", "east", "--to", "west")):
+        done = idle.command("offsets", "set", *asked, "--all-groups")
+        assert (done.code, done.out) == (1, "")
+        assert "could not be reached" in done.err
+    assert idle.operations() == []
+
+
+def test_where_applications_have_left_no_offset_is_set(idle: Operated) -> None:
+    """What they read where they are now would be read again; the advice is carried out."""
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 10, ("users", 0): 10})
+    for topic in ("orders", "users"):
+        at = {"cluster": "east", "topic": topic, "topic_id": f"id-of-{topic}", "partition": 0}
+        idle.append("checkpoints", {**at, "group_id": "billing", "committed_offset": 4})
+    promoted = Promoted(cluster="east", cluster_id="E", former="west", former_id="W", topics=("east.orders",))
+    content = json.dumps(promoted.content())
+    row = {"writer": "operator", "kind": "promoted", "flow": None, "content": content}
+    idle.append("operations", {**row, "operation_id": "op-1", "operator": "anna"})
+    asked = ("offsets", "set", "--flow", "east-to-west", "--all-groups")
+    done = idle.command(*asked)
+    assert (done.code, done.out) == (5, "")
+    assert "orders of east was promoted over west" in done.err
+    assert "applications work at east, not at west; no offset was set there" in done.err
+    assert 'mirror-ledger demote east --over west --keep-ends --reason "home again"' in done.err
+    of_another = idle.command(*asked, "--topic", "users")
+    assert (of_another.code, "could not be reached" in of_another.err) == (1, True)
+    assert [row["kind"] for row in idle.operations()] == ["promoted"]
+
+
+def test_from_a_ledger_that_has_lost_rows_nothing_is_set_unless_that_is_accepted(idle: Operated) -> None:
+    """A map without its beginning sends a group behind what it has not read."""
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 10})
+    at = {"cluster": "east", "topic": "orders", "topic_id": "id-of-orders", "partition": 0}
+    idle.append("checkpoints", {**at, "group_id": "billing", "committed_offset": 4})
+    syncs = DeltaTable(f"{idle.path}/offset_syncs")
+    syncs.alter.set_table_properties({"delta.appendOnly": "false"})
+    DeltaTable(syncs.table_uri).delete("kind = 'started'")
+    reset = ("offsets", "translate", "--flow", "east-to-west", "-o", "kafka-reset")
+    of_flow = ("offsets", "set", "--flow", "east-to-west", "--all-groups")
+    between = ("offsets", "set", "--from", "east", "--to", "west", "--all-groups")
+    for asked, goes_on in ((reset, 0), (of_flow, 1), (between, 1)):
+        refused = idle.command(*asked)
+        assert (refused.code, refused.out) == (4, "")
+        assert "the ledger has lost rows (audit_l8_nothing_missing: 1 row)" in refused.err
+        assert idle.command(*asked, "--accept", "missing_rows").code == goes_on
+    assert idle.command("query", "audit_l8_nothing_missing").code == 4
+
+
+# -- settle ----------------------------------------------------------------------------------------
+
+SETTLE = ("settle", FLOW, "--reason", "a fire")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("settle", "nope", "--reason", "a fire"), "nope"),
+        (("settle", FLOW), "--reason"),
+        ((*SETTLE, "-o", "x"), "x"),
+    ],
+)
+def test_bad_arguments_of_settle_are_named(
+    with_ledger: UnreachableFlow, arguments: tuple[str, ...], named: str
+) -> None:
+    assert named in with_ledger.refused(*arguments, code=2)
+
+
+def test_a_flow_that_never_ran_is_refused(with_ledger: UnreachableFlow) -> None:
+    assert "has never run: nothing of it can be at west; nothing was settled" in with_ledger.refused(
+        *SETTLE, code=5
+    )
+
+
+def test_a_driver_at_work_has_the_flow(at_work: Operated) -> None:
+    done = at_work.command(*SETTLE)
+    assert done.code == 5
+    assert f"flow {FLOW} is being mirrored" in done.err
+    assert f"mirror-ledger stop {FLOW}" in done.err
+
+
+def test_a_target_that_does_not_answer_is_named(idle: Operated) -> None:
+    idle.writer("claimed", mark_of_a_gone_process(), epoch=3)
+    idle.copied({("orders", 0): 100})
+    done = idle.command(*SETTLE)
+    assert (done.code, "west" in done.err) == (1, True), done.err

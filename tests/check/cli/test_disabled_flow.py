@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.commands import UnreachableFlow
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
-from tests.support.unreachable import UnreachableFlow
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,10 @@ from ledger.terminal import StatusLine
 from ledger.words import shown
 from tests.support.changing_pairs import SWITCHOVER, ChangingPair, Consumer
 from tests.support.checkout import CHECKOUT
+from tests.support.documents import of_type, parsed
 from tests.support.hostile_names import HOSTILE, UNWRITABLE
-from tests.support.ledger_copies import copied_to
+from tests.support.ledger_rows import copied_to
 from tests.support.operated import FLOW, LaterClock, Operated, WrittenLedger, operated_copy, own_mark
-from tests.support.tracked_files import of_type, parsed
 
 TRANSLATE = ("offsets", "translate", "--flow", FLOW)
 GROUPS = (*HOSTILE, *UNWRITABLE)

@@ -12,10 +12,8 @@ from ledger.facts.tables import TABLE_BY_NAME
 from ledger.store.delta_tables import table_uri
 from ledger.store.log import DeltaFactLog
 from ledger.store.merging import FANOUT
-from tests.support.commands import command
-from tests.support.ledger_rows import append, row
-from tests.support.recorder_rows import TABLE, WRITER, watermark
-from tests.support.unreachable import UnreachableFlow
+from tests.support.commands import UnreachableFlow, command
+from tests.support.ledger_rows import TABLE, WRITER, append, row, watermark
 
 MANY = 3 * FANOUT
 """Files that count as too many here: fewer are quicker to append."""

@@ -17,7 +17,7 @@ from ledger.offsets.rendering import render_csv
 from ledger.store import catalog
 from ledger.store.snapshots import open_ledger
 from tests.support.checkout import CHECKOUT
-from tests.support.ledger_copies import copied_to
+from tests.support.ledger_rows import copied_to
 from tests.support.operated import FLOW, LaterClock, Operated, WrittenLedger, operated_copy, own_mark
 
 LAG = CHECKOUT / "queries" / "replication_lag.sql"

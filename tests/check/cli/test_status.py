@@ -11,7 +11,7 @@ from ledger.changeover.plans import Plan
 from ledger.facts.changeovers import PlanRecorded
 from ledger.words import instant
 from tests.support.changeovers import ORDERS, plan
-from tests.support.command_lines import command_of
+from tests.support.documents import command_of
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
 from tests.support.told_status import flat, report, text
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.ledger_copies import copied_to
+from tests.support.ledger_rows import copied_to
 from tests.support.operated import (
     LaterClock,
     Operated,

@@ -13,7 +13,7 @@ from ledger.errors import ConfigurationError, UsageError
 from ledger.topics.following import ConfigurationFollow
 from ledger.topics.naming import NamingKind, RecordFilter, SelectionRefusal
 from tests.support.checkout import CHECKOUT
-from tests.support.config_texts import BASE, FLOW_TEXT, load, problems
+from tests.support.config_files import BASE, FLOW_TEXT, load, problems
 
 EXAMPLE = CHECKOUT / "conf" / "example.toml"
 

@@ -1,15 +1,20 @@
-"""Verdicts on topics: sizes, replication, partitions, settings."""
+"""Verdicts on topics: sizes, replication, partitions, settings, what a flow selects, who else writes to targets."""
 
 from dataclasses import replace
 
 import pytest
 
 from ledger.doctor import topic_settings
-from ledger.doctor.checks import Verdict
+from ledger.doctor.checks import Check, Verdict
+from ledger.doctor.flow import no_authorizer, selected_groups, selected_topics, target_writers
 from ledger.doctor.results import CheckResult, Unmeasured
 from ledger.doctor.topic_settings import SideOfPair, TopicPair
 from ledger.facts.findings import FindingName
+from ledger.facts.permissions import Permission, topic_acl
 from ledger.mirror.targets import SETTING_FINDINGS, target_findings
+from ledger.topics.naming import IdlePattern, NamePatterns, PatternKey
+
+# -- Topics ----------------------------------------------------------------------------------------
 
 UNBOUNDED_MS = 2**63 - 1
 GOOD = {
@@ -227,3 +232,117 @@ def test_brokers_without_the_time_bounds_have_none() -> None:
     settings = {name: value for name, value in GOOD.items() if "max.ms" not in name}
     without = replace(old, target=replace(old.target, settings=settings))
     assert only(list(topic_settings.settings("flow f", (without,)))).verdict is Verdict.OK
+
+
+# -- What a flow selects ---------------------------------------------------------------------------
+
+MISSPELT = IdlePattern(PatternKey.TOPICS, "ordres")
+GUARD = IdlePattern(PatternKey.EXCLUDE, "test-.*")
+
+
+@pytest.mark.parametrize(
+    ("topics", "idle", "verdict", "measured"),
+    [
+        (["a", "b"], [], Verdict.OK, "2 topics: a, b"),
+        (["a"], [GUARD], Verdict.OK, "1 topic: a; nothing to exclude so far: test-.*"),
+        (
+            ["a"],
+            [GUARD, MISSPELT],
+            Verdict.WARNING,
+            "1 topic: a; topics has 'ordres': no topic of east that this principal is shown matches it; "
+            "nothing to exclude so far: test-.*",
+        ),
+        (
+            [],
+            [MISSPELT],
+            Verdict.WARNING,
+            "no topic; topics has 'ordres': no topic of east that this principal is shown matches it",
+        ),
+    ],
+)
+def test_topics(topics: list[str], idle: list[IdlePattern], verdict: Verdict, measured: str) -> None:
+    found = selected_topics("flow f", "east", topics, idle)
+    assert (found.check, found.verdict, found.measured) == (Check.SELECTED_TOPICS, verdict, measured)
+    assert (found.advice is None) == (verdict is Verdict.OK)
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "verdict", "measured"),
+    [
+        ((".*",), (), Verdict.OK, "2 groups: billing, orders"),
+        (
+            ("bil.*",),
+            ("test-.*", "orders"),
+            Verdict.OK,
+            "1 group: billing; nothing to exclude so far: test-.*",
+        ),
+        (
+            ("billing", "order"),
+            ("ship", "orders"),
+            Verdict.WARNING,
+            "1 group: billing; groups has 'order': no group of east that this principal is shown matches it; "
+            "groups_exclude has 'ship': no group of east that this principal is shown matches it",
+        ),
+        (
+            ("orders",),
+            ("orders",),
+            Verdict.WARNING,
+            "no group; groups has 'orders': no group of east that this principal is shown matches it",
+        ),
+    ],
+)
+def test_groups(include: tuple[str, ...], exclude: tuple[str, ...], verdict: Verdict, measured: str) -> None:
+    found = selected_groups("flow f", "east", ["billing", "orders"], NamePatterns(include, exclude))
+    assert (found.check, found.verdict, found.measured) == (Check.SELECTED_GROUPS, verdict, measured)
+
+
+def test_a_source_without_groups_is_in_order_while_all_are_wanted() -> None:
+    found = selected_groups("flow f", "east", [], NamePatterns((".*",)))
+    assert (found.verdict, found.measured) == (Verdict.OK, "no group")
+
+
+def test_what_was_not_told_is_unknown() -> None:
+    assert selected_topics("flow f", "east", NOT_KNOWN, [MISSPELT]).verdict is Verdict.UNKNOWN
+    assert selected_groups("flow f", "east", NOT_KNOWN, NamePatterns(("a",))).verdict is Verdict.UNKNOWN
+
+
+# -- Other writers ---------------------------------------------------------------------------------
+
+MIRROR = "User:mirror"
+
+
+def acl(principal: str, name: str = "orders", *, is_denial: bool = False) -> Permission:
+    permission = "deny" if is_denial else "allow"
+    return topic_acl(name, principal, "write", permission_type=permission, pattern_type="prefixed")
+
+
+@pytest.mark.parametrize(
+    ("acls", "verdict", "measured"),
+    [
+        ([acl(MIRROR)], Verdict.OK, "2 topics: nobody else"),
+        ([acl("User:a", "other")], Verdict.OK, "2 topics: nobody else"),
+        ([acl("User:a"), acl("User:a", is_denial=True)], Verdict.OK, "2 topics: nobody else"),
+        (
+            [acl("User:a"), acl("User:*", "orders.eu"), acl(MIRROR)],
+            Verdict.WARNING,
+            "User:*, User:a may write to orders, orders.eu",
+        ),
+    ],
+)
+def test_other_principals_that_may_write_are_named(
+    acls: list[Permission], verdict: Verdict, measured: str
+) -> None:
+    found = target_writers("flow f", ["orders", "orders.eu"], frozenset(acls), MIRROR)
+    assert (found.verdict, found.measured) == (verdict, measured)
+    assert (found.advice is None) == (verdict is Verdict.OK)
+
+
+def test_what_is_not_known_is_not_in_order() -> None:
+    unread = target_writers("flow f", ["orders"], Unmeasured("no DESCRIBE"), MIRROR)
+    assert (unread.verdict, unread.measured) == (Verdict.UNKNOWN, "no DESCRIBE")
+    nameless = target_writers("flow f", ["orders"], frozenset({acl("User:a")}), None)
+    assert (nameless.verdict, nameless.advice) == (
+        Verdict.UNKNOWN,
+        "set mirror_principal of the cluster",
+    )
+    assert no_authorizer("flow f").verdict is Verdict.WARNING

@@ -14,7 +14,7 @@ from ledger.doctor.checks import OF_TROUBLE
 from ledger.doctor.probes import ClusterProbe
 from ledger.doctor.results import Unmeasured, measure
 from ledger.errors import Trouble
-from tests.support.beside import beside
+from tests.support.shops import beside
 from tests.support.tls_servers import TlsServer, make_certificate
 
 Keys = tuple[Path, Path]

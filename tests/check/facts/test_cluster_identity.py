@@ -7,7 +7,7 @@ import pytest
 
 from ledger.errors import PreconditionError
 from ledger.facts.identity import METADATA_LAG, ClusterIdentities, FlowProducer, LiveCluster
-from tests.support.claims import claimed
+from tests.support.ledger_rows import claimed
 
 
 def recorder(cluster: str, cluster_id: str) -> dict[str, Any]:

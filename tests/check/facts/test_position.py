@@ -8,7 +8,7 @@ import pytest
 from ledger.facts.syncs import FlowPosition, OffsetSync, Position, SyncCause, SyncKind, TailKnowledge
 from ledger.mirror.assignment import Assignment, PartitionResult
 from ledger.mirror.states import PartitionState
-from tests.support.sources import SOURCE, TARGET
+from tests.support.copy_tasks import SOURCE, TARGET
 
 AT = Position(source_offset=9, target_offset=7, next_sequence=5, leader_epoch=2)
 CARRIED = {field.name for value in (Position, TailKnowledge) for field in fields(value)}

@@ -1,15 +1,26 @@
-"""`PROTOCOL.md` has a section for every table, and names every cause and view."""
+"""`PROTOCOL.md`, the schema and the classes of `facts` say the same; its example rows tell one story."""
 
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import ledger
-from ledger.facts.syncs import SyncCause
+from ledger.facts.every_kind import EVERY_KIND, content_of
+from ledger.facts.operations import OperationKind
+from ledger.facts.syncs import SyncCause, topic_id_bytes
 from ledger.facts.tables import SCHEMA_VERSION, STAMP, TABLES, Table
 from ledger.store import catalog
-from tests.support.documents import definitions, section
+from ledger.store.delta_tables import arrow_schema
+from ledger.store.sql import Relation, run_query
+from tests.support import operation_contents
+from tests.support.documents import definitions, json_examples, section
+
+# -- Tables and columns ----------------------------------------------------------------------------
 
 PROTOCOL = (Path(ledger.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")
 
@@ -48,3 +59,161 @@ INNER_VIEWS = {"asked_stripes", "sync_pieces"}
 
 def test_the_version_is_stated() -> None:
     assert f"Schema version: {SCHEMA_VERSION}," in PROTOCOL
+
+
+# -- Operations ------------------------------------------------------------------------------------
+
+SECTION = section(PROTOCOL, "Operations")
+STATED = {kind: defined.parts["Keys"] for kind, defined in definitions(SECTION).items()}
+"""By kind its keys in words."""
+(EXAMPLES,) = json_examples(SECTION)
+
+every_kind = pytest.mark.parametrize("kind", OperationKind)
+
+
+def keys_of(value: object) -> set[str]:
+    """Of all objects in a value with a fixed set of keys; those of a mapping from names are left out."""
+    if isinstance(value, list):
+        return {key for one in value for key in keys_of(one)}
+    return set(value) if isinstance(value, dict) else set()
+
+
+def test_the_kinds_that_are_stated_are_those_that_exist() -> None:
+    assert set(STATED) == set(EXAMPLES) == set(OperationKind)
+
+
+def test_every_kind_has_its_class() -> None:
+    assert {kind: content.kind for kind, content in EVERY_KIND.items()} == {
+        kind: kind for kind in OperationKind
+    }
+
+
+@every_kind
+def test_every_key_is_stated(kind: OperationKind) -> None:
+    example = EXAMPLES[kind]
+    keys = set(example).union(*(keys_of(value) for value in example.values() if isinstance(value, list)))
+    assert keys <= set(re.findall(r"`(\w+)`", STATED[kind]))
+
+
+@every_kind
+def test_an_example_is_read_as_what_it_says_and_recorded_as_it_is_stated(kind: OperationKind) -> None:
+    read = content_of({"kind": kind.value, "content": json.dumps(EXAMPLES[kind])})
+    assert read == operation_contents.content_of(kind)
+    assert read is not None
+    assert list(read.content().items()) == list(EXAMPLES[kind].items())
+    assert json.loads(json.dumps(read.content())) == EXAMPLES[kind]
+
+
+# -- Example rows ----------------------------------------------------------------------------------
+
+Row = Mapping[str, Any]
+EXAMPLE_ROWS: Mapping[str, list[Row]] = {
+    table.name: json_examples(section(PROTOCOL, f"`{table.name}`"))[0] for table in TABLES
+}
+(CONTENTS,) = json_examples(section(PROTOCOL, "Operations"))
+OF_TYPE = {"string": str, "boolean": bool, "double": float, "int": int, "bigint": int}
+BITS = {"int": 31, "bigint": 63}
+FLOW = "east-to-west"
+
+every_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+
+
+class Story:
+    """The examples as a ledger."""
+
+    def relation(self, table: str) -> Relation:
+        known = next(one for one in TABLES if one.name == table)
+        return pa.Table.from_pylist([dict(row) for row in EXAMPLE_ROWS[table]], schema=arrow_schema(known))
+
+
+def fits(value: object, type_: str) -> bool:
+    """Whether a value of JSON is one of a type of the schema."""
+    if type_.startswith("array<struct<"):
+        members = dict(re.findall(r"(\w+):(\w+)", type_))
+        return isinstance(value, list) and all(
+            list(one) == list(members) and all(fits(one[name], members[name]) for name in members)
+            for one in value
+        )
+    return type(value) is OF_TYPE[type_] and (type_ not in BITS or abs(int(str(value))) >> BITS[type_] == 0)
+
+
+@every_table
+def test_an_example_names_every_column_in_order(table: Table) -> None:
+    assert EXAMPLE_ROWS[table.name]
+    assert [tuple(row) for row in EXAMPLE_ROWS[table.name]] == [
+        table.column_names for _ in EXAMPLE_ROWS[table.name]
+    ]
+
+
+@every_table
+def test_values_of_an_example_are_of_the_types_of_their_columns(table: Table) -> None:
+    wrong = [
+        (column.name, row[column.name])
+        for row in EXAMPLE_ROWS[table.name]
+        for column in table.columns
+        if not (column.nullable if row[column.name] is None else fits(row[column.name], column.type))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [
+        ("5", "bigint"),
+        (True, "int"),
+        (1 << 31, "int"),
+        (1 << 63, "bigint"),
+        (1, "boolean"),
+        (5, "string"),
+        (5, "double"),
+        ([{"source_start": 1}], "array<struct<source_start:bigint,source_end:bigint>>"),
+        ([{"source_start": "1"}], "array<struct<source_start:bigint>>"),
+    ],
+)
+def test_a_value_of_another_type_is_noticed(value: object, type_: str) -> None:
+    assert not fits(value, type_)
+
+
+def test_ids_are_those_of_one_source_and_one_target_topic() -> None:
+    ids = {
+        value
+        for rows in EXAMPLE_ROWS.values()
+        for row in rows
+        for key, value in row.items()
+        if key.endswith("topic_id")
+    }
+    assert ids == {operation_contents.SOURCE_ID, operation_contents.TARGET_ID}
+    assert all(len(topic_id_bytes(one)) == 16 for one in ids)
+
+
+def test_contents_are_those_of_the_examples_of_operations() -> None:
+    assert [json.loads(row["content"]) for row in EXAMPLE_ROWS["operations"]] == [
+        CONTENTS[row["kind"]] for row in EXAMPLE_ROWS["operations"]
+    ]
+    asked = EXAMPLE_ROWS["operations"][0]
+    assert (asked["kind"], asked["operation_id"]) == (
+        CONTENTS["receipt"]["request_kind"],
+        CONTENTS["receipt"]["request"],
+    )
+
+
+_OF_ALL_ROWS = "audit_l8_nothing_missing"
+"""The story tells a few rows of many."""
+
+
+@pytest.mark.parametrize(
+    "audit",
+    sorted(one.name for one in catalog.queries().values() if one.is_audit and one.name != _OF_ALL_ROWS),
+)
+def test_no_audit_objects_to_the_story(audit: str) -> None:
+    assert run_query(catalog.query(audit), {}, Story()).to_pylist() == []
+
+
+def test_the_commit_translates_as_the_story_says() -> None:
+    (answer,) = run_query(
+        catalog.query("offset_translation"), {"flow": FLOW, "driver_lives": False}, Story()
+    ).to_pylist()
+    assert (answer["committed_offset"], answer["target_offset"], answer["status"]) == (1400, 1380, "exact")
+    assert "`billing` at offset 1,400. That commit translates to 1,380." in " ".join(PROTOCOL.split())
+    (commit,) = CONTENTS["offsets_set"]["commits"]
+    assert (commit["source_offset"], commit["to"], commit["status"]) == (1400, 1380, "exact")

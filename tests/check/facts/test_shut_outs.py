@@ -9,8 +9,7 @@ from ledger.facts.acls import denial
 from ledger.facts.fences import EpochMarker, MirrorLetIn, MirrorShutOut, ShutOuts
 from ledger.facts.identity import ClusterIdentities
 from ledger.facts.permissions import Permission
-from tests.support.claims import claimed
-from tests.support.ledger_rows import row
+from tests.support.ledger_rows import claimed, row
 
 ORDERS, USERS = (denial(topic, "User:mirror") for topic in ("orders", "users"))
 

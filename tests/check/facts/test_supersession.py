@@ -19,7 +19,7 @@ from ledger.facts.syncs import (
     restart_after_target_truncation,
     sequence_at,
 )
-from tests.support.sequenced_syncs import COPY, row
+from tests.support.offset_syncs import COPY, row
 
 
 def at(source_offset: int, target_offset: int, next_sequence: int, leader_epoch: int | None) -> Position:

@@ -28,7 +28,7 @@ from tests.simulation.kafka.stored_batches import (
     content,
     marker,
 )
-from tests.support.sources import answer, fetched_from, writers
+from tests.support.copy_tasks import answer, fetched_from, writers
 
 NOW_MS = 1_700_000_000_000
 NOBODY = Producer()

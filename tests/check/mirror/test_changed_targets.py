@@ -9,8 +9,16 @@ from ledger.facts.syncs import NOTHING_KNOWN, SyncCause, SyncKind, TailKnowledge
 from ledger.mirror.assignment import Assignment, StopCause
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import StoredBatch, application_batch, content
-from tests.support.copied_partitions import FOREIGN, NODE, NOW_MS, Target, source_log
-from tests.support.sources import OWN_PRODUCER_ID, assignment, moved
+from tests.support.copy_tasks import (
+    FOREIGN,
+    NODE,
+    NOW_MS,
+    OWN_PRODUCER_ID,
+    Target,
+    assignment,
+    moved,
+    source_log,
+)
 
 OWN_END = 5
 

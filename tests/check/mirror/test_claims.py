@@ -14,7 +14,7 @@ from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.mirror_producers import memory_mirror_producers
 from tests.simulation.ledger.tables import MemoryLedger
-from tests.support.operation_logs import operators
+from tests.support.ledgers import operators
 
 
 @dataclass

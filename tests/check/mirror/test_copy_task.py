@@ -15,8 +15,7 @@ from ledger.topics.naming import RecordFilter
 from tests.simulation.kafka.network import CalmWeather, Fate
 from tests.simulation.kafka.partition_log import Replication
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
-from tests.support.copy_bench import NOW_MS, Bench, cause
-from tests.support.sources import OWN_PRODUCER_ID, moved
+from tests.support.copy_tasks import NOW_MS, OWN_PRODUCER_ID, Bench, cause, moved
 
 
 def test_partitions_on_different_nodes_are_copied_until_their_ends() -> None:

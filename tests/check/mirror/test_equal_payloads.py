@@ -6,8 +6,7 @@ from ledger.facts.syncs import SyncCause
 from ledger.mirror.assignment import StopCause
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import application_batch, content
-from tests.support.copied_partitions import NOW_MS, Target
-from tests.support.sources import OWN_PRODUCER_ID, assignment
+from tests.support.copy_tasks import NOW_MS, OWN_PRODUCER_ID, Target, assignment
 
 AN_HOUR_MS = 3_600_000
 

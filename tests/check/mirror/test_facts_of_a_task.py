@@ -12,7 +12,7 @@ from ledger.mirror.batches import Skip
 from ledger.mirror.syncs import SyncBuilder
 from ledger.mirror.tail import TailBatch, TargetTail, paired
 from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content, marker
-from tests.support.sources import SOURCE, TARGET, assignment, copy
+from tests.support.copy_tasks import SOURCE, TARGET, assignment, copy
 
 
 def skip(start: int, end: int, cause: GapCause) -> Skip:

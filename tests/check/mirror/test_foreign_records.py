@@ -14,8 +14,7 @@ from ledger.mirror.states import ForeignWriters
 from ledger.mirror.tail import ForeignRecords
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content
-from tests.support.copied_partitions import FOREIGN, NOW_MS, Target, source_log
-from tests.support.sources import OWN_PRODUCER_ID, TARGET, assignment
+from tests.support.copy_tasks import FOREIGN, NOW_MS, OWN_PRODUCER_ID, TARGET, Target, assignment, source_log
 from tests.support.unasked_cluster import UnaskedCluster
 
 AT = "2023-11-14 22:13:20Z"

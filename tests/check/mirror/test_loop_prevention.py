@@ -11,7 +11,7 @@ from ledger.mirror.assignment import Assignment
 from ledger.mirror.progress import LoopPrevention
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
-from tests.support.former_copies import LOST, sync
+from tests.support.offset_syncs import LOST, sync
 
 AT_EAST, AT_WEST = TopicPartition("orders", "east-id", 0), TopicPartition("orders", "west-id", 0)
 BACK = FlowConfig(name="west-to-east", source="west", target="east", topics=("orders",))

@@ -7,8 +7,18 @@ from ledger.mirror.assignment import StopCause
 from ledger.mirror.partition import PartitionCopy
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
-from tests.support.copied_partitions import FOREIGN, NODE, NOW_MS, Target, source_log
-from tests.support.sources import OWN_PRODUCER_ID, answer, assignment, fetched_from, writers
+from tests.support.copy_tasks import (
+    FOREIGN,
+    NODE,
+    NOW_MS,
+    OWN_PRODUCER_ID,
+    Target,
+    answer,
+    assignment,
+    fetched_from,
+    source_log,
+    writers,
+)
 
 OTHER_NODE = 2
 

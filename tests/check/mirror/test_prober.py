@@ -18,8 +18,8 @@ from ledger.mirror import watches
 from ledger.mirror.watches import REACH_FINDINGS, REPORTED_WITHIN_S, Prober, ReachWatch, Watched
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
-from tests.support.operation_logs import claimed
-from tests.support.unreachable import dead_port
+from tests.support.commands import dead_port
+from tests.support.ledgers import claimed
 from tests.support.waiting import eventually
 
 FLOW = "f"

@@ -9,9 +9,9 @@ from ledger.mirror.assignment import Assignment, PartitionResult
 from ledger.mirror.watches import REACH_FINDINGS, Partition, ReachWatch
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.copy_tasks import copied_up_to
 from tests.support.fakes import FakeClock
-from tests.support.operation_logs import claimed
-from tests.support.sources import copied_up_to
+from tests.support.ledgers import claimed
 
 FLOW = "f"
 SOURCE, TARGET = ("source_unreachable", None, None), ("target_unreachable", None, None)

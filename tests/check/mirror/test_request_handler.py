@@ -23,7 +23,7 @@ from ledger.kafka.cluster import PartitionEnds, TopicDescription
 from ledger.mirror.assignment import Stop, StopCause
 from ledger.mirror.requests import MovedPartitions, RequestHandler
 from ledger.mirror.states import FlowProgress, PartitionState
-from tests.support.sources import RECORDED, SOURCE, TARGET, TOPICS
+from tests.support.copy_tasks import RECORDED, SOURCE, TARGET, TOPICS
 from tests.support.unasked_cluster import UnaskedCluster
 
 

@@ -17,9 +17,9 @@ from ledger.mirror.states import Unreached
 from ledger.topics.naming import TailPolicy
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.support.copy_tasks import BOTH_SEEN
+from tests.support.ledgers import operators
 from tests.support.memory_flows import Flow
-from tests.support.operation_logs import operators
-from tests.support.sources import BOTH_SEEN
 from tests.support.stepped_drivers import (
     Driver,
     ToldFacts,

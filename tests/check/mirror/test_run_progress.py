@@ -6,7 +6,7 @@ from ledger.facts.syncs import NOTHING_KNOWN, PartitionPair
 from ledger.mirror.assignment import PartitionResult, Stop, StopCause
 from ledger.mirror.progress import Lag, RunSummary, SourceEnds, progress_of
 from ledger.mirror.states import PartitionState
-from tests.support.sources import SOURCE, TARGET, assignment, copied_up_to
+from tests.support.copy_tasks import SOURCE, TARGET, assignment, copied_up_to
 
 PAIR = PartitionPair(SOURCE, TARGET)
 

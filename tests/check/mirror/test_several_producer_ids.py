@@ -19,8 +19,7 @@ from ledger.facts.syncs import (
 from ledger.mirror.assignment import Assignment, PartitionResult, StopCause
 from ledger.mirror.states import FlowProgress, PartitionState, key_of
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
-from tests.support.copy_bench import NOW_MS, Bench, cause
-from tests.support.sources import OWN_PRODUCER_ID, RECORDED, SOURCE, TARGET, moved
+from tests.support.copy_tasks import NOW_MS, OWN_PRODUCER_ID, RECORDED, SOURCE, TARGET, Bench, cause, moved
 
 OLD, NEW = OWN_PRODUCER_ID, OWN_PRODUCER_ID + 500
 PRODUCER = FlowProducer(NEW, frozenset({OLD}))

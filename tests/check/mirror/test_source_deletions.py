@@ -7,8 +7,8 @@ import pytest
 from ledger.facts.direction import Demoted, Promoted
 from ledger.mirror.topics import FlowTopics
 from tests.simulation.kafka.stored_batches import NO_PRODUCER, Producer, application_batch, content
+from tests.support.ledgers import operators
 from tests.support.memory_flows import Flow, follow
-from tests.support.operation_logs import operators
 
 KEPT = "a was deleted at the source; east.a is kept"
 

@@ -13,7 +13,7 @@ from ledger.kafka.cluster import PartitionEnds
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.starts import CopiedByOthers, StartedPartition, StartPositions, copy_again
 from ledger.mirror.states import FlowProgress, PartitionState, key_of
-from tests.support.sources import RECORDED, SOURCE, TARGET
+from tests.support.copy_tasks import RECORDED, SOURCE, TARGET
 from tests.support.unasked_cluster import UnaskedCluster
 
 PAIR = PartitionPair(SOURCE, TARGET)

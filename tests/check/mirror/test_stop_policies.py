@@ -26,8 +26,8 @@ from ledger.kafka.cluster import PartitionEnds, TopicDescription
 from ledger.mirror.assignment import Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.states import PartitionState
 from ledger.mirror.stops import TRY_AGAIN, PolicyOutcome, StopPolicies, loss_cause
-from tests.support.sequenced_syncs import row
-from tests.support.sources import RECORDED, SOURCE, TARGET, TOPICS, assignment
+from tests.support.copy_tasks import RECORDED, SOURCE, TARGET, TOPICS, assignment
+from tests.support.offset_syncs import row
 from tests.support.unasked_cluster import UnaskedCluster
 
 

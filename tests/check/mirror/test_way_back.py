@@ -10,8 +10,7 @@ from ledger.facts.requests import AcceptForeign
 from ledger.mirror.starts import require_usable
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.kafka.stored_batches import application_batch, content
-from tests.support.calm_pairs import BACK, FORWARD, CalmPair
-from tests.support.changing_lives import live_in_storms, live_with_changes
+from tests.support.calm_flows import BACK, FORWARD, CalmPair, live_in_storms, live_with_changes
 
 
 @pytest.fixture

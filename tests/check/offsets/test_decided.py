@@ -8,8 +8,8 @@ import pytest
 from ledger.facts.syncs import OffsetSync, SyncCause
 from ledger.offsets.first_unread import PlaceStatus
 from ledger.offsets.links import RecordedFlow
+from tests.support.group_logs import EAST, WEST, at, flow, place
 from tests.support.histories import copied, lost, started, superseded, unpaired
-from tests.support.pairs import EAST, WEST, at, flow, place
 
 STATUS = PlaceStatus
 SETTLED = superseded(4, 4, 4, SyncCause.SETTLED)

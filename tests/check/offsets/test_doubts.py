@@ -8,8 +8,8 @@ from ledger.facts.syncs import Gap, GapCause, SyncCause, TopicPartition
 from ledger.offsets.first_unread import PlaceStatus
 from ledger.offsets.links import RecordedFlow
 from ledger.offsets.translation import SeenEnd
+from tests.support.group_logs import EAST, LONG_AFTER_MS, NORTH, WEST, at, flow, of_epoch, place
 from tests.support.histories import copied, started, superseded, unpaired
-from tests.support.pairs import EAST, LONG_AFTER_MS, NORTH, WEST, at, flow, of_epoch, place
 
 SOUTH = TopicPartition("orders", "south-id", 0)
 RESYNC = superseded(1, 4, 4)

@@ -8,8 +8,8 @@ from ledger.facts.syncs import Absence, Gap, GapCause, OffsetSync, SyncCause, To
 from ledger.offsets.first_unread import WITHOUT_OFFSET, Place, PlaceStatus
 from ledger.offsets.read import KnownGroup, KnownLog, Move, read_offsets_of
 from ledger.offsets.translation import CLOCK_MARGIN_MS, Commit
+from tests.support.group_logs import EAST, LONG_AFTER_MS, NORTH, WEST, at, flow, of_epoch, place
 from tests.support.histories import adopted, copied, lost, started, superseded, unpaired
-from tests.support.pairs import EAST, LONG_AFTER_MS, NORTH, WEST, at, flow, of_epoch, place
 
 STATUS = PlaceStatus
 

@@ -1,12 +1,9 @@
-"""Lives of two clusters and of groups that move between them: nobody skips a record, and repeats are as few as told.
-
-The oracle is what simulated consumers had read and what lies in the logs, by record (`tests.support.pair_lives`).
-"""
+"""Lives of two clusters and of groups that move between them: nobody skips a record, and repeats are as few as told."""
 
 from collections import Counter
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ledger.facts.syncs import OffsetRange
@@ -20,8 +17,10 @@ from ledger.offsets.first_unread import (
 )
 from ledger.offsets.read import KnownGroup, read_offsets_of
 from ledger.offsets.translation import Commit
-from tests.support.pair_lives import Life
-from tests.support.pair_logs import WORLDS, Group, other_than
+from tests.support.group_ledgers import Log, PairLedger
+from tests.support.group_lives import Life
+from tests.support.group_logs import WORLDS, Group, other_than
+from tests.support.group_tables import names_of, recorded_group, recorded_pair, snapshot_of
 
 STATUS = PlaceStatus
 SEEDS, IN_WORLDS = st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))
@@ -185,3 +184,22 @@ def test_there_is_an_answer_and_mostly_the_lowest_unread_record() -> None:
 def first_of(numbers_at: dict[int, int], wanted: set[int], otherwise: int) -> int:
     """The lowest offset of wanted numbers."""
     return min((offset for offset, number in numbers_at.items() if number in wanted), default=otherwise)
+
+
+PRINTED = settings(print_blob=True, deadline=None, max_examples=30)
+
+
+@PRINTED
+@given(st.integers(0, 2**32), st.sampled_from(sorted(WORLDS)))
+@example(1435, "fan_in")  # both topics were recreated, and no flow has gone on since
+def test_places_by_the_tables_are_those_of_the_life(seed: int, world: str) -> None:
+    life = Life(seed, world, is_calm=False)
+    for _ in life.live(life.chance.randint(5, 60)):
+        pass
+    ledger, topic = PairLedger(snapshot_of([life])), names_of([life])[0].topic
+    for group in life.groups:
+        if group.at in group.sides and group.sides[group.at].seen:
+            here, there = (Log(name, topic, 0) for name in (group.at, other_than(group.at)))
+            expected = first_unread(recorded_pair(life, group.at), recorded_group(life, group))
+            found = first_unread(ledger.pair(here, there), ledger.group(group.name, here, there))
+            assert found == expected, (group.name, life.told())

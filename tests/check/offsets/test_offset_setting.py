@@ -34,7 +34,7 @@ from tests.simulation.kafka.share_groups import ShareGroupCluster
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
-from tests.support.operation_logs import operators
+from tests.support.ledgers import operators
 
 AT_SOURCE = ("billing", "orders", 0)
 LEFT = SourceCommits("east", {AT_SOURCE: SourceCommit(topic_id="T", leader_epoch=3, made_after_ms=1700)})

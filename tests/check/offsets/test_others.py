@@ -5,8 +5,8 @@ import pytest
 from ledger.facts.syncs import Absence, OffsetRange, SyncCause
 from ledger.offsets.first_unread import Place, PlaceStatus
 from ledger.offsets.translation import Commit
+from tests.support.group_logs import EAST, NORTH, WEST, at, flow, place
 from tests.support.histories import copied, superseded
-from tests.support.pairs import EAST, NORTH, WEST, at, flow, place
 
 STATUS = PlaceStatus
 FORMER = Commit(offset=4, topic_id="former")

@@ -32,7 +32,7 @@ from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
-from tests.support.operation_logs import operators
+from tests.support.ledgers import operators
 
 FLOW = "east-to-west"
 CLAIM = row(

@@ -20,17 +20,18 @@ from ledger.store import catalog
 from ledger.store.sql import connect, run_query
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
-from tests.support.generated_examples import examples
-from tests.support.generated_ledgers import (
+from tests.support.histories import (
     FLOW,
+    History,
     commit_at,
+    examples,
     group_of,
+    histories,
     known_map,
     last_but_one_append_ms,
     ledger_of_partitions,
     offsets,
 )
-from tests.support.histories import History, histories
 from tests.support.two_way import THERE, lived, snapshot_of, topic_of
 
 PRINTED = settings(print_blob=True, deadline=None, max_examples=examples(check=7, soak=12))

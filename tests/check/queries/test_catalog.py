@@ -1,12 +1,20 @@
-"""The catalog: headers, parameters, unknown names."""
+"""The catalog: headers, parameters, unknown names, sizes of statements, views that are computed beforehand."""
 
 import re
+from collections.abc import Iterator
 
+import duckdb
 import pytest
 
 from ledger.errors import InvalidValueError, UsageError
 from ledger.store import catalog
 from ledger.store.catalog import Named, parse_query
+from ledger.store.sql import COMPUTED_FOR_A_FLOW, COMPUTED_ONCE, COMPUTED_WHERE_OTHERS_SHARE_IT, connect
+from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.checkout import CHECKOUT
+from tests.support.ledger_rows import row
+
+# -- Names and headers -----------------------------------------------------------------------------
 
 HEADER = """-- name:    example
 -- answers: which?
@@ -150,3 +158,130 @@ def test_every_cte_of_the_catalog_is_found() -> None:
     assert sum(bool(named.search(text)) for text in texts) > 20
     for text in texts:
         assert catalog.relations_read(text).keys().isdisjoint(named.findall(text)), text
+
+
+# -- Sizes -----------------------------------------------------------------------------------------
+# Counted are lines that hold SQL: not the header, other comments and empty lines.
+
+MAXIMUM_LINES = 120
+MAXIMUM_CTES = 7
+FILES = sorted([*(CHECKOUT / "queries").glob("*.sql"), *(CHECKOUT / "ledger").rglob("*.sql")])
+_STATEMENT_END = re.compile(r"(?<=;)\n")
+_MADE = re.compile(r"create (?:or replace )?temporary \w+ (\w+)")
+_CTE = re.compile(r"\b(\w+) as (?:materialized )?\(")
+
+
+def test_statements_are_small() -> None:
+    found = [problem for file in FILES for problem in size_problems(file.stem, file.read_text())]
+    assert found == []
+
+
+def size_problems(file: str, text: str) -> Iterator[str]:
+    """What is too large of the statements of a file, by the name of what they make, else of the file."""
+    code = re.sub(r"--.*", "", text)
+    for statement in _STATEMENT_END.split(code):
+        made = _MADE.search(statement)
+        name = made[1] if made else file
+        if (lines := sum(bool(line.strip()) for line in statement.splitlines())) > MAXIMUM_LINES:
+            yield f"{name}: {lines} lines of SQL"
+        if (ctes := len(_CTE.findall(statement))) > MAXIMUM_CTES:
+            yield f"{name}: {ctes} CTEs"
+
+
+def test_the_listing_sees_queries_views_and_what_engines_add() -> None:
+    folders = {str(file.parent.relative_to(CHECKOUT)) for file in FILES}
+    assert folders == {"queries", "ledger/views", "ledger/store", "ledger/answers"}
+
+
+def statement(lines: int, ctes: int) -> str:
+    """That many lines of SQL, between comments and empty ones."""
+    names = [f"c{number} as (select 1)," for number in range(ctes)]
+    return "\n\n".join(["-- header", *names, *["-- as (why)", "x  -- why"] * (lines - ctes - 1), "x"])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (statement(120, 7), []),
+        (statement(121, 7), ["file: 121 lines of SQL"]),
+        (statement(120, 8), ["file: 8 CTEs"]),
+        (f"create or replace temporary view small as\n{statement(119, 7)};\n{statement(120, 0)};\n", []),
+        (
+            f"create or replace temporary view one as\n{statement(120, 8)};\n"
+            f"create temporary table two as\n{statement(9, 8)};\n",
+            ["one: 121 lines of SQL", "one: 8 CTEs", "two: 8 CTEs"],
+        ),
+    ],
+    ids=["largest", "a line too many", "a CTE too many", "each statement for itself", "names"],
+)
+def test_what_is_too_large_is_found(text: str, found: list[str]) -> None:
+    assert list(size_problems("file", text)) == found
+
+
+def test_every_file_of_views_is_read_in_its_order() -> None:
+    """A view reads earlier ones; a file that is not listed would make none."""
+    folder = CHECKOUT / "ledger" / "views"
+    subjects = (*catalog.VIEW_SUBJECTS, *catalog.BETWEEN_SUBJECTS)
+    assert sorted(subjects) == sorted(file.stem for file in folder.iterdir())
+    made: set[str] = set()
+    names = (*catalog.view_names(), *catalog.names_between_clusters())
+    for name in names:
+        text = catalog.views_of([name])[name]
+        later = set(names) - made
+        assert not later & set(re.findall(r"\b(?:from|join) (\w+)", text)), name
+        made.add(name)
+
+
+# -- Views computed beforehand ---------------------------------------------------------------------
+
+FOR_A_FLOW = COMPUTED_FOR_A_FLOW | COMPUTED_WHERE_OTHERS_SHARE_IT
+
+
+def test_they_are_views() -> None:
+    assert set(catalog.view_names()) >= COMPUTED_ONCE | FOR_A_FLOW
+
+
+def test_a_wide_view_is_computed_only_where_several_views_read_it() -> None:
+    ledger = MemoryLedger()
+    made = {}
+    for query in ("flow_status", "offset_translation"):
+        with connect(ledger.at(ledger.latest()), {}, catalog.query(query).reads, "e->w") as connection:
+            made[query] = computed(connection)
+    assert {query: COMPUTED_WHERE_OTHERS_SHARE_IT & tables for query, tables in made.items()} == {
+        "flow_status": set(),
+        "offset_translation": COMPUTED_WHERE_OTHERS_SHARE_IT,
+    }
+    assert "current_maps" in made["flow_status"]
+
+
+def test_queries_that_are_asked_about_no_flow_read_none() -> None:
+    """Between clusters views are computed in their turn, those of a flow among them."""
+    read = {
+        query.name: FOR_A_FLOW & set(catalog.views_of(query.reads))
+        for query in catalog.queries().values()
+        if "flow" not in query.parameter_names and not query.is_between_clusters
+    }
+    assert {name: views for name, views in read.items() if views} == {}
+
+
+def test_with_a_flow_they_have_its_rows_alone_and_without_one_all() -> None:
+    ledger = MemoryLedger()
+    claims = [
+        row("writers", flow=flow, source_cluster="east", event="claimed", recorded_at_ms=1)
+        for flow in ("e->w", "e->n")
+    ]
+    ledger.append("writers", claims)
+    at = ledger.at(ledger.latest())
+    with connect(at, {}, ["driver_appends"], "e->w") as of_one, connect(at, {}, ["driver_appends"]) as of_all:
+        assert flows_of(of_one) == ["e->w"]
+        assert flows_of(of_all) == ["e->n", "e->w"]
+
+
+def flows_of(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    rows = connection.execute("select flow from driver_appends order by flow").fetchall()
+    return [flow for (flow,) in rows]
+
+
+def computed(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    rows = connection.execute("select table_name from duckdb_tables() where temporary").fetchall()
+    return {name for (name,) in rows}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from ledger.facts.cuts import Cut, LastAppend
 from ledger.facts.tables import Row
 from ledger.store.sql import Relation, Snapshot, merged_syncs, run_query, with_syncs_since
-from tests.support.generated_examples import examples
-from tests.support.lived_pairs import QUERY, SIDES, lived
-from tests.support.pair_logs import WORLDS, other_than
-from tests.support.pair_tables import snapshot_of
+from tests.support.group_cases import QUERY, SIDES, lived
+from tests.support.group_logs import WORLDS, other_than
+from tests.support.group_tables import snapshot_of
+from tests.support.histories import examples
 
 LIVES = st.lists(st.tuples(st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))), min_size=8, max_size=8)
 SYNCS = "offset_syncs"

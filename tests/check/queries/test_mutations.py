@@ -4,34 +4,33 @@ import pytest
 
 from ledger.store import catalog
 from ledger.store.catalog import Query
-from tests.support import view_mutants
+from tests.support import query_mutants
 from tests.support.cases import has_cases
-from tests.support.query_mutants import mutants, uncaught
-from tests.support.view_queries import VIEW_QUERIES
+from tests.support.query_mutants import VIEW_QUERIES, mutants, uncaught
 
 ONE_IN = 15
 """How few of a query's mutants are tried; the long tests try all."""
 QUERIES = [query for query in catalog.queries().values() if has_cases(query.name)]
 
-BETWEEN = [view for view in catalog.names_between_clusters() if view not in view_mutants.WITHOUT_ALL_CASES]
+BETWEEN = [view for view in catalog.names_between_clusters() if view not in query_mutants.WITHOUT_ALL_CASES]
 VIEWS = [*catalog.view_names()[::2], *BETWEEN[::6]]
 """Of views a half, of those between clusters a sixth: to try them is dear, and the long tests try all."""
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_mutants_of_queries_are_caught(query: Query) -> None:
-    benches = view_mutants.query_benches_of(query.name)
+    benches = query_mutants.query_benches_of(query.name)
     assert uncaught(query.name, query.sql, benches, one_in=ONE_IN) == []
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_mutants_of_views_are_caught(view: str) -> None:
-    assert view_mutants.uncaught_of(view, one_in=view_mutants.ONE_IN) == []
+    assert query_mutants.uncaught_of(view, one_in=query_mutants.ONE_IN) == []
 
 
 @pytest.mark.parametrize("query", VIEW_QUERIES, ids=lambda query: query.name)
 def test_a_view_that_no_query_reads_meets_its_cases(query: Query) -> None:
-    benches = view_mutants.query_benches_of(query.name)
+    benches = query_mutants.query_benches_of(query.name)
     assert benches
     assert all(bench.is_met() for bench in benches)
 

@@ -12,14 +12,24 @@ from hypothesis import strategies as st
 
 from ledger.offsets.first_unread import PlaceStatus, first_unread
 from tests.support.cases import Case, cases_of
-from tests.support.generated_examples import examples
-from tests.support.lived_pairs import QUERY, SEEDS, SIDES, lived, lived_case, lives_of
-from tests.support.pair_answers import answer_of, answers, asked_of, by_the_algebra, said
-from tests.support.pair_ledgers import Log, PairLedger
-from tests.support.pair_logs import WORLDS
-from tests.support.pair_tables import names_of
-from tests.support.query_mutants import as_table
-from tests.support.view_mutants import LaidOut
+from tests.support.group_cases import (
+    QUERY,
+    SEEDS,
+    SIDES,
+    answer_of,
+    answers,
+    asked_of,
+    by_the_algebra,
+    lived,
+    lived_case,
+    lives_of,
+    said,
+)
+from tests.support.group_ledgers import Log, PairLedger
+from tests.support.group_logs import WORLDS
+from tests.support.group_tables import names_of
+from tests.support.histories import examples
+from tests.support.query_mutants import LaidOut, as_table
 
 LIVES = st.lists(st.tuples(st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))), min_size=12, max_size=12)
 NOT_IN_LIVES = frozenset({PlaceStatus.NO_COMMIT, PlaceStatus.HIDDEN})

@@ -23,12 +23,10 @@ from ledger.store.delta_tables import add_missing_columns, arrow_schema, create_
 from ledger.store.snapshots import open_ledger
 from ledger.store.sql import run_query
 from tests.support.checkout import CHECKOUT
-from tests.support.generated_ledgers import FLOW, ledger_of
-from tests.support.histories import random_history
-from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import append, row
+from tests.support.histories import FLOW, ledger_of, random_history
+from tests.support.ledger_rows import append, copied_to, row
+from tests.support.ledgers import filled, largest_case
 from tests.support.pasted_texts import without_views
-from tests.support.written_ledgers import filled, largest_case
 
 README = (CHECKOUT / "queries" / "README.md").read_text(encoding="utf-8")
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))

@@ -1,4 +1,4 @@
-"""Recorders beside a flow: what one of them fails with is told, and tried again while the flow runs."""
+"""Recorders beside a flow and alone: what one fails with is told, and tried again; what ends a read ends no other."""
 
 import logging
 from collections.abc import Callable
@@ -15,10 +15,12 @@ from ledger.errors import (
 from ledger.facts.state import WriterClaim
 from ledger.recorders import run
 from ledger.recorders.observation import RecorderSettings
-from ledger.recorders.recorder import ClusterRecorder
-from ledger.recorders.run import BackgroundRecorders
+from ledger.recorders.recorder import ClusterRecorder, RecordedRound
+from ledger.recorders.run import BackgroundRecorders, record_once, record_until
 from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesses
 from tests.support.waiting import eventually
+
+# -- Beside a flow ---------------------------------------------------------------------------------
 
 SETTINGS = RecorderSettings(
     groups=(),
@@ -157,3 +159,69 @@ def test_a_role_is_given_back_although_the_cluster_does_not_answer_any_more() ->
         eventually(has_looked(recorder, 1), "a look", within_s=10)
         assert recorder.holds_role
     assert not recorder.holds_role
+
+
+# -- Alone -----------------------------------------------------------------------------------------
+
+AWAY = ClusterUnavailableError("east does not answer")
+FOUND = RecordedRound(1, {"checkpoints": 2})
+
+
+class OnceAllWasSeen:
+    """Implements the stop signal."""
+
+    def __init__(self, is_done: Callable[[], bool]) -> None:
+        self.is_done = is_done
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        return self.is_done()
+
+
+class Scripted(ClusterRecorder):
+    """A recorder whose looks come out one after another as given; then there is nothing new."""
+
+    def __init__(self, *outcomes: Exception | RecordedRound) -> None:
+        ledger = FakeLedger(FakeClock())
+        super().__init__(
+            FakeCluster(),
+            ledger,
+            ledger,
+            ledger.clock,
+            SETTINGS,
+            partitions=list,
+            processes=FakeProcesses(),
+        )
+        self.left = list(outcomes)
+
+    def record_once(self) -> RecordedRound:
+        outcome = self.left.pop(0) if self.left else RecordedRound(None)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    record_due = record_last = record_once
+
+
+def test_an_outage_is_outlived_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    recorder = Scripted(AWAY, AWAY, FOUND, FOUND, AWAY, FOUND)
+    stop = OnceAllWasSeen(lambda: not recorder.left)
+    assert record_until(stop, [recorder]) == {"recorder:east": {"checkpoints": 6}}
+    assert caplog.text.count("nothing is recorded for now: east does not answer") == 2
+    assert caplog.text.count("recording again") == 2
+    assert not recorder.holds_role
+
+
+def test_a_defect_of_one_is_not_left_behind_by_a_process_that_waits_to_be_stopped() -> None:
+    recorder = Scripted(FOUND, ZeroDivisionError("a defect"))
+    with pytest.raises(ZeroDivisionError):
+        record_until(OnceAllWasSeen(lambda: False), [recorder])
+
+
+def test_one_look_is_tried_twice() -> None:
+    never = OnceAllWasSeen(lambda: False)
+    assert record_once(Scripted(AWAY, FOUND), never) == {"checkpoints": 2}
+    with pytest.raises(ClusterUnavailableError) as told:
+        record_once(Scripted(AWAY, AWAY), never)
+    assert told.value.exit_code == 1

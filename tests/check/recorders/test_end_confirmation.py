@@ -6,8 +6,7 @@ import pytest
 
 from ledger.kafka.cluster import PartitionEnds
 from ledger.recorders.recorder import ClusterRecorder, EndConfirmation
-from tests.support.fake_recorders import SETTINGS, recorder_of, watched_cluster
-from tests.support.fakes import FakeClock, FakeCluster, FakeLedger
+from tests.support.fakes import SETTINGS, FakeClock, FakeCluster, FakeLedger, recorder_of, watched_cluster
 
 
 @pytest.fixture

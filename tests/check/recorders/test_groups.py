@@ -8,8 +8,7 @@ from ledger.facts.groups import GroupEvent, ShareOffset, UnreadGroup, has_member
 from ledger.facts.syncs import Absence
 from ledger.kafka.cluster import GroupListing
 from ledger.recorders.recorder import ClusterRecorder
-from tests.support.fake_recorders import SETTINGS, recorder_of, watched_cluster
-from tests.support.fakes import FakeCluster, FakeLedger
+from tests.support.fakes import SETTINGS, FakeCluster, FakeLedger, recorder_of, watched_cluster
 
 NO_COORDINATOR = UnreadGroup(GroupEvent.UNAVAILABLE, "COORDINATOR_NOT_AVAILABLE")
 DENIED = UnreadGroup(GroupEvent.HIDDEN, "GROUP_AUTHORIZATION_FAILED")

@@ -11,8 +11,7 @@ from ledger.facts.syncs import TopicPartition
 from ledger.kafka.batches import BatchHeader
 from ledger.kafka.cluster import PartitionEnds
 from ledger.store.session import OperatorOperations
-from tests.support.fake_recorders import recorder_of
-from tests.support.fakes import FakeClock, FakeCluster, FakeLedger
+from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, recorder_of
 from tests.support.fenced_clusters import batch
 
 

@@ -8,9 +8,8 @@ from ledger.errors import ClusterUnavailableError, ShutOutError
 from ledger.facts.operations import FindingKey
 from ledger.kafka.cluster import TopicDescription
 from ledger.store.session import RECORDER_TABLES
-from tests.support.fake_recorders import recorder_of
-from tests.support.fakes import FakeClock, FakeCluster, FakeLedger
-from tests.support.recorder_rows import claim_row
+from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, recorder_of
+from tests.support.ledger_rows import claim_row
 
 AWAY = ClusterUnavailableError("cluster east could not be reached: refused")
 

@@ -9,8 +9,7 @@ from ledger.facts.permissions import (
     Permissions,
     PermissionsOfKind,
 )
-from tests.support.fake_recorders import SETTINGS, recorder_of, watched_cluster
-from tests.support.fakes import FakeCluster, FakeLedger
+from tests.support.fakes import SETTINGS, FakeCluster, FakeLedger, recorder_of, watched_cluster
 
 ACL = PermissionKind.ACL
 

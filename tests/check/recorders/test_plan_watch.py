@@ -7,9 +7,8 @@ from ledger.facts.state import FactLog
 from ledger.recorders.findings import PlanWatch
 from ledger.store.session import APPLY_TABLES, WriterSession
 from tests.simulation.ledger.fact_log import MemoryFactLog
-from tests.support.fake_recorders import recorder_of, watched_cluster
-from tests.support.fakes import FakeClock, FakeLedger
-from tests.support.operation_logs import claim_of
+from tests.support.fakes import FakeClock, FakeLedger, recorder_of, watched_cluster
+from tests.support.ledgers import claim_of
 from tests.support.stepped_drivers import Driver, nothing
 
 

@@ -11,8 +11,14 @@ from ledger.facts.roles import ProcessMark, RoleVerdict
 from ledger.kafka.cluster import PartitionEnds, TopicDescription
 from ledger.recorders.observation import RecorderSettings
 from ledger.recorders.recorder import ClusterRecorder
-from tests.support.fake_recorders import recorder_of, watched_cluster
-from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, FakeProcesses
+from tests.support.fakes import (
+    FakeClock,
+    FakeCluster,
+    FakeLedger,
+    FakeProcesses,
+    recorder_of,
+    watched_cluster,
+)
 
 
 @pytest.fixture

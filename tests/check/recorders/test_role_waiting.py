@@ -11,9 +11,8 @@ from ledger.recorders import run
 from ledger.recorders.recorder import ClusterRecorder
 from ledger.recorders.run import BackgroundRecorders
 from ledger.store.session import RECORDER_TABLES
-from tests.support.fake_recorders import recorder_of, watched_cluster
-from tests.support.fakes import OWN_MARK, FakeCluster, FakeLedger, FakeProcesses
-from tests.support.recorder_rows import claim_row
+from tests.support.fakes import OWN_MARK, FakeCluster, FakeLedger, FakeProcesses, recorder_of, watched_cluster
+from tests.support.ledger_rows import claim_row
 from tests.support.waiting import eventually
 
 OTHER = ProcessMark(OWN_MARK.host, 77, 5)

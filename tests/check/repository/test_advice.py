@@ -17,7 +17,7 @@ from ledger.cli.main import cli
 from ledger.facts.requests import RequestKind, command_line
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.stops import command
-from tests.support.tracked_files import of_type, relative
+from tests.support.documents import of_type, relative
 
 _CALL = re.compile(r"(?<![\w/.-])mirror-ledger (?=[a-z])")
 _END = re.compile(r"[;,:)`'\".]+$")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.checkout import CHECKOUT
-from tests.support.tracked_files import of_type, relative
+from tests.support.documents import of_type, relative
 
 _TIME = r"(?:\w+\.)?\w*_ms\b(?: [+-] \w+)?"
 _ORDERED = re.compile(r"order by ((?:[^()]|\([^()]*\))*)")

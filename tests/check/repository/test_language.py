@@ -14,8 +14,7 @@ import pytest
 
 from ledger.store import catalog
 from tests.support.checkout import CHECKOUT
-from tests.support.documents import prose
-from tests.support.tracked_files import of_type, parsed, relative
+from tests.support.documents import of_type, parsed, prose, relative
 
 LONGEST_LINE = 120
 INSTEAD: Mapping[str, str] = {

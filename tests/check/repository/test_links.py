@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tracked_files import of_type, relative
+from tests.support.documents import of_type, relative
 
 DOCUMENTS = {document.name: document for document in of_type(".md") if document.parent.name != "queries"}
 LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]*)(?:#([\w-]+))?\)")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from hatchling.build import build_wheel
 
-from tests.support import tracked_files
+from tests.support import documents
 from tests.support.checkout import CHECKOUT
-from tests.support.tracked_files import TOP_LEVEL, of_type, parsed, relative, tracked
+from tests.support.documents import TOP_LEVEL, of_type, parsed, relative, tracked
 
 MAXIMUM_JOB_LINES = 80
 SUITES = ("check", "real", "soak")
@@ -68,7 +68,7 @@ def forbidden_lines(path: Path) -> Iterator[str]:
 def test_forbidden_text_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
 ) -> None:
-    monkeypatch.setattr(tracked_files, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(documents, "CHECKOUT", tmp_path)
     sample = tmp_path / "sample"
     sample.write_text(f"fine\nnot {''.join(pair)} fine\n")
     assert list(forbidden_lines(sample)) == [f"sample:2: {''.join(pair)}"]
@@ -152,7 +152,7 @@ def imports_of_tests(path: Path) -> Iterator[str]:
         ("import tests.check.facts.test_cuts as cuts", ["tests.check.facts.test_cuts"]),
         ("from tests.check.facts import samples, test_cuts", ["tests.check.facts.test_cuts"]),
         ("from . import test_cuts", [".test_cuts"]),
-        ("from tests.support.sources import SOURCE", []),
+        ("from tests.support.copy_tasks import SOURCE", []),
     ],
 )
 def test_an_import_from_a_test_is_found(tmp_path: Path, line: str, found: list[str]) -> None:

@@ -31,10 +31,9 @@ from ledger.store.session import RECORDER_TABLES
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
 from ledger.store.sql import run_query
 from ledger.store.state import DeltaLedgerState
-from tests.support.added_tables import ADDED, add_within_the_version, made_before, never_had
 from tests.support.fakes import FakeClock
-from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import append, row
+from tests.support.ledger_rows import append, copied_to, row
+from tests.support.ledgers import ADDED, add_within_the_version, made_before, never_had
 
 OF_VERSION_2 = {"offset_syncs", "checkpoints", "high_watermarks", "topics", "writers", "operations"}
 NOW_MS = 50_000

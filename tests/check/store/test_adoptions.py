@@ -7,8 +7,8 @@ import pytest
 
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import SyncCause, SyncKind
-from tests.support.both_ledgers import STORES, state_on
-from tests.support.former_copies import ALSO_HELD, EAST_TO_WEST, ELSEWHERE, HELD, LOST, sync
+from tests.support.ledgers import STORES, state_on
+from tests.support.offset_syncs import ALSO_HELD, EAST_TO_WEST, ELSEWHERE, HELD, LOST, sync
 
 TAKEN_OVER = sync((0, 9), 5, kind=SyncKind.ADOPTED)
 WENT_BACK = replace(sync((3, 9), 8, kind=SyncKind.SUPERSEDED), cause=SyncCause.TARGET_TRUNCATED)

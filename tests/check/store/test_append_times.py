@@ -1,17 +1,16 @@
-"""When a writer last appended, told by the log and few files, is what a scan of all files tells.
-
-MIRROR_LEDGER_SEED repeats a run.
-"""
+"""What the log of a table and few files tell is what a scan tells: its newest version, when a writer last appended."""
 
 import os
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 
-from ledger.store.delta_tables import STATISTICS, table_uri
+from ledger.store.delta_tables import STATISTICS, create_tables, newest_version, table_uri
 from ledger.store.last_rows import file_stamps
 from ledger.store.maintenance import TableUpkeep, Upkeep
 from ledger.store.merging import Merge, data_files
@@ -19,8 +18,10 @@ from ledger.store.snapshots import last_recorded_at_ms, last_recorded_of_each, r
 from ledger.store.sql import ParquetFiles
 from ledger.store.state import AppendTimes
 from tests.support.fakes import FakeClock
-from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import append, row
+from tests.support.ledger_rows import append, copied_to, row
+
+# -- Appends ---------------------------------------------------------------------------------------
+# MIRROR_LEDGER_SEED repeats a run.
 
 TABLE = "high_watermarks"
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", "1"))
@@ -166,3 +167,60 @@ def test_files_whose_names_duckdb_would_not_read_as_they_are_tell_the_same(
 
 def test_a_ledger_without_the_table_tells_nothing() -> None:
     assert AppendTimes(TABLE, "recorder:a").last_ms(None) is None
+
+
+# -- Versions --------------------------------------------------------------------------------------
+
+CHECKPOINTS = "checkpoints"
+
+
+@pytest.fixture
+def fresh_path(tmp_path: Path) -> str:
+    fresh_path = str(tmp_path / "ledger")
+    create_tables(fresh_path, now_ms=1)
+    return fresh_path
+
+
+def newest(fresh_path: str) -> DeltaTable:
+    found = newest_version(fresh_path, CHECKPOINTS)
+    assert found is not None
+    return found
+
+
+def test_a_table_is_opened_once_per_version(fresh_path: str) -> None:
+    first = newest(fresh_path)
+    assert newest(fresh_path) is first
+    append(fresh_path, CHECKPOINTS, [row(CHECKPOINTS)])
+    second = newest(fresh_path)
+    assert (first.version(), second.version()) == (0, 1)
+    assert newest(fresh_path) is second
+    append(fresh_path, CHECKPOINTS, [row(CHECKPOINTS)])
+    append(fresh_path, CHECKPOINTS, [row(CHECKPOINTS)])
+    assert newest(fresh_path).version() == 3
+
+
+def test_another_table_in_its_place_is_opened_though_it_has_the_same_version(fresh_path: str) -> None:
+    before = newest(fresh_path).metadata().id
+    shutil.rmtree(fresh_path)
+    create_tables(fresh_path, now_ms=1)
+    assert newest(fresh_path).metadata().id != before
+
+
+def test_a_table_that_is_away_is_not_taken_from_memory(fresh_path: str) -> None:
+    newest(fresh_path)
+    shutil.move(fresh_path, fresh_path + ".away")
+    with pytest.raises(TableNotFoundError):
+        newest(fresh_path)
+    shutil.move(fresh_path + ".away", fresh_path)
+    assert newest(fresh_path).version() == 0
+
+
+def test_an_entry_of_the_log_that_was_cleaned_away_tells_nothing(fresh_path: str) -> None:
+    append(fresh_path, CHECKPOINTS, [row(CHECKPOINTS)])
+    assert newest(fresh_path).version() == 1
+    DeltaTable(table_uri(fresh_path, CHECKPOINTS)).create_checkpoint()
+    for entry in Path(table_uri(fresh_path, CHECKPOINTS), "_delta_log").glob("*.json"):
+        entry.unlink()
+    first, second = newest(fresh_path), newest(fresh_path)
+    assert (first.version(), second.version()) == (1, 1)
+    assert first is not second

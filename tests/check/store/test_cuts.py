@@ -20,8 +20,7 @@ from ledger.facts.cuts import ClockStep, Cut, LastAppend
 from ledger.store import catalog
 from ledger.store.delta_tables import create_tables, table_uri
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
-from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import append, row
+from tests.support.ledger_rows import append, copied_to, row
 from tests.support.pasted_texts import without_views
 
 APPENDED = ("offset_syncs", "operations", "topics")

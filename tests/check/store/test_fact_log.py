@@ -17,7 +17,7 @@ from ledger.store.delta_tables import create_tables
 from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
-from tests.support.recorder_rows import TABLE, WRITER, claim, watermark
+from tests.support.ledger_rows import TABLE, WRITER, claim, watermark
 
 
 @pytest.fixture

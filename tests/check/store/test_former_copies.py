@@ -7,8 +7,8 @@ import pytest
 
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import SyncCause, SyncKind
-from tests.support.both_ledgers import STORES, state_on
-from tests.support.former_copies import EAST_TO_WEST, ELSEWHERE, LOST, sync
+from tests.support.ledgers import STORES, state_on
+from tests.support.offset_syncs import EAST_TO_WEST, ELSEWHERE, LOST, sync
 
 LIVING = replace(LOST, topic_id="living")
 OTHER = replace(LOST, topic="payments", topic_id="also-lost")

@@ -30,8 +30,7 @@ from ledger.store.snapshots import filtered_rows, last_recorded_at_ms, newest_ro
 from ledger.store.sql import run_query
 from ledger.store.state import DeltaLedgerState
 from tests.support.fakes import FakeClock
-from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import append, row
+from tests.support.ledger_rows import append, copied_to, row
 
 SEEDS = [int(os.environ["MIRROR_LEDGER_SEED"])] if "MIRROR_LEDGER_SEED" in os.environ else [1]
 STEPS = 40

@@ -19,9 +19,9 @@ from ledger.store.snapshots import open_ledger
 from ledger.store.sql import ParquetFiles
 from ledger.store.state import DeltaLedgerState, KeptRows
 from tests.support.fakes import FakeClock
-from tests.support.ledger_copies import copied_to
+from tests.support.ledger_rows import copied_to
+from tests.support.ledgers import claimed
 from tests.support.operated import FLOW, LaterClock, WrittenLedger
-from tests.support.operation_logs import claimed
 
 
 @pytest.fixture

@@ -21,10 +21,8 @@ from ledger.store.maintenance import MAINTAINED_BY, BackgroundMaintenance, Table
 from ledger.store.merging import DAY_MS, FANOUT, data_files, write_merged
 from ledger.store.snapshots import open_ledger
 from tests.support.fakes import FakeClock
-from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import append, row
-from tests.support.maintained_ledgers import Maintained
-from tests.support.recorder_rows import TABLE, claim, watermark
+from tests.support.ledger_rows import TABLE, append, claim, copied_to, row, watermark
+from tests.support.ledgers import Maintained
 from tests.support.waiting import eventually
 
 

@@ -9,8 +9,8 @@ from ledger.facts.rows import FlowIdentity
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import OffsetSync, PartitionPair, SyncCause, SyncKind
 from ledger.mirror.starts import OtherFlows
-from tests.support.both_ledgers import STORES, state_on
-from tests.support.former_copies import ALSO_HELD, EAST_TO_WEST, ELSEWHERE, HELD, LOST, sync
+from tests.support.ledgers import STORES, state_on
+from tests.support.offset_syncs import ALSO_HELD, EAST_TO_WEST, ELSEWHERE, HELD, LOST, sync
 
 SECOND = replace(LOST, partition=1)
 UNDOABLE = replace(sync((0, 9), 0), kind=SyncKind.SUPERSEDED, cause=SyncCause.SOURCE_TRUNCATED)

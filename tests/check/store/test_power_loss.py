@@ -17,8 +17,8 @@ from ledger.store.maintenance import TableUpkeep, maintain
 from ledger.store.merging import FANOUT
 from ledger.store.snapshots import open_ledger
 from tests.support.fakes import FakeClock
+from tests.support.ledger_rows import TABLE, claim, watermark
 from tests.support.power_loss import Disk
-from tests.support.recorder_rows import TABLE, claim, watermark
 
 
 @dataclass

@@ -15,8 +15,7 @@ from ledger.store import catalog
 from ledger.store.delta_tables import arrow_schema, create_tables, table_uri
 from ledger.store.snapshots import DeltaLedger, open_ledger, parse_time
 from ledger.store.sql import run_query, translate_offset
-from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import append, row
+from tests.support.ledger_rows import append, copied_to, row
 
 BEGAN_MS, CLAIMED_MS, FIRST_MS, STOPPED_MS, SECOND_MS = 1000, 2000, 3000, 3500, 4000
 NOW_MS = 50_000

@@ -16,7 +16,7 @@ from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
-from tests.support.operation_logs import claim_of
+from tests.support.ledgers import claim_of
 
 SYNCS = OFFSET_SYNCS.name
 STAMPED = {column.name for column in STAMP}

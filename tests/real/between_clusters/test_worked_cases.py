@@ -10,8 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ledger.sandbox import SandboxCluster
-from tests.support.journeys import assert_nobody_skips
-from tests.support.topologies import REPLICA
+from tests.support.journeys import REPLICA, assert_nobody_skips
 
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", "1"))
 

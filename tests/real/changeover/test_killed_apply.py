@@ -22,8 +22,7 @@ from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
 from tests.support.drivers import environment
 from tests.support.following import Pair, config_of, name_of
-from tests.support.hooked_steps import HookedStep
-from tests.support.plans import SHUT, both_ways, planned, receipts, verified
+from tests.support.plans import SHUT, HookedStep, both_ways, planned, receipts, verified
 from tests.support.recorded import broken_invariants, operations, rows
 from tests.support.runs import running
 from tests.support.shops import Desk, Shop

@@ -15,14 +15,12 @@ from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.beside import beside
 from tests.support.commands import command
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, values
-from tests.support.plans import OFTEN, both_ways, planned, verified
+from tests.support.plans import OFTEN, TravellingApplications, both_ways, planned, verified
 from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW, running
-from tests.support.shops import Desk, Shop
-from tests.support.travelling_applications import TravellingApplications
+from tests.support.shops import Desk, Shop, beside
 from tests.support.waiting import eventually
 
 _COMMITS_EVERY_S = 0.2

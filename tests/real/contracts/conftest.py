@@ -10,7 +10,7 @@ from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.leaders import KafkaFencing
 from ledger.sandbox import SandboxCluster
 from tests.support.contracts.cluster_admin import Site
-from tests.support.kafka_applications import KafkaApplications
+from tests.support.shops import KafkaApplications
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.support.contracts.cluster_admin import Site
 from tests.support.contracts.network import Far, NetworkContract
 from tests.support.copies import config_of
 from tests.support.forwarder import Forwarder
-from tests.support.kafka_applications import KafkaApplications
+from tests.support.shops import KafkaApplications
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,18 @@ from ledger.sandbox.log_gaps import (
     wait_until_cleaned,
 )
 from ledger.sandbox.workload import Delivery, RecordSource, Workload
-from tests.support.mesh import PARTITIONS, applications, at_work, written
-from tests.support.meshes import GOES_ON, assert_at_rest, holds, mesh_of, recreate, write
+from tests.support.mesh import (
+    GOES_ON,
+    PARTITIONS,
+    applications,
+    assert_at_rest,
+    at_work,
+    holds,
+    mesh_of,
+    recreate,
+    write,
+    written,
+)
 from tests.support.recorded import broken_invariants, query
 from tests.support.waiting import eventually
 

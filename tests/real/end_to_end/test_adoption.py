@@ -40,13 +40,12 @@ from ledger.sandbox.reading import (
 )
 from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics, produce_events
 from ledger.store import answers, catalog, sql
-from tests.support.beside import beside
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_flow
 from tests.support.every_offset import every_offset, topic_ids
 from tests.support.mirror_maker import mirror_maker
 from tests.support.runs import FLOW, run
-from tests.support.small_topics import send, small_source
+from tests.support.shops import beside, send, small_source
 from tests.support.waiting import eventually
 
 Pair = Mapping[str, SandboxCluster]

@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 
 from ledger.adopt.adopting import Verdict
 from ledger.sandbox import SandboxCluster
-from tests.support.adopted_meshes import adopt, mirrored_before
-from tests.support.mesh import Mesh, applications, written
+from tests.support.mesh import Mesh, adopt, applications, mirrored_before, written
 from tests.support.recorded import broken_invariants
 
 

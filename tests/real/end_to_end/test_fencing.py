@@ -26,9 +26,9 @@ from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, produce
 from tests.support.guarded import SECRET, Guarded
-from tests.support.kafka_applications import KafkaApplications
 from tests.support.recorded import operations
 from tests.support.runs import FLOW
+from tests.support.shops import KafkaApplications
 from tests.support.waiting import eventually
 
 MIRROR, WRITER, OTHER_WRITER = "mirror", "ada", "guest"

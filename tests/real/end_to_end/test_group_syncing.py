@@ -22,7 +22,7 @@ from ledger.store import sql
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.runs import FLOW, running
-from tests.support.small_topics import send, small_source
+from tests.support.shops import send, small_source
 from tests.support.waiting import eventually
 
 RECORDS = 60

@@ -35,7 +35,7 @@ from tests.support.config_files import write_config
 from tests.support.every_offset import BEYOND, every_offset, topic_ids
 from tests.support.recorded import broken_invariants
 from tests.support.runs import FLOW, run, running
-from tests.support.small_topics import send, small_source
+from tests.support.shops import send, small_source
 from tests.support.waiting import eventually
 
 RECORDS_PER_TOPIC = 2_500

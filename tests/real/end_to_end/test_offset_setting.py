@@ -35,10 +35,9 @@ from ledger.store import answers, sql
 from tests.support.clusters import servers_of
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
+from tests.support.group_members import share_consumer, streams_member
 from tests.support.runs import FLOW, run
-from tests.support.share_consumers import share_consumer
-from tests.support.small_topics import send, small_source
-from tests.support.streams_members import streams_member
+from tests.support.shops import send, small_source
 from tests.support.waiting import eventually
 
 RECORDS = 60

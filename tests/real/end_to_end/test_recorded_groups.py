@@ -20,10 +20,9 @@ from ledger.recorders.run import record_clusters
 from ledger.sandbox import SandboxCluster
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
+from tests.support.group_members import share_consumer, streams_member
 from tests.support.guarded import SECRET, Guarded
 from tests.support.recorded import Row, query, rows
-from tests.support.share_consumers import share_consumer
-from tests.support.streams_members import streams_member
 from tests.support.waiting import eventually
 
 CONTROL = "".join(map(chr, range(32))) + "\x7f\x85\u202e"

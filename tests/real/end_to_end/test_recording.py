@@ -13,11 +13,11 @@ from ledger.recorders import run
 from ledger.recorders.observation import Subject
 from ledger.recorders.run import record_clusters
 from ledger.sandbox import SandboxCluster
-from tests.support.beside import beside
 from tests.support.commands import command
 from tests.support.flows import FlowUnderTest, flow_under_test, produce
 from tests.support.recorded import rows
 from tests.support.runs import running
+from tests.support.shops import beside
 from tests.support.waiting import eventually
 
 PACE = "checkpoint_seconds = 1.0\nhigh_watermark_seconds = 1.0\n"

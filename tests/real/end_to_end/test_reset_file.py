@@ -26,9 +26,9 @@ from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.hostile_names import HOSTILE, UNWRITABLE
 from tests.support.kafka_tools import write_tools
-from tests.support.ledger_copies import copied_to
+from tests.support.ledger_rows import copied_to
 from tests.support.operated import FLOW, LaterClock, Operated, own_mark
-from tests.support.small_topics import send, small_source
+from tests.support.shops import send, small_source
 
 MANUAL = (CHECKOUT / "ledger" / "OPERATIONS.md").read_text(encoding="utf-8")
 TRANSLATE = ("offsets", "translate", "--flow", FLOW)

@@ -20,7 +20,7 @@ from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.following import OFTEN, Pair, admin_of, config_of, copying, name_of, produce, values
 from tests.support.guarded import Guarded
-from tests.support.ledger_copies import copied_to
+from tests.support.ledger_rows import copied_to
 from tests.support.recorded import broken_invariants, operations, rows
 from tests.support.runs import FLOW, run, running
 from tests.support.waiting import eventually

@@ -18,9 +18,9 @@ from ledger.mirror.task import CopyTask
 from ledger.recorders.observation import Observer, RecorderSettings, Subject
 from ledger.recorders.recorder import ClusterRecorder
 from tests.support.copies import LIMITS, Pair, config_of
+from tests.support.copy_tasks import writers
 from tests.support.fakes import FakeClock, FakeLedger, FakeProcesses
 from tests.support.guarded import SECRET, Guarded, make_keys
-from tests.support.sources import writers
 from tests.support.waiting import eventually
 
 FLOW = FlowConfig(name="f", source="solo", target="other", topics=(".*",))

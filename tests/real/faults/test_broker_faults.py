@@ -10,8 +10,7 @@ import pytest
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import PlacedRecord, read_partition
 from tests.support.copies import Pair
-from tests.support.hanging_brokers import QUICK, assert_others_go_on_while_one_hangs
-from tests.support.trio import Trio
+from tests.support.trio import QUICK, Trio, assert_others_go_on_while_one_hangs
 from tests.support.waiting import eventually
 
 NODES = (1, 2, 3)

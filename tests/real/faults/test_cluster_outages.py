@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.support.commands import command
+from tests.support.drivers import descendants, is_running
 from tests.support.flows import FlowUnderTest, flow_under_test, produce
 from tests.support.outages import assert_ends_with_an_error_while_away
-from tests.support.processes import descendants, is_running
 from tests.support.recorded import query
 from tests.support.runs import FLOW
 from tests.support.waiting import eventually

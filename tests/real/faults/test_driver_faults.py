@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from ledger.facts.syncs import WriterEvent
 from ledger.sandbox import SandboxCluster
 from tests.support.commands import command, driver_state
+from tests.support.drivers import kill_python_worker
 from tests.support.flows import FlowUnderTest, flow_under_test, produce, steady_load
-from tests.support.processes import kill_python_worker
 from tests.support.recorded import configuration_changes, driver_events
 from tests.support.runs import FLOW, running
 from tests.support.waiting import eventually

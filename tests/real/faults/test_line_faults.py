@@ -11,10 +11,10 @@ from ledger.clock import SystemClock
 from ledger.kafka.copying import Completion
 from ledger.kafka.network import KafkaNetwork
 from ledger.mirror.task import CopyTask
-from tests.support.bad_lines import assert_given_up_in_time, assert_lost_answers_are_made_up_for
 from tests.support.copies import Pair, limits
+from tests.support.copy_tasks import writers
 from tests.support.forwarder import Forwarder, cut_every
-from tests.support.sources import writers
+from tests.support.outages import assert_given_up_in_time, assert_lost_answers_are_made_up_for
 
 Lines = dict[str, Forwarder]
 MBIT_PER_S = 125_000

@@ -18,8 +18,8 @@ from ledger.mirror.watches import observed
 from ledger.sandbox.log_gaps import CLEANED_QUICKLY, configure, wait_until_cleaned
 from ledger.sandbox.reading import read_topics
 from tests.support.copies import CODECS, Pair, landings, limits
+from tests.support.copy_tasks import writers
 from tests.support.quotas import limit_producing
-from tests.support.sources import writers
 from tests.support.waiting import eventually
 
 NOW_MS = int(time.time() * 1000)

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ledger.sandbox import SandboxCluster
-from tests.support.flows import FlowUnderTest, flow_under_test
-from tests.support.starting_drivers import Send, assert_ended_with_one_line
+from tests.support.flows import FlowUnderTest, Send, assert_ended_with_one_line, flow_under_test
 
 
 @pytest.fixture

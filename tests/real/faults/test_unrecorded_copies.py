@@ -13,8 +13,7 @@ from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from tests.support import recorded
 from tests.support.commands import command
-from tests.support.copies import Pair
-from tests.support.copy_fixtures import near
+from tests.support.copies import Pair, near
 from tests.support.flows import PARTITIONS, FlowUnderTest, flow_under_test, produce
 from tests.support.runs import FLOW, run
 from tests.support.waiting import eventually

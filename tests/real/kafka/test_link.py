@@ -18,8 +18,8 @@ from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult, St
 from ledger.mirror.task import CopyTask
 from ledger.sandbox import SandboxCluster
 from tests.support.copies import config_of
+from tests.support.copy_tasks import BOTH_SEEN, copied_up_to, writers
 from tests.support.guarded import Guarded
-from tests.support.sources import BOTH_SEEN, copied_up_to, writers
 
 RECORDS = 500
 

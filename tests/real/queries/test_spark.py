@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from ledger.store import catalog
 from ledger.store.catalog import Query
 from tests.support.cases import Case, cases_of
+from tests.support.query_mutants import VIEW_QUERIES
 from tests.support.spark_answers import SparkLedger
-from tests.support.view_queries import VIEW_QUERIES
 
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
 

@@ -18,11 +18,10 @@ from ledger.store.maintenance import Upkeep, maintain
 from ledger.store.merging import FANOUT
 from ledger.store.snapshots import open_ledger
 from tests.support.config_files import write_config
+from tests.support.drivers import loaded
 from tests.support.fakes import FakeClock
-from tests.support.ledger_rows import append, row
-from tests.support.maintained_ledgers import Maintained
-from tests.support.recorder_rows import TABLE, claim
-from tests.support.submitted import loaded
+from tests.support.ledger_rows import TABLE, append, claim, row
+from tests.support.ledgers import Maintained
 
 
 @pytest.fixture

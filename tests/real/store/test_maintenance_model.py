@@ -25,7 +25,7 @@ from ledger.store.merging import FANOUT, Merge, WrittenFile, data_files
 from ledger.store.snapshots import open_ledger
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import row
-from tests.support.maintained_ledgers import make_older
+from tests.support.ledgers import make_older
 
 SEEDS = [int(os.environ["MIRROR_LEDGER_SEED"])] if "MIRROR_LEDGER_SEED" in os.environ else [1]
 STEPS = 70

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from ledger.clock import SystemClock
 from ledger.store.delta_tables import create_tables, table_uri
 from ledger.store.log import DeltaFactLog
-from tests.support.recorder_rows import TABLE, claim, watermark
+from tests.support.ledger_rows import TABLE, claim, watermark
 
 
 @pytest.fixture

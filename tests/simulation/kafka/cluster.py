@@ -31,7 +31,7 @@ from ledger.kafka.requests import ErrorCode, Fetched, Produced
 from tests.simulation.kafka.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
 from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.producer_ids import ProducerIdBlocks
-from tests.support.one_by_one import OneByOne
+from tests.support.unasked_cluster import OneByOne
 
 NOT_LEADER_OR_FOLLOWER = 6
 _ID_BYTES = 16

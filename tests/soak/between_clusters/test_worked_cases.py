@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ledger.sandbox import SandboxCluster
-from tests.support.journeys import assert_nobody_skips
-from tests.support.topologies import TOPOLOGIES
+from tests.support.journeys import TOPOLOGIES, assert_nobody_skips
 
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
 

@@ -16,13 +16,12 @@ from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import admin_of, config_of, copying, name_of, values
-from tests.support.lost_clusters import lost
+from tests.support.outages import lost
 from tests.support.plans import DEAD, OFTEN, both_ways, lost_now, planned
 from tests.support.recorded import broken_invariants, operations, query
 from tests.support.runs import running
-from tests.support.shops import Shop
+from tests.support.shops import Shop, Workshop
 from tests.support.waiting import eventually
-from tests.support.workshops import Workshop
 
 _ALL = frozenset(Subject)
 _OUTPUTS = "invoices"

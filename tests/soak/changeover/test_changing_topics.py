@@ -10,14 +10,12 @@ from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.beside import beside
 from tests.support.commands import command
 from tests.support.following import Pair, config_of, name_of, produce, values
-from tests.support.hooked_steps import HookedStep
-from tests.support.plans import SHUT, both_ways, planned, receipts
+from tests.support.plans import SHUT, HookedStep, both_ways, planned, receipts
 from tests.support.recorded import broken_invariants, operations, query, rows
 from tests.support.runs import FLOW, run, running
-from tests.support.shops import Desk, Shop
+from tests.support.shops import Desk, Shop, beside
 from tests.support.topic_changes import add_partitions, delete, hook, recreate
 from tests.support.waiting import eventually
 

@@ -11,8 +11,15 @@ from typing import Any
 import pytest
 
 from ledger.changeover.plans import ChangeoverKind, Choices, FenceChoice, StepName
-from tests.support.changed_pairs import at_clusters, came_to, copied_back, in_ledger
-from tests.support.changing_pairs import FAILOVER, SWITCHOVER, ChangingPair
+from tests.support.changing_pairs import (
+    FAILOVER,
+    SWITCHOVER,
+    ChangingPair,
+    at_clusters,
+    came_to,
+    copied_back,
+    in_ledger,
+)
 from tests.support.operator_processes import OnceAtEach, ProcessEnded, Strikes, never
 
 _PARTS = 5

@@ -15,14 +15,14 @@ from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
+from tests.support.changing_histories import ScopedLife
 from tests.support.changing_pairs import SWITCHOVER
 from tests.support.commands import command
 from tests.support.following import config_of, name_of, produce, values
-from tests.support.lost_clusters import lost
+from tests.support.outages import lost
 from tests.support.plans import DEAD, both_ways, planned
 from tests.support.recorded import broken_invariants, operations, query
 from tests.support.runs import run, running
-from tests.support.scoped_lives import ScopedLife
 from tests.support.shops import Desk
 from tests.support.waiting import eventually
 

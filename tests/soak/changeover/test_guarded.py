@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 from ledger.recorders.observation import Subject
 from tests.support.commands import driver_state
 from tests.support.following import values
-from tests.support.guarded_journeys import GuardedJourney, Standing, journey
-from tests.support.guarded_pair import (
+from tests.support.guarded import (
     ADMINISTRATOR,
     MIRROR,
     PLAIN,
@@ -23,6 +22,7 @@ from tests.support.guarded_pair import (
     on_group,
     on_topic,
 )
+from tests.support.guarded_journeys import GuardedJourney, Standing, journey
 from tests.support.kafka_tools import run_steps, write_script, write_tools
 from tests.support.recorded import Row, broken_invariants, rows
 from tests.support.runs import FLOW, running

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ledger.recorders.observation import Subject
+from tests.support.guarded import GuardedPair
 from tests.support.guarded_journeys import journey
-from tests.support.guarded_pair import GuardedPair
 from tests.support.recorded import broken_invariants
 from tests.support.runs import running
 from tests.support.waiting import eventually

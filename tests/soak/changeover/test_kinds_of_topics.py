@@ -14,15 +14,13 @@ from ledger.sandbox import Sandbox
 from ledger.sandbox.log_gaps import CLEANED_QUICKLY, wait_until_cleaned
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics
-from tests.support.beside import beside
 from tests.support.commands import command
 from tests.support.following import Pair, config_of, name_of, values
-from tests.support.lost_clusters import lost
+from tests.support.outages import lost
 from tests.support.plans import DEAD, SHUT, both_ways, lost_now, planned, receipts
 from tests.support.recorded import broken_invariants, operations
 from tests.support.runs import FLOW, running
-from tests.support.shops import Desk
-from tests.support.transactions import transaction
+from tests.support.shops import Desk, beside, transaction
 from tests.support.waiting import eventually
 
 ALL = frozenset(Subject)

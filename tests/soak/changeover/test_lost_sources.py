@@ -14,12 +14,11 @@ from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
 from tests.support.following import config_of, name_of, values
-from tests.support.lost_clusters import lost
+from tests.support.outages import lost
 from tests.support.plans import DEAD, both_ways, lost_now, planned, shared
 from tests.support.recorded import broken_invariants, operations
 from tests.support.runs import FLOW, running
-from tests.support.shops import Desk, Shop
-from tests.support.transactions import transaction
+from tests.support.shops import Desk, Shop, transaction
 from tests.support.waiting import eventually
 
 _ALL = frozenset(Subject)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tests.support.mischief import meddle
+from tests.support.changing_histories import meddle
 
 _HISTORIES = 40
 

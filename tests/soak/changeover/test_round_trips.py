@@ -8,17 +8,15 @@ from pyspark.sql import SparkSession
 from ledger.answers.maintenance import init_ledger
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.beside import beside
+from tests.support.changing_histories import TravellingPair
 from tests.support.changing_pairs import FORWARD, REVERSE
 from tests.support.commands import command
 from tests.support.following import Pair, config_of, name_of, values
 from tests.support.operator_processes import OnceAtEach
-from tests.support.plans import SHUT, both_ways, planned
+from tests.support.plans import SHUT, TravellingApplications, both_ways, planned
 from tests.support.recorded import broken_invariants, operations, query
-from tests.support.round_trips import TravellingPair
 from tests.support.runs import FLOW, running
-from tests.support.shops import Desk, Shop
-from tests.support.travelling_applications import TravellingApplications
+from tests.support.shops import Desk, Shop, beside
 from tests.support.waiting import eventually
 
 _WAYS = [("east", "west"), ("west", "east")] * 2

@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 
 from ledger.errors import PreconditionError
 from ledger.sandbox import SandboxCluster
-from tests.support.adopted_meshes import adopt, mirrored_before, ran
-from tests.support.mesh import Mesh
+from tests.support.mesh import Mesh, adopt, mirrored_before, ran
 from tests.support.waiting import eventually
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ledger.sandbox import Sandbox, SandboxCluster
-from tests.support.mesh import applications, at_work, written
-from tests.support.meshes import GOES_ON, assert_at_rest, mesh_of, recreate
+from tests.support.mesh import GOES_ON, applications, assert_at_rest, at_work, mesh_of, recreate, written
 
 
 def test_three_clusters_mirror_to_each_other_and_give_history_back_once(

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.support.hanging_brokers import assert_others_go_on_while_one_hangs
-from tests.support.trio import Trio
+from tests.support.trio import Trio, assert_others_go_on_while_one_hangs
 
 
 @pytest.mark.fault(8)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.changing_lives import live_in_storms
+from tests.support.calm_flows import live_in_storms
 
 
 @pytest.mark.parametrize("first", range(100, 500, 50))

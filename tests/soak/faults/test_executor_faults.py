@@ -12,11 +12,9 @@ from pyspark.sql import SparkSession
 
 from ledger.sandbox import SandboxCluster
 from tests.support.commands import command
-from tests.support.drivers import ENDS_WITHIN_S
+from tests.support.drivers import ENDS_WITHIN_S, command_of, descendants, submit_command, submit_environment
 from tests.support.flows import FlowUnderTest, flow_under_test, produce, steady_load
-from tests.support.processes import command_of, descendants
 from tests.support.runs import FLOW
-from tests.support.submitted import submit_command, submit_environment
 
 FIRST = 300
 LOAD_PER_S = 4_000

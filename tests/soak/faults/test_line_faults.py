@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.support.bad_lines import assert_given_up_in_time, assert_lost_answers_are_made_up_for
 from tests.support.copies import Pair
 from tests.support.forwarder import Forwarder
+from tests.support.outages import assert_given_up_in_time, assert_lost_answers_are_made_up_for
 
 Lines = dict[str, Forwarder]
 

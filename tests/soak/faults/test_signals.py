@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ledger.sandbox import SandboxCluster
-from tests.support.flows import flow_under_test
-from tests.support.starting_drivers import Send, assert_ended_with_one_line
+from tests.support.flows import Send, assert_ended_with_one_line, flow_under_test
 
 
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["driver", "process-group"])

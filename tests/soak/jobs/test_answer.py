@@ -6,8 +6,8 @@ from pathlib import Path
 from ledger.store import catalog, sql
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
 from tests.support.config_files import write_flow
-from tests.support.submitted import submit
-from tests.support.written_ledgers import largest_case, written
+from tests.support.drivers import submit
+from tests.support.ledgers import largest_case, written
 
 CLUSTERS = {"east": "127.0.0.1:1", "west": "127.0.0.1:2"}
 

@@ -4,10 +4,9 @@ import pytest
 
 from ledger.store import catalog
 from ledger.store.catalog import Query
-from tests.support import view_mutants
+from tests.support import query_mutants
 from tests.support.cases import has_cases
-from tests.support.query_mutants import uncaught
-from tests.support.view_mutants import WITHOUT_ALL_CASES
+from tests.support.query_mutants import WITHOUT_ALL_CASES, uncaught
 
 QUERIES = [query for query in catalog.queries().values() if has_cases(query.name)]
 VIEWS = [
@@ -19,7 +18,7 @@ VIEWS = [
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_every_mutant_of_a_query_is_caught(query: Query) -> None:
-    benches = view_mutants.query_benches_of(query.name)
+    benches = query_mutants.query_benches_of(query.name)
     assert benches
     assert all(bench.is_met() for bench in benches)
     assert uncaught(query.name, query.sql, benches, one_in=1) == []
@@ -27,10 +26,10 @@ def test_every_mutant_of_a_query_is_caught(query: Query) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_mutant_of_a_view_is_caught(view: str) -> None:
-    benches = view_mutants.benches_of(view)
+    benches = query_mutants.benches_of(view)
     assert benches
     assert all(bench.meets_its_case() for bench in benches)
-    assert view_mutants.uncaught_of(view, one_in=1) == []
+    assert query_mutants.uncaught_of(view, one_in=1) == []
 
 
 @pytest.mark.xfail(
@@ -38,4 +37,4 @@ def test_every_mutant_of_a_view_is_caught(view: str) -> None:
 )
 @pytest.mark.parametrize("view", sorted(WITHOUT_ALL_CASES))
 def test_every_mutant_of_a_view_without_all_cases_is_caught(view: str) -> None:
-    assert view_mutants.uncaught_of(view, one_in=1) == []
+    assert query_mutants.uncaught_of(view, one_in=1) == []

@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from tests.support.lived_pairs import SIDES, lives_of
-from tests.support.pair_answers import answers, by_the_algebra
+from tests.support.group_cases import SIDES, answers, by_the_algebra, lives_of
 
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
 LEDGERS = 60

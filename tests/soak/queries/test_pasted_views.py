@@ -15,10 +15,8 @@ from ledger.store import catalog
 from ledger.store.delta_tables import create_tables, table_uri
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
 from ledger.store.sql import run_query
-from tests.support.added_tables import ADDED, add_within_the_version, made_before
-from tests.support.ledger_copies import copied_to
-from tests.support.ledger_rows import append
-from tests.support.written_ledgers import appended_in_two, largest_case
+from tests.support.ledger_rows import append, copied_to
+from tests.support.ledgers import ADDED, add_within_the_version, appended_in_two, largest_case, made_before
 
 ASKED = ("topic_drift", "flow_positions")
 """One reads the table that is added; both are planned quickly by Spark."""

@@ -11,8 +11,8 @@ from ledger.answers.elsewhere import for_spark
 from ledger.store import catalog
 from ledger.store.sql import connect
 from tests.support.cases import Case, cases_of
+from tests.support.ledgers import largest_case, written
 from tests.support.spark_answers import SparkLedger
-from tests.support.written_ledgers import largest_case, written
 
 CASES = [case for name in catalog.queries() for case in cases_of(name)]
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))

@@ -11,7 +11,7 @@ import pytest
 from ledger.errors import InvalidValueError, PreconditionError, ShutOutError
 from ledger.facts.state import FactLog, WriterClaim
 from ledger.facts.tables import Row
-from tests.support.recorder_rows import TABLE, WRITER, claim, watermark
+from tests.support.ledger_rows import TABLE, WRITER, claim, watermark
 
 OTHER_WRITER = "recorder:west"
 _Outcome = TypeVar("_Outcome")

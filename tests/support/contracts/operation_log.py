@@ -14,8 +14,8 @@ from ledger.facts.state import OperationLog
 from ledger.facts.tables import OPERATIONS, in_order
 from ledger.store.session import ClaimedOperations, OperatorOperations
 from tests.support.contracts.fact_log import Store, side_by_side
+from tests.support.ledgers import claimed
 from tests.support.operation_contents import content_of
-from tests.support.operation_logs import claimed
 
 FLOW, OPERATOR = "f", "memory"
 FIRST, SECOND = content_of(OperationKind.OFFSETS_SET), content_of(OperationKind.OFFSETS_SET_RESULT)

@@ -5,8 +5,7 @@ from typing import Protocol
 
 from ledger.facts.state import FactLog, Filter, RowSource
 from ledger.facts.tables import OFFSET_SYNCS, STAMP, TABLE_BY_NAME, WRITERS
-from tests.support.ledger_rows import row
-from tests.support.recorder_rows import TABLE, WRITER, claim, claim_row, watermark
+from tests.support.ledger_rows import TABLE, WRITER, claim, claim_row, row, watermark
 
 OTHER_WRITER = "recorder:west"
 STAMPED = {column.name for column in STAMP}
