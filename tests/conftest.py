@@ -20,6 +20,7 @@ settings.load_profile("fixed")
 
 pytest_plugins = [
     "tests.support.clusters",
+    "tests.support.site",
     "tests.support.copies",
     "tests.support.guarded",
     "tests.support.guarded",

@@ -2,23 +2,21 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
-from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import PlacedRecord, read_topics
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import command, driver_state
-from tests.support.following import config_of, name_of, values
+from tests.support.commands import driver_state
+from tests.support.following import name_of, values
 from tests.support.plans import both_ways, lost_now, planned
 from tests.support.recorded import Row, broken_invariants, operations, query, rows
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 _UNDER_WAY_MS = 1000
@@ -81,35 +79,26 @@ def assert_reported(report: Row, lost: list[PlacedRecord]) -> None:
 
 
 @pytest.mark.fault(4, 30)
-def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
-    broker_pair: Mapping[str, SandboxCluster],
-    broker_pair_sandbox: Sandbox,
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(site: RealSite) -> None:
+    east, west = site.servers
     topic = name_of("orders")
-    config = config_of(tmp_path, broker_pair, both_ways(topic))
-    init_ledger(config)
+    config = site.configured(both_ways(topic))
     create_topics(east, [topic], partitions=2)
     shop, billing, slow = Shop(topic, 2, 1500), Desk(name_of("billing")), Desk(name_of("slow"))
     try:
-        with running(config, spark, recorded=frozenset(Subject)):
+        with running(config, site.spark, recorded=frozenset(Subject)):
             with shop.selling(east):
                 with billing.open(east, [topic]):
                     with slow.open(east, [topic]):
                         eventually(lambda: len(slow.processed) > 100, "the group is at work")
                     eventually(lambda: copied_to(config) > len(slow.processed) + 200, "more is copied")
-                    paused = command(capsys, config, "pause", FLOW, "--reason", "a drill", "--wait", "60")
-                    assert paused.code == 0, paused.err
+                    site.done(config, "pause", FLOW, "--reason", "a drill", "--wait", "60")
                     eventually(lambda: at_risk(config) > 100, "the mirror lags")
                     eventually(lambda: is_ahead_by_the_ledger(config, billing.group), "it read what lags")
-                broker_pair_sandbox.kill("east")
+                site.sandbox.kill("east")
             groups = ("--group", billing.group, "--group", slow.group)
-            plan_id = planned(capsys, config, "failover", *_NOT_FENCED, "--topic", topic, *groups)
-            applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
-            assert applied.code == 0, applied.err
+            plan_id = planned(site.capsys, config, "failover", *_NOT_FENCED, "--topic", topic, *groups)
+            applied = site.done(config, "apply", plan_id, "--reason", "east is dead", "--yes")
         copied = values(west, topic)
         acknowledged, processed = set(shop.written), list(slow.processed)
         figures = operations(config, "apply_ended")[-1]["figures"]
@@ -124,8 +113,8 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
         assert billing.repeated.total() == 0
         before = values(west, topic)
     finally:
-        broker_pair_sandbox.start("east")
-    lost = at_source_alone(broker_pair, topic)
+        site.sandbox.start("east")
+    lost = at_source_alone(site.pair, topic)
     lost_values = {one.record.value for placed in lost.values() for one in placed}
     assert acknowledged - set(copied) <= lost_values <= (acknowledged | set(shop.refused)) - set(copied)
     reports = {report["partition"]: report for report in figures["losses"]}
@@ -135,15 +124,15 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(
     assert reports.keys() == lost.keys() == {0, 1}
     for partition, report in reports.items():
         assert_reported(report, lost[partition])
-    assert command(capsys, config, "resume", FLOW, "--reason", "east is back").code == 0
-    with running(config, spark, recorded=frozenset(Subject)):
+    site.done(config, "resume", FLOW, "--reason", "east is back")
+    with running(config, site.spark, recorded=frozenset(Subject)):
         ends = {number: placed[-1].offset + 1 for number, placed in lost.items()}
         eventually(
             lambda: {at: row["high_watermark"] for at, row in lost_now(config).items()} == ends,
             "the ends of east were read again",
         )
-        eventually(lambda: driver_state(capsys, config) == "running", "the driver is back")
-        said = command(capsys, config, "status", FLOW, "--check")
+        eventually(lambda: driver_state(site.capsys, config) == "running", "the driver is back")
+        said = site.command(config, "status", FLOW, "--check")
     assert values(west, topic) == before, "nothing is appended behind applications"
     assert {at: row["records_at_risk"] for at, row in lost_now(config).items()} == {
         at: len(placed) for at, placed in lost.items()

@@ -12,20 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from ledger.answers.maintenance import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
 from tests.support.drivers import environment
-from tests.support.following import Pair, config_of, name_of
+from tests.support.following import Pair, name_of
 from tests.support.plans import SHUT, HookedStep, both_ways, planned, receipts, verified
 from tests.support.recorded import broken_invariants, operations, rows
 from tests.support.runs import running
 from tests.support.shops import Desk, Shop
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 _KILLED = -9
@@ -88,16 +87,13 @@ def assert_refused(done: Done, words: str) -> None:
     assert words in done.err
 
 
-def test_an_apply_that_is_killed_while_it_waits_and_while_it_acts_is_continued(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_an_apply_that_is_killed_while_it_waits_and_while_it_acts_is_continued(site: RealSite) -> None:
+    east, west = site.servers
     topic = name_of("orders")
-    config = config_of(tmp_path, broker_pair, both_ways(topic))
-    init_ledger(config)
+    config = site.configured(both_ways(topic))
     create_topics(east, [topic], partitions=2)
     shop, desk = Shop(topic, 2), Desk(name_of("billing"))
-    stop_groups, start = (HookedStep(tmp_path, step) for step in ("stop_groups", "start_applications"))
+    stop_groups, start = (HookedStep(site.folder, step) for step in ("stop_groups", "start_applications"))
     deaths: list[tuple[str, Callable[[], bool]]] = [
         ("its hook stops groups", stop_groups.is_asked),
         ("the target was promoted", has_recorded(config, "promoted")),
@@ -105,38 +101,37 @@ def test_an_apply_that_is_killed_while_it_waits_and_while_it_acts_is_continued(
         ("groups are being set", has_recorded(config, "offsets_set")),
         ("its hook starts applications", start.is_asked),
     ]
-    with running(config, spark, recorded=frozenset(Subject)):
+    with running(config, site.spark, recorded=frozenset(Subject)):
         with desk.open(east, [topic]):
             shop.sell(east, 200)
             eventually(lambda: len(desk.processed) > 100, "the group is at work")
         shop.sell(east, 40)
         plan_id = planned(
-            *(capsys, config, "switchover", *SHUT, "--watch", "2"),
+            *(site.capsys, config, "switchover", *SHUT, "--watch", "2"),
             *("--topic", topic, "--group", desk.group, *stop_groups.option, *start.option),
         )
-        assert_shown(capsys, config, plan_id)
-        refused = command(capsys, elsewhere(config, broker_pair), "apply", plan_id, *_WHY)
+        assert_shown(site.capsys, config, plan_id)
+        refused = site.command(elsewhere(config, site.pair), "apply", plan_id, *_WHY)
         assert_refused(refused, "another cluster answers behind west")
         assert operations(config, "apply_claimed") == []
         try:
             for what, has_come in deaths:
-                with applying(config, plan_id, tmp_path / "apply.log") as process:
+                with applying(config, plan_id, site.folder / "apply.log") as process:
                     eventually(lambda: has_come() or process.poll() is not None, what)  # noqa: B023
                     if has_come == stop_groups.is_asked:
-                        both = command(capsys, config, "apply", plan_id, *_WHY)
+                        both = site.command(config, "apply", plan_id, *_WHY)
                         assert_refused(both, "another process carries out a plan")
                     process.kill()
-                    assert process.wait() == _KILLED, (what, (tmp_path / "apply.log").read_text())
+                    assert process.wait() == _KILLED, (what, (site.folder / "apply.log").read_text())
                 stop_groups.done()
         finally:
             stop_groups.done()
             start.done()
-        ended = command(capsys, config, "apply", plan_id, *_WHY)
-        assert ended.code == 0, ended.err
+        ended = site.done(config, "apply", plan_id, *_WHY)
         with desk.open(west, [topic]):
             shop.sell(west, 50)
             eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
-            _, found = verified(capsys, config, ended.out.strip())
+            _, found = verified(site.capsys, config, ended.out.strip())
     assert sorted(desk.processed) == sorted(shop.written)
     assert len(desk.processed) == 290
     kinds = Counter(row["kind"] for row in rows(config, "operations"))

@@ -5,22 +5,18 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, TopicPartition
-from pyspark.sql import SparkSession
 
-from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import command
-from tests.support.following import Pair, admin_of, config_of, copying, name_of, values
+from tests.support.following import admin_of, copying, name_of, values
 from tests.support.plans import OFTEN, TravellingApplications, both_ways, planned, verified
 from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop, beside
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 _COMMITS_EVERY_S = 0.2
@@ -31,17 +27,14 @@ _STEPS_MAY_TAKE_S = 60
 """On a machine that is busy; 15 seconds where nothing else is at work."""
 
 
-def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(site: RealSite) -> None:
+    east, west = site.servers
     topic = name_of("orders")
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, OFTEN)})
-    init_ledger(config)
+    config = site.configured({FLOW: copying(topic, OFTEN)})
     create_topics(east, [topic], partitions=2)
     create_topics(west, [topic], partitions=2)
     shop, desk = Shop(topic, 2), Desk(name_of("billing"))
-    started = tmp_path / "applications are started"
+    started = site.folder / "applications are started"
 
     def at_west(ended: threading.Event) -> None:
         """From when the apply says so."""
@@ -52,28 +45,28 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(
                     eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
                 return
 
-    with running(config, spark, recorded=frozenset(Subject)):
+    with running(config, site.spark, recorded=frozenset(Subject)):
         with shop.selling(east), desk.open(east, [topic]):
             eventually(lambda: len(desk.processed) > 200, "the group is at work")
             eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
         plan_id = planned(
-            *(capsys, config, "switchover", "--fence", "none", "--accept=unproven=producers ended"),
+            *(site.capsys, config, "switchover", "--fence", "none", "--accept=unproven=producers ended"),
             *("--group", desk.group, "--wait-groups", str(_GROUPS_MAY_TAKE_S), "--watch", "1"),
             *("--wait-progress", "30", "--hook", f"start_applications=touch '{started}'"),
         )
         with member_of(west, desk.group, f"east.{topic}"):
-            refused = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+            refused = site.command(config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert (refused.code, refused.out, operations(config, "apply_claimed")) == (5, "", [])
         assert "is stale" in refused.err
         assert "1 group with members at west" in refused.err
         eventually(lambda: not has_member(config, desk.group), "the group is empty again")
         with assigned(east, desk.group, topic):
-            refused = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+            refused = site.command(config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert (refused.code, refused.out) == (5, ""), refused.err
         assert f"1 group at work at east: commits of '{desk.group}' moved" in refused.err
         assert operations(config, "promoted") == operations(config, "offsets_set") == []
         with beside(at_west):
-            applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+            applied = site.command(config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
     figures = operations(config, "apply_ended")[-1]["figures"]
     assert figures["downtime_seconds"] < 60
@@ -120,17 +113,16 @@ def has_member(config: MirrorConfig, group: str) -> bool:
         return any(one.group_id == group and one.group_state != "Empty" for one in west.groups())
 
 
-def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(site: RealSite) -> None:
+    east, west = site.servers
     topic = name_of("orders")
-    config = config_of(tmp_path, broker_pair, both_ways(topic))
-    init_ledger(config)
+    config = site.configured(both_ways(topic))
     create_topics(east, [topic], partitions=_PARTITIONS)
-    moving = TravellingApplications(tmp_path, Shop(topic, _PARTITIONS), Desk(name_of("billing")), east, west)
+    moving = TravellingApplications(
+        site.folder, Shop(topic, _PARTITIONS), Desk(name_of("billing")), east, west
+    )
     shop, desk = moving.shop, moving.desk
-    with running(config, spark, recorded=frozenset(Subject)), beside(moving.work):
+    with running(config, site.spark, recorded=frozenset(Subject)), beside(moving.work):
         eventually(lambda: len(desk.processed) > 200, "the group is at work")
         shut = (
             "--fence",
@@ -142,17 +134,16 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
             "3",
         )
         plan_id = planned(
-            *(capsys, config, "switchover", *shut, "--accept=mirror_not_shut_out"),
+            *(site.capsys, config, "switchover", *shut, "--accept=mirror_not_shut_out"),
             *("--topic", topic, "--group", desk.group, *moving.hooks),
         )
         written_when_planned = len(shop.written)
-        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
-        assert applied.code == 0, applied.err
+        applied = site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
     assert written_when_planned < moving.written_at_source < len(shop.written)
     figures = operations(config, "apply_ended")[-1]["figures"]
     downtime_s, between = figures["downtime_seconds"], figures["forecast"]
     took_s = sum(one["took"] for one in between.values())
-    with capsys.disabled():
+    with site.capsys.disabled():
         print(
             f"\n{_PARTITIONS} partitions, shut: {took_s:.1f} s of {downtime_s:.1f} s without a cluster: {between}"
         )
@@ -161,25 +152,25 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(
     assert moving.nowhere_to_write_s <= downtime_s < moving.nowhere_to_write_s + _HOOKS_MAY_TAKE_S
     assert "applications had no cluster to write to for" in applied.err
     [operation_id] = applied.out.split()
-    _, found = verified(capsys, config, operation_id)
+    _, found = verified(site.capsys, config, operation_id)
     assert {check for check, status in found.items() if status != "ok"} == {"shut_out"}, found
     assert shop.refused == []
     assert sorted(desk.processed) == sorted(shop.written)
-    refused = command(capsys, config, "undo", operation_id, "--reason", "back", "--yes")
+    refused = site.command(config, "undo", operation_id, "--reason", "back", "--yes")
     assert refused.code == 5
     assert "an application has written at offset" in refused.err
     assert "plan switchover --from west --to east" in refused.err
-    back = command(capsys, config, "plan", "show", plan_id, "-o", "json")
+    back = site.command(config, "plan", "show", plan_id, "-o", "json")
     [receipts] = [one for one in json.loads(back.out)[0]["applies"]]
     assert receipts["operation_id"] == operation_id
-    waits = command(capsys, config, "status", FLOW, "--check")
+    waits = site.command(config, "status", FLOW, "--check")
     assert (waits.code, f"run west-to-east --from-cut {operation_id}" in " ".join(waits.out.split())) == (
         4,
         True,
     )
-    with running(config, spark, "west-to-east", from_cut=operation_id):
+    with running(config, site.spark, "west-to-east", from_cut=operation_id):
         eventually(lambda: sorted(values(east, topic)) == sorted(shop.written), "all is copied back")
-        stands = command(capsys, config, "status", FLOW, "--check")
+        stands = site.command(config, "status", FLOW, "--check")
         assert stands.code == 0, stands.out
     assert_receipts_of_classic_steps(config, operation_id)
 

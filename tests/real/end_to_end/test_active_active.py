@@ -4,10 +4,8 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from ledger.recorders.observation import Subject
 from ledger.recorders.run import record_clusters
@@ -33,6 +31,7 @@ from tests.support.mesh import (
     written,
 )
 from tests.support.recorded import broken_invariants, query
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 Pair = Mapping[str, SandboxCluster]
@@ -41,9 +40,9 @@ BOTH_WAYS = [("east", "west"), ("west", "east")]
 
 @pytest.mark.fault(73)
 def test_both_sides_are_written_while_mirrors_start_die_and_stop(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    site: RealSite, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mesh = mesh_of(broker_pair, spark, tmp_path, BOTH_WAYS)
+    mesh = mesh_of(site.pair, site.spark, site.folder, BOTH_WAYS)
     east, west = (applications(mesh, cluster) for cluster in ("east", "west"))
     with at_work([*east, *west]):
         with mesh.killed_afterwards("east-to-west"):
@@ -69,10 +68,8 @@ def test_both_sides_are_written_while_mirrors_start_die_and_stop(
     assert min(mesh.gaps(flow)["aborted"] for flow in mesh.config.flows) > 0
 
 
-def test_a_recreated_topic_gets_its_history_back(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
-) -> None:
-    mesh = mesh_of(broker_pair, spark, tmp_path, BOTH_WAYS, extra=GOES_ON)
+def test_a_recreated_topic_gets_its_history_back(site: RealSite) -> None:
+    mesh = mesh_of(site.pair, site.spark, site.folder, BOTH_WAYS, extra=GOES_ON)
     first = [*applications(mesh, "east"), *applications(mesh, "west")]
     write(*first)
     mesh.run_all()
@@ -84,11 +81,9 @@ def test_a_recreated_topic_gets_its_history_back(
     assert_at_rest(mesh, written([*first, *second]))
 
 
-def test_what_a_mirror_wrote_is_known_after_the_cleaner_came(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_what_a_mirror_wrote_is_known_after_the_cleaner_came(site: RealSite) -> None:
     mesh = mesh_of(
-        broker_pair, spark, tmp_path, BOTH_WAYS, configuration={**CLEANED_QUICKLY, **KEPT_AS_IT_IS}
+        site.pair, site.spark, site.folder, BOTH_WAYS, configuration={**CLEANED_QUICKLY, **KEPT_AS_IT_IS}
     )
     workload = Workload(records_per_topic=0, started_ms=time.time_ns() // 1_000_000 - 60_000)
     delivery = Delivery(mesh.servers["east"], {"batch.num.messages": "50"})

@@ -46,6 +46,7 @@ from tests.support.every_offset import every_offset, topic_ids
 from tests.support.mirror_maker import mirror_maker
 from tests.support.runs import FLOW, run
 from tests.support.shops import beside, send, small_source
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 Pair = Mapping[str, SandboxCluster]
@@ -416,16 +417,14 @@ def test_foreign_records_at_the_end_need_consent(by_hand: ByHand, spark: SparkSe
     assert (row["status"], row["target_offset"]) == ("exact", 15)
 
 
-def test_what_the_flow_has_written_is_refused(
-    by_hand: ByHand, broker_pair: Pair, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_what_the_flow_has_written_is_refused(site: RealSite, by_hand: ByHand) -> None:
     """A second ledger's flow has copied it; to this one it looks like anybody's, to its own it does not."""
-    assert run(by_hand.config, spark).records == 100
+    assert run(by_hand.config, site.spark).records == 100
     with pytest.raises(PreconditionError, match="already"):
         adopt(by_hand.config)
-    other = tmp_path / "other"
+    other = site.folder / "other"
     other.mkdir()
-    config = write_flow(other, servers_of(broker_pair), f'topics = ["{by_hand.topic}"]')
+    config = write_flow(other, servers_of(site.pair), f'topics = ["{by_hand.topic}"]')
     init_ledger(config)
     (adoption,) = adopt(config)
     assert (adoption.verdict, adoption.continues_at) == (Verdict.EXACT, (100, 100))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
 
 from ledger.answers.ledger import Ledger
 from ledger.answers.maintenance import init_ledger
@@ -19,9 +18,10 @@ from ledger.sandbox.ports import free_ports
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import command
-from tests.support.following import Pair, admin_of, config_of, copying, name_of, produce, values
+from tests.support.following import admin_of, config_of, copying, name_of, produce, values
 from tests.support.recorded import broken_invariants, gaps, operations, query, rows
 from tests.support.runs import FLOW, run, running
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 _QUIET_S = 3.0
@@ -47,16 +47,15 @@ def change(capsys: pytest.CaptureFixture[str]) -> Change:
 
 
 def test_a_driver_at_work_and_the_next_ones_leave_a_promoted_topic_alone(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, change: Change
+    site: RealSite, change: Change
 ) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    east, west = site.servers
     topic, other = name_of("orders"), name_of("other")
     names = f'topics = ["{topic}", "{other}"]\ntopic_naming = "identity"'
-    config = config_of(tmp_path, broker_pair, {FLOW: names})
-    init_ledger(config)
+    config = site.configured({FLOW: names})
     create_topics(east, [topic, other], partitions=1)
     produce(east, topic, "e0", "e1")
-    with running(config, spark):
+    with running(config, site.spark):
         eventually(lambda: _holds(config, west, topic, [b"e0", b"e1"]), "what there was is copied")
         change(config, "promote", topic)
         eventually(lambda: operations(config, "partition_stopped") != [], "the partition stops")
@@ -68,7 +67,7 @@ def test_a_driver_at_work_and_the_next_ones_leave_a_promoted_topic_alone(
         eventually(lambda: _holds(config, west, other, [b"o0"]), "the other topic is copied")
         time.sleep(_QUIET_S)
     assert [row["cause"] for row in operations(config, "partition_stopped")] == ["promoted"]
-    again = run(config, spark)
+    again = run(config, site.spark)
     assert (again.end, [(one.topic, one.cause) for one in again.stopped]) == (
         RunEnd.NOT_CAUGHT_UP,
         [(topic, "promoted")],
@@ -80,42 +79,35 @@ def test_a_driver_at_work_and_the_next_ones_leave_a_promoted_topic_alone(
     assert (stopped["status"], stopped["stop_cause"]) == ("stopped", "promoted")
 
 
-def test_it_continues_where_it_stood_when_it_is_demoted(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, change: Change
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_it_continues_where_it_stood_when_it_is_demoted(site: RealSite, change: Change) -> None:
+    east, west = site.servers
     topic = name_of("orders")
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, 'topic_naming = "identity"')})
-    init_ledger(config)
+    config = site.configured({FLOW: copying(topic, 'topic_naming = "identity"')})
     create_topics(east, [topic], partitions=1)
     produce(east, topic, "e0", "e1")
-    assert run(config, spark).records == 2
+    assert run(config, site.spark).records == 2
     change(config, "promote", topic)
     produce(east, topic, "e2")
-    assert run(config, spark).records == 0
+    assert run(config, site.spark).records == 0
     change(config, "demote", topic)
-    assert (run(config, spark).records, values(west, topic)) == (1, [b"e0", b"e1", b"e2"])
+    assert (run(config, site.spark).records, values(west, topic)) == (1, [b"e0", b"e1", b"e2"])
     assert len(operations(config, "partition_resumed")) == 1
 
 
-def test_the_other_cluster_need_not_answer_and_the_promoted_one_must(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_other_cluster_need_not_answer_and_the_promoted_one_must(site: RealSite) -> None:
     topic = name_of("orders")
     lines = {FLOW: copying(topic, 'topic_naming = "identity"')}
-    alive = config_of(tmp_path, broker_pair, lines)
-    init_ledger(alive)
-    create_topics(broker_pair["east"].bootstrap_servers, [topic], partitions=1)
-    produce(broker_pair["east"].bootstrap_servers, topic, "e0")
-    assert run(alive, spark).records == 1
+    alive = site.configured(lines)
+    create_topics(site.pair["east"].bootstrap_servers, [topic], partitions=1)
+    produce(site.pair["east"].bootstrap_servers, topic, "e0")
+    assert run(alive, site.spark).records == 1
     told = ("--reason", "a fire", "--topic", topic)
     text = Path(alive.file).read_text()
-    servers = {alias: broker_pair[alias].bootstrap_servers for alias in ("east", "west")}
+    servers = {alias: site.pair[alias].bootstrap_servers for alias in ("east", "west")}
     dead = {alias: without(alive, text, servers[alias]) for alias in servers}
-    refused = command(capsys, dead["west"], "promote", "west", "--over", "east", *told)
+    refused = site.command(dead["west"], "promote", "west", "--over", "east", *told)
     assert (refused.code != 0, refused.out, operations(alive, "promoted")) == (True, "", [])
-    done = command(capsys, dead["east"], "promote", "west", "--over", "east", *told)
-    assert done.code == 0, done.err
+    site.done(dead["east"], "promote", "west", "--over", "east", *told)
     [promoted] = operations(alive, "promoted")
     with admin_of(alive, "east") as east, admin_of(alive, "west") as west:
         assert (promoted["former_id"], promoted["cluster_id"]) == (east.cluster_id(), west.cluster_id())
@@ -124,23 +116,20 @@ def test_the_other_cluster_need_not_answer_and_the_promoted_one_must(
 THERE, BACK = "there", "back"
 
 
-def test_the_way_back_begins_at_the_cut_and_the_way_there_continues_behind_it(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_way_back_begins_at_the_cut_and_the_way_there_continues_behind_it(site: RealSite) -> None:
     """Both sides end with the same records, each once; every offset has one place at the other side."""
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    east, west = site.servers
     topic, group = name_of("orders"), name_of("billing")
     back = f'source = "west"\ntarget = "east"\nopposite = "{THERE}"'
     flows = {THERE: f'opposite = "{BACK}"', BACK: back}
     config = config_of(
-        tmp_path,
-        broker_pair,
+        site.folder,
+        site.pair,
         {name: copying(topic, 'topic_naming = "identity"', more) for name, more in flows.items()},
     )
 
     def told(*arguments: str) -> str:
-        done = command(capsys, config, *arguments, "--topic", topic)
-        assert done.code == 0, done.err
+        done = site.done(config, *arguments, "--topic", topic)
         return done.out.strip()
 
     def ends() -> list[list[bytes]]:
@@ -155,14 +144,14 @@ def test_the_way_back_begins_at_the_cut_and_the_way_there_continues_behind_it(
     produce(east, topic, "e0", "e1")
     aborted(east, topic)
     committed(config, "east", group, topic, 2)
-    assert run(config, spark, THERE, recorded=frozenset(Subject)).records == 2
+    assert run(config, site.spark, THERE, recorded=frozenset(Subject)).records == 2
     told("offsets", "set", "--flow", THERE, "--group", group)
     told("promote", "west", "--over", "east", "--reason", "a fire")
     aborted(west, topic)
     cut = told("cut", "--from", "east", "--to", "west")
     produce(west, topic, "w2", "w3")
     committed(config, "west", group, topic, offsets_of(west, topic)[b"w3"])
-    assert run(config, spark, BACK, from_cut=cut, recorded=frozenset(Subject)).records == 2
+    assert run(config, site.spark, BACK, from_cut=cut, recorded=frozenset(Subject)).records == 2
     assert ends() == [[b"e0", b"e1", b"w2", b"w3"]] * 2
     [started, *_] = [row for row in rows(config, "offset_syncs") if row["flow"] == BACK]
     assert (started["kind"], started["cause"], started["source_start"], started["target_start"]) == (
@@ -173,7 +162,7 @@ def test_the_way_back_begins_at_the_cut_and_the_way_there_continues_behind_it(
     )
     told("demote", "west", "--over", "east", "--keep-ends", "--reason", "over")
     produce(east, topic, "e4")
-    assert run(config, spark, THERE).records == 1
+    assert run(config, site.spark, THERE).records == 1
     assert ends() == [[b"e0", b"e1", b"w2", b"w3", b"e4"]] * 2
     assert gaps(config, THERE)["mirror_write"] == 2
     assert broken_invariants(config) == {}
@@ -183,7 +172,7 @@ def test_the_way_back_begins_at_the_cut_and_the_way_there_continues_behind_it(
         assert place(("west", "east"), west_of[value])[0] == east_of[value]
     [moved] = Ledger.open(config).translate_between("west", "east", groups=[group], topic=topic)
     assert (moved.target_offset, str(moved.status), moved.repeated) == (east_of[b"w3"], "exact", 0)
-    again = command(capsys, config, "run", BACK, "--from-cut", "none", "--until-caught-up")
+    again = site.command(config, "run", BACK, "--from-cut", "none", "--until-caught-up")
     assert (again.code, "took no cut of flow there" in again.err) == (2, True)
 
 

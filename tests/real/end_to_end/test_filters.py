@@ -2,14 +2,9 @@
 
 import time
 import uuid
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from ledger.answers.maintenance import init_ledger
-from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import PlacedRecord, Record, read_topics
 from ledger.sandbox.workload import Delivery, create_topics
 from ledger.store import answers, sql
@@ -17,6 +12,7 @@ from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.recorded import broken_invariants
 from tests.support.runs import FLOW, run
+from tests.support.site import RealSite
 
 NOT_TEXT = b"\xfforder-1"
 STARTED = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)  # recent: retention goes by it
@@ -54,14 +50,12 @@ def is_kept(record: Record) -> bool:
     return int((record.value or b"").split(b"-")[0]) in KEPT
 
 
-def test_a_filter_leaves_out_what_it_says_and_every_gap_is_told(
-    broker_pair: Mapping[str, SandboxCluster], spark: SparkSession, tmp_path: Path
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_a_filter_leaves_out_what_it_says_and_every_gap_is_told(site: RealSite) -> None:
+    east, west = site.servers
     topic = f"filtered-{uuid.uuid4().hex[:6]}"
     config = write_config(
-        tmp_path,
-        servers_of(broker_pair),
+        site.folder,
+        servers_of(site.pair),
         {
             FLOW: f"""
 topics = ["{topic}"]
@@ -83,7 +77,7 @@ until_time = {ENDED.astimezone(timezone(timedelta(hours=2))).isoformat()}
             delivery.send(topic, 0, record)
         delivery.finish()
         time.sleep(0.01)
-    summary = run(config, spark)
+    summary = run(config, site.spark)
     source = read_topics(east, [topic])[(topic, 0)]
     copy = read_topics(west, [f"east.{topic}"])[(f"east.{topic}", 0)]
     kept = [placed for placed in source if is_kept(placed.record)]

@@ -1,10 +1,6 @@
 """A group whose commits are synced stops at the source, starts at the target by itself, and reads what it had not."""
 
 import uuid
-from collections.abc import Mapping
-from pathlib import Path
-
-from pyspark.sql import SparkSession
 
 from ledger import Ledger
 from ledger.answers.maintenance import init_ledger
@@ -13,7 +9,6 @@ from ledger.config.mirror import MirrorConfig
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import GroupListing
 from ledger.recorders.observation import Subject
-from ledger.sandbox import SandboxCluster
 from ledger.sandbox.groups import GroupPlan, consume, resume
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.resumption import compare
@@ -23,21 +18,22 @@ from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.runs import FLOW, running
 from tests.support.shops import send, small_source
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 RECORDS = 60
 
 
-def test_a_group_starts_at_the_target_by_itself_and_reads_exactly_the_unread(
-    broker_pair: Mapping[str, SandboxCluster], spark: SparkSession, tmp_path: Path
-) -> None:
-    topic, servers = f"synced-{uuid.uuid4().hex[:6]}", servers_of(broker_pair)
+def test_a_group_starts_at_the_target_by_itself_and_reads_exactly_the_unread(site: RealSite) -> None:
+    topic, servers = f"synced-{uuid.uuid4().hex[:6]}", servers_of(site.pair)
     group, at_target = f"{topic}-group", f"east.{topic}"
     create_topics(servers["east"], [topic], partitions=2)
     for partition in range(2):
         send(servers["east"], topic, partition, small_source(topic), RECORDS)
     options = "round_seconds = 1.0\ncheckpoint_seconds = 0.5\nsync_groups = true\nsync_groups_seconds = 0.2"
-    config = write_config(tmp_path, servers, {FLOW: f'{options}\ntopics = ["{topic}"]\ngroups = ["{group}"]'})
+    config = write_config(
+        site.folder, servers, {FLOW: f'{options}\ntopics = ["{topic}"]\ngroups = ["{group}"]'}
+    )
     init_ledger(config)
     admin = KafkaAdmin("west", config.cluster("west"), SystemClock())
 
@@ -46,7 +42,7 @@ def test_a_group_starts_at_the_target_by_itself_and_reads_exactly_the_unread(
         return {one.partition: one.committed_offset for one in commits}
 
     read = consume(servers["east"], GroupPlan(group, {(topic, 0): 20, (topic, 1): 41}))
-    with running(config, spark, recorded=frozenset({Subject.CHECKPOINTS})):
+    with running(config, site.spark, recorded=frozenset({Subject.CHECKPOINTS})):
         eventually(lambda: committed() == {0: 20, 1: 41}, "what it has read at the source is there")
         more = consume(servers["east"], GroupPlan(group, {(topic, 0): 33, (topic, 1): 41}))
         eventually(lambda: committed() == {0: 33, 1: 41}, "it follows")

@@ -4,7 +4,6 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -26,6 +25,7 @@ from ledger.store.state import DeltaLedgerState
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_flow
 from tests.support.runs import FLOW, run, running
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 DELETED = 1_200  # keys; more than two batches of tombstones
@@ -229,16 +229,14 @@ def test_audits_find_nothing(resynced: Resynced, audit: str) -> None:
     assert answers.run_query(answers.snapshot(resynced.config, None), audit, {}).to_pylist() == []
 
 
-def test_a_topic_that_is_not_compacted_is_refused(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_topic_that_is_not_compacted_is_refused(site: RealSite) -> None:
     topic = f"keys-{uuid.uuid4().hex[:6]}"
-    east = broker_pair["east"].bootstrap_servers
+    east = site.pair["east"].bootstrap_servers
     create_topics(east, [topic], partitions=1)
-    config = write_flow(tmp_path, servers_of(broker_pair), f'topics = ["{topic}"]')
+    config = write_flow(site.folder, servers_of(site.pair), f'topics = ["{topic}"]')
     init_ledger(config)
     produce(east, topic, [(KEPT, b"1")])
-    assert run(config, spark).records == 1
+    assert run(config, site.spark).records == 1
     before = token(config)
     with pytest.raises(PreconditionError, match=r"cleanup\.policy delete"):
         resync(config, topic)

@@ -5,7 +5,6 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TopicPartition
@@ -36,6 +35,7 @@ from tests.support.every_offset import BEYOND, every_offset, topic_ids
 from tests.support.recorded import broken_invariants
 from tests.support.runs import FLOW, run, running
 from tests.support.shops import send, small_source
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 RECORDS_PER_TOPIC = 2_500
@@ -275,21 +275,19 @@ def offset_syncs(config: MirrorConfig) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.fault(17)
-def test_partitions_added_while_running_are_mirrored(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_partitions_added_while_running_are_mirrored(site: RealSite) -> None:
+    east, west = site.servers
     topic = f"grows-{uuid.uuid4().hex[:6]}"
     source = small_source(topic)
     create_topics(east, [topic], partitions=1)
     send(east, topic, 0, source, 50)
     config = write_config(
-        tmp_path,
-        servers_of(broker_pair),
+        site.folder,
+        servers_of(site.pair),
         {FLOW: f"""round_seconds = 1.0\ntopics = ["{topic}"]\ntopic_refresh_seconds = 1.0"""},
     )
     init_ledger(config)
-    with running(config, spark) as driver:
+    with running(config, site.spark) as driver:
         wait_for_copy(east, west, topic, partitions=1)
         add_partitions(east, topic, total=3)
         for partition in range(3):
@@ -324,20 +322,20 @@ def read_existing(servers: str, topic: str) -> Readings:
     return read_topics(servers, [topic]) if exists else {}
 
 
-def test_identity_naming_keeps_names(broker_pair: Pair, spark: SparkSession, tmp_path: Path) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_identity_naming_keeps_names(site: RealSite) -> None:
+    east, west = site.servers
     topic = f"same-{uuid.uuid4().hex[:6]}"
     create_topics(east, [topic], partitions=2)
     source = small_source(topic)
     for partition in range(2):
         send(east, topic, partition, source, 100)
     config = write_config(
-        tmp_path,
-        servers_of(broker_pair),
+        site.folder,
+        servers_of(site.pair),
         {FLOW: f"""round_seconds = 1.0\ntopics = ["{topic}"]\ntopic_naming = "identity" """},
     )
     init_ledger(config)
-    assert run(config, spark).records == 200
+    assert run(config, site.spark).records == 200
     left, right = read_topics(east, [topic]), read_topics(west, [topic])
     assert sorted(left) == sorted(right) == [(topic, 0), (topic, 1)]
     assert {at: differences(left[at], right[at]) for at in left} == {at: [] for at in left}

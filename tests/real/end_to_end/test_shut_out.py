@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from kafka.admin import ACLOperation
-from pyspark.sql import SparkSession
 
 from ledger.answers.maintenance import init_ledger
 from ledger.clock import SystemClock
@@ -18,11 +17,12 @@ from ledger.kafka.leaders import KafkaFencing
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
-from tests.support.following import OFTEN, Pair, admin_of, config_of, copying, name_of, produce, values
+from tests.support.following import OFTEN, Pair, admin_of, copying, name_of, produce, values
 from tests.support.guarded import Guarded
 from tests.support.ledger_rows import copied_to
 from tests.support.recorded import broken_invariants, operations, rows
 from tests.support.runs import FLOW, run, running
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 IDENTITY = 'topic_naming = "identity"'
@@ -59,14 +59,8 @@ sasl.username = "{ADMINISTRATOR}"
     return write_config(folder, servers, {FLOW: flow}, properties={"west": west})
 
 
-def test_a_rule_keeps_it_out_until_exactly_this_rule_is_removed(
-    broker_pair: Pair,
-    guarded: Guarded,
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    east, topic = broker_pair["east"].bootstrap_servers, name_of("orders")
+def test_a_rule_keeps_it_out_until_exactly_this_rule_is_removed(site: RealSite, guarded: Guarded) -> None:
+    east, topic = site.pair["east"].bootstrap_servers, name_of("orders")
     create_topics(east, [topic], partitions=1)
     produce(east, topic, "e0", "e1")
     for operation in (
@@ -76,27 +70,27 @@ def test_a_rule_keeps_it_out_until_exactly_this_rule_is_removed(
         ACLOperation.DESCRIBE_CONFIGS,
     ):
         guarded.allow(MIRROR, topic, operation)
-    config = guarded_config(tmp_path, broker_pair, guarded, topic, MIRROR)
+    config = guarded_config(site.folder, site.pair, guarded, topic, MIRROR)
     init_ledger(config)
-    assert run(config, spark).records == 2
-    zombie = on_a_copy(config, tmp_path / "older")
+    assert run(config, site.spark).records == 2
+    zombie = on_a_copy(config, site.folder / "older")
     with admin_of(config.model_copy(update={"clusters": as_administrator(config)}), "west") as west:
         before = west.topic_acls()
 
-        done = ask(capsys, config, "promote", topic, "--shut-out")
+        done = ask(site.capsys, config, "promote", topic, "--shut-out")
         assert (done.code, len(done.out.split())) == (0, 1), done.err
         assert (
             f"proven: {topic} partition 0 of flow {FLOW}: its driver ended: epoch 1 was released; deny"
             in done.err
         )
         produce(east, topic, "e2")
-        assert [one.cause for one in run(zombie, spark).stopped] == ["denied"]
+        assert [one.cause for one in run(zombie, site.spark).stopped] == ["denied"]
         assert values(guarded.open, topic) == [b"e0", b"e1"]
 
-        demoted = ask(capsys, config, "demote", topic)
+        demoted = ask(site.capsys, config, "demote", topic)
         assert (demoted.code, "1 rule removed" in demoted.err) == (0, True), demoted.err
         assert west.topic_acls() == before
-    assert run(config, spark).records == 1
+    assert run(config, site.spark).records == 1
     assert values(guarded.open, topic) == [b"e0", b"e1", b"e2"]
     [shut_out, proof] = operations(config, "mirror_shut_out")
     [let_in] = operations(config, "mirror_let_in")
@@ -135,38 +129,33 @@ def test_who_may_not_alter_the_cluster_writes_no_marker(guarded: Guarded) -> Non
         assert admin.writable_topics([topic, "none"]) == {topic}
 
 
-def test_a_marker_alone_keeps_it_out_and_the_flow_continues_with_another_producer_id(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_marker_alone_keeps_it_out_and_the_flow_continues_with_another_producer_id(site: RealSite) -> None:
     """A driver is at work all the time."""
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    east, west = site.servers
     topic = name_of("orders")
     create_topics(east, [topic], partitions=1)
     produce(east, topic, "e0", "e1")
-    config = config_of(
-        tmp_path, broker_pair, {FLOW: copying(topic, IDENTITY)}, 'mirror_principal = "User:mirror"'
-    )
-    init_ledger(config)
-    assert run(config, spark).records == 2
-    zombie = on_a_copy(config, tmp_path / "older")
-    with running(config, spark):
+    config = site.configured({FLOW: copying(topic, IDENTITY)}, 'mirror_principal = "User:mirror"')
+    assert run(config, site.spark).records == 2
+    zombie = on_a_copy(config, site.folder / "older")
+    with running(config, site.spark):
         eventually(lambda: len(claims(config)) == 2, "the next driver is at work")
-        done = ask(capsys, config, "promote", topic, "--shut-out", "--abort-marker")
+        done = ask(site.capsys, config, "promote", topic, "--shut-out", "--abort-marker")
         assert done.code == 0, done.err
         assert (
             f"proven: {topic} partition 0 of flow {FLOW}: its driver stopped it for the promotion; marker"
             in (done.err)
         )
         produce(east, topic, "e2", "e3")
-        assert [one.cause for one in run(zombie, spark).stopped] == ["shut_out"]
+        assert [one.cause for one in run(zombie, site.spark).stopped] == ["shut_out"]
         assert values(west, topic) == [b"e0", b"e1"]
-        again = ask(capsys, config, "promote", topic, "--shut-out", "--abort-marker")
+        again = ask(site.capsys, config, "promote", topic, "--shut-out", "--abort-marker")
         assert (again.code, "abort markers: 0 written, 1 were there" in again.err) == (0, True), again.err
 
-        assert ask(capsys, config, "demote", topic).code == 0
+        assert ask(site.capsys, config, "demote", topic).code == 0
         eventually(lambda: values(west, topic) == [b"e0", b"e1", b"e2", b"e3"], "the driver continues")
     produce(east, topic, "e4")
-    assert run(config, spark).records == 1
+    assert run(config, site.spark).records == 1
     assert values(west, topic) == [b"e0", b"e1", b"e2", b"e3", b"e4"]
     first, _, third, fourth = claims(config)
     assert (third[0] != first[0], third[1], fourth) == (True, first[0], (third[0], None))

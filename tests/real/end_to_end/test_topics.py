@@ -3,20 +3,16 @@
 import json
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import command
 from tests.support.following import (
     RENAME,
-    Pair,
     admin_of,
     config_of,
     consumed,
@@ -27,16 +23,15 @@ from tests.support.following import (
 )
 from tests.support.recorded import open_findings, operations
 from tests.support.runs import FLOW, run, running
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 # Names -----------------------------------------------------------------------------------------
 
 
-def test_a_topic_is_renamed_within_a_cluster_and_into_another_at_once(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_topic_is_renamed_within_a_cluster_and_into_another_at_once(site: RealSite) -> None:
     """Both flows write into one target topic; each copies its own source only."""
-    servers = {alias: cluster.bootstrap_servers for alias, cluster in broker_pair.items()}
+    servers = {alias: cluster.bootstrap_servers for alias, cluster in site.pair.items()}
     topic = name_of("orders")
     for alias in ("east", "west"):
         create_topics(servers[alias], [f"{topic}_REPLICA"], partitions=1)
@@ -51,16 +46,15 @@ def test_a_topic_is_renamed_within_a_cluster_and_into_another_at_once(
     flows = {
         name: f'source = "{source}"\ntarget = "{target}"\n{shared}' for name, (source, target) in ways.items()
     }
-    config = config_of(tmp_path, broker_pair, flows)
-    init_ledger(config)
+    config = site.configured(flows)
     for _ in range(2):
-        assert [run(config, spark, flow).records for flow in ("across", "within")] in ([2, 2], [0, 0])
+        assert [run(config, site.spark, flow).records for flow in ("across", "within")] in ([2, 2], [0, 0])
     assert values(servers["west"], topic) == [b"east 1", b"east 2", b"west 1", b"west 2"]
     produce(servers["west"], f"{topic}_REPLICA", "west 3")
     produce(servers["east"], f"{topic}_REPLICA", "east 3")
-    assert [run(config, spark, flow).records for flow in ("within", "across")] == [1, 1]
+    assert [run(config, site.spark, flow).records for flow in ("within", "across")] == [1, 1]
     assert values(servers["west"], topic)[4:] == [b"west 3", b"east 3"]
-    _check_groups_that_run_on_both_sides(config, spark, servers, topic)
+    _check_groups_that_run_on_both_sides(config, site.spark, servers, topic)
 
 
 def _check_groups_that_run_on_both_sides(
@@ -76,16 +70,13 @@ def _check_groups_that_run_on_both_sides(
         assert sorted(consumed(servers[side], topic, f"{topic}-in-each")) == everything
 
 
-def test_two_topics_that_would_get_one_name_are_refused_before_anything_is_written(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_two_topics_that_would_get_one_name_are_refused_before_anything_is_written(site: RealSite) -> None:
     topic = name_of("clash")
-    create_topics(broker_pair["east"].bootstrap_servers, [f"{topic}.1", f"{topic}.2"], partitions=1)
+    create_topics(site.pair["east"].bootstrap_servers, [f"{topic}.1", f"{topic}.2"], partitions=1)
     rename = f"""topic_naming = "rename"\nrename = [{{ match = '({topic})\\..', to = '\\1' }}]"""
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(f"{topic}.*", rename)})
-    init_ledger(config)
+    config = site.configured({FLOW: copying(f"{topic}.*", rename)})
     with pytest.raises(PreconditionError, match=rf"{topic}.1 and {topic}.2 would all be copied to {topic}"):
-        run(config, spark)
+        run(config, site.spark)
     with admin_of(config, "west") as west:
         assert topic not in west.topics()
 
@@ -93,10 +84,9 @@ def test_two_topics_that_would_get_one_name_are_refused_before_anything_is_writt
 # Settings --------------------------------------------------------------------------------------
 
 
-def test_settings_follow_a_running_flow(broker_pair: Pair, spark: SparkSession, tmp_path: Path) -> None:
+def test_settings_follow_a_running_flow(site: RealSite) -> None:
     topic = name_of("settings")
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic)})
-    init_ledger(config)
+    config = site.configured({FLOW: copying(topic)})
     with admin_of(config, "east") as east, admin_of(config, "west") as west:
         east.create_topic(
             topic, partitions=1, replication_factor=1, configuration={"retention.ms": "7000000"}
@@ -105,7 +95,7 @@ def test_settings_follow_a_running_flow(broker_pair: Pair, spark: SparkSession, 
         def at_target(name: str) -> str | None:
             return west.configurations([f"east.{topic}"]).get(f"east.{topic}", {}).get(name)
 
-        with running(config, spark):
+        with running(config, site.spark):
             eventually(lambda: at_target("retention.ms") == "7000000", "created with retention")
             west.change_settings(f"east.{topic}", to_set={"segment.ms": "60000"}, to_remove=[])
             east.change_settings(
@@ -126,20 +116,17 @@ def test_settings_follow_a_running_flow(broker_pair: Pair, spark: SparkSession, 
     assert actions == ["created", "settings_changed", "settings_changed"]
 
 
-def test_a_setting_that_endangers_the_copy_is_a_finding(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_setting_that_endangers_the_copy_is_a_finding(site: RealSite) -> None:
     topic = name_of("warned")
     follow = 'configuration_follow = "create"'
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, follow)})
-    init_ledger(config)
-    create_topics(broker_pair["east"].bootstrap_servers, [topic], partitions=1)
-    assert not run(config, spark).stopped
+    config = site.configured({FLOW: copying(topic, follow)})
+    create_topics(site.pair["east"].bootstrap_servers, [topic], partitions=1)
+    assert not run(config, site.spark).stopped
     assert open_findings(config) == set()
     with admin_of(config, "west") as west:
         changed = {"compression.type": "gzip", "max.message.bytes": "1000", "retention.ms": "60000"}
         west.change_settings(f"east.{topic}", to_set=changed, to_remove=[])
-        run(config, spark)
+        run(config, site.spark)
         names = {"recompressed", "max_message_bytes_below_source", "retention_below_source"}
         assert open_findings(config) == {(name, f"east.{topic}") for name in names}
         west.change_settings(
@@ -147,7 +134,7 @@ def test_a_setting_that_endangers_the_copy_is_a_finding(
             to_set={"compression.type": "producer"},
             to_remove=["max.message.bytes", "retention.ms"],
         )
-    run(config, spark)
+    run(config, site.spark)
     assert open_findings(config) == set()
 
 
@@ -155,36 +142,31 @@ def test_a_setting_that_endangers_the_copy_is_a_finding(
 
 
 def test_a_misspelt_topic_is_told_by_doctor_run_and_status_until_there_is_one(
-    broker_pair: Pair,
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    site: RealSite, caplog: pytest.LogCaptureFixture
 ) -> None:
-    servers = broker_pair["east"].bootstrap_servers
+    servers = site.pair["east"].bootstrap_servers
     right, misspelt = name_of("right"), name_of("misspelt")
     create_topics(servers, [right], partitions=1)
     produce(servers, right, "1")
     flows = {FLOW: f'topics = ["{right}", "{misspelt}"]', "empty": copying(misspelt, 'prefix = "other"')}
-    config = config_of(tmp_path, broker_pair, flows)
-    init_ledger(config)
+    config = site.configured(flows)
     told = f"topics has '{misspelt}': no topic of east that this principal is shown matches it"
 
-    rows = json.loads(command(capsys, config, "doctor", FLOW, "-o", "json").out)
+    rows = json.loads(site.command(config, "doctor", FLOW, "-o", "json").out)
     [selected] = [row for row in rows if row["check"] == "selected_topics"]
     assert (selected["verdict"], selected["measured"]) == ("warning", f"1 topic: {right}; {told}")
     for _ in range(2):
-        assert not run(config, spark).stopped
+        assert not run(config, site.spark).stopped
     assert caplog.text.count(told) == 2, "each driver says it"
     with pytest.raises(UnsafeError, match=f"no topic of east is selected by topics \\({misspelt}\\)"):
-        run(config, spark, "empty")
-    status = command(capsys, config, "status", "--check")
+        run(config, site.spark, "empty")
+    status = site.command(config, "status", "--check")
     assert (status.code, " ".join(status.out.split()).count(told)) == (4, 2)
 
     create_topics(servers, [misspelt], partitions=1)
     for flow in (FLOW, "empty"):
-        run(config, spark, flow)
-    status = command(capsys, config, "status", "--check")
+        run(config, site.spark, flow)
+    status = site.command(config, "status", "--check")
     assert (status.code, "pattern_matches_nothing" in status.out) == (0, False), status.out
 
 
@@ -192,46 +174,40 @@ def test_a_misspelt_topic_is_told_by_doctor_run_and_status_until_there_is_one(
 
 
 @pytest.mark.fault(41)
-def test_a_configuration_that_leaves_out_a_mirrored_topic_is_refused(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path
-) -> None:
-    servers = broker_pair["east"].bootstrap_servers
+def test_a_configuration_that_leaves_out_a_mirrored_topic_is_refused(site: RealSite) -> None:
+    servers = site.pair["east"].bootstrap_servers
     kept, dropped = name_of("kept"), name_of("dropped")
     create_topics(servers, [kept, dropped], partitions=1)
     for topic in (kept, dropped):
         produce(servers, topic, "1")
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(f"{kept}|{dropped}")})
-    init_ledger(config)
-    assert run(config, spark).records == 2
-    narrowed = config_of(tmp_path, broker_pair, {FLOW: copying(kept)})
+    config = site.configured({FLOW: copying(f"{kept}|{dropped}")})
+    assert run(config, site.spark).records == 2
+    narrowed = config_of(site.folder, site.pair, {FLOW: copying(kept)})
     produce(servers, kept, "2")
     with pytest.raises(PreconditionError, match=rf"--allow-scope-reduction:\n  {dropped}: not selected"):
-        run(narrowed, spark)
-    assert run(narrowed, spark, allow_scope_reduction=True).records == 1
+        run(narrowed, site.spark)
+    assert run(narrowed, site.spark, allow_scope_reduction=True).records == 1
     assert operations(config, "scope_reduced") == [{"topics": {dropped: 1}}]
     produce(servers, kept, "3")
-    assert run(narrowed, spark).records == 1, "what was accepted is not asked for again"
+    assert run(narrowed, site.spark).records == 1, "what was accepted is not asked for again"
 
 
 # Deletion --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delete_topics", [False, True])
-def test_a_deleted_source_topic(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, delete_topics: bool
-) -> None:
-    servers = {alias: cluster.bootstrap_servers for alias, cluster in broker_pair.items()}
+def test_a_deleted_source_topic(site: RealSite, delete_topics: bool) -> None:
+    servers = {alias: cluster.bootstrap_servers for alias, cluster in site.pair.items()}
     topic, other = name_of("gone"), name_of("stays")
     option = f"delete_topics = {str(delete_topics).lower()}"
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(f"{topic}|{other}", option)})
-    init_ledger(config)
+    config = site.configured({FLOW: copying(f"{topic}|{other}", option)})
     create_topics(servers["east"], [topic, other], partitions=1)
     produce(servers["east"], topic, "a")
     topics = frozenset({Subject.TOPICS})
-    run(config, spark, recorded=topics)
+    run(config, site.spark, recorded=topics)
     with admin_of(config, "east") as east, admin_of(config, "west") as west:
         east.delete_topic(topic, topic_id=east.topics()[topic].topic_id)
-        with running(config, spark, recorded=topics):
+        with running(config, site.spark, recorded=topics):
             eventually(
                 lambda: (
                     ("source_topic_deleted", topic) in open_findings(config)

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
 
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
-from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
     CLEANED_AGAIN,
     CLEANED_QUICKLY,
@@ -27,6 +25,7 @@ from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.drivers import Driver
 from tests.support.runs import run
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 NOTHING_RECORDED = "round_seconds = 120.0"  # a round whose end the first driver does not live to see
@@ -95,11 +94,9 @@ def last_values(placed: list[PlacedRecord]) -> dict[bytes | None, Record]:
 
 
 @pytest.mark.fault(85, 32)
-def test_flows_go_on_by_themselves_after_cleaners_were_at_what_they_had_not_recorded(
-    broker_pair: Mapping[str, SandboxCluster], spark: SparkSession, tmp_path: Path
-) -> None:
+def test_flows_go_on_by_themselves_after_cleaners_were_at_what_they_had_not_recorded(site: RealSite) -> None:
     """A flow of each naming, with a topic that is cleaned at the source, one at the target, and one at both."""
-    servers = servers_of(broker_pair)
+    servers = servers_of(site.pair)
     east, west = servers["east"], servers["west"]
     name = f"cleaned-{uuid.uuid4().hex[:6]}"
     topics = [
@@ -112,13 +109,13 @@ def test_flows_go_on_by_themselves_after_cleaners_were_at_what_they_had_not_reco
         f'configuration_follow = "create"\n{NOTHING_RECORDED}'
         for naming in ("prefix", "identity")
     }
-    config = write_config(tmp_path, servers, flows)
+    config = write_config(site.folder, servers, flows)
     init_ledger(config)
     sources = [topic.source for topic in topics]
     create_topics(east, sources, partitions=1, configuration={**CLEANED_QUICKLY, **KEPT_AS_IT_IS})
     for topic in topics:
         write(east, topic.source, 0, COPIED)
-    die_unrecorded(config, tmp_path, west, topics)
+    die_unrecorded(config, site.folder, west, topics)
     for topic in topics:
         write(east, topic.source, COPIED, MEANWHILE)
     at_work = [
@@ -132,7 +129,7 @@ def test_flows_go_on_by_themselves_after_cleaners_were_at_what_they_had_not_reco
         wait_until_cleaned(at, cleaned)
 
     for flow in flows:
-        assert not run(config, spark, flow=flow).is_unfinished
+        assert not run(config, site.spark, flow=flow).is_unfinished
     at_source, at_target = read_topics(east, sources), read_topics(west, [topic.target for topic in topics])
     for topic in topics:
         left, found = at_source[topic.source, 0], at_target[topic.target, 0]

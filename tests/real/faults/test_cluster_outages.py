@@ -17,6 +17,7 @@ from tests.support.flows import FlowUnderTest, flow_under_test, produce
 from tests.support.outages import assert_ends_with_an_error_while_away
 from tests.support.recorded import query
 from tests.support.runs import FLOW
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 COUNT = 3_000
@@ -80,33 +81,28 @@ def assert_it_is_over(flow: FlowUnderTest, side: str, alias: str, *, since_s: fl
 
 
 @pytest.mark.fault(4, 5, 6, 38)
-def test_a_flow_outlives_an_outage_of_either_cluster(
-    flow: FlowUnderTest,
-    broker_pair_sandbox: Sandbox,
-    spark: SparkSession,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_flow_outlives_an_outage_of_either_cluster(site: RealSite, flow: FlowUnderTest) -> None:
     produce(flow, COUNT)
     driver = flow.start()
     eventually(partial(holds, flow, COUNT), "all records on the target")
     for number, (side, alias) in enumerate([("source", "east"), ("target", "west")], start=1):
         seen = len(flow.told())
-        broker_pair_sandbox.kill(alias)
+        site.sandbox.kill(alias)
         away_s = time.time()
         if alias == "west":  # something is to be copied while the target is away
             produce(flow, COUNT, start=number * COUNT)
-        assert_an_outage_is_told(flow, capsys, side, alias, since_s=away_s)
+        assert_an_outage_is_told(flow, site.capsys, side, alias, since_s=away_s)
         eventually(partial(is_told, flow, alias, after=seen), "the trouble is told")
         recorded = flow.rows("offset_syncs")
         assert driver.process.poll() is None, "an outage does not end a flow"
         assert flow.rows("offset_syncs") == recorded, "nothing is recorded as copied"
-        broker_pair_sandbox.start(alias)
+        site.sandbox.start(alias)
         back_s = time.time()
         if alias == "east":
             produce(flow, COUNT, start=number * COUNT)
         eventually(partial(holds, flow, (number + 1) * COUNT), "all records after it")
         assert_it_is_over(flow, side, alias, since_s=away_s, until_s=back_s)
-    eventually(lambda: attention(flow, capsys) is None, "nothing needs attention any more")
+    eventually(lambda: attention(flow, site.capsys) is None, "nothing needs attention any more")
     assert {row["writer"] for row in query(flow.config, "cluster_reach")} >= {f"flow:{FLOW}", "recorder:west"}
     started, before = descendants(driver.process.pid), len(flow.told())
     assert driver.ask_all_to_stop(signal.SIGTERM) == 0
@@ -114,7 +110,7 @@ def test_a_flow_outlives_an_outage_of_either_cluster(
     last = flow.told()[before:]
     assert [word for word in ("Traceback", "Exception", "Error", "unexpectedly") if word in last] == [], last
     assert "copying again" in flow.told()
-    flow.finish(spark)
+    flow.finish(site.spark)
     flow.assert_faithful(at_least=3 * COUNT)
 
 

@@ -17,6 +17,7 @@ from tests.support.drivers import kill_python_worker
 from tests.support.flows import FlowUnderTest, flow_under_test, produce, steady_load
 from tests.support.recorded import configuration_changes, driver_events
 from tests.support.runs import FLOW, running
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 FIRST = 300
@@ -82,20 +83,16 @@ def test_a_second_driver_shuts_the_first_one_out(flow: FlowUnderTest, spark: Spa
 
 @pytest.mark.fault(34, 42)
 def test_an_idle_driver_is_left_alone_until_it_is_to_be_replaced(
-    broker_pair: Mapping[str, SandboxCluster],
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    site: RealSite, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with flow_under_test(broker_pair, tmp_path, "take-over", "heartbeat_seconds = 2.0") as flow:
+    with flow_under_test(site.pair, site.folder, "take-over", "heartbeat_seconds = 2.0") as flow:
         produce(flow, FIRST)
         first = flow.start()
         eventually(lambda: flow.target_records() == FIRST, "all records on the target")
         alive = (1, WriterEvent.ALIVE)
         eventually(lambda: alive in driver_events(flow.config), "a sign of life of an idle driver")
-        assert driver_state(capsys, flow.config) == "running"
-        refused = command(capsys, flow.config, "run", FLOW, "--until-caught-up")
+        assert driver_state(site.capsys, flow.config) == "running"
+        refused = site.command(flow.config, "run", FLOW, "--until-caught-up")
         assert refused.code == 5
         assert f"by process {first.process.pid} on host" in refused.err
         assert "epoch 1" in refused.err
@@ -104,12 +101,12 @@ def test_an_idle_driver_is_left_alone_until_it_is_to_be_replaced(
         assert {epoch for epoch, _ in driver_events(flow.config)} == {1}
 
         second = flow.changed("tasks = 2")
-        with running(second, spark, take_over=True):
+        with running(second, site.spark, take_over=True):
             assert first.wait() == 5, "an idle driver finds out by its sign of life"
         events = [event for epoch, event in driver_events(second) if epoch == 2]
         assert (events[0], events[-1]) == (WriterEvent.CLAIMED, WriterEvent.RELEASED)
         assert configuration_changes(second) == [None, ["tasks"]]
         assert "configuration is not that of the last driver: tasks" in caplog.text
-        assert driver_state(capsys, second) == "released"
+        assert driver_state(site.capsys, second) == "released"
         assert flow.target_records() == FIRST
         flow.assert_faithful(at_least=FIRST)

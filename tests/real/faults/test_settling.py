@@ -2,14 +2,10 @@
 
 import csv
 import json
-from collections.abc import Mapping
 from io import StringIO
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.reading import read_topics
 from tests.support import recorded
 from tests.support.commands import command
@@ -18,6 +14,7 @@ from tests.support.following import consumed, name_of
 from tests.support.plans import planned
 from tests.support.recorded import operations
 from tests.support.runs import FLOW
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 FIRST = 300
@@ -86,15 +83,11 @@ def committed_at_target(flow: FlowUnderTest, group: str) -> dict[int, int | None
 
 @pytest.mark.fault(4, 32)
 def test_what_was_not_recorded_when_both_died_is_counted_without_the_source_and_copied_once(
-    broker_pair: Mapping[str, SandboxCluster],
-    broker_pair_sandbox: Sandbox,
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    site: RealSite,
 ) -> None:
-    with flow_under_test(broker_pair, tmp_path, "settled", round_seconds=NOTHING_RECORDED_S) as flow:
+    with flow_under_test(site.pair, site.folder, "settled", round_seconds=NOTHING_RECORDED_S) as flow:
         produce(flow, FIRST)
-        flow.finish(spark)
+        flow.finish(site.spark)
         produce(flow, FIRST, start=FIRST)
         driver = flow.start()
         eventually(lambda: flow.target_records() == 2 * FIRST, "all records on the target")
@@ -104,13 +97,13 @@ def test_what_was_not_recorded_when_both_died_is_counted_without_the_source_and_
         flow.commit(group, 0, offset=OF_EACH + 50)
         reader = name_of("reader")
         flow.commit(reader, 1, offset=OF_EACH + 20)
-        assert command(capsys, flow.config, "record", "east", "--once").code == 0
-        code, lines, said = settle(flow, capsys)
+        site.done(flow.config, "record", "east", "--once")
+        code, lines, said = settle(flow, site.capsys)
         assert (code, lines, "east answers" in said) == (5, [], True), "the source is there to pair them"
-        broker_pair_sandbox.kill("east")
+        site.sandbox.kill("east")
         try:
-            assert forecast(flow, capsys) == (FIRST + NEVER_COPIED, 0), "all that nobody has recorded"
-            operation_id = applied(flow, capsys, group)
+            assert forecast(flow, site.capsys) == (FIRST + NEVER_COPIED, 0), "all that nobody has recorded"
+            operation_id = applied(flow, site.capsys, group)
             receipts = {row["step"]: row["read_back"] for row in operations(flow.config, "step_done")}
             assert [one["records"] for one in receipts["settle"][FLOW]["partitions"]] == [
                 OF_EACH
@@ -119,29 +112,28 @@ def test_what_was_not_recorded_when_both_died_is_counted_without_the_source_and_
             assert figures["records_lost"] == receipts["cut"]["loss"]["records_lost"] == NEVER_COPIED
             assert figures["step_seconds"]["settle"] < SETTLED_WITHIN_S
             assert figures["groups_without_commit"] == [group], "nobody has started it"
-            assert place_of(flow, capsys, offset=OF_EACH - 50) == OF_EACH - 50
+            assert place_of(flow, site.capsys, offset=OF_EACH - 50) == OF_EACH - 50
             assert committed_at_target(flow, group) == {0: OF_EACH, 1: 0, 2: 0}, (
                 "nobody knows which of them were read"
             )
-            code, again, said = settle(flow, capsys)
+            code, again, said = settle(flow, site.capsys)
             assert (code, {line["records"] for line in again}) == (0, {"0"}), said
-            read = read_on_at_target(flow, capsys, reader)
+            read = read_on_at_target(flow, site.capsys, reader)
             assert recorded.broken_invariants(flow.config) == {}
         finally:
-            broker_pair_sandbox.start("east")
+            site.sandbox.start("east")
         reported = {
             one["partition"]: list(range(one["copied_to"], one["known_end"])) for one in figures["losses"]
         }
         assert reported == at_source_alone(flow), "record for record"
         assert_resumed(flow, read)
-        undone = command(capsys, flow.config, "undo", operation_id, "--reason", "east is back", "--yes")
-        assert undone.code == 0, undone.err
+        site.done(flow.config, "undo", operation_id, "--reason", "east is back", "--yes")
         assert committed_at_target(flow, group) == {}
         produce(flow, FIRST, start=2 * FIRST + NEVER_COPIED)
-        flow.finish(spark)
+        flow.finish(site.spark)
         assert flow.assert_same_records() == 3 * FIRST + NEVER_COPIED
         assert flow.recorded_records() == 3 * FIRST + NEVER_COPIED
-        assert place_of(flow, capsys, offset=OF_EACH + 50) == OF_EACH + 50
+        assert place_of(flow, site.capsys, offset=OF_EACH + 50) == OF_EACH + 50
         assert recorded.broken_invariants(flow.config) == {}
 
 

@@ -2,20 +2,18 @@
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import SparkSession
 
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from tests.support import recorded
-from tests.support.commands import command
 from tests.support.copies import Pair, near
 from tests.support.flows import PARTITIONS, FlowUnderTest, flow_under_test, produce
 from tests.support.runs import FLOW, run
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 NOTHING_RECORDED_S = 120.0  # a round whose end the first driver does not live to see
@@ -58,19 +56,19 @@ def beats(servers: str, topic: str) -> dict[int, list[int]]:
 
 @pytest.mark.fault(12, 32)
 def test_heartbeats_that_follow_a_loss_are_copied_though_equal_ones_were_copied_before(
-    broker_pair: Mapping[str, SandboxCluster], spark: SparkSession, tmp_path: Path
+    site: RealSite,
 ) -> None:
     with flow_under_test(
-        broker_pair, tmp_path, "heartbeats", 'on_loss = "continue"', round_seconds=NOTHING_RECORDED_S
+        site.pair, site.folder, "heartbeats", 'on_loss = "continue"', round_seconds=NOTHING_RECORDED_S
     ) as flow:
         begun_ms = int(time.time() * 1000) - 2 * HOUR_MS
         beat(flow, begun_ms, 5)
         die_unrecorded(flow, records=5 * PARTITIONS)
-        delete_all(broker_pair["east"].bootstrap_servers, flow.topic)
+        delete_all(site.pair["east"].bootstrap_servers, flow.topic)
         beat(flow, begun_ms + HOUR_MS, 5)
-        flow.finish(spark)
+        flow.finish(site.spark)
         times = [start + 1000 * n for start in (begun_ms, begun_ms + HOUR_MS) for n in range(5)]
-        copied = beats(broker_pair["west"].bootstrap_servers, flow.target_topic)
+        copied = beats(site.pair["west"].bootstrap_servers, flow.target_topic)
         assert copied == dict.fromkeys(range(PARTITIONS), times)
         told = {(row["kind"], row["cause"]) for row in recorded.rows(flow.config, "offset_syncs")}
         assert ("unpaired", "lost_source") in told
@@ -79,20 +77,16 @@ def test_heartbeats_that_follow_a_loss_are_copied_though_equal_ones_were_copied_
 
 @pytest.mark.fault(83)
 def test_an_exclusive_target_that_deleted_what_was_not_recorded_stops_until_it_is_accepted(
-    broker_pair: Mapping[str, SandboxCluster],
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    site: RealSite,
 ) -> None:
-    with flow_under_test(broker_pair, tmp_path, "expired", round_seconds=NOTHING_RECORDED_S) as flow:
+    with flow_under_test(site.pair, site.folder, "expired", round_seconds=NOTHING_RECORDED_S) as flow:
         produce(flow, FIRST)
         die_unrecorded(flow, records=FIRST)
-        delete_all(broker_pair["west"].bootstrap_servers, flow.target_topic)
+        delete_all(site.pair["west"].bootstrap_servers, flow.target_topic)
         produce(flow, FIRST, start=FIRST)
-        assert len(run(flow.config, spark).stopped) == PARTITIONS
-        asked = command(capsys, flow.config, "accept-foreign", FLOW, "--topic", flow.topic)
-        assert asked.code == 0, asked.err
-        flow.finish(spark)
+        assert len(run(flow.config, site.spark).stopped) == PARTITIONS
+        site.done(flow.config, "accept-foreign", FLOW, "--topic", flow.topic)
+        flow.finish(site.spark)
         assert flow.assert_same_records() == 2 * FIRST
         assert expired(flow) == [(FIRST // PARTITIONS, FIRST // PARTITIONS)] * PARTITIONS
         assert recorded.broken_invariants(flow.config) == {}
@@ -100,19 +94,19 @@ def test_an_exclusive_target_that_deleted_what_was_not_recorded_stops_until_it_i
 
 @pytest.mark.fault(83)
 def test_a_shared_target_that_deleted_all_while_the_flow_was_quiet_is_written_to_again(
-    broker_pair: Mapping[str, SandboxCluster], spark: SparkSession, tmp_path: Path
+    site: RealSite,
 ) -> None:
-    west = broker_pair["west"].bootstrap_servers
-    with flow_under_test(broker_pair, tmp_path, "quiet", 'target_mode = "shared"') as flow:
+    west = site.pair["west"].bootstrap_servers
+    with flow_under_test(site.pair, site.folder, "quiet", 'target_mode = "shared"') as flow:
         produce(flow, FIRST)
-        flow.finish(spark)
+        flow.finish(site.spark)
         theirs = Producer({"bootstrap.servers": west})
         for number in range(60):
             theirs.produce(flow.target_topic, b"theirs", partition=number % PARTITIONS)
         assert theirs.flush(30) == 0
         delete_all(west, flow.target_topic)
         produce(flow, FIRST, start=FIRST)
-        flow.finish(spark)
+        flow.finish(site.spark)
         assert sum(map(len, read_topics(west, [flow.target_topic]).values())) == FIRST
         assert flow.recorded_records() == 2 * FIRST
         assert expired(flow) == [(FIRST // PARTITIONS + 20, FIRST // PARTITIONS)] * PARTITIONS

@@ -3,23 +3,18 @@
 import os
 import random
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from ledger.sandbox import SandboxCluster
 from tests.support.journeys import TOPOLOGIES, assert_nobody_skips
+from tests.support.site import RealSite
 
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_no_translation_passes_an_unread_record(
-    broker_pair: Mapping[str, SandboxCluster],
-    north: Mapping[str, SandboxCluster],
-    spark: SparkSession,
-    tmp_path: Path,
-    topology: str,
+    site: RealSite, north: Mapping[str, SandboxCluster], topology: str
 ) -> None:
-    assert_nobody_skips(TOPOLOGIES[topology], {**broker_pair, **north}, spark, tmp_path, SEED)
+    assert_nobody_skips(TOPOLOGIES[topology], {**site.pair, **north}, site.spark, site.folder, SEED)

@@ -1,10 +1,6 @@
 """An application that writes what it reads fails over to where all that it had written was copied."""
 
-from collections.abc import Mapping
 from pathlib import Path
-
-import pytest
-from pyspark.sql import SparkSession
 
 from ledger import Ledger
 from ledger.answers.maintenance import init_ledger
@@ -12,15 +8,14 @@ from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.offsets.setting import TargetGroups
 from ledger.recorders.observation import Subject
-from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import command
 from tests.support.following import admin_of, config_of, copying, name_of, values
 from tests.support.outages import lost
 from tests.support.plans import DEAD, OFTEN, both_ways, lost_now, planned
 from tests.support.recorded import broken_invariants, operations, query
 from tests.support.runs import running
 from tests.support.shops import Shop, Workshop
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 _ALL = frozenset(Subject)
@@ -38,20 +33,14 @@ def placed(config: MirrorConfig, group: str) -> tuple[int, int, set[str | None]]
     return committed, target, {place.outputs for place in found}
 
 
-def test_what_was_written_for_records_below_its_place_is_at_the_target(
-    broker_pair: Mapping[str, SandboxCluster],
-    broker_pair_sandbox: Sandbox,
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_what_was_written_for_records_below_its_place_is_at_the_target(site: RealSite) -> None:
+    east, west = site.servers
     shop = Shop(name_of("orders"), 2)
     work = Workshop(name_of("billing"), shop.topic, name_of("invoices"))
     synced = ("sync_groups = true", "sync_groups_seconds = 1")
     outputs = copying(work.output, OFTEN, 'topic_naming = "identity"')
     flows = {**both_ways(shop.topic, *synced), _OUTPUTS: outputs}
-    plain = config_of(tmp_path, broker_pair, flows)
+    plain = config_of(site.folder, site.pair, flows)
     file = Path(plain.file)
     app = f'[apps.billing]\ngroups = ["{work.group}"]\noutputs = ["{work.output}"]\n'
     file.write_text(file.read_text(encoding="utf-8") + app, encoding="utf-8")
@@ -64,13 +53,13 @@ def test_what_was_written_for_records_below_its_place_is_at_the_target(
         with admin_of(config, "west") as admin:
             return sum(TargetGroups.read(admin, {work.group}).committed.values())
 
-    with running(config, spark, recorded=_ALL), running(config, spark, _OUTPUTS):
+    with running(config, site.spark, recorded=_ALL), running(config, site.spark, _OUTPUTS):
         with work.open(east):
             shop.sell(east, 50)
             eventually(lambda: query(config, "flow_positions", flow=_OUTPUTS) != [], "its output is copied")
             eventually(lambda: placed(config, work.group) == (50, 50, {"copied"}), "to its end")
             assert len(values(west, work.output)) == 50
-            assert command(capsys, config, "pause", _OUTPUTS, "--reason", "a drill", "--wait", "60").code == 0
+            site.done(config, "pause", _OUTPUTS, "--reason", "a drill", "--wait", "60")
             shop.sell(east, 30)
             eventually(lambda: len(values(east, work.output)) == 80, "it writes what is not copied")
         eventually(lambda: len(values(west, shop.topic)) == 80, "what it reads is copied")
@@ -79,12 +68,11 @@ def test_what_was_written_for_records_below_its_place_is_at_the_target(
         assert placed(plain, work.group)[1] == 80, "there it would leave 30 invoices out"
         assert placed(config, work.group) == (50, 50, {"earlier_commit"})
         assert synced_to() == 50
-        with lost(broker_pair_sandbox):
+        with lost(site.sandbox):
             plan_id = planned(
-                capsys, config, "failover", *DEAD, "--accept=mirror_not_shut_out", "--topic", shop.topic
+                site.capsys, config, "failover", *DEAD, "--accept=mirror_not_shut_out", "--topic", shop.topic
             )
-            applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
-            assert applied.code == 0, applied.err
+            site.done(config, "apply", plan_id, "--reason", "east is dead", "--yes")
             with work.open(west):
                 eventually(lambda: len(set(values(west, work.output))) == 80, "it writes what is missing")
     assert sorted(values(west, work.output)) == sorted(shop.written)

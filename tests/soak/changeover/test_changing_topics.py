@@ -1,49 +1,40 @@
 """Changes of direction while topics change: partitions are added, a topic is created again."""
 
 import threading
-from pathlib import Path
 
-import pytest
-from pyspark.sql import SparkSession
-
-from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import command
-from tests.support.following import Pair, config_of, name_of, produce, values
+from tests.support.following import name_of, produce, values
 from tests.support.plans import SHUT, HookedStep, both_ways, planned, receipts
 from tests.support.recorded import broken_invariants, operations, query, rows
 from tests.support.runs import FLOW, run, running
 from tests.support.shops import Desk, Shop, beside
+from tests.support.site import RealSite
 from tests.support.topic_changes import add_partitions, delete, hook, recreate
 from tests.support.waiting import eventually
 
 ALL = frozenset(Subject)
 
 
-def test_partitions_added_before_an_apply_and_between_its_steps_are_moved_as_well(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_partitions_added_before_an_apply_and_between_its_steps_are_moved_as_well(site: RealSite) -> None:
+    east, west = site.servers
     topic = name_of("orders")
-    config = config_of(tmp_path, broker_pair, both_ways(topic))
-    init_ledger(config)
+    config = site.configured(both_ways(topic))
     create_topics(east, [topic], partitions=2)
     shop, desk = Shop(topic, 2), Desk(name_of("billing"))
     hooks = (
         *("--hook", f"stop_groups={hook('grow', east, topic, 4)}"),
         *("--hook", f"cut={hook('grow', east, topic, 5)}"),
     )
-    with running(config, spark, recorded=ALL):
+    with running(config, site.spark, recorded=ALL):
         with desk.open(east, [topic]):
             shop.sell(east, 100)
             eventually(lambda: len(desk.processed) == 100, "the group is at work")
-        plan_id = planned(capsys, config, "switchover", *SHUT, "--group", desk.group, *hooks)
+        plan_id = planned(site.capsys, config, "switchover", *SHUT, "--group", desk.group, *hooks)
         add_partitions(east, topic, 3)
         produce(east, topic, "new", partition=2)
-        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
-        assert applied.code == 0, applied.err
+        applied = site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
     operation_id = applied.out.strip()
     assert receipts(config)["move_groups"]["read_back"]["partitions"] == {"set": 4}, "the fifth came too late"
     with desk.open(west, [topic]):
@@ -52,29 +43,28 @@ def test_partitions_added_before_an_apply_and_between_its_steps_are_moved_as_wel
         eventually(lambda: set(desk.processed) >= {*shop.written, b"new"}, "all is processed")
     everything = sorted([*shop.written, b"new"])
     assert sorted(desk.processed) == everything
-    assert "not_ok" not in command(capsys, config, "verify", operation_id).out
-    run(config, spark, "west-to-east", from_cut=operation_id)
+    assert "not_ok" not in site.command(config, "verify", operation_id).out
+    run(config, site.spark, "west-to-east", from_cut=operation_id)
     assert sorted(values(east, topic)) == everything
     assert broken_invariants(config) == {}
 
 
 def test_a_topic_that_is_created_again_is_never_moved_as_if_it_were_the_one_of_the_plan(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    site: RealSite,
 ) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    east, west = site.servers
     topic = name_of("orders")
-    config = config_of(tmp_path, broker_pair, both_ways(topic, 'on_source_recreated = "continue"'))
-    init_ledger(config)
+    config = site.configured(both_ways(topic, 'on_source_recreated = "continue"'))
     create_topics(east, [topic], partitions=2)
     shop, desk = Shop(topic, 2), Desk(name_of("billing"))
     options = (*SHUT, "--group", desk.group, "--hook", f"cut={hook('recreate', east, topic, 2)}")
-    with running(config, spark, recorded=ALL):
+    with running(config, site.spark, recorded=ALL):
         with desk.open(east, [topic]):
             shop.sell(east, 50)
             eventually(lambda: len(desk.processed) == 50, "the group is at work")
-        before = planned(capsys, config, "switchover", *options)
+        before = planned(site.capsys, config, "switchover", *options)
         recreate(east, topic, 2)
-        stale = command(capsys, config, "apply", before, "--reason", "a drill", "--yes")
+        stale = site.command(config, "apply", before, "--reason", "a drill", "--yes")
         assert (stale.code, stale.out) == (5, "")
         assert "is stale" in stale.err
         assert (operations(config, "apply_claimed"), operations(config, "fence")) == ([], [])
@@ -83,10 +73,10 @@ def test_a_topic_that_is_created_again_is_never_moved_as_if_it_were_the_one_of_t
         with desk.open(east, [topic]):
             eventually(lambda: len(desk.processed) == 60, "the group is at work on the new one")
         eventually(lambda: len(values(west, topic)) == 60, "the flow has decided about the new one")
-        plan_id = planned(capsys, config, "switchover", *options)
+        plan_id = planned(site.capsys, config, "switchover", *options)
         assert plan_id != before
         for _ in ("begun", "continued"):
-            failed = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+            failed = site.command(config, "apply", plan_id, "--reason", "a drill", "--yes")
             assert failed.code == 5
             assert f"topic {topic} of east was created again" in failed.err
             assert "nothing of this step was done" in failed.err
@@ -94,8 +84,7 @@ def test_a_topic_that_is_created_again_is_never_moved_as_if_it_were_the_one_of_t
         operation_id = operation_of(rows(config, "operations"), "promoted")
         assert f"mirror-ledger undo {operation_id}" in failed.err
 
-        undone = command(capsys, config, "undo", operation_id, "--reason", "a drill", "--yes")
-        assert undone.code == 0, undone.err
+        site.done(config, "undo", operation_id, "--reason", "a drill", "--yes")
         shop.sell(east, 10)
         eventually(lambda: len(values(west, topic)) == 70, "the flow goes on, and the fence is lifted")
     assert sorted(values(west, topic)) == sorted(shop.written)
@@ -104,15 +93,14 @@ def test_a_topic_that_is_created_again_is_never_moved_as_if_it_were_the_one_of_t
 
 
 def test_topics_that_are_gone_block_nobody_and_one_that_comes_in_the_middle_is_not_promoted_unasked(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    site: RealSite,
 ) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    east, west = site.servers
     name = name_of("shop")
     stays, goes, comes = (f"{name}-{which}" for which in ("stays", "goes", "comes"))
-    config = config_of(tmp_path, broker_pair, both_ways(f"{name}-.*"))
-    init_ledger(config)
+    config = site.configured(both_ways(f"{name}-.*"))
     create_topics(east, [stays, goes], partitions=1)
-    shop, desk, stop = Shop(stays, 1), Desk(name_of("billing")), HookedStep(tmp_path, "stop_groups")
+    shop, desk, stop = Shop(stays, 1), Desk(name_of("billing")), HookedStep(site.folder, "stop_groups")
 
     def bring(ended: threading.Event) -> None:
         if not stop.wait(ended):
@@ -122,7 +110,7 @@ def test_topics_that_are_gone_block_nobody_and_one_that_comes_in_the_middle_is_n
         eventually(lambda: comes in copied(config), "it is copied")
         stop.done()
 
-    with running(config, spark, recorded=ALL):
+    with running(config, site.spark, recorded=ALL):
         produce(east, goes, "gone")
         with desk.open(east, [stays]):
             shop.sell(east, 50)
@@ -131,18 +119,16 @@ def test_topics_that_are_gone_block_nobody_and_one_that_comes_in_the_middle_is_n
         for servers in (east, west):
             delete(servers, goes)
         options = (*SHUT, "--group", desk.group)
-        plan_id = planned(capsys, config, "switchover", *options, *stop.option)
+        plan_id = planned(site.capsys, config, "switchover", *options, *stop.option)
         with beside(bring):
-            failed = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+            failed = site.command(config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert failed.code == 5
         assert f"{comes} began to be copied since the plan was made" in failed.err
         assert operations(config, "promoted") == operations(config, "offsets_set") == []
         operation_id = str(rows(config, "operations")[-1]["operation_id"])
-        undone = command(capsys, config, "undo", operation_id, "--reason", "a drill", "--yes")
-        assert undone.code == 0, undone.err
-        plan_id = planned(capsys, config, "switchover", *options)
-        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
-        assert applied.code == 0, applied.err
+        site.done(config, "undo", operation_id, "--reason", "a drill", "--yes")
+        plan_id = planned(site.capsys, config, "switchover", *options)
+        site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
     [last] = [one for one in operations(config, "plan") if one["plan_id"] == plan_id][-1:]
     assert {one["topic"] for one in last["plan"]["topics"]} == {stays, comes}
     with desk.open(west, [stays]):

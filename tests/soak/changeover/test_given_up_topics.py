@@ -1,29 +1,24 @@
 """Topics that were mirrored once, when applications change sides: nothing of them is lost or moved in silence."""
 
 import json
-from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from pyspark.sql import SparkSession
 
-from ledger.answers.maintenance import init_ledger
 from ledger.changeover.plans import ChangeoverKind
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
-from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
 from tests.support.changing_histories import ScopedLife
 from tests.support.changing_pairs import SWITCHOVER
-from tests.support.commands import command
 from tests.support.following import config_of, name_of, produce, values
 from tests.support.outages import lost
 from tests.support.plans import DEAD, both_ways, planned
 from tests.support.recorded import broken_invariants, operations, query
 from tests.support.runs import run, running
 from tests.support.shops import Desk
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 _ALL = frozenset(Subject)
@@ -36,33 +31,26 @@ def test_nothing_is_set_or_promoted_that_was_not_fenced_drained_and_counted(seed
     life.pair.end()
 
 
-def test_what_was_written_since_it_was_selected_is_counted_though_the_source_is_lost(
-    broker_pair: Mapping[str, SandboxCluster],
-    broker_pair_sandbox: Sandbox,
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_what_was_written_since_it_was_selected_is_counted_though_the_source_is_lost(site: RealSite) -> None:
+    east, west = site.servers
     orders, refunds, desk = name_of("orders"), name_of("refunds"), Desk(name_of("billing"))
-    config = config_of(tmp_path, broker_pair, both_ways(f"{orders}|{refunds}"))
-    init_ledger(config)
+    config = site.configured(both_ways(f"{orders}|{refunds}"))
     create_topics(east, [orders, refunds], partitions=1)
-    with running(config, spark, recorded=_ALL), desk.open(east, [orders, refunds]):
+    with running(config, site.spark, recorded=_ALL), desk.open(east, [orders, refunds]):
         for topic in (orders, refunds):
             produce(east, topic, *(f"{topic}-{number}" for number in range(10)))
         eventually(lambda: len(desk.processed) == 20, "the group is at work")
         eventually(lambda: len(values(west, refunds)) == 10, "all of it is copied")
 
-    config = config_of(tmp_path, broker_pair, both_ways(orders))
-    run(config, spark, allow_scope_reduction=True)
-    with running(config, spark, recorded=_ALL):
+    config = config_of(site.folder, site.pair, both_ways(orders))
+    run(config, site.spark, allow_scope_reduction=True)
+    with running(config, site.spark, recorded=_ALL):
         produce(east, refunds, *(f"later-{number}" for number in range(500)))
         eventually(lambda: _known_end(config, refunds) == 510, "its ends are recorded still")
         asked = ("plan", "failover", "--from", "east", "--to", "west", "--group", desk.group, "-o", "json")
-        with lost(broker_pair_sandbox):
+        with lost(site.sandbox):
             options = (*DEAD, "--accept=mirror_not_shut_out")
-            refused = command(capsys, config, *asked, *options)
+            refused = site.command(config, *asked, *options)
             [blocker] = [
                 one for one in json.loads(refused.out)[0]["blockers"] if one["code"] == "not_copied_any_more"
             ]
@@ -71,9 +59,8 @@ def test_what_was_written_since_it_was_selected_is_counted_though_the_source_is_
             assert "500 records known" in blocker["words"]
 
             left = ("--group", desk.group, "--leave-out", refunds)
-            plan_id = planned(capsys, config, "failover", *options, *left)
-            applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
-            assert applied.code == 0, applied.err
+            plan_id = planned(site.capsys, config, "failover", *options, *left)
+            site.done(config, "apply", plan_id, "--reason", "east is dead", "--yes")
             placed = _committed(west, desk.group, orders, refunds)
     assert placed == {orders: 10}, "where it is to read on, and nothing else"
     assert [one["topics"] for one in operations(config, "promoted")] == [[orders]]

@@ -2,44 +2,39 @@
 
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
-from pyspark.sql import SparkSession
 
-from ledger.answers.maintenance import init_ledger
 from ledger.recorders.observation import Subject
-from ledger.sandbox import Sandbox
 from ledger.sandbox.log_gaps import CLEANED_QUICKLY, wait_until_cleaned
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics
-from tests.support.commands import command
-from tests.support.following import Pair, config_of, name_of, values
+from tests.support.following import name_of, values
 from tests.support.outages import lost
 from tests.support.plans import DEAD, SHUT, both_ways, lost_now, planned, receipts
 from tests.support.recorded import broken_invariants, operations
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, beside, transaction
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 ALL = frozenset(Subject)
 
 
 def test_groups_move_over_cleaned_offsets_and_transactions_that_were_open_at_the_fence(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    site: RealSite,
 ) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    east, west = site.servers
     name = name_of("shop")
     stock, deals = f"{name}-stock", f"{name}-deals"
-    config = config_of(tmp_path, broker_pair, both_ways(f"{name}-.*"))
-    init_ledger(config)
+    config = site.configured(both_ways(f"{name}-.*"))
     create_topics(east, [deals], partitions=1)
     create_topics(east, [stock], partitions=1, configuration=CLEANED_QUICKLY)
     desk = Desk(name_of("billing"))
     source = RecordSource(Workload(records_per_topic=0, started_ms=time.time_ns() // 1_000_000 - 60_000))
     options = (*SHUT, "--group", desk.group, "--abort-open-transactions-after", "20")
-    with running(config, spark, recorded=ALL):
+    with running(config, site.spark, recorded=ALL):
         overwrite(east, stock, source, 300)
         transaction(east, deals, f"{name}-1", b"deal-1", b"deal-2").commit_transaction(10)
         transaction(east, deals, f"{name}-2", b"never-1", b"never-2").abort_transaction(10)
@@ -52,14 +47,14 @@ def test_groups_move_over_cleaned_offsets_and_transactions_that_were_open_at_the
         assert wait_until_cleaned(east, stock)[0] > 1000, "the commit lies where no record is any more"
         pending = transaction(east, deals, f"{name}-3", b"deal-3")
         left_open = transaction(east, deals, f"{name}-4", b"never-3")
-        plan_id = planned(capsys, config, "switchover", *options)
+        plan_id = planned(site.capsys, config, "switchover", *options)
 
         def commit(_is_over: threading.Event) -> None:
             eventually(lambda: operations(config, "fence") != [], "the fence is begun")
             pending.commit_transaction(10)
 
         with beside(commit):
-            applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+            applied = site.command(config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert applied.code == 0, applied.err
         with pytest.raises(KafkaException):
             left_open.commit_transaction(10)
@@ -70,25 +65,18 @@ def test_groups_move_over_cleaned_offsets_and_transactions_that_were_open_at_the
     assert not any(value.startswith(b"never") for value in desk.processed)
     assert values(west, deals) == [b"deal-1", b"deal-2", b"deal-3"]
     assert set(last(west, stock)) == set(last(east, stock))
-    assert "not_ok" not in command(capsys, config, "verify", applied.out.strip()).out
+    assert "not_ok" not in site.command(config, "verify", applied.out.strip()).out
     assert receipts(config)["cut"]["read_back"]["loss"]["records_lost"] == 0
     assert broken_invariants(config) == {}
 
 
-def test_what_of_a_compacted_topic_was_copied_is_processed_after_a_failover(
-    broker_pair: Pair,
-    broker_pair_sandbox: Sandbox,
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_what_of_a_compacted_topic_was_copied_is_processed_after_a_failover(site: RealSite) -> None:
+    east, west = site.servers
     stock, desk = name_of("stock"), Desk(name_of("billing"))
-    config = config_of(tmp_path, broker_pair, both_ways(stock))
-    init_ledger(config)
+    config = site.configured(both_ways(stock))
     create_topics(east, [stock], partitions=1, configuration=CLEANED_QUICKLY)
     source = RecordSource(Workload(records_per_topic=0, started_ms=time.time_ns() // 1_000_000 - 60_000))
-    with running(config, spark, recorded=ALL):
+    with running(config, site.spark, recorded=ALL):
         overwrite(east, stock, source, 300)
         with desk.open(east, [stock]):
             eventually(lambda: set(desk.processed) >= {*last(east, stock)}, "it is at work")
@@ -97,16 +85,15 @@ def test_what_of_a_compacted_topic_was_copied_is_processed_after_a_failover(
         assert wait_until_cleaned(east, stock)[0] > 1000, "the commit lies where no record is any more"
         copied = set(last(east, stock))
         eventually(lambda: set(last(west, stock)) == copied, "all of it is copied")
-        assert command(capsys, config, "pause", FLOW, "--reason", "a drill", "--wait", "60").code == 0
+        site.done(config, "pause", FLOW, "--reason", "a drill", "--wait", "60")
         overwrite(east, stock, source, 200)
         [ends] = read_topics(east, [stock]).values()
         eventually(lambda: (lost_now(config)[0]["known_end"] or 0) > ends[-1].offset, "its ends are recorded")
         behind = set(last(east, stock)) - copied
-        with lost(broker_pair_sandbox):
+        with lost(site.sandbox):
             options = (*DEAD, "--accept=mirror_not_shut_out", "--group", desk.group)
-            plan_id = planned(capsys, config, "failover", *options)
-            applied = command(capsys, config, "apply", plan_id, "--reason", "east is dead", "--yes")
-            assert applied.code == 0, applied.err
+            plan_id = planned(site.capsys, config, "failover", *options)
+            site.done(config, "apply", plan_id, "--reason", "east is dead", "--yes")
             with desk.open(west, [stock]):
                 eventually(lambda: set(desk.processed) >= copied, "what was copied is processed")
     numbered = [value for value in desk.processed[read:] if value]

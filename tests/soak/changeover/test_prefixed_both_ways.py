@@ -1,20 +1,16 @@
 """Prefixed names both ways: a group moves with its commits on copies of the other side, and comes back."""
 
-from pathlib import Path
-
 import pytest
-from pyspark.sql import SparkSession
 
-from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import command
-from tests.support.following import Pair, config_of, copying, name_of
+from tests.support.following import copying, name_of
 from tests.support.plans import OFTEN, UNFENCED, planned
 from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 _BACK = "west-to-east"
@@ -23,20 +19,13 @@ _SYNCED = ("sync_groups = true", "sync_groups_seconds = 1")
 
 
 @pytest.mark.parametrize("is_synced", [False, True])
-def test_a_group_goes_and_comes_back_with_what_it_read_of_both_sides(
-    broker_pair: Pair,
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    is_synced: bool,
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_a_group_goes_and_comes_back_with_what_it_read_of_both_sides(site: RealSite, is_synced: bool) -> None:
+    east, west = site.servers
     topic = name_of("orders")
     copies = {alias: f"{alias}.{topic}" for alias in ("east", "west")}
     lines = copying(topic, OFTEN, *(_SYNCED if is_synced else ()))
     back = f'source = "west"\ntarget = "east"\n{lines}'
-    config = config_of(tmp_path, broker_pair, {FLOW: lines, _BACK: back})
-    init_ledger(config)
+    config = site.configured({FLOW: lines, _BACK: back})
     for servers in (east, west):
         create_topics(servers, [topic], partitions=2)
     here, there, desk = Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing"))
@@ -46,11 +35,10 @@ def test_a_group_goes_and_comes_back_with_what_it_read_of_both_sides(
 
     def switched(kind: str, source: str, target: str) -> None:
         options = (*UNFENCED, "--group", desk.group, "--watch", "1")
-        plan_id = planned(capsys, config, kind, *options, way=(source, target))
-        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
-        assert applied.code == 0, applied.err
+        plan_id = planned(site.capsys, config, kind, *options, way=(source, target))
+        site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
 
-    with running(config, spark, recorded=_ALL), running(config, spark, _BACK, recorded=_ALL):
+    with running(config, site.spark, recorded=_ALL), running(config, site.spark, _BACK, recorded=_ALL):
         here.sell(east, 50)
         there.sell(west, 30)
         eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "copies are at west")

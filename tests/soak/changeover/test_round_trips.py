@@ -1,22 +1,16 @@
 """Applications go east, west, east, west, east by plans alone, under load: every record once everywhere."""
 
-from pathlib import Path
-
-import pytest
-from pyspark.sql import SparkSession
-
-from ledger.answers.maintenance import init_ledger
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.changing_histories import TravellingPair
 from tests.support.changing_pairs import FORWARD, REVERSE
-from tests.support.commands import command
-from tests.support.following import Pair, config_of, name_of, values
+from tests.support.following import name_of, values
 from tests.support.operator_processes import OnceAtEach
 from tests.support.plans import SHUT, TravellingApplications, both_ways, planned
 from tests.support.recorded import broken_invariants, operations, query
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop, beside
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 _WAYS = [("east", "west"), ("west", "east")] * 2
@@ -37,37 +31,33 @@ def test_processes_that_end_behind_any_write_come_there_and_back_twice() -> None
     pair.end()
 
 
-def test_applications_of_real_clusters_go_there_and_back_twice(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    servers = {alias: broker_pair[alias].bootstrap_servers for alias in ("east", "west")}
+def test_applications_of_real_clusters_go_there_and_back_twice(site: RealSite) -> None:
+    servers = {alias: site.pair[alias].bootstrap_servers for alias in ("east", "west")}
     topic = name_of("orders")
-    config = config_of(tmp_path, broker_pair, both_ways(topic))
-    init_ledger(config)
+    config = site.configured(both_ways(topic))
     create_topics(servers["east"], [topic], partitions=2)
     shop, desk = Shop(topic, 2), Desk(name_of("billing"))
     flow, cut = FLOW, None
     for number, (source, target) in enumerate(_WAYS):
-        folder = tmp_path / f"leg {number}"
+        folder = site.folder / f"leg {number}"
         folder.mkdir()
         leg = TravellingApplications(folder, shop, desk, servers[source], servers[target])
         before = len(desk.processed)
-        with running(config, spark, flow, from_cut=cut, recorded=frozenset(Subject)), beside(leg.work):
+        with running(config, site.spark, flow, from_cut=cut, recorded=frozenset(Subject)), beside(leg.work):
             eventually(lambda at=before: len(desk.processed) > at + 200, "the group is at work")  # type: ignore[misc]
             eventually(lambda of=flow: query(config, "flow_positions", flow=of) != [], "the flow is at work")  # type: ignore[misc]
             options = (*SHUT, "--topic", topic, "--group", desk.group, *leg.hooks)
-            plan_id = planned(capsys, config, "switchover", *options, way=(source, target))
-            applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
-            assert applied.code == 0, applied.err
+            plan_id = planned(site.capsys, config, "switchover", *options, way=(source, target))
+            applied = site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
         [cut] = applied.out.split()
         flow = "west-to-east" if flow == FLOW else FLOW
         assert f"mirror-ledger run {flow} --from-cut {cut}" in " ".join(applied.err.split())
         figures = operations(config, "apply_ended")[-1]["figures"]
-        with capsys.disabled():
+        with site.capsys.disabled():
             print(f"{source} to {target}: {figures['downtime_seconds']} s without a cluster to write to")
         assert figures["downtime_seconds"] < 120
         assert figures["records_lost"] == 0
-    with running(config, spark, flow, from_cut=cut):
+    with running(config, site.spark, flow, from_cut=cut):
         eventually(
             lambda: sorted(values(servers["west"], topic)) == sorted(shop.written),
             "all is copied",

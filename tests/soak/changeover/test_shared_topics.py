@@ -2,42 +2,35 @@
 
 import json
 from collections import Counter
-from pathlib import Path
-
-import pytest
-from pyspark.sql import SparkSession
 
 from ledger.answers.maintenance import init_ledger
 from ledger.recorders.observation import Subject
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import command
 from tests.support.following import Pair, config_of, name_of, values
 from tests.support.plans import BY_HOOK, SHUT, planned, receipts, shared
 from tests.support.recorded import broken_invariants, operations
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 ALL = frozenset(Subject)
 
 
-def test_groups_and_producers_of_an_active_active_pair_move_and_repeat_what_was_said(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+def test_groups_and_producers_of_an_active_active_pair_move_and_repeat_what_was_said(site: RealSite) -> None:
+    east, west = site.servers
     topic = name_of("orders")
     flows = {FLOW: shared(topic, "east", "west"), "west-to-east": shared(topic, "west", "east")}
-    config = config_of(tmp_path, broker_pair, flows)
-    init_ledger(config)
+    config = site.configured(flows)
     for servers in (east, west):
         create_topics(servers, [topic], partitions=2)
     here, there = Shop(topic, 2), Shop(topic, 2, _number=1_000_000)
     moving, staying = Desk(name_of("billing")), Desk(name_of("audit"))
     options = (*BY_HOOK, "--group", moving.group)
     with (
-        running(config, spark, recorded=ALL),
-        running(config, spark, "west-to-east", recorded=ALL),
+        running(config, site.spark, recorded=ALL),
+        running(config, site.spark, "west-to-east", recorded=ALL),
         staying.open(west, [topic]),
     ):
         with there.selling(west, pause_s=0.05):
@@ -45,22 +38,21 @@ def test_groups_and_producers_of_an_active_active_pair_move_and_repeat_what_was_
                 eventually(lambda: len(moving.processed) > 60, "the group is at work")
                 eventually(lambda: any(one in moving.processed for one in there.written), "it reads of both")
                 # What west writes now comes to it behind what east writes now: their orders differ.
-                assert command(capsys, config, "pause", "west-to-east", "--reason", "a drill").code == 0
+                site.done(config, "pause", "west-to-east", "--reason", "a drill")
                 sold, read = len(there.written), len(moving.processed)
                 eventually(lambda: len(there.written) > sold + 30, "west sells")
                 eventually(lambda: len(moving.processed) > read + 40, "east reads its own")
 
             def forecast() -> object:
                 asked = ("plan", "switchover", *options, "--from", "east", "--to", "west", "-o", "json")
-                [found] = json.loads(command(capsys, config, *asked).out)
+                [found] = json.loads(site.command(config, *asked).out)
                 return found["forecast"]["repeated"]
 
             eventually(lambda: forecast() == repeats(west, topic, moving.processed), "what the logs say")
-            assert command(capsys, config, "resume", "west-to-east", "--reason", "a drill").code == 0
-            plan_id = planned(capsys, config, "switchover", *options)
+            site.done(config, "resume", "west-to-east", "--reason", "a drill")
+            plan_id = planned(site.capsys, config, "switchover", *options)
             sold = len(there.written)
-            applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
-            assert applied.code == 0, applied.err
+            site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
             assert len(there.written) > sold, "west is written all the while"
             expected = repeats(west, topic, moving.processed)
         with moving.open(west, [topic]):
@@ -78,22 +70,20 @@ def test_groups_and_producers_of_an_active_active_pair_move_and_repeat_what_was_
     assert broken_invariants(config) == {}
 
 
-def test_of_a_fan_in_one_source_moves_and_nobody_notices_at_the_other(
-    broker_pair: Pair, north: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    clusters = {alias: broker_pair[alias] for alias in ("east", "west")} | dict(north)
+def test_of_a_fan_in_one_source_moves_and_nobody_notices_at_the_other(site: RealSite, north: Pair) -> None:
+    clusters = {alias: site.pair[alias] for alias in ("east", "west")} | dict(north)
     east, west, far = (clusters[alias].bootstrap_servers for alias in ("east", "west", "north"))
     topic = name_of("orders")
     flows = {FLOW: shared(topic, "east", "west"), "other": shared(topic, "north", "west")}
-    config = config_of(tmp_path, clusters, flows)
+    config = config_of(site.folder, clusters, flows)
     init_ledger(config)
     for servers in (east, west, far):
         create_topics(servers, [topic], partitions=2)
     here, there = Shop(topic, 2), Shop(topic, 2, _number=1_000_000)
     moving, staying, watching = (Desk(name_of(name)) for name in ("billing", "far-billing", "audit"))
     with (
-        running(config, spark, recorded=ALL),
-        running(config, spark, "other", recorded=ALL),
+        running(config, site.spark, recorded=ALL),
+        running(config, site.spark, "other", recorded=ALL),
         watching.open(west, [topic]),
         staying.open(far, [topic]),
     ):
@@ -101,10 +91,9 @@ def test_of_a_fan_in_one_source_moves_and_nobody_notices_at_the_other(
             with moving.open(east, [topic]):
                 here.sell(east, 100)
                 eventually(lambda: len(moving.processed) == 100, "the group is at work")
-            plan_id = planned(capsys, config, "switchover", *SHUT)
+            plan_id = planned(site.capsys, config, "switchover", *SHUT)
             sold = len(there.written)
-            applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
-            assert applied.code == 0, applied.err
+            site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
             assert len(there.written) > sold, "the other source is written all the while"
         with moving.open(west, [topic]):
             here.sell(west, 50)

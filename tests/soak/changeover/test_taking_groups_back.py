@@ -3,21 +3,16 @@
 import csv
 import json
 import threading
-from pathlib import Path
 
-import pytest
-from pyspark.sql import SparkSession
-
-from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.facts.groups import NewCommit
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import command
-from tests.support.following import Pair, admin_of, config_of, consumed, copying, name_of, produce
+from tests.support.following import admin_of, consumed, copying, name_of, produce
 from tests.support.plans import OFTEN, UNFENCED, planned, verified
 from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW, running
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 
@@ -35,13 +30,10 @@ def commit(config: MirrorConfig, group: str, topic: str, offset: int) -> None:
         assert admin.set_commits(group, [NewCommit(topic, 0, offset, "")]) == {}
 
 
-def test_what_a_job_commits_between_the_reading_and_the_setting_stays(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    east = broker_pair["east"].bootstrap_servers
+def test_what_a_job_commits_between_the_reading_and_the_setting_stays(site: RealSite) -> None:
+    east = site.pair["east"].bootstrap_servers
     topic, group = name_of("orders"), name_of("billing")
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, OFTEN)})
-    init_ledger(config)
+    config = site.configured({FLOW: copying(topic, OFTEN)})
     create_topics(east, [topic], partitions=1)
     produce(east, topic, *"abc")
     assert consumed(east, topic, group) == [b"a", b"b", b"c"]
@@ -50,45 +42,41 @@ def test_what_a_job_commits_between_the_reading_and_the_setting_stays(
     words = ("offsets", "set", "--from", "east", "--to", "west", "--group", group)
 
     def would_be_set() -> bool:
-        return '"target_offset": 3' in command(capsys, config, *words, "--dry-run", "-o", "json").out
+        return '"target_offset": 3' in site.command(config, *words, "--dry-run", "-o", "json").out
 
-    with running(config, spark, recorded=frozenset(Subject)):
+    with running(config, site.spark, recorded=frozenset(Subject)):
         eventually(would_be_set, "the group is recorded, and what it has read is copied")
         job = threading.Timer(2.0, commit, [config, group, copied, 4])
         job.start()
-        found = command(capsys, config, *words, "--watch", "6", "-o", "json")
+        found = site.command(config, *words, "--watch", "6", "-o", "json")
         job.join()
     [line] = json.loads(found.out)
     assert (found.code, line["former_offset"], line["result"]) == (5, 4, "newer"), found.err
     assert commits(config, group) == {(copied, 0): 4}
 
 
-def test_a_moved_group_is_verified_and_taken_back(
-    broker_pair: Pair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    east = broker_pair["east"].bootstrap_servers
+def test_a_moved_group_is_verified_and_taken_back(site: RealSite) -> None:
+    east = site.pair["east"].bootstrap_servers
     topic, group = name_of("orders"), name_of("billing")
-    config = config_of(tmp_path, broker_pair, {FLOW: copying(topic, OFTEN)})
-    init_ledger(config)
+    config = site.configured({FLOW: copying(topic, OFTEN)})
     create_topics(east, [topic], partitions=1)
     produce(east, topic, *"abc")
     assert consumed(east, topic, group) == [b"a", b"b", b"c"]
     produce(east, topic, "d")
     copied = f"east.{topic}"
-    with running(config, spark, recorded=frozenset(Subject)):
+    with running(config, site.spark, recorded=frozenset(Subject)):
         eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
-        plan_id = planned(capsys, config, "switchover", *UNFENCED, "--group", group)
-        applied = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
-        assert applied.code == 0, applied.err
+        plan_id = planned(site.capsys, config, "switchover", *UNFENCED, "--group", group)
+        applied = site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
         operation = applied.out.strip()
 
         def undo() -> int:
-            return command(capsys, config, "undo", operation, "--reason", "back", "--yes").code
+            return site.command(config, "undo", operation, "--reason", "back", "--yes").code
 
         fine = dict.fromkeys(("steps", "cluster", "late_write", "cut", "audit", "group"), "ok")
-        assert verified(capsys, config, operation) == (4, {**fine, "fence": "unknown"}), "there is none"
+        assert verified(site.capsys, config, operation) == (4, {**fine, "fence": "unknown"}), "there is none"
         commit(config, group, copied, 2)
-        found = verified(capsys, config, operation)
+        found = verified(site.capsys, config, operation)
         assert (found[0], found[1]["group"]) == (4, "not_ok")
         commit(config, group, copied, 4)
         assert undo() == 5, "it has read on"
@@ -96,20 +84,19 @@ def test_a_moved_group_is_verified_and_taken_back(
         commit(config, group, copied, 3)
         assert (undo(), commits(config, group)) == (0, {})
         assert (undo(), len(operations(config, "undone"))) == (0, 1)
-        again = planned(capsys, config, "switchover", *UNFENCED, "--group", group)
-        exported = command(capsys, config, "plan", "export", again, str(tmp_path / "steps"))
-        assert exported.code == 0, exported.err
-        with (tmp_path / "steps" / "reset.csv").open(newline="") as file:
+        again = planned(site.capsys, config, "switchover", *UNFENCED, "--group", group)
+        site.done(config, "plan", "export", again, str(site.folder / "steps"))
+        with (site.folder / "steps" / "reset.csv").open(newline="") as file:
             [(of, to, _, offset)] = csv.reader(file)
         commit(config, of, to, int(offset))
         moves = len(operations(config, "offsets_set"))
         for _ in range(2):
-            assert verified(capsys, config, again)[1]["group"] == "ok"
+            assert verified(site.capsys, config, again)[1]["group"] == "ok"
             assert len(operations(config, "offsets_set")) == moves + 1, "recorded once"
         asked = (
             "select operation_id, left_offset, arrived_offset, to_topic from group_moves order by moved_at_ms"
         )
-        known = json.loads(command(capsys, config, "sql", asked, "-o", "json").out)
+        known = json.loads(site.command(config, "sql", asked, "-o", "json").out)
         [recorded] = [row for row in rows(config, "operations") if row["kind"] == "plan_exported"]
         assert known[-1] == {
             "operation_id": recorded["operation_id"],
@@ -120,10 +107,10 @@ def test_a_moved_group_is_verified_and_taken_back(
 
         def way_back() -> list[object]:
             asked = ("offsets", "translate", "--from", "west", "--to", "east", "--group", group, "-o", "json")
-            [place] = json.loads(command(capsys, config, *asked).out or "[{}]")
+            [place] = json.loads(site.command(config, *asked).out or "[{}]")
             return [place.get(name) for name in ("target_topic", "target_offset", "repeated")]
 
         eventually(lambda: way_back() == [topic, 3, 0], "it goes back to exactly where it was")
-    assert command(capsys, config, "plan", "export", again, str(tmp_path / "steps")).code == 2
+    assert site.command(config, "plan", "export", again, str(site.folder / "steps")).code == 2
     for words in (("undo", "no-such", "--reason", "back", "--yes"), ("verify", "no-such")):
-        assert command(capsys, config, *words).code == 2
+        assert site.command(config, *words).code == 2

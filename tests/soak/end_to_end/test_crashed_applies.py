@@ -2,25 +2,22 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from pyspark.sql import SparkSession
 
-from ledger.answers.maintenance import init_ledger
 from ledger.changeover.receipts import ApplyRecord
 from ledger.config.mirror import MirrorConfig
 from ledger.facts.changeovers import StepDone
 from ledger.facts.operations import OperationContent
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.commands import command
-from tests.support.following import Pair, admin_of, config_of, consumed, name_of, produce, values
+from tests.support.following import admin_of, consumed, name_of, produce, values
 from tests.support.plans import both_ways, planned
 from tests.support.recorded import broken_invariants, query, rows
 from tests.support.runs import FLOW, running
+from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 _CHOICES = (
@@ -87,37 +84,35 @@ def commit(servers: str, group: str, *places: TopicPartition) -> None:
 
 
 def test_an_apply_that_dies_behind_every_step_comes_to_the_end_of_one_that_does_not(
-    broker_pair: Pair,
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    site: RealSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    east, west = site.servers
     name = name_of("orders")
     topics, group = [f"{name}-calm", f"{name}-crashed"], name_of("billing")
-    config = config_of(tmp_path, broker_pair, both_ways(f"{name}.*"))
-    init_ledger(config)
+    config = site.configured(both_ways(f"{name}.*"))
     create_topics(east, topics, partitions=2)
     for topic in topics:
         for partition in (0, 1):
             produce(east, topic, *map(str, range(20)), partition=partition)
         commit(east, group, TopicPartition(topic, 0, 7), TopicPartition(topic, 1, 20))
     applied: list[str] = []
-    with running(config, spark, recorded=frozenset(Subject)):
+    with running(config, site.spark, recorded=frozenset(Subject)):
         eventually(
             lambda: sum(row["target_end"] for row in query(config, "flow_positions", flow=FLOW)) == 80,
             "all is copied",
         )
-        plans = [planned(capsys, config, "switchover", *_CHOICES, "--group", group, "--topic", topics[0])]
-        calm = command(capsys, config, "apply", plans[0], "--reason", "a drill", "--yes")
-        assert calm.code == 0, calm.err
+        plans = [
+            planned(site.capsys, config, "switchover", *_CHOICES, "--group", group, "--topic", topics[0])
+        ]
+        calm = site.done(config, "apply", plans[0], "--reason", "a drill", "--yes")
         applied += calm.out.split()
-        plans.append(planned(capsys, config, "switchover", *_CHOICES, "--group", group, "--topic", topics[1]))
+        plans.append(
+            planned(site.capsys, config, "switchover", *_CHOICES, "--group", group, "--topic", topics[1])
+        )
         crashed = crash_behind_each_step(monkeypatch)
         while len(applied) == 1:
             try:
-                done = command(capsys, config, "apply", plans[1], "--reason", "a drill", "--yes")
+                done = site.command(config, "apply", plans[1], "--reason", "a drill", "--yes")
             except Crash:
                 continue
             assert done.code == 0, done.err
