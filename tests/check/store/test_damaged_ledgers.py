@@ -16,7 +16,7 @@ from ledger.store.log import DeltaFactLog
 from ledger.store.session import FLOW_TABLES, RECORDER_TABLES, WriterSession
 from ledger.store.snapshots import DeltaLedger
 from tests.support.damaged_ledgers import FILES, READING, TABLES, WAYS, copy_of, without_ages, written
-from tests.support.ledger_rows import claim_row, row, watermark
+from tests.support.ledger_rows import claim_row, copied_to, row, watermark
 from tests.support.ledgers import claim_of
 from tests.support.operated import Operated
 
@@ -112,10 +112,10 @@ def offset_sync(start: int, end: int, kind: str = "copied") -> Row:
     return {name: value for name, value in made.items() if name not in _STAMP}
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    """A ledger to which a flow and a recorder have appended in two epochs, as they always do."""
-    path, clock = str(tmp_path / "ledger"), SystemClock()
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger to which a flow and a recorder have appended in two epochs, as they always do; to be copied."""
+    path, clock = str(tmp_path_factory.mktemp("told") / "ledger"), SystemClock()
     create_tables(path, now_ms=clock.now_ms())
     log = DeltaFactLog(path, clock)
     for epoch in range(2):
@@ -129,7 +129,7 @@ def path(tmp_path: Path) -> str:
                 flow.append("offset_syncs", [offset_sync(start, start + 10)])
                 recorder.append("high_watermarks", [watermark(start + 10)])
             flow.alive()
-    return path
+    return Path(path)
 
 
 def broken(path: str) -> set[str]:
@@ -151,7 +151,10 @@ def broken(path: str) -> set[str]:
         ("high_watermarks", "writer_epoch = 1 and high_watermark = 30", {"l8"}),
     ],
 )
-def test_what_was_removed_is_missed(path: str, table: str, removed: str, audits: set[str]) -> None:
+def test_what_was_removed_is_missed(
+    told: Path, tmp_path: Path, table: str, removed: str, audits: set[str]
+) -> None:
+    path = copied_to(tmp_path, told)
     opened = DeltaTable(f"{path}/{table}")
     opened.alter.set_table_properties({"delta.appendOnly": "false"})
     DeltaTable(f"{path}/{table}").delete(removed)
