@@ -1,21 +1,30 @@
-"""What a stop says of the records that somebody else wrote: from their batches, the ledger, and the broker."""
+"""Records that are not the flow's to copy or are somebody else's: what is left out, and what a stop says of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
+from ledger.config.values import FlowConfig
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
+from ledger.facts.history import FormerCopy
 from ledger.facts.identity import FlowProducer, RememberedProducer
-from ledger.facts.syncs import TopicPartition
+from ledger.facts.rows import FlowIdentity, sync_row
+from ledger.facts.syncs import OffsetSync, Position, SyncKind, TopicPartition
 from ledger.kafka.batches import LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader, build, read_header
-from ledger.mirror.assignment import Stop, StopCause
+from ledger.mirror.assignment import Assignment, Stop, StopCause
+from ledger.mirror.progress import LoopPrevention
 from ledger.mirror.states import ForeignWriters
 from ledger.mirror.tail import ForeignRecords
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content
+from tests.simulation.ledger.fact_log import MemoryLedgerState
+from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.copy_tasks import FOREIGN, NOW_MS, OWN_PRODUCER_ID, TARGET, Target, assignment, source_log
+from tests.support.offset_syncs import LOST, sync
 from tests.support.unasked_cluster import UnaskedCluster
+
+# -- Somebody else's -------------------------------------------------------------------------------
 
 AT = "2023-11-14 22:13:20Z"
 """`NOW_MS`."""
@@ -159,3 +168,76 @@ def test_a_flow_of_the_ledger_is_named_also_by_a_former_id() -> None:
 def test_nobody_is_asked_about_records_without_a_producer_id() -> None:
     stop = Stop(StopCause.FOREIGN_WRITE, "seen")
     assert ForeignWriters(UnaskedCluster(), dict).named(stop, TARGET) is stop
+
+
+# -- Left out --------------------------------------------------------------------------------------
+
+AT_EAST, AT_WEST = TopicPartition("orders", "east-id", 0), TopicPartition("orders", "west-id", 0)
+BACK = FlowConfig(name="west-to-east", source="west", target="east", topics=("orders",))
+FORTH = FlowIdentity("east-to-west", "east", "west")
+
+
+class CountingState(MemoryLedgerState):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
+        self.asked += 1
+        return super().former_copies(cluster, topic_ids)
+
+
+def state(*syncs: OffsetSync) -> CountingState:
+    ledger = MemoryLedger()
+    stamp = {"writer": "flow:east-to-west", "writer_epoch": 1, "round": 1, "recorded_at_ms": 1}
+    ledger.append("offset_syncs", [{**stamp, **sync_row(FORTH, found)} for found in syncs])
+    return CountingState(ledger)
+
+
+def selection(found: MemoryLedgerState, flow: FlowConfig = BACK) -> LoopPrevention:
+    return LoopPrevention(flow, found, lambda _topic: frozenset())
+
+
+def told(position: int = 0, *, partition: int = 0) -> Assignment:
+    return Assignment(
+        source=replace(AT_WEST, partition=partition),
+        target=replace(AT_EAST, partition=partition),
+        position=Position(source_offset=position, target_offset=0, next_sequence=0),
+        producer_id=1,
+        end_offset=None,
+        exclusive=False,
+    )
+
+
+def adopted(source: tuple[int, int], target_start: int, origin: TopicPartition = AT_EAST) -> OffsetSync:
+    return sync(source, target_start, origin=origin, target=AT_WEST, kind=SyncKind.ADOPTED)
+
+
+def ranges(assignments: Sequence[Assignment]) -> list[tuple[tuple[int, int], ...]]:
+    return [assignment.adopted for assignment in assignments]
+
+
+def test_what_the_opposite_flow_adopted_is_left_out() -> None:
+    chosen = selection(state(adopted((0, 5), 0), adopted((5, 7), 9)))
+    assert ranges(chosen.applied_to([told(), told(partition=1)])) == [((0, 5), (9, 11)), ()]
+
+
+def test_it_is_looked_up_once_for_a_partition_and_told_as_far_as_it_lies_ahead() -> None:
+    found = state(adopted((0, 5), 0), adopted((5, 7), 9))
+    chosen = selection(found)
+    assert ranges(chosen.applied_to([told(4)])) == [((0, 5), (9, 11))]
+    assert ranges(chosen.applied_to([told(5)])) == [((9, 11),)]
+    assert ranges(chosen.applied_to([told(11)])) == [()]
+    assert found.asked == 1
+
+
+def test_a_relaying_flow_leaves_nothing_out() -> None:
+    relaying = BACK.model_copy(update={"relay": True})
+    assert ranges(selection(state(adopted((0, 5), 0)), relaying).applied_to([told()])) == [()]
+
+
+def test_adopted_copies_of_a_topic_that_is_gone_go_back() -> None:
+    """The topic at east was recreated: what was adopted of its earlier life is all that is left of that."""
+    chosen = selection(state(adopted((0, 5), 0, LOST), adopted((0, 3), 7)))
+    [applied] = chosen.applied_to([told()])
+    assert (applied.returning, applied.adopted) == (((0, 5),), ((7, 10),))

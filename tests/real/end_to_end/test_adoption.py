@@ -1,5 +1,8 @@
 """What a real MirrorMaker 2 has mirrored is taken over, and the flow goes on without copying it again."""
 
+import os
+import signal
+import subprocess
 import threading
 import time
 import uuid
@@ -17,8 +20,10 @@ from ledger.adopt.adopting import Consent, PartitionAdoption, Verdict, adopt_flo
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError
+from ledger.jvm import check_java
 from ledger.offsets import flow_answers
 from ledger.sandbox import SandboxCluster
+from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
 from ledger.sandbox.log_gaps import (
     CLEANED_QUICKLY,
     KEPT_AS_IT_IS,
@@ -43,11 +48,58 @@ from ledger.store import answers, catalog, sql
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_flow
 from tests.support.every_offset import every_offset, topic_ids
-from tests.support.mirror_maker import mirror_maker
 from tests.support.runs import FLOW, run
 from tests.support.shops import beside, send, small_source
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
+
+# -- MirrorMaker 2 ---------------------------------------------------------------------------------
+
+_OWN_TOPICS = (
+    *("checkpoints.topic", "heartbeats.topic", "offset-syncs.topic"),
+    *("offset.storage", "status.storage", "config.storage"),
+)
+_STOPPED_WITHIN_S = 60
+
+
+@contextmanager
+def mirror_maker(servers: Mapping[str, str], topics: str, folder: Path) -> Iterator[None]:
+    """Mirrors `topics` (a pattern) from east to west as `east.TOPIC` while the block runs, then stops."""
+    properties = {
+        "clusters": "east,west",
+        "east.bootstrap.servers": servers["east"],
+        "west.bootstrap.servers": servers["west"],
+        "east->west.enabled": "true",
+        "east->west.topics": topics,
+        "west->east.enabled": "false",
+        "tasks.max": "2",
+        "refresh.topics.interval.seconds": "2",
+        "emit.heartbeats.enabled": "false",
+        "emit.checkpoints.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "dedicated.mode.enable.internal.rest": "false",
+        "replication.factor": "1",
+        **{f"{name}.replication.factor": "1" for name in _OWN_TOPICS},
+    }
+    file = folder / "maker.properties"
+    file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()), encoding="utf-8")
+    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
+    main = "org.apache.kafka.connect.mirror.MirrorMaker"
+    command = [str(check_java()), *QUICK_JVM, "-Xmx512m", "-cp", classpath, main, str(file)]
+    with (folder / "maker.log").open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+        try:
+            yield
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(_STOPPED_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+# -- Adoption --------------------------------------------------------------------------------------
 
 Pair = Mapping[str, SandboxCluster]
 RECORDS_PER_TOPIC = 1_200

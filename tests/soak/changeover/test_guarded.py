@@ -28,6 +28,8 @@ from tests.support.recorded import Row, broken_invariants, rows
 from tests.support.runs import FLOW, running
 from tests.support.waiting import eventually
 
+# -- There and back --------------------------------------------------------------------------------
+
 
 def test_permissions_that_lack_are_named_and_then_it_goes_on_to_the_end(
     guarded_pair: GuardedPair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -215,3 +217,30 @@ def copies_back(of: GuardedJourney, spark: SparkSession, operation: str) -> None
         eventually(lambda: of.holds_all("east"), "all is copied back")
         said = of.ask("status", FLOW, "--check")
         assert said.code == 0, said.out
+
+
+# -- Undone ----------------------------------------------------------------------------------------
+
+
+def test_it_is_undone_to_the_last_rule_and_the_mirror_copies_on(
+    guarded_pair: GuardedPair, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The producer never stops by itself: the fence keeps it out."""
+    of = journey(guarded_pair, tmp_path, capsys)
+    with running(of.config, spark, recorded=frozenset(Subject)):
+        with of.selling():
+            of.is_under_way()
+            plan_id = of.planned()
+            before = of.standing()
+            operation = of.applied(plan_id)
+        assert of.shop.refused != [], "it wrote all the time"
+        assert of.standing() != before
+        verified = of.ask("verify", operation)
+        assert verified.code == 0, verified.out
+        undone = of.undo(operation)
+        assert undone.code == 0, undone.err
+        assert of.standing() == before
+        of.sell("east", 20)
+        eventually(lambda: of.holds_all("west"), "the mirror copies on")
+    assert of.holds_all("east")
+    assert broken_invariants(of.config) == {}

@@ -1,4 +1,4 @@
-"""`KafkaNetwork` keeps the contract of the network: real brokers behind lines that go wrong."""
+"""Real clusters keep the contracts that simulated ones are held to."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -11,11 +11,34 @@ from ledger.config.values import ClusterConfig
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.network import KafkaNetwork
 from ledger.sandbox import SandboxCluster
-from tests.support.contracts.cluster_admin import Site
+from tests.support.contracts.broker_rules import Broker, BrokerContract
+from tests.support.contracts.cluster_admin import ClusterAdminContract, Site
 from tests.support.contracts.network import Far, NetworkContract
+from tests.support.contracts.share_offsets import ShareOffsetsContract
 from tests.support.copies import config_of
 from tests.support.forwarder import Forwarder
 from tests.support.shops import KafkaApplications
+
+
+class TestKafkaAdmin(ClusterAdminContract):
+    """With the fixture `site` of `conftest.py`."""
+
+
+class TestShareGroups(ShareOffsetsContract):
+    """The same of share groups."""
+
+
+@pytest.fixture(scope="module")
+def network(east: ClusterConfig) -> Iterator[KafkaNetwork]:
+    network = KafkaNetwork(east, east, request_timeout_s=10.0)
+    yield network
+    network.close()
+
+
+class TestKafkaBroker(BrokerContract):
+    @pytest.fixture
+    def broker(self, site: Site, network: KafkaNetwork) -> Broker:
+        return Broker(site, network)
 
 
 @dataclass(frozen=True, slots=True)
