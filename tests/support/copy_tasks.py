@@ -156,6 +156,11 @@ class Target:
     def fetch(self) -> None:
         self.copy.take_fetched(fetched_from(self.source, self.copy.source.position))
 
+    def begin(self) -> None:
+        """Read the tail, and then what is to be copied."""
+        self.read_tail()
+        self.fetch()
+
     def send(self) -> tuple[int, int]:
         """Send the next batch and let the target take it: (error, base offset), not yet acknowledged."""
         appended = self.log.produce(bytes(self.copy.send_next(NODE)), now_ms=NOW_MS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ledger.errors import PreconditionError
-from ledger.facts.groups import GroupEvent, ShareOffset, UnreadGroup
+from ledger.facts.groups import CommitRefusal, GroupEvent, NewCommit, ShareOffset, UnreadGroup
 from ledger.facts.permissions import Permissions
 from ledger.facts.roles import ProcessMark
 from ledger.facts.state import WriterClaim
@@ -23,6 +23,7 @@ from ledger.kafka.cluster import (
 from ledger.recorders.observation import RecorderSettings
 from ledger.recorders.recorder import ClusterRecorder
 from ledger.topics.naming import NamePatterns
+from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.unasked_cluster import UnaskedCluster
@@ -232,6 +233,16 @@ def absent(row: Checkpoint, absence: Absence, read_at_ms: int) -> Checkpoint:
         read_at_ms=read_at_ms,
         absence=absence,
     )
+
+
+@dataclass
+class Dying(MemoryCluster):
+    """No broker answers any more once offsets of a group are set."""
+
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
+        refused = MemoryCluster.set_commits(self, group, commits)
+        self.available = False
+        return refused
 
 
 # -- A recorder of a cluster in memory -------------------------------------------------------------

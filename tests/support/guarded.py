@@ -40,14 +40,29 @@ SECRET = "MIRROR_LEDGER_TEST_SECRET"
 PLAIN_USERS = ("mirror", "ada", "root", "guest", "examiner")
 """Users of PLAIN. `root` is a super user; the others may do nothing."""
 _ALIAS = "solo"
-_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 Login = dict[str, str | SecretReference]
 
 
+class _Administered:
+    """`open`: where everybody is the super user."""
+
+    open: str
+
+    @contextmanager
+    def administered(self) -> Iterator[KafkaAdminClient]:
+        """As the super user."""
+        client = KafkaAdminClient(bootstrap_servers=self.open)
+        try:
+            yield client
+        finally:
+            client.close()
+
+
 @dataclass(frozen=True)
-class Guarded:
+class Guarded(_Administered):
     """The cluster `solo`: its addresses, what it was made with, and who may do what."""
 
     sandbox: Sandbox
@@ -132,15 +147,6 @@ class Guarded:
         with self.administered() as client:
             client.delete_acls([everything])
 
-    @contextmanager
-    def administered(self) -> Iterator[KafkaAdminClient]:
-        """As the super user."""
-        client = KafkaAdminClient(bootstrap_servers=self.open)
-        try:
-            yield client
-        finally:
-            client.close()
-
 
 @pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
@@ -207,10 +213,10 @@ def _without_tls_too(password: str) -> dict[str, str]:
     users = " ".join(f'user_{user}="{password}"' for user in PLAIN_USERS)
     return {
         "listener.security.protocol.map": (
-            "CLIENT:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:SASL_PLAINTEXT"
+            "CLIENT:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:SASLPLAINTEXT"
         ),
         "listener.name.far.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.far.plain.sasl.jaas.config": f"{_PLAIN} required {users};",
+        "listener.name.far.plain.sasl.jaas.config": f"{PLAIN} required {users};",
     }
 
 
@@ -222,7 +228,6 @@ PAIR_SECRET = "MIRROR_LEDGER_PAIR_SECRET"
 """The environment variable that holds everybody's password."""
 MIRROR, ADMINISTRATOR, SHOP, BILLING = "mirror", "admin", "shop", "billing"
 _USERS = ("root", MIRROR, ADMINISTRATOR, SHOP, BILLING)
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _CLUSTER = "kafka-cluster"
 
 Rule = tuple[ResourceType, str, ACLOperation]
@@ -230,7 +235,7 @@ Rule = tuple[ResourceType, str, ACLOperation]
 
 
 @dataclass(frozen=True)
-class GuardedCluster:
+class GuardedCluster(_Administered):
     """`servers`: where users present themselves; `open`: where everybody is the super user."""
 
     alias: str
@@ -246,15 +251,6 @@ class GuardedCluster:
             "sasl.username": user,
             "sasl.password": self.password,
         }
-
-    @contextmanager
-    def administered(self) -> Iterator[KafkaAdminClient]:
-        """As the super user."""
-        client = KafkaAdminClient(bootstrap_servers=self.open)
-        try:
-            yield client
-        finally:
-            client.close()
 
     def allow(self, user: str, *rules: Rule) -> None:
         with self.administered() as client:
@@ -360,7 +356,7 @@ def guarded_clusters(sandbox: Sandbox, password: str) -> GuardedPair:
 def _pair_security(password: str) -> ListenerSecurity:
     users = " ".join(f'user_{user}="{password}"' for user in _USERS)
     return ListenerSecurity(
-        "SASL_PLAINTEXT",
+        "SASLPLAINTEXT",
         {
             "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.client.plain.sasl.jaas.config": f"{PLAIN} required {users};",

@@ -60,13 +60,8 @@ class GuardedJourney:
         return command(self.capture, self.config, *arguments)
 
     def planned(self) -> str:
-        return planned(
-            self.capture,
-            self.config,
-            "switchover",
-            "--abort-marker",
-            *("--group", self.desk.group),
-        )
+        options = ("--abort-marker", "--group", self.desk.group)
+        return planned(self.capture, self.config, "switchover", *options)
 
     def apply(self, plan_id: str) -> Done:
         return self.ask("apply", plan_id, *_WHY)
@@ -79,6 +74,11 @@ class GuardedJourney:
         done = self.apply(plan_id)
         assert done.code == 0, done.err
         return done.out.strip()
+
+    def undone(self, operation_id: str) -> None:
+        """It is undone to its end."""
+        done = self.undo(operation_id)
+        assert done.code == 0, done.err
 
     @contextmanager
     def selling(self) -> Iterator[None]:

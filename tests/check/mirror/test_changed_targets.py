@@ -181,8 +181,7 @@ def landing_behind(log: PartitionLog, between: Callable[[], object], *, exclusiv
     """A copy whose first batch lands behind what came after the tail was read."""
     told = assignment(exclusive=exclusive, next_sequence=7)
     target = Target(source_log(2, 3, 4), told, log)
-    target.read_tail()
-    target.fetch()
+    target.begin()
     between()
     log.expire_producers(now_ms=NOW_MS + 10 * 86_400_000)
     error, base_offset = target.send()
@@ -220,8 +219,7 @@ def test_p6_holds_for_every_batch_of_an_exclusive_target() -> None:
     """The broker forgets the flow while it is written with, and takes what came late."""
     log = PartitionLog()
     target = Target(source_log(2, 3, 4), assignment(next_sequence=7), log)
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.acknowledge(target.send()[1])
     late(log, sequence=4)
     log.expire_producers(now_ms=NOW_MS + 10 * 86_400_000)

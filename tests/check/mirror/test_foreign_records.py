@@ -93,8 +93,7 @@ def test_a_stop_in_the_tail_counts_what_others_wrote_there() -> None:
 
 def test_a_stop_behind_a_batch_that_landed_elsewhere_tells_who_was_before_it() -> None:
     target = Target(source_log(2, 3), assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.log.append(written_by(17, 1), now_ms=NOW_MS)
     target.acknowledge(target.send()[1])
     target.log.append(FOREIGN, now_ms=NOW_MS)

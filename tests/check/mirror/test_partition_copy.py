@@ -33,8 +33,7 @@ def test_everything_is_sent_in_order_and_recorded_once_acknowledged() -> None:
 
 def test_p1_answers_are_of_the_oldest_batch_and_settle_in_source_order() -> None:
     target = Target(source_log(1, 2, 3), assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.acknowledge(target.send()[1])
     second, third = target.send()[1], target.send()[1]
     target.acknowledge(second)
@@ -53,8 +52,7 @@ def test_p2_nothing_is_sent_before_the_tail_is_read() -> None:
 
 def test_p3_what_is_not_acknowledged_is_not_recorded() -> None:
     target = Target(source_log(2, 3), assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.send()
     result = target.copy.result()
     assert (result.syncs, result.position.source_offset, result.position.next_sequence) == ((), 0, 0)
@@ -62,8 +60,7 @@ def test_p3_what_is_not_acknowledged_is_not_recorded() -> None:
 
 def test_p4_after_doubt_the_tail_tells_what_was_written() -> None:
     target = Target(source_log(2, 3, 1), assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.acknowledge(target.send()[1])
     target.send()
     target.lose_answer()
@@ -77,8 +74,7 @@ def test_p4_after_doubt_the_tail_tells_what_was_written() -> None:
 
 def test_p4_the_tail_waits_for_requests_in_flight() -> None:
     target = Target(source_log(2, 3), assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.send()
     target.copy.doubt("45", now=0.0)
     assert not target.copy.target.wants_tail(9.0)
@@ -88,8 +84,7 @@ def test_p4_the_tail_waits_for_requests_in_flight() -> None:
 
 def test_p5_one_batch_at_a_time_until_one_is_acknowledged_then_one_node_at_a_time() -> None:
     target = Target(source_log(1, 1, 1, 1), assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     first = target.send()[1]
     assert not target.copy.window.may_send_to(NODE)
     target.acknowledge(first)
@@ -102,12 +97,10 @@ def test_p5_one_batch_at_a_time_until_one_is_acknowledged_then_one_node_at_a_tim
 
 def test_p5_starts_anew_after_doubt() -> None:
     target = Target(source_log(1, 1, 1), assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.acknowledge(target.send()[1])
     target.copy.doubt("the leader moved", now=0.0)
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.send()
     assert not target.copy.window.may_send_to(NODE)
 
@@ -180,8 +173,7 @@ def test_foreign_records_are_passed_over_in_a_shared_partition() -> None:
     log = PartitionLog()
     log.append(FOREIGN, now_ms=NOW_MS)
     target = Target(source_log(2, 3), assignment(exclusive=False), log)
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.acknowledge(target.send()[1])
     log.append(FOREIGN, now_ms=NOW_MS)
     target.acknowledge(target.send()[1])
@@ -193,8 +185,7 @@ def test_foreign_records_are_passed_over_in_a_shared_partition() -> None:
 
 def test_a_batch_that_lands_elsewhere_is_recorded_and_stops_an_exclusive_partition() -> None:
     target = Target(source_log(2, 3), assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.log.append(FOREIGN, now_ms=NOW_MS)
     target.acknowledge(target.send()[1])
     assert target.copy.target.reads_between
@@ -208,8 +199,7 @@ def test_a_batch_that_lands_elsewhere_is_recorded_and_stops_an_exclusive_partiti
 def test_what_lies_behind_others_records_too_is_left_to_the_next_look() -> None:
     """Batches on their way when the first of them landed elsewhere are recorded as far as nothing is between."""
     target = Target(source_log(1, 1, 1, 1), assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.acknowledge(target.send()[1])
     target.log.append(FOREIGN, now_ms=NOW_MS)
     second, third = target.send()[1], target.send()[1]
@@ -224,8 +214,7 @@ def test_what_lies_behind_others_records_too_is_left_to_the_next_look() -> None:
 
 def test_a_batch_that_waits_to_be_looked_before_is_not_recorded_when_the_task_ends() -> None:
     target = Target(source_log(2, 3), assignment(exclusive=False))
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.log.append(FOREIGN, now_ms=NOW_MS)
     target.acknowledge(target.send()[1])
     result = target.copy.result()
@@ -250,8 +239,7 @@ def test_gaps_around_copied_batches_settle_in_source_order() -> None:
     )
     source.end_transaction(5, 0, commit=False, now_ms=NOW_MS)
     target = Target(source, assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     assert target.copy.result().position.source_offset == 0, (
         "the gap behind an unacknowledged batch is not settled"
     )
@@ -285,8 +273,7 @@ def test_success_at_one_side_does_not_hide_failures_at_the_other() -> None:
 
 def test_a_tail_that_can_be_read_does_not_hide_that_nothing_can_be_written() -> None:
     target = Target(source_log(2, 3), assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     _, written = target.send()
     target.lose_answer()
     target.copy.doubt("too few replicas", now=0.0)
@@ -298,8 +285,7 @@ def test_a_tail_that_can_be_read_does_not_hide_that_nothing_can_be_written() -> 
 
 def test_trouble_in_writing_is_over_with_an_acknowledgement() -> None:
     target = Target(source_log(2), assignment())
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.copy.send_next(NODE)
     target.lose_answer()
     target.copy.doubt("too few replicas", now=0.0)
@@ -318,8 +304,7 @@ def test_pauses_grow_up_to_two_seconds() -> None:
 
 def test_the_end_is_reached_when_it_is_recorded() -> None:
     target = Target(source_log(2, 3), assignment(end_offset=2))
-    target.read_tail()
-    target.fetch()
+    target.begin()
     base_offset = target.send()[1]
     assert target.copy.target.is_active
     assert target.copy.next_copy is None, "nothing after the end is planned"
@@ -331,8 +316,7 @@ def test_the_end_is_reached_when_it_is_recorded() -> None:
 def test_a_batch_that_lands_below_what_was_written_is_not_recorded() -> None:
     """The target lost what it had acknowledged, and the broker forgot the sequence with it."""
     target = Target(source_log(2, 3, 4), assignment(exclusive=False))
-    target.read_tail()
-    target.fetch()
+    target.begin()
     for _ in range(2):
         target.acknowledge(target.send()[1])
     target.log.lose_end(0)
@@ -347,8 +331,7 @@ def test_a_batch_that_lands_below_what_was_written_is_not_recorded() -> None:
 def test_when_the_target_lost_others_records_alone_it_is_looked_at_again() -> None:
     target = Target(source_log(2, 3), assignment(exclusive=False))
     target.log.append(FOREIGN, now_ms=NOW_MS)
-    target.read_tail()
-    target.fetch()
+    target.begin()
     target.log.lose_end(0)
     target.acknowledge(target.send()[1])
     assert target.stop is None
@@ -404,8 +387,7 @@ def test_an_exclusive_or_stopped_partition_is_read_from_its_last_record() -> Non
 def test_a_shared_partition_that_went_back_is_read_from_the_last_record_again() -> None:
     log = filled_by_others(6)
     target = Target(source_log(2, 3), assignment(exclusive=False, tail=TailKnowledge(start=6)), log)
-    target.read_tail()
-    target.fetch()
+    target.begin()
     log.lose_end(0)
     target.acknowledge(target.send()[1])
     assert target.stop is None

@@ -19,6 +19,11 @@ from tests.support.memory_flows import Flow, follow
 KEPT = "a was deleted at the source; east.a is kept"
 
 
+def follow_often(topics: FlowTopics, *, times: int) -> None:
+    for _ in range(times):
+        follow(topics)
+
+
 def mirrored(*names: str) -> tuple[Flow, FlowTopics]:
     """A flow that deletes topics and has copied a record of each of these."""
     flow = Flow()
@@ -72,8 +77,7 @@ def test_a_topic_that_may_not_be_seen_any_more_is_not_deleted() -> None:
     flow, topics = mirrored("a", "b")
     flow.deleted("a")
     flow.east.refused.add(("see", "a"))
-    for _ in range(4):
-        follow(topics)
+    follow_often(topics, times=4)
     assert "east.a" in flow.west.topics()
     assert flow.findings() == []
 
@@ -84,8 +88,7 @@ def test_only_the_life_that_the_flow_wrote_to_is_deleted() -> None:
     flow.west.create_topic("east.a", partitions=1, replication_factor=1, configuration={})
     follow(topics)
     flow.deleted("a")
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert "east.a" in flow.west.topics()
 
 
@@ -93,8 +96,7 @@ def test_a_refused_deletion_is_told_and_tried_again() -> None:
     flow, topics = mirrored("a", "b")
     flow.deleted("a")
     flow.west.refused.add(("delete", "east.a"))
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert [(name, topic) for name, topic, _ in flow.findings()] == [("target_topic_not_deleted", "east.a")]
     flow.west.refused.clear()
     follow(topics)
@@ -108,16 +110,14 @@ def test_a_target_that_the_flow_never_wrote_to_is_kept() -> None:
     flow.west.create_topic("east.a", partitions=1, replication_factor=1, configuration={})
     follow(topics)
     flow.deleted("a")
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert flow.findings() == [("source_topic_deleted", "a", KEPT)]
 
 
 def test_a_deletion_that_no_recorder_saw_proves_nothing() -> None:
     flow, topics = mirrored("a", "b")
     flow.east.delete_topic("a")
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert "east.a" in flow.west.topics()
     assert flow.findings() == [
         ("source_topic_deleted", "a", f"{KEPT}: no recorder of east has recorded its deletion")
@@ -132,16 +132,14 @@ def test_another_life_of_the_topic_that_was_deleted_proves_nothing() -> None:
     follow(topics)
     flow.copied("a", "east.a")
     flow.east.delete_topic("a")
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert "east.a" in flow.west.topics()
 
 
 def test_nothing_is_deleted_on_the_word_of_a_cluster_without_topics() -> None:
     flow, topics = mirrored("a")
     flow.deleted("a")
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert "east.a" in flow.west.topics()
     assert flow.findings() == [("source_topic_deleted", "a", f"{KEPT}: the source has no topics at all")]
 
@@ -151,8 +149,7 @@ def test_most_of_what_a_flow_mirrored_is_not_deleted_at_one_look() -> None:
     flow.source("of-others")
     for name in ("a", "b"):
         flow.deleted(name)
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert {"east.a", "east.b", "east.c"} <= flow.west.topics().keys()
     assert [message for _, _, message in flow.findings()] == [
         f"{name} was deleted at the source; east.{name} is kept: 2 of the 3 topics that this flow mirrored were "
@@ -165,8 +162,7 @@ def test_half_of_what_a_flow_mirrored_may_go_at_one_look() -> None:
     flow, topics = mirrored("a", "b", "c", "d")
     for name in ("a", "b"):
         flow.deleted(name)
-    for _ in range(2):
-        follow(topics)
+    follow_often(topics, times=2)
     assert flow.west.topics().keys() == {"east.c", "east.d"}
 
 
@@ -186,8 +182,7 @@ def test_nothing_is_deleted_when_another_cluster_answers(side: str) -> None:
     topics = flow.topics(delete_topics=True)
     flow.deleted("a")
     {"east": flow.east, "west": flow.west}[side].kafka_id = "another"
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert "east.a" in flow.west.topics()
     [(name, _, message)] = flow.findings()[-1:]
     assert name == "target_topic_not_deleted"
@@ -199,8 +194,7 @@ def test_a_rebuilt_source_deletes_nothing() -> None:
     flow, _ = mirrored("orders", "payments")
     flow.east.format("another")
     topics = flow.topics(delete_topics=True)  # a supervisor starts the driver again
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert flow.west.topics().keys() == {"east.orders", "east.payments"}
 
 
@@ -220,8 +214,7 @@ def test_what_others_wrote_to_the_target_is_not_deleted(producer_id: int) -> Non
     flow, topics = mirrored("a", "b")
     written(flow, OWN, OWN, producer_id)
     flow.deleted("a")
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert len(flow.west.log("east.a", 0).readable()) == 3
     reason = "partition 0 of east.a holds what this flow did not write, at offset 2"
     assert flow.findings() == [("source_topic_deleted", "a", f"{KEPT}: {reason}")]
@@ -234,8 +227,7 @@ def test_what_lies_in_front_of_the_first_copy_is_read_too() -> None:
     written(flow, FOREIGN, OWN)
     flow.copied("a", "east.a", target_start=1)
     flow.deleted("a")
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert "east.a" in flow.west.topics()
 
 
@@ -243,8 +235,7 @@ def test_own_records_that_nobody_has_recorded_hold_nothing_back() -> None:
     flow, topics = mirrored("a", "b")
     written(flow, OWN, OWN)
     flow.deleted("a")
-    for _ in range(2):
-        follow(topics)
+    follow_often(topics, times=2)
     assert "east.a" not in flow.west.topics()
 
 
@@ -252,8 +243,7 @@ def test_a_partition_without_a_leader_may_hold_anything() -> None:
     flow, topics = mirrored("a", "b")
     flow.deleted("a")
     flow.west.move_leader("east.a", 0, None)
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert "east.a" in flow.west.topics()
 
 
@@ -266,8 +256,7 @@ def test_what_was_promoted_once_is_not_deleted(named: tuple[str, ...] | None) ->
         change = kind(cluster="west", cluster_id="W", former="east", former_id="E", topics=named)
         record.record(change, flow=None, reason=None)
     flow.deleted("a")
-    for _ in range(3):
-        follow(topics)
+    follow_often(topics, times=3)
     assert "east.a" in flow.west.topics()
     assert "was promoted once" in str(flow.findings()[0][2])
 

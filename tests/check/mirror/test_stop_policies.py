@@ -144,6 +144,12 @@ def told(fact: OffsetSync) -> tuple[object, ...]:
     return fact.kind, fact.cause, fact.source_start, fact.source_end, fact.target_start, fact.first_sequence
 
 
+def placed(state: PartitionState) -> tuple[int, int, int]:
+    """From where it is copied on: at the source, at the target, by which sequence."""
+    at = state.position
+    return at.source_offset, at.target_offset, at.next_sequence
+
+
 BOTH = pytest.mark.parametrize("policy", list(Policy))
 
 
@@ -152,11 +158,7 @@ def test_what_is_gone_is_lost_whatever_the_policy(policy: Policy) -> None:
     outcome, state = react(StopCause.SOURCE_OUT_OF_RANGE, source=ends(60, 80), policy=policy)
     [fact] = outcome.facts
     assert told(fact) == (SyncKind.LOST, SyncCause.DELETED_RECORDS, 30, 60, 25, 24)
-    assert (
-        state.position.source_offset,
-        state.position.target_offset,
-        state.position.leader_epoch,
-    ) == (60, 25, None)
+    assert (*placed(state)[:2], state.position.leader_epoch) == (60, 25, None)
     assert (outcome.stop is None) == (policy is Policy.CONTINUE)
     if outcome.stop is not None:
         assert outcome.stop.cause is StopCause.LOST
@@ -175,11 +177,7 @@ def test_what_the_source_took_back_is_superseded(
     outcome, state = react(StopCause.SOURCE_TRUNCATED, divergence=divergence, policy=policy)
     [fact] = outcome.facts
     assert told(fact) == (SyncKind.SUPERSEDED, SyncCause.SOURCE_TRUNCATED, position, 30, 25, 24)
-    assert (
-        state.position.source_offset,
-        state.position.target_offset,
-        state.position.leader_epoch,
-    ) == (position, 25, epoch)
+    assert (*placed(state)[:2], state.position.leader_epoch) == (position, 25, epoch)
     assert (outcome.stop is None) == (policy is Policy.CONTINUE)
 
 
@@ -203,11 +201,7 @@ def test_what_the_target_lost_is_copied_again(end: int, position: int, policy: P
     outcome, state = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, end), policy=policy)
     [fact] = outcome.facts
     assert told(fact) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, position, 30, end, position)
-    assert (
-        state.position.source_offset,
-        state.position.target_offset,
-        state.position.next_sequence,
-    ) == (position, end, position)
+    assert placed(state) == (position, end, position)
     assert (outcome.stop is None) == (policy is Policy.CONTINUE)
 
 
@@ -215,11 +209,7 @@ def test_what_landed_below_says_where_the_target_went_back_to() -> None:
     """Its log has grown past the recorded end again by then."""
     outcome, state = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 60), lost_from=7)
     assert told(outcome.facts[0])[1:5] == (SyncCause.TARGET_TRUNCATED, 7, 30, 7)
-    assert (
-        state.position.source_offset,
-        state.position.target_offset,
-        state.position.next_sequence,
-    ) == (7, 7, 7)
+    assert placed(state) == (7, 7, 7)
 
 
 @pytest.mark.parametrize(
@@ -251,11 +241,7 @@ def test_what_was_superseded_before_is_not_copied_again() -> None:
     recorded = [*COPIED, recorded_as(3, superseded)]
     outcome, state = react(StopCause.TARGET_OUT_OF_RANGE, target=ends(0, 20), recorded=recorded)
     assert told(outcome.facts[0]) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
-    assert (
-        state.position.source_offset,
-        state.position.target_offset,
-        state.position.next_sequence,
-    ) == (30, 20, 20)
+    assert placed(state) == (30, 20, 20)
 
 
 def test_what_the_target_lost_of_an_earlier_incarnation_is_told_as_gone() -> None:
@@ -266,11 +252,7 @@ def test_what_the_target_lost_of_an_earlier_incarnation_is_told_as_gone() -> Non
     assert (own.source, gone.source) == (SOURCE, former)
     assert told(gone) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 20, 30, 20, 20)
     assert told(own) == (SyncKind.SUPERSEDED, SyncCause.TARGET_TRUNCATED, 30, 30, 20, 20)
-    assert (
-        state.position.source_offset,
-        state.position.target_offset,
-        state.position.next_sequence,
-    ) == (30, 20, 20)
+    assert placed(state) == (30, 20, 20)
     assert outcome.stop is not None
     assert "20 to 30 of topic id former" in outcome.stop.message
 

@@ -14,7 +14,7 @@ from ledger.offsets.setting import SourceCommit, synced_before
 from ledger.offsets.syncing import CommitKey, GroupSync, SyncPass
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.share_groups import ShareGroupCluster
-from tests.support.fakes import FakeClock
+from tests.support.fakes import Dying, FakeClock
 
 AT: Place = ("billing", "east.orders", 0)
 KEY: CommitKey = ("billing", "orders", 0)
@@ -265,16 +265,6 @@ def test_a_share_group_of_the_name_is_left_alone() -> None:
     target.started[AT] = 3
     assert syncing.run().hindered == {AT: Hindrance.OTHER_TYPE}
     assert syncing.rows == []
-
-
-@dataclass
-class Dying(MemoryCluster):
-    """No broker answers any more once offsets are committed."""
-
-    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
-        refused = MemoryCluster.set_commits(self, group, commits)
-        self.available = False
-        return refused
 
 
 def test_what_a_driver_that_died_has_committed_is_not_taken_for_somebody_elses() -> None:

@@ -33,7 +33,7 @@ from tests.simulation.kafka.cluster import Access, MemoryCluster
 from tests.simulation.kafka.share_groups import ShareGroupCluster
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.simulation.ledger.tables import MemoryLedger
-from tests.support.fakes import FakeClock
+from tests.support.fakes import Dying, FakeClock
 from tests.support.ledgers import operators
 
 AT_SOURCE = ("billing", "orders", 0)
@@ -387,16 +387,6 @@ def test_a_place_below_the_log_start_of_now_is_expired_and_to_be_accepted(
     there = target.plan(*not_below_log_start([target.answer()], cluster))
     assert outcomes(there) == [Outcome.ALREADY_SET], "somebody has put it there, and so accepted it"
     assert [one.answer["expired"] for one in there] == [1]
-
-
-@dataclass
-class Dying(MemoryCluster):
-    """No broker answers any more once a group's offsets are set."""
-
-    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[tuple[str, int], CommitRefusal]:
-        refused = MemoryCluster.set_commits(self, group, commits)
-        self.available = False
-        return refused
 
 
 def test_when_the_target_dies_the_intention_tells_what_may_have_been_set() -> None:

@@ -32,13 +32,10 @@ SETTINGS = RecorderSettings(
 STORE_IS_SLOW = MirrorLedgerError("round 3 could not be appended to high_watermarks: the store timed out")
 
 
-class Failing(ClusterRecorder):
-    """A recorder whose third look fails, and every one after it until `is_mended`."""
+class Alone(ClusterRecorder):
+    """A recorder of a cluster and a ledger that nobody else has."""
 
-    looks = 0
-    is_mended = False
-
-    def __init__(self, failure: Exception) -> None:
+    def __init__(self) -> None:
         ledger = FakeLedger(FakeClock())
         super().__init__(
             FakeCluster(),
@@ -49,6 +46,16 @@ class Failing(ClusterRecorder):
             partitions=list,
             processes=FakeProcesses(),
         )
+
+
+class Failing(Alone):
+    """A recorder whose third look fails, and every one after it until `is_mended`."""
+
+    looks = 0
+    is_mended = False
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__()
         self.failure = failure
         self.last: Exception | None = None
 
@@ -178,20 +185,11 @@ class OnceAllWasSeen:
         return self.is_done()
 
 
-class Scripted(ClusterRecorder):
+class Scripted(Alone):
     """A recorder whose looks come out one after another as given; then there is nothing new."""
 
     def __init__(self, *outcomes: Exception | RecordedRound) -> None:
-        ledger = FakeLedger(FakeClock())
-        super().__init__(
-            FakeCluster(),
-            ledger,
-            ledger,
-            ledger.clock,
-            SETTINGS,
-            partitions=list,
-            processes=FakeProcesses(),
-        )
+        super().__init__()
         self.left = list(outcomes)
 
     def record_once(self) -> RecordedRound:

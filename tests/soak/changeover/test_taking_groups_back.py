@@ -30,7 +30,8 @@ def commit(config: MirrorConfig, group: str, topic: str, offset: int) -> None:
         assert admin.set_commits(group, [NewCommit(topic, 0, offset, "")]) == {}
 
 
-def test_what_a_job_commits_between_the_reading_and_the_setting_stays(site: RealSite) -> None:
+def read_but_the_last(site: RealSite) -> tuple[MirrorConfig, str, str, str]:
+    """A configuration, a topic at east with four records, a group that has read three, and the copy's name."""
     east = site.pair["east"].bootstrap_servers
     topic, group = name_of("orders"), name_of("billing")
     config = site.configured({FLOW: copying(topic, OFTEN)})
@@ -38,7 +39,11 @@ def test_what_a_job_commits_between_the_reading_and_the_setting_stays(site: Real
     produce(east, topic, *"abc")
     assert consumed(east, topic, group) == [b"a", b"b", b"c"]
     produce(east, topic, "d")
-    copied = f"east.{topic}"
+    return config, topic, group, f"east.{topic}"
+
+
+def test_what_a_job_commits_between_the_reading_and_the_setting_stays(site: RealSite) -> None:
+    config, _, group, copied = read_but_the_last(site)
     words = ("offsets", "set", "--from", "east", "--to", "west", "--group", group)
 
     def would_be_set() -> bool:
@@ -56,14 +61,7 @@ def test_what_a_job_commits_between_the_reading_and_the_setting_stays(site: Real
 
 
 def test_a_moved_group_is_verified_and_taken_back(site: RealSite) -> None:
-    east = site.pair["east"].bootstrap_servers
-    topic, group = name_of("orders"), name_of("billing")
-    config = site.configured({FLOW: copying(topic, OFTEN)})
-    create_topics(east, [topic], partitions=1)
-    produce(east, topic, *"abc")
-    assert consumed(east, topic, group) == [b"a", b"b", b"c"]
-    produce(east, topic, "d")
-    copied = f"east.{topic}"
+    config, topic, group, copied = read_but_the_last(site)
     with running(config, site.spark, recorded=frozenset(Subject)):
         eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
         plan_id = planned(site.capsys, config, "switchover", *UNFENCED, "--group", group)
