@@ -16,9 +16,7 @@ from deltalake import DeltaTable
 from ledger.clock import Clock
 from ledger.facts import tables
 from ledger.facts.roles import writer_of
-from ledger.facts.rows import FlowIdentity
-from ledger.facts.state import FactLog, LedgerState, WriterClaim
-from ledger.facts.syncs import OffsetSync
+from ledger.facts.state import FactLog, WriterClaim
 from ledger.facts.tables import TABLES, WRITERS, Row
 from ledger.store.delta_tables import HAD_TABLES, create_tables, table_uri
 from ledger.store.log import DeltaFactLog
@@ -27,13 +25,11 @@ from ledger.store.merging import data_files
 from ledger.store.session import FLOW_TABLES, ClaimedOperations, OperatorOperations, WriterSession
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
 from ledger.store.sql import Relation, Snapshot
-from ledger.store.state import DeltaLedgerState
-from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
+from tests.simulation.ledger.fact_log import MemoryFactLog
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.cases import Case, cases_of
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import TABLE, append, copied_to, row, watermark
-from tests.support.offset_syncs import stamped
 from tests.support.operated import LaterClock
 
 # -- Operation logs --------------------------------------------------------------------------------
@@ -100,25 +96,6 @@ def delta_store(folder: Path, empty_ledger: Path) -> DeltaStore:
     """A copy of the empty ledger below the folder."""
     path = copied_to(folder, empty_ledger)
     return DeltaStore(path, DeltaFactLog(path, LaterClock()))
-
-
-# -- On Delta or in memory -------------------------------------------------------------------------
-
-STORES = ("delta", "memory")
-
-
-def state_on(
-    store: str, recorded: Sequence[tuple[FlowIdentity, int, OffsetSync]], folder: Path, empty_ledger: Path
-) -> LedgerState:
-    """`recorded` are offset syncs with their flow and round; a Delta ledger is made below the folder."""
-    rows = [stamped(*row) for row in recorded]
-    if store == "memory":
-        ledger = MemoryLedger()
-        ledger.append("offset_syncs", rows)
-        return MemoryLedgerState(ledger)
-    path = copied_to(folder, empty_ledger)
-    append(path, "offset_syncs", rows)
-    return DeltaLedgerState(open_ledger(path))
 
 
 # -- Written from memory ---------------------------------------------------------------------------
