@@ -133,7 +133,7 @@ def of_epoch(epoch: int | None, sync: OffsetSync) -> OffsetSync:
     return replace(sync, source_leader_epoch=epoch)
 
 
-UNDOABLE = (
+WITHDRAWN = (
     of_epoch(3, copied(0, 100, 0)),
     of_epoch(3, superseded(80, 100, 100)),
     of_epoch(4, copied(80, 110, 100)),
@@ -154,7 +154,7 @@ UNDOABLE = (
     ],
 )
 def test_a_commit_cannot_lie_beyond_a_later_leader_epoch(commit: Commit, expected: Translation) -> None:
-    assert known(*UNDOABLE, is_source_written=False).translate(commit) == expected
+    assert known(*WITHDRAWN, is_source_written=False).translate(commit) == expected
 
 
 def test_rows_that_carry_an_epoch_do_not_begin_it() -> None:
@@ -175,7 +175,7 @@ def test_rows_that_carry_an_epoch_do_not_begin_it() -> None:
     ],
 )
 def test_without_an_epoch_a_commit_may_be_older_than_a_truncation(commit: Commit, landed: int) -> None:
-    told = replace(known(*UNDOABLE, is_source_written=False), truncations=(Truncation(80, 5_000),))
+    told = replace(known(*WITHDRAWN, is_source_written=False), truncations=(Truncation(80, 5_000),))
     assert told.translate(commit).target_offset == landed
 
 

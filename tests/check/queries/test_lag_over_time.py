@@ -168,12 +168,11 @@ class Growing:
         return row(table, **{**stamp, **values})
 
 
-def test_lives_that_go_both_ways_have_the_lag_of_replication_lag() -> None:
-    """What other flows wrote is counted otherwise here: by sums, not row by row."""
+def recorded_lives(lives: Sequence[TwoWays]) -> MemoryLedger:
+    """Each life at a topic of its own, with the end of its source as it is much later."""
     ledger = MemoryLedger()
     ledger.append("writers", [row("writers", event="claimed", flow=THERE, source_cluster="east")])
-    for number in range(40):
-        life = lived(number, is_two_way=True)
+    for number, life in enumerate(lives):
         ends = row(
             "high_watermarks",
             cluster="east",
@@ -185,6 +184,12 @@ def test_lives_that_go_both_ways_have_the_lag_of_replication_lag() -> None:
         )
         ledger.append("offset_syncs", life.rows(number)["offset_syncs"])
         ledger.append("high_watermarks", [ends])
+    return ledger
+
+
+def test_lives_that_go_both_ways_have_the_lag_of_replication_lag() -> None:
+    """What other flows wrote is counted otherwise here: by sums, not row by row."""
+    ledger = recorded_lives([lived(number, is_two_way=True) for number in range(40)])
     at = ledger.at(ledger.latest())
     lag, over_time = answered("replication_lag", at, flow=THERE), at_one_instant(at, THERE, AT_LAST_MS)
     columns = SAME + SINCE
@@ -196,25 +201,11 @@ def test_lives_that_go_both_ways_have_the_lag_of_replication_lag() -> None:
 # -- Of flows that go both ways --------------------------------------------------------------------
 
 LIVES = 60
-MUCH_LATER_MS = 10**12
 
 
 def lag_by_life(lives: list[TwoWays]) -> dict[str, int]:
     """Lag that the ledger tells, by topic, when all that was recorded counts."""
-    ledger = MemoryLedger()
-    ledger.append("writers", [row("writers", event="claimed", flow=THERE, source_cluster="east")])
-    for number, life in enumerate(lives):
-        ends = row(
-            "high_watermarks",
-            cluster="east",
-            topic=topic_of(number),
-            topic_id=f"east-id-{number}",
-            last_stable=life.east.end,
-            high_watermark=life.east.end,
-            read_at_ms=MUCH_LATER_MS,
-        )
-        ledger.append("offset_syncs", life.rows(number)["offset_syncs"])
-        ledger.append("high_watermarks", [ends])
+    ledger = recorded_lives(lives)
     answer = run_query(catalog.query("replication_lag"), {"flow": THERE}, ledger.at(ledger.latest()))
     return {found["source_topic"]: found["lag_records"] for found in answer.to_pylist()}
 

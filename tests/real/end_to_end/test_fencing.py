@@ -37,10 +37,9 @@ BRIEFLY = ("--quiet-seconds", "0.5", "--most-quiet-seconds", "1")
 
 
 @dataclass(frozen=True)
-class Site:
-    """A guarded cluster `east`, whose topic two applications may write to."""
+class Fenced:
+    """A topic of a cluster `east` that is fenced."""
 
-    guarded: Guarded
     config: MirrorConfig
     topic: str
     capture: pytest.CaptureFixture[str]
@@ -51,6 +50,13 @@ class Site:
 
     def unfence(self) -> Done:
         return command(self.capture, self.config, "unfence", "east", "--reason", "it is out")
+
+
+@dataclass(frozen=True)
+class Site(Fenced):
+    """A guarded cluster, whose topic two applications may write to."""
+
+    guarded: Guarded
 
     def rules(self) -> set[Permission]:
         with admin_of(self.config, "west") as admin:
@@ -88,7 +94,7 @@ admin.sasl.username = "root"
     guarded.allow(MIRROR, topic, ACLOperation.READ, ACLOperation.DESCRIBE)
     guarded.allow(WRITER, topic, ACLOperation.WRITE)
     guarded.allow(OTHER_WRITER, topic[:-2], ACLOperation.ALL, is_prefix=True)
-    return Site(guarded, config, topic, capsys)
+    return Site(config, topic, capsys, guarded)
 
 
 def delivered(producer: Producer, topic: str, value: str = "v") -> KafkaError | None:
@@ -162,20 +168,10 @@ def test_without_an_administrators_credentials_nothing_is_changed(site: Site) ->
 
 
 @dataclass(frozen=True)
-class OpenSite:
-    """Topic of a cluster `east` where everybody may write."""
+class OpenSite(Fenced):
+    """Where everybody may write."""
 
     servers: str
-    config: MirrorConfig
-    topic: str
-    capture: pytest.CaptureFixture[str]
-
-    def fence(self, *options: str) -> Done:
-        given = ("--topic", self.topic, "--reason", "a fire", "--wait", "60", *options)
-        return command(self.capture, self.config, "fence", "east", *given)
-
-    def unfence(self) -> Done:
-        return command(self.capture, self.config, "unfence", "east", "--reason", "it is out")
 
 
 @pytest.fixture
@@ -184,7 +180,7 @@ def open_site(broker_pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[s
     config = config_of(tmp_path, broker_pair, {FLOW: copying(topic)})
     init_ledger(config)
     create_topics(servers, [topic], partitions=1)
-    return OpenSite(servers, config, topic, capsys)
+    return OpenSite(config, topic, capsys, servers)
 
 
 def test_a_topic_is_shut_and_opened_as_it_was(open_site: OpenSite) -> None:

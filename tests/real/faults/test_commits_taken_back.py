@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 LEADER, FOLLOWER, OTHER = 1, 2, 3
-BEFORE, UNDOABLE, AFTER = 100, 50, 60
+BEFORE, WITHDRAWN, AFTER = 100, 50, 60
 
 
 def group_on(trio: Trio, node: int, prefix: str) -> str:
@@ -112,7 +112,7 @@ def test_a_commit_lands_where_a_consumer_at_the_source_is_put_back_to(trio: Trio
         pair.run()
 
         def write() -> None:
-            pair.produce(UNDOABLE, start=BEFORE)
+            pair.produce(WITHDRAWN, start=BEFORE)
             pair.run()
             read_and_commit(trio, with_epoch, topic, BEFORE + 40)
             bare = consumer(trio, without)
@@ -141,7 +141,7 @@ def test_a_commit_lands_where_a_consumer_at_the_source_is_put_back_to(trio: Trio
         params: dict[str, catalog.Value] = {"flow": "f", "driver_lives": False}
         answer = run_query(catalog.query("offset_translation"), params, ledger.at(ledger.latest()))
         assert {one["group_id"]: (one["target_offset"], one["status"]) for one in answer.to_pylist()} == {
-            with_epoch: (BEFORE + UNDOABLE, "truncated"),
-            without: (BEFORE + UNDOABLE, "truncated"),
+            with_epoch: (BEFORE + WITHDRAWN, "truncated"),
+            without: (BEFORE + WITHDRAWN, "truncated"),
         }
         assert put_back_to(trio, with_epoch, topic) == BEFORE
