@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +13,13 @@ import pytest
 
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
+from ledger.mirror.progress import RunSummary
+from ledger.recorders.observation import Subject
 from ledger.sandbox import Sandbox, SandboxCluster
 from tests.support.commands import Done, command
 from tests.support.following import config_of
+from tests.support.plans import planned
+from tests.support.runs import FLOW, running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +45,16 @@ class RealSite:
         config = config_of(self.folder, self.pair, flows, west)
         init_ledger(config)
         return config
+
+    def running(self, config: MirrorConfig, flow: str = FLOW) -> AbstractContextManager[Future[RunSummary]]:
+        """A driver beside the body, which also records both clusters."""
+        return running(config, self.spark, flow, recorded=frozenset(Subject))
+
+    def planned(
+        self, config: MirrorConfig, kind: str, *options: str, way: tuple[str, str] = ("east", "west")
+    ) -> str:
+        """The id of a plan, once nothing stands against it."""
+        return planned(self.capsys, config, kind, *options, way=way)
 
     def command(self, config: MirrorConfig, *words: str) -> Done:
         """How a command has ended, and what it printed."""

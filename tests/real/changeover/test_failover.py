@@ -6,15 +6,14 @@ from collections.abc import Mapping
 import pytest
 
 from ledger.config.mirror import MirrorConfig
-from ledger.recorders.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import PlacedRecord, read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import driver_state
 from tests.support.following import name_of, values
-from tests.support.plans import both_ways, lost_now, planned
+from tests.support.plans import both_ways, lost_now
 from tests.support.recorded import Row, broken_invariants, operations, query, rows
-from tests.support.runs import FLOW, running
+from tests.support.runs import FLOW
 from tests.support.shops import Desk, Shop
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
@@ -86,7 +85,7 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(si
     create_topics(east, [topic], partitions=2)
     shop, billing, slow = Shop(topic, 2, 1500), Desk(name_of("billing")), Desk(name_of("slow"))
     try:
-        with running(config, site.spark, recorded=frozenset(Subject)):
+        with site.running(config):
             with shop.selling(east):
                 with billing.open(east, [topic]):
                     with slow.open(east, [topic]):
@@ -97,7 +96,7 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(si
                     eventually(lambda: is_ahead_by_the_ledger(config, billing.group), "it read what lags")
                 site.sandbox.kill("east")
             groups = ("--group", billing.group, "--group", slow.group)
-            plan_id = planned(site.capsys, config, "failover", *_NOT_FENCED, "--topic", topic, *groups)
+            plan_id = site.planned(config, "failover", *_NOT_FENCED, "--topic", topic, *groups)
             applied = site.done(config, "apply", plan_id, "--reason", "east is dead", "--yes")
         copied = values(west, topic)
         acknowledged, processed = set(shop.written), list(slow.processed)
@@ -125,7 +124,7 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(si
     for partition, report in reports.items():
         assert_reported(report, lost[partition])
     site.done(config, "resume", FLOW, "--reason", "east is back")
-    with running(config, site.spark, recorded=frozenset(Subject)):
+    with site.running(config):
         ends = {number: placed[-1].offset + 1 for number, placed in lost.items()}
         eventually(
             lambda: {at: row["high_watermark"] for at, row in lost_now(config).items()} == ends,

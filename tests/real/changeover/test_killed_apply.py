@@ -15,14 +15,12 @@ import pytest
 
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
 from tests.support.drivers import environment
 from tests.support.following import Pair, name_of
-from tests.support.plans import SHUT, HookedStep, both_ways, planned, receipts, verified
+from tests.support.plans import SHUT, HookedStep, both_ways, receipts, verified
 from tests.support.recorded import broken_invariants, operations, rows
-from tests.support.runs import running
 from tests.support.shops import Desk, Shop
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
@@ -101,13 +99,14 @@ def test_an_apply_that_is_killed_while_it_waits_and_while_it_acts_is_continued(s
         ("groups are being set", has_recorded(config, "offsets_set")),
         ("its hook starts applications", start.is_asked),
     ]
-    with running(config, site.spark, recorded=frozenset(Subject)):
+    with site.running(config):
         with desk.open(east, [topic]):
             shop.sell(east, 200)
             eventually(lambda: len(desk.processed) > 100, "the group is at work")
         shop.sell(east, 40)
-        plan_id = planned(
-            *(site.capsys, config, "switchover", *SHUT, "--watch", "2"),
+        plan_id = site.planned(
+            config,
+            *("switchover", *SHUT, "--watch", "2"),
             *("--topic", topic, "--group", desk.group, *stop_groups.option, *start.option),
         )
         assert_shown(site.capsys, config, plan_id)

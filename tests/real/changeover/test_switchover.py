@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, TopicPartition
 
 from ledger.config.mirror import MirrorConfig
-from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.following import admin_of, copying, name_of, values
-from tests.support.plans import OFTEN, TravellingApplications, both_ways, planned, verified
+from tests.support.plans import OFTEN, TravellingApplications, both_ways, verified
 from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop, beside
@@ -45,12 +44,13 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(site: RealS
                     eventually(lambda: set(desk.processed) >= set(shop.written), "all is processed")
                 return
 
-    with running(config, site.spark, recorded=frozenset(Subject)):
+    with site.running(config):
         with shop.selling(east), desk.open(east, [topic]):
             eventually(lambda: len(desk.processed) > 200, "the group is at work")
             eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
-        plan_id = planned(
-            *(site.capsys, config, "switchover", "--fence", "none", "--accept=unproven=producers ended"),
+        plan_id = site.planned(
+            config,
+            *("switchover", "--fence", "none", "--accept=unproven=producers ended"),
             *("--group", desk.group, "--wait-groups", str(_GROUPS_MAY_TAKE_S), "--watch", "1"),
             *("--wait-progress", "30", "--hook", f"start_applications=touch '{started}'"),
         )
@@ -122,7 +122,7 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(site: R
         site.folder, Shop(topic, _PARTITIONS), Desk(name_of("billing")), east, west
     )
     shop, desk = moving.shop, moving.desk
-    with running(config, site.spark, recorded=frozenset(Subject)), beside(moving.work):
+    with site.running(config), beside(moving.work):
         eventually(lambda: len(desk.processed) > 200, "the group is at work")
         shut = (
             "--fence",
@@ -133,8 +133,9 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(site: R
             "--most-quiet-seconds",
             "3",
         )
-        plan_id = planned(
-            *(site.capsys, config, "switchover", *shut, "--accept=mirror_not_shut_out"),
+        plan_id = site.planned(
+            config,
+            *("switchover", *shut, "--accept=mirror_not_shut_out"),
             *("--topic", topic, "--group", desk.group, *moving.hooks),
         )
         written_when_planned = len(shop.written)

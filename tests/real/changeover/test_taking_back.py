@@ -3,12 +3,11 @@
 from functools import partial
 
 from ledger.config.mirror import MirrorConfig
-from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.following import copying, name_of, produce, values
-from tests.support.plans import OFTEN, planned, receipts, verified
+from tests.support.plans import OFTEN, receipts, verified
 from tests.support.recorded import operations, rows
-from tests.support.runs import FLOW, running
+from tests.support.runs import FLOW
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
@@ -35,12 +34,12 @@ def test_a_promotion_is_taken_back_and_the_mirror_goes_on(site: RealSite) -> Non
     topic = name_of("orders")
     config = site.configured({FLOW: copying(topic, OFTEN, 'topic_naming = "identity"')})
     create_topics(east, [topic], partitions=1)
-    with running(config, site.spark, recorded=frozenset(Subject)):
+    with site.running(config):
         for end, value in enumerate("abc", start=1):
             produce(east, topic, value)
             eventually(partial(is_recorded, config, topic, end), "how long writers pause is recorded")
         asked = (*_SHUT, "--no-reverse")
-        plan_id = planned(site.capsys, config, "switchover", *asked, "--hook", "start_applications=false")
+        plan_id = site.planned(config, "switchover", *asked, "--hook", "start_applications=false")
         stuck = site.command(config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert stuck.code == 5, stuck.err
         healthy = {"is_source_reached": True, "drift": [], "doctor": []}

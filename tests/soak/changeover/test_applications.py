@@ -7,18 +7,16 @@ from ledger.answers.maintenance import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.offsets.setting import TargetGroups
-from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.following import admin_of, config_of, copying, name_of, values
 from tests.support.outages import lost
-from tests.support.plans import DEAD, OFTEN, both_ways, lost_now, planned
+from tests.support.plans import DEAD, OFTEN, both_ways, lost_now
 from tests.support.recorded import broken_invariants, operations, query
 from tests.support.runs import running
 from tests.support.shops import Shop, Workshop
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
-_ALL = frozenset(Subject)
 _OUTPUTS = "invoices"
 
 
@@ -53,7 +51,7 @@ def test_what_was_written_for_records_below_its_place_is_at_the_target(site: Rea
         with admin_of(config, "west") as admin:
             return sum(TargetGroups.read(admin, {work.group}).committed.values())
 
-    with running(config, site.spark, recorded=_ALL), running(config, site.spark, _OUTPUTS):
+    with site.running(config), running(config, site.spark, _OUTPUTS):
         with work.open(east):
             shop.sell(east, 50)
             eventually(lambda: query(config, "flow_positions", flow=_OUTPUTS) != [], "its output is copied")
@@ -69,8 +67,8 @@ def test_what_was_written_for_records_below_its_place_is_at_the_target(site: Rea
         assert placed(config, work.group) == (50, 50, {"earlier_commit"})
         assert synced_to() == 50
         with lost(site.sandbox):
-            plan_id = planned(
-                site.capsys, config, "failover", *DEAD, "--accept=mirror_not_shut_out", "--topic", shop.topic
+            plan_id = site.planned(
+                config, "failover", *DEAD, "--accept=mirror_not_shut_out", "--topic", shop.topic
             )
             site.done(config, "apply", plan_id, "--reason", "east is dead", "--yes")
             with work.open(west):

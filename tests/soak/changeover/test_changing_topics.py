@@ -3,18 +3,15 @@
 import threading
 
 from ledger.config.mirror import MirrorConfig
-from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.following import name_of, produce, values
-from tests.support.plans import SHUT, HookedStep, both_ways, planned, receipts
+from tests.support.plans import SHUT, HookedStep, both_ways, receipts
 from tests.support.recorded import broken_invariants, operations, query, rows
-from tests.support.runs import FLOW, run, running
+from tests.support.runs import FLOW, run
 from tests.support.shops import Desk, Shop, beside
 from tests.support.site import RealSite
 from tests.support.topic_changes import add_partitions, delete, hook, recreate
 from tests.support.waiting import eventually
-
-ALL = frozenset(Subject)
 
 
 def test_partitions_added_before_an_apply_and_between_its_steps_are_moved_as_well(site: RealSite) -> None:
@@ -27,11 +24,11 @@ def test_partitions_added_before_an_apply_and_between_its_steps_are_moved_as_wel
         *("--hook", f"stop_groups={hook('grow', east, topic, 4)}"),
         *("--hook", f"cut={hook('grow', east, topic, 5)}"),
     )
-    with running(config, site.spark, recorded=ALL):
+    with site.running(config):
         with desk.open(east, [topic]):
             shop.sell(east, 100)
             eventually(lambda: len(desk.processed) == 100, "the group is at work")
-        plan_id = planned(site.capsys, config, "switchover", *SHUT, "--group", desk.group, *hooks)
+        plan_id = site.planned(config, "switchover", *SHUT, "--group", desk.group, *hooks)
         add_partitions(east, topic, 3)
         produce(east, topic, "new", partition=2)
         applied = site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
@@ -58,11 +55,11 @@ def test_a_topic_that_is_created_again_is_never_moved_as_if_it_were_the_one_of_t
     create_topics(east, [topic], partitions=2)
     shop, desk = Shop(topic, 2), Desk(name_of("billing"))
     options = (*SHUT, "--group", desk.group, "--hook", f"cut={hook('recreate', east, topic, 2)}")
-    with running(config, site.spark, recorded=ALL):
+    with site.running(config):
         with desk.open(east, [topic]):
             shop.sell(east, 50)
             eventually(lambda: len(desk.processed) == 50, "the group is at work")
-        before = planned(site.capsys, config, "switchover", *options)
+        before = site.planned(config, "switchover", *options)
         recreate(east, topic, 2)
         stale = site.command(config, "apply", before, "--reason", "a drill", "--yes")
         assert (stale.code, stale.out) == (5, "")
@@ -73,7 +70,7 @@ def test_a_topic_that_is_created_again_is_never_moved_as_if_it_were_the_one_of_t
         with desk.open(east, [topic]):
             eventually(lambda: len(desk.processed) == 60, "the group is at work on the new one")
         eventually(lambda: len(values(west, topic)) == 60, "the flow has decided about the new one")
-        plan_id = planned(site.capsys, config, "switchover", *options)
+        plan_id = site.planned(config, "switchover", *options)
         assert plan_id != before
         for _ in ("begun", "continued"):
             failed = site.command(config, "apply", plan_id, "--reason", "a drill", "--yes")
@@ -110,7 +107,7 @@ def test_topics_that_are_gone_block_nobody_and_one_that_comes_in_the_middle_is_n
         eventually(lambda: comes in copied(config), "it is copied")
         stop.done()
 
-    with running(config, site.spark, recorded=ALL):
+    with site.running(config):
         produce(east, goes, "gone")
         with desk.open(east, [stays]):
             shop.sell(east, 50)
@@ -119,7 +116,7 @@ def test_topics_that_are_gone_block_nobody_and_one_that_comes_in_the_middle_is_n
         for servers in (east, west):
             delete(servers, goes)
         options = (*SHUT, "--group", desk.group)
-        plan_id = planned(site.capsys, config, "switchover", *options, *stop.option)
+        plan_id = site.planned(config, "switchover", *options, *stop.option)
         with beside(bring):
             failed = site.command(config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert failed.code == 5
@@ -127,7 +124,7 @@ def test_topics_that_are_gone_block_nobody_and_one_that_comes_in_the_middle_is_n
         assert operations(config, "promoted") == operations(config, "offsets_set") == []
         operation_id = str(rows(config, "operations")[-1]["operation_id"])
         site.done(config, "undo", operation_id, "--reason", "a drill", "--yes")
-        plan_id = planned(site.capsys, config, "switchover", *options)
+        plan_id = site.planned(config, "switchover", *options)
         site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
     [last] = [one for one in operations(config, "plan") if one["plan_id"] == plan_id][-1:]
     assert {one["topic"] for one in last["plan"]["topics"]} == {stays, comes}

@@ -8,20 +8,17 @@ from confluent_kafka import Consumer, TopicPartition
 
 from ledger.changeover.plans import ChangeoverKind
 from ledger.config.mirror import MirrorConfig
-from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.changing_histories import ScopedLife
 from tests.support.changing_pairs import SWITCHOVER
 from tests.support.following import config_of, name_of, produce, values
 from tests.support.outages import lost
-from tests.support.plans import DEAD, both_ways, planned
+from tests.support.plans import DEAD, both_ways
 from tests.support.recorded import broken_invariants, operations, query
-from tests.support.runs import run, running
+from tests.support.runs import run
 from tests.support.shops import Desk
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
-
-_ALL = frozenset(Subject)
 
 
 @pytest.mark.parametrize("seed", range(1, 21))
@@ -36,7 +33,7 @@ def test_what_was_written_since_it_was_selected_is_counted_though_the_source_is_
     orders, refunds, desk = name_of("orders"), name_of("refunds"), Desk(name_of("billing"))
     config = site.configured(both_ways(f"{orders}|{refunds}"))
     create_topics(east, [orders, refunds], partitions=1)
-    with running(config, site.spark, recorded=_ALL), desk.open(east, [orders, refunds]):
+    with site.running(config), desk.open(east, [orders, refunds]):
         for topic in (orders, refunds):
             produce(east, topic, *(f"{topic}-{number}" for number in range(10)))
         eventually(lambda: len(desk.processed) == 20, "the group is at work")
@@ -44,7 +41,7 @@ def test_what_was_written_since_it_was_selected_is_counted_though_the_source_is_
 
     config = config_of(site.folder, site.pair, both_ways(orders))
     run(config, site.spark, allow_scope_reduction=True)
-    with running(config, site.spark, recorded=_ALL):
+    with site.running(config):
         produce(east, refunds, *(f"later-{number}" for number in range(500)))
         eventually(lambda: _known_end(config, refunds) == 510, "its ends are recorded still")
         asked = ("plan", "failover", "--from", "east", "--to", "west", "--group", desk.group, "-o", "json")
@@ -59,7 +56,7 @@ def test_what_was_written_since_it_was_selected_is_counted_though_the_source_is_
             assert "500 records known" in blocker["words"]
 
             left = ("--group", desk.group, "--leave-out", refunds)
-            plan_id = planned(site.capsys, config, "failover", *options, *left)
+            plan_id = site.planned(config, "failover", *options, *left)
             site.done(config, "apply", plan_id, "--reason", "east is dead", "--yes")
             placed = _committed(west, desk.group, orders, refunds)
     assert placed == {orders: 10}, "where it is to read on, and nothing else"

@@ -6,20 +6,17 @@ import time
 import pytest
 from confluent_kafka import KafkaException
 
-from ledger.recorders.observation import Subject
 from ledger.sandbox.log_gaps import CLEANED_QUICKLY, wait_until_cleaned
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import Delivery, RecordSource, Workload, create_topics
 from tests.support.following import name_of, values
 from tests.support.outages import lost
-from tests.support.plans import DEAD, SHUT, both_ways, lost_now, planned, receipts
+from tests.support.plans import DEAD, SHUT, both_ways, lost_now, receipts
 from tests.support.recorded import broken_invariants, operations
-from tests.support.runs import FLOW, running
+from tests.support.runs import FLOW
 from tests.support.shops import Desk, beside, transaction
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
-
-ALL = frozenset(Subject)
 
 
 def test_groups_move_over_cleaned_offsets_and_transactions_that_were_open_at_the_fence(
@@ -34,7 +31,7 @@ def test_groups_move_over_cleaned_offsets_and_transactions_that_were_open_at_the
     desk = Desk(name_of("billing"))
     source = RecordSource(Workload(records_per_topic=0, started_ms=time.time_ns() // 1_000_000 - 60_000))
     options = (*SHUT, "--group", desk.group, "--abort-open-transactions-after", "20")
-    with running(config, site.spark, recorded=ALL):
+    with site.running(config):
         overwrite(east, stock, source, 300)
         transaction(east, deals, f"{name}-1", b"deal-1", b"deal-2").commit_transaction(10)
         transaction(east, deals, f"{name}-2", b"never-1", b"never-2").abort_transaction(10)
@@ -47,7 +44,7 @@ def test_groups_move_over_cleaned_offsets_and_transactions_that_were_open_at_the
         assert wait_until_cleaned(east, stock)[0] > 1000, "the commit lies where no record is any more"
         pending = transaction(east, deals, f"{name}-3", b"deal-3")
         left_open = transaction(east, deals, f"{name}-4", b"never-3")
-        plan_id = planned(site.capsys, config, "switchover", *options)
+        plan_id = site.planned(config, "switchover", *options)
 
         def commit(_is_over: threading.Event) -> None:
             eventually(lambda: operations(config, "fence") != [], "the fence is begun")
@@ -76,7 +73,7 @@ def test_what_of_a_compacted_topic_was_copied_is_processed_after_a_failover(site
     config = site.configured(both_ways(stock))
     create_topics(east, [stock], partitions=1, configuration=CLEANED_QUICKLY)
     source = RecordSource(Workload(records_per_topic=0, started_ms=time.time_ns() // 1_000_000 - 60_000))
-    with running(config, site.spark, recorded=ALL):
+    with site.running(config):
         overwrite(east, stock, source, 300)
         with desk.open(east, [stock]):
             eventually(lambda: set(desk.processed) >= {*last(east, stock)}, "it is at work")
@@ -92,7 +89,7 @@ def test_what_of_a_compacted_topic_was_copied_is_processed_after_a_failover(site
         behind = set(last(east, stock)) - copied
         with lost(site.sandbox):
             options = (*DEAD, "--accept=mirror_not_shut_out", "--group", desk.group)
-            plan_id = planned(site.capsys, config, "failover", *options)
+            plan_id = site.planned(config, "failover", *options)
             site.done(config, "apply", plan_id, "--reason", "east is dead", "--yes")
             with desk.open(west, [stock]):
                 eventually(lambda: set(desk.processed) >= copied, "what was copied is processed")

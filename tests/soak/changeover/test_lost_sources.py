@@ -2,19 +2,17 @@
 
 from collections import Counter
 
-from ledger.recorders.observation import Subject
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.following import name_of, values
 from tests.support.outages import lost
-from tests.support.plans import DEAD, both_ways, lost_now, planned, shared
+from tests.support.plans import DEAD, both_ways, lost_now, shared
 from tests.support.recorded import broken_invariants, operations
-from tests.support.runs import FLOW, running
+from tests.support.runs import FLOW
 from tests.support.shops import Desk, Shop, transaction
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
-_ALL = frozenset(Subject)
 _BACK = "west-to-east"
 
 
@@ -24,7 +22,7 @@ def test_what_transactions_had_committed_and_was_copied_is_processed_once(site: 
     config = site.configured(both_ways(deals))
     create_topics(east, [deals], partitions=1)
     desk = Desk(name_of("billing"))
-    with running(config, site.spark, recorded=_ALL):
+    with site.running(config):
         transaction(east, deals, f"{deals}-1", b"deal-1", b"deal-2").commit_transaction(10)
         transaction(east, deals, f"{deals}-2", b"never-1").abort_transaction(10)
         with desk.open(east, [deals]):
@@ -38,7 +36,7 @@ def test_what_transactions_had_committed_and_was_copied_is_processed_once(site: 
         eventually(lambda: (lost_now(config)[0]["known_end"] or 0) > ends[-1].offset, "its ends are recorded")
         with lost(site.sandbox):
             options = (*DEAD, "--accept=mirror_not_shut_out", "--topic", deals, "--group", desk.group)
-            plan_id = planned(site.capsys, config, "failover", *options)
+            plan_id = site.planned(config, "failover", *options)
             site.done(config, "apply", plan_id, "--reason", "east is dead", "--yes")
             with desk.open(west, [deals]):
                 transaction(west, deals, f"{deals}-6", b"deal-5").commit_transaction(10)
@@ -59,7 +57,7 @@ def test_of_topics_that_both_sides_write_groups_move_with_what_was_copied(site: 
     for servers in (east, west):
         create_topics(servers, [topic], partitions=2)
     here, there, desk = Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing"))
-    with running(config, site.spark, recorded=_ALL), running(config, site.spark, _BACK, recorded=_ALL):
+    with site.running(config), site.running(config, _BACK):
         with desk.open(east, [topic]):
             here.sell(east, 100)
             there.sell(west, 60)
@@ -67,7 +65,7 @@ def test_of_topics_that_both_sides_write_groups_move_with_what_was_copied(site: 
         here.sell(east, 30)
         eventually(lambda: set(values(west, topic)) >= set(here.written), "all of it is copied")
         with lost(site.sandbox):
-            plan_id = planned(site.capsys, config, "failover", *DEAD, "--group", desk.group)
+            plan_id = site.planned(config, "failover", *DEAD, "--group", desk.group)
             site.done(config, "apply", plan_id, "--reason", "east is dead", "--yes")
             with desk.open(west, [topic]):
                 there.sell(west, 50)

@@ -3,18 +3,16 @@
 import pytest
 
 from ledger.config.mirror import MirrorConfig
-from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.following import copying, name_of
-from tests.support.plans import OFTEN, UNFENCED, planned
+from tests.support.plans import OFTEN, UNFENCED
 from tests.support.recorded import operations, query, rows
-from tests.support.runs import FLOW, running
+from tests.support.runs import FLOW
 from tests.support.shops import Desk, Shop
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 _BACK = "west-to-east"
-_ALL = frozenset(Subject)
 _SYNCED = ("sync_groups = true", "sync_groups_seconds = 1")
 
 
@@ -35,10 +33,10 @@ def test_a_group_goes_and_comes_back_with_what_it_read_of_both_sides(site: RealS
 
     def switched(kind: str, source: str, target: str) -> None:
         options = (*UNFENCED, "--group", desk.group, "--watch", "1")
-        plan_id = planned(site.capsys, config, kind, *options, way=(source, target))
+        plan_id = site.planned(config, kind, *options, way=(source, target))
         site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
 
-    with running(config, site.spark, recorded=_ALL), running(config, site.spark, _BACK, recorded=_ALL):
+    with site.running(config), site.running(config, _BACK):
         here.sell(east, 50)
         there.sell(west, 30)
         eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "copies are at west")

@@ -6,7 +6,7 @@ from tests.support.changing_histories import TravellingPair
 from tests.support.changing_pairs import FORWARD, REVERSE
 from tests.support.following import name_of, values
 from tests.support.operator_processes import OnceAtEach
-from tests.support.plans import SHUT, TravellingApplications, both_ways, planned
+from tests.support.plans import SHUT, TravellingApplications, both_ways
 from tests.support.recorded import broken_invariants, operations, query
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, Shop, beside
@@ -47,7 +47,7 @@ def test_applications_of_real_clusters_go_there_and_back_twice(site: RealSite) -
             eventually(lambda at=before: len(desk.processed) > at + 200, "the group is at work")  # type: ignore[misc]
             eventually(lambda of=flow: query(config, "flow_positions", flow=of) != [], "the flow is at work")  # type: ignore[misc]
             options = (*SHUT, "--topic", topic, "--group", desk.group, *leg.hooks)
-            plan_id = planned(site.capsys, config, "switchover", *options, way=(source, target))
+            plan_id = site.planned(config, "switchover", *options, way=(source, target))
             applied = site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
         [cut] = applied.out.split()
         flow = "west-to-east" if flow == FLOW else FLOW

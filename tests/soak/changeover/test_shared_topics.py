@@ -4,18 +4,15 @@ import json
 from collections import Counter
 
 from ledger.answers.maintenance import init_ledger
-from ledger.recorders.observation import Subject
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
 from tests.support.following import Pair, config_of, name_of, values
-from tests.support.plans import BY_HOOK, SHUT, planned, receipts, shared
+from tests.support.plans import BY_HOOK, SHUT, receipts, shared
 from tests.support.recorded import broken_invariants, operations
-from tests.support.runs import FLOW, running
+from tests.support.runs import FLOW
 from tests.support.shops import Desk, Shop
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
-
-ALL = frozenset(Subject)
 
 
 def test_groups_and_producers_of_an_active_active_pair_move_and_repeat_what_was_said(site: RealSite) -> None:
@@ -29,8 +26,8 @@ def test_groups_and_producers_of_an_active_active_pair_move_and_repeat_what_was_
     moving, staying = Desk(name_of("billing")), Desk(name_of("audit"))
     options = (*BY_HOOK, "--group", moving.group)
     with (
-        running(config, site.spark, recorded=ALL),
-        running(config, site.spark, "west-to-east", recorded=ALL),
+        site.running(config),
+        site.running(config, "west-to-east"),
         staying.open(west, [topic]),
     ):
         with there.selling(west, pause_s=0.05):
@@ -50,7 +47,7 @@ def test_groups_and_producers_of_an_active_active_pair_move_and_repeat_what_was_
 
             eventually(lambda: forecast() == repeats(west, topic, moving.processed), "what the logs say")
             site.done(config, "resume", "west-to-east", "--reason", "a drill")
-            plan_id = planned(site.capsys, config, "switchover", *options)
+            plan_id = site.planned(config, "switchover", *options)
             sold = len(there.written)
             site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
             assert len(there.written) > sold, "west is written all the while"
@@ -82,8 +79,8 @@ def test_of_a_fan_in_one_source_moves_and_nobody_notices_at_the_other(site: Real
     here, there = Shop(topic, 2), Shop(topic, 2, _number=1_000_000)
     moving, staying, watching = (Desk(name_of(name)) for name in ("billing", "far-billing", "audit"))
     with (
-        running(config, site.spark, recorded=ALL),
-        running(config, site.spark, "other", recorded=ALL),
+        site.running(config),
+        site.running(config, "other"),
         watching.open(west, [topic]),
         staying.open(far, [topic]),
     ):
@@ -91,7 +88,7 @@ def test_of_a_fan_in_one_source_moves_and_nobody_notices_at_the_other(site: Real
             with moving.open(east, [topic]):
                 here.sell(east, 100)
                 eventually(lambda: len(moving.processed) == 100, "the group is at work")
-            plan_id = planned(site.capsys, config, "switchover", *SHUT)
+            plan_id = site.planned(config, "switchover", *SHUT)
             sold = len(there.written)
             site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
             assert len(there.written) > sold, "the other source is written all the while"

@@ -6,12 +6,11 @@ import threading
 
 from ledger.config.mirror import MirrorConfig
 from ledger.facts.groups import NewCommit
-from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.following import admin_of, consumed, copying, name_of, produce
-from tests.support.plans import OFTEN, UNFENCED, planned, verified
+from tests.support.plans import OFTEN, UNFENCED, verified
 from tests.support.recorded import operations, query, rows
-from tests.support.runs import FLOW, running
+from tests.support.runs import FLOW
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
@@ -49,7 +48,7 @@ def test_what_a_job_commits_between_the_reading_and_the_setting_stays(site: Real
     def would_be_set() -> bool:
         return '"target_offset": 3' in site.command(config, *words, "--dry-run", "-o", "json").out
 
-    with running(config, site.spark, recorded=frozenset(Subject)):
+    with site.running(config):
         eventually(would_be_set, "the group is recorded, and what it has read is copied")
         job = threading.Timer(2.0, commit, [config, group, copied, 4])
         job.start()
@@ -62,9 +61,9 @@ def test_what_a_job_commits_between_the_reading_and_the_setting_stays(site: Real
 
 def test_a_moved_group_is_verified_and_taken_back(site: RealSite) -> None:
     config, topic, group, copied = read_but_the_last(site)
-    with running(config, site.spark, recorded=frozenset(Subject)):
+    with site.running(config):
         eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
-        plan_id = planned(site.capsys, config, "switchover", *UNFENCED, "--group", group)
+        plan_id = site.planned(config, "switchover", *UNFENCED, "--group", group)
         applied = site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
         operation = applied.out.strip()
 
@@ -82,7 +81,7 @@ def test_a_moved_group_is_verified_and_taken_back(site: RealSite) -> None:
         commit(config, group, copied, 3)
         assert (undo(), commits(config, group)) == (0, {})
         assert (undo(), len(operations(config, "undone"))) == (0, 1)
-        again = planned(site.capsys, config, "switchover", *UNFENCED, "--group", group)
+        again = site.planned(config, "switchover", *UNFENCED, "--group", group)
         site.done(config, "plan", "export", again, str(site.folder / "steps"))
         with (site.folder / "steps" / "reset.csv").open(newline="") as file:
             [(of, to, _, offset)] = csv.reader(file)

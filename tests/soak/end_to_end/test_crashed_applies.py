@@ -11,12 +11,11 @@ from ledger.changeover.receipts import ApplyRecord
 from ledger.config.mirror import MirrorConfig
 from ledger.facts.changeovers import StepDone
 from ledger.facts.operations import OperationContent
-from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.following import admin_of, consumed, name_of, produce, values
-from tests.support.plans import both_ways, planned
+from tests.support.plans import both_ways
 from tests.support.recorded import broken_invariants, query, rows
-from tests.support.runs import FLOW, running
+from tests.support.runs import FLOW
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
@@ -96,19 +95,15 @@ def test_an_apply_that_dies_behind_every_step_comes_to_the_end_of_one_that_does_
             produce(east, topic, *map(str, range(20)), partition=partition)
         commit(east, group, TopicPartition(topic, 0, 7), TopicPartition(topic, 1, 20))
     applied: list[str] = []
-    with running(config, site.spark, recorded=frozenset(Subject)):
+    with site.running(config):
         eventually(
             lambda: sum(row["target_end"] for row in query(config, "flow_positions", flow=FLOW)) == 80,
             "all is copied",
         )
-        plans = [
-            planned(site.capsys, config, "switchover", *_CHOICES, "--group", group, "--topic", topics[0])
-        ]
+        plans = [site.planned(config, "switchover", *_CHOICES, "--group", group, "--topic", topics[0])]
         calm = site.done(config, "apply", plans[0], "--reason", "a drill", "--yes")
         applied += calm.out.split()
-        plans.append(
-            planned(site.capsys, config, "switchover", *_CHOICES, "--group", group, "--topic", topics[1])
-        )
+        plans.append(site.planned(config, "switchover", *_CHOICES, "--group", group, "--topic", topics[1]))
         crashed = crash_behind_each_step(monkeypatch)
         while len(applied) == 1:
             try:
