@@ -1,4 +1,4 @@
-"""What every suite has: the artifacts' home, options of the simulation, and fixtures over real clusters."""
+"""What every suite has: the artifacts' home, and options of the simulation."""
 
 import os
 from pathlib import Path
@@ -11,22 +11,15 @@ from tests.support.checkout import CHECKOUT
 from tests.support.homes import home_with_jars
 
 # Contracts are no test modules, and their assertions tell as much as those of tests.
-pytest.register_assert_rewrite("tests.support.contracts", "tests.support.journeys")
+_ASSERTING = ("contracts", "journeys", "copies", "guarded", "site", "trio")
+pytest.register_assert_rewrite(*(f"tests.support.{name}" for name in _ASSERTING))
 
 # The same examples on every machine until a test changes; `make soak` draws others.
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("random", derandomize=False)
 settings.load_profile("fixed")
 
-pytest_plugins = [
-    "tests.support.clusters",
-    "tests.support.site",
-    "tests.support.copies",
-    "tests.support.guarded",
-    "tests.support.guarded",
-    "tests.support.trio",
-    "tests.support.worker_groups",
-]
+pytest_plugins = ["tests.support.worker_groups"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
