@@ -230,7 +230,7 @@ class FlowReport:
     outages: tuple[Outage, ...]
     lag: Lag
     stopped: tuple[StoppedPartitions, ...]
-    deleted: tuple[DeletedPartition, ...]
+    gone: tuple[DeletedPartition, ...]
     losses: tuple[Loss, ...]
     pausing: tuple[OperatorRequest, ...]
     waiting: tuple[WaitingRequest, ...]
@@ -297,8 +297,8 @@ class FlowReport:
             remarks.append("the whole flow is paused")
         if topics := sorted(self.paused.topics):
             remarks.append(f"paused: {', '.join(topics)}")
-        is_known = self._is_lag_overdue or bool(self._of_no_driver)
-        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not is_known:
+        is_explained = self._is_lag_overdue or bool(self._of_no_driver)
+        if self.lag.state is LagState.UNKNOWN and self.driver.state in _KNOWN and not is_explained:
             remarks.append(unknown_lag(self.lag))
         return remarks
 
@@ -461,7 +461,7 @@ def flow_report(
         outages=tuple(_outages(driver, answers, expected.sides, at_ms)),
         lag=lag_of(answers["replication_lag"], to_be_copied, at_ms=at_ms),
         stopped=tuple(_as_requests_are_granted(one, direction) for one in stopped),
-        deleted=tuple(found for row in deleted if (found := _deleted(row)).is_worth_reporting),
+        gone=tuple(found for row in deleted if (found := _deleted(row)).is_worth_reporting),
         losses=tuple(_losses(answers["flow_losses"])),
         pausing=pauses,
         waiting=tuple(_waiting(row) for row in operations if row["result"] is None),

@@ -207,7 +207,7 @@ def _held(report: FlowReport) -> Iterator[_Line]:
 
 
 def _deleted(report: FlowReport) -> Iterator[_Line]:
-    for deleted in report.deleted:
+    for deleted in report.gone:
         stopped = "" if deleted.stop_cause is None else f" while it was stopped ({deleted.stop_cause})"
         left = "an unknown number of" if deleted.uncopied_records is None else f"{deleted.uncopied_records:,}"
         yield _Line(

@@ -85,7 +85,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
 def test_who_waits_is_told_and_ends_the_hook_by_an_error_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "_TOLD_EVERY_S", 0.2)
+    monkeypatch.setattr(machine, "_REPORTED_EVERY_S", 0.2)
     mark = tmp_path / "alive"
     code = f"import time, pathlib; time.sleep(1); pathlib.Path({str(mark)!r}).touch()"
     told: list[str] = []

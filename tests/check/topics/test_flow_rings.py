@@ -171,7 +171,7 @@ def test_all_that_a_pattern_matches_may_be_excluded_or_without_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "passed_over", "told"),
+    ("pattern", "left_out", "told"),
     [
         ("ordres", (), "topics has 'ordres': no topic of east that this principal is shown matches it"),
         (
