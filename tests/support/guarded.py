@@ -213,7 +213,7 @@ def _without_tls_too(password: str) -> dict[str, str]:
     users = " ".join(f'user_{user}="{password}"' for user in PLAIN_USERS)
     return {
         "listener.security.protocol.map": (
-            "CLIENT:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:SASLPLAINTEXT"
+            "CLIENT:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:SASL_PLAINTEXT"
         ),
         "listener.name.far.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.far.plain.sasl.jaas.config": f"{PLAIN} required {users};",
@@ -356,7 +356,7 @@ def guarded_clusters(sandbox: Sandbox, password: str) -> GuardedPair:
 def _pair_security(password: str) -> ListenerSecurity:
     users = " ".join(f'user_{user}="{password}"' for user in _USERS)
     return ListenerSecurity(
-        "SASLPLAINTEXT",
+        "SASL_PLAINTEXT",
         {
             "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.client.plain.sasl.jaas.config": f"{PLAIN} required {users};",
