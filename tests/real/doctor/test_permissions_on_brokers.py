@@ -122,6 +122,7 @@ def _may_write(everything_allowed: str, topic: str) -> None:
 def test_named_groups_that_may_not_be_described_are_missing(guarded: Guarded, tmp_path: Path) -> None:
     words = "kafka-acls.sh --bootstrap-server x --command-config admin.properties --add --deny-principal User:examiner"
     grant(f"{words} --operation All --group secret", guarded.open)
+    grant(f"{words.replace('deny', 'allow')} --operation Describe --group app.one", guarded.open)
     mirror = mirror_of(guarded, tmp_path, flow='groups = ["secret", "app\\\\.one"]')
     told = [finding.measured for finding in permissions(mirror)]
     assert "Describe missing on group secret" in told
