@@ -73,12 +73,12 @@ def test_every_file_exists() -> None:
     assert [name for name in sorted(named) if not list(CHECKOUT.glob(name))] == []
 
 
-def test_the_kernel_can_be_read_in_two_hours() -> None:
+def test_the_kernel_is_there_and_short_enough_to_be_read() -> None:
     kernel = re.findall(
         r"`((?:ledger|queries)/[\w./]+)`", section(ARCHITECTURE, "The kernel, in reading order")
     )
     lines = sum(len((CHECKOUT / name).read_text(encoding="utf-8").splitlines()) for name in kernel)
-    assert (len(kernel), lines < KERNEL_LINES) == (17, True), lines
+    assert (len(kernel), lines < KERNEL_LINES) == (18, True), lines
 
 
 # -- Commands --------------------------------------------------------------------------------------
