@@ -73,7 +73,9 @@ class KafkaNetwork:
             self._selector.modify(channel.socket, events, (link, node_id))
 
     def unwatch(self, channel: Channel) -> None:
-        self._selector.unregister(channel.socket)
+        """A channel that is lost at its first request was never watched."""
+        if channel.socket in self._selector.get_map():
+            self._selector.unregister(channel.socket)
 
     def fail(self, link: KafkaLink, node_id: int, reason: str) -> None:
         """Answer everything that waits for the node with the reason why there is no answer."""

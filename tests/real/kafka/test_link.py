@@ -1,5 +1,6 @@
 """The copy's own connections on real brokers: SASL, and topics that go away under a task."""
 
+import socket
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -13,6 +14,7 @@ from ledger.clock import SystemClock
 from ledger.config.values import ClusterConfig
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.connection import BrokerConnection
 from ledger.kafka.network import KafkaNetwork
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.task import CopyTask
@@ -97,6 +99,24 @@ def test_a_second_attempt_recognises_what_the_first_wrote(copying: Copying) -> N
     assert copying.run().position.target_offset == RECORDS
     (sync,) = copying.run().syncs
     assert (sync.recovered, sync.records) == (True, RECORDS)
+
+
+@pytest.mark.fault(7)
+def test_a_line_that_is_cut_before_its_first_request_is_opened_again(
+    copying: Copying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, cut = BrokerConnection.api_versions, list[object]()
+
+    def ask_and_cut(connection: BrokerConnection) -> Mapping[int, tuple[int, int]]:
+        versions = ask(connection)
+        if len(cut) < 3:
+            connection.socket.shutdown(socket.SHUT_RDWR)
+            cut.append(connection)
+        return versions
+
+    monkeypatch.setattr(BrokerConnection, "api_versions", ask_and_cut)
+    result = copying.run()
+    assert (result.stop, result.position.target_offset, len(cut)) == (None, RECORDS, 3)
 
 
 @pytest.mark.fault(14, 16)
