@@ -76,7 +76,7 @@ def test_a_topic_that_is_created_again_is_never_moved_as_if_it_were_the_one_of_t
             failed = site.command(config, "apply", plan_id, "--reason", "a drill", "--yes")
             assert failed.code == 5
             assert f"topic {topic} of east was created again" in failed.err
-            assert "nothing of this step was done" in failed.err
+            assert "Step cut did nothing" in failed.err
         assert list(receipts(config))[-1] == "shut_out"
         operation_id = operation_of(rows(config, "operations"), "promoted")
         assert f"mirror-ledger undo {operation_id}" in failed.err

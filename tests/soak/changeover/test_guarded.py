@@ -97,7 +97,10 @@ def test_an_apply_that_sticks_while_east_is_opened_again_moves_nobody(
             west.allow(MIRROR, *read)
             east.open_again(of.topic)
             refused = of.apply(plan_id)
-            assert (refused.code, "fence it again: mirror-ledger fence east" in refused.err) == (5, True)
+            assert refused.code == 5
+            assert "Step move_groups did nothing" in refused.err, (
+                refused.err
+            )  # for the fence, or what came already
             sold = len(of.shop.written)
             eventually(lambda: len(of.shop.written) > sold + 20, "the shop sells at east again")
         assert of.standing()["commits at west"] == before["commits at west"]
