@@ -25,8 +25,8 @@ from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, Position
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.batches import Record, encode, key_state, patch_for_target, tombstone
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
-from ledger.kafka.copying import ClusterLink, Network, ProduceItem, answer_to
-from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, ErrorCode, Produced, describe
+from ledger.kafka.copying import ClusterLink, Network, answer_to
+from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, ErrorCode, Produced, ProduceItem, describe
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
 from ledger.mirror.driver import claim_row

@@ -67,11 +67,11 @@ from ledger.kafka.connection import (
     resolved_properties,
     tls_context,
 )
-from ledger.kafka.copying import Completion, FetchItem, Network, ProduceItem, answer_to
+from ledger.kafka.copying import Completion, Network, answer_to
 from ledger.kafka.groups import hidden_groups
 from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.permissions import has_authorizer
-from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT
+from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, FetchItem, ProduceItem
 from ledger.kafka.topics import broker_settings, delete_topic_by_name, metadata, partition_sizes
 from ledger.store.damage import words_of
 from ledger.store.delta_tables import opened_at, table_uri

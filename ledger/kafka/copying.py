@@ -5,27 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.facts.syncs import TopicPartition
-from ledger.kafka.requests import Fetched, Produced
+from ledger.kafka.requests import Fetched, FetchItem, Produced, ProduceItem
 
 _ONE_ANSWER_POLL_S = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class FetchItem:
-    """One partition of a fetch; `last_epoch`: leader epoch of the last batch read, to be checked (None: not)."""
-
-    partition: TopicPartition
-    offset: int
-    max_bytes: int
-    last_epoch: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProduceItem:
-    """One partition of a produce request: exactly one patched batch."""
-
-    partition: TopicPartition
-    batch: memoryview
 
 
 class ClusterLink(Protocol):

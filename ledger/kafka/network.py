@@ -1,24 +1,448 @@
-"""Both links of a copy task behind `Network`: one selector over all their channels.
+"""Kept connections of a copy task to two clusters, behind `Network` and `ClusterLink`.
 
-Nothing here waits for one broker while others could be served: connecting, logging in and asking for
-metadata happen on threads, and what they bring is picked up by `poll`.
+One selector is over the channels of both. Nothing here waits for one broker while others could be served: connecting,
+logging in and asking for metadata happen on threads, and what they bring is picked up by `poll`.
 """
 
+import os
 import selectors
 import socket
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from ledger.config.values import ClusterConfig
+from ledger.errors import ClusterUnavailableError, ProtocolError
+from ledger.facts.syncs import TopicPartition, topic_id_bytes
+from ledger.kafka.channel import Channel, ClusterMetadata, Leader, MetadataReader
+from ledger.kafka.connection import Address, BrokerConnection, parse_addresses, resolved_properties
 from ledger.kafka.copying import Completion
-from ledger.kafka.link import Channel, KafkaLink, Waiting
+from ledger.kafka.requests import (
+    FETCH_BY_ID,
+    FETCH_BY_NAME,
+    FETCH_KEY,
+    PRODUCE_BY_ID,
+    PRODUCE_BY_NAME,
+    PRODUCE_KEY,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Fetched,
+    FetchItem,
+    Produced,
+    ProduceItem,
+    fetch_request,
+    parse_fetch_response,
+    parse_produce_response,
+    produce_request,
+)
 
+# Broker state -------------------------------------------------------------------------------------
+# What a link remembers of one broker and of one request: plain state, no IO.
+
+
+FIRST_FETCH_BYTES = 256 * 1024  # until the line has shown what it delivers
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One of the two hot requests: its key, and the versions by topic name and by topic id."""
+
+    key: int
+    by_name: int
+    by_id: int
+
+
+FETCH = Api(FETCH_KEY, FETCH_BY_NAME, FETCH_BY_ID)
+PRODUCE = Api(PRODUCE_KEY, PRODUCE_BY_NAME, PRODUCE_BY_ID)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A request without an answer yet; `asked` keeps the order of its partitions.
+
+    `patience_s`: how long the broker may be silent, no byte moving either way, before it counts as lost.
+    `wanted_bytes`: what a full answer to a fetch holds.
+    """
+
+    ticket: int
+    node: int
+    asked: tuple[TopicPartition, ...]
+    api: Api
+    patience_s: float
+    sent_at: float
+    wanted_bytes: int = 0
+    by_id: bool = True
+
+
+Request = Callable[[int, bool], Sequence[bytes | memoryview]]
+"""Frames a request: correlation id, whether topics go by id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A connection that is logged in, and the newest version that the broker speaks of each request."""
+
+    connection: BrokerConnection
+    versions: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class Node:
+    """One broker: where it is, its channel when connected, how fast it answers, what a fetch may ask for.
+
+    While it is being connected, `queued` holds what is to be sent then.
+    """
+
+    address: Address
+    channel: Channel | None = None
+    opening: Future[Opened] | None = None
+    queued: list[tuple[Waiting, Request]] = field(default_factory=list)
+    versions: Mapping[int, int] = field(default_factory=dict)
+    moved_at: float = 0.0
+    round_trip_ms: float | None = None
+    fetch_bytes: int = FIRST_FETCH_BYTES
+
+
+# Link ---------------------------------------------------------------------------------------------
+
+
+Part = TypeVar("Part", Fetched, Produced)
 Brought = TypeVar("Brought")
 _THREADS = 16  # brokers that may hang at the same time without holding up others
+_CONNECT_TIMEOUT_S = 5.0
+_METADATA_WAIT_S = 0.1  # what a healthy cluster needs; after it the copy continues without
+_SILENCE_REPORTED_AFTER_S = 1.0
+_MIN_WINDOW, _MAX_WINDOW = 5, 100
+_REQUESTS_PER_MS = 4  # what a broker answers of small produce requests on one connection, measured
+_ANSWER_WITHIN_S = 5.0  # past the time that a request lets the broker wait
+_FETCH_HORIZON_S = 1.0  # a fetch asks for no more than what arrives in this time
+_LEAST_FETCH_BYTES = 16 * 1024
+
+
+class KafkaLink:
+    """Implements `ClusterLink` for one cluster. Constructing it opens nothing.
+
+    One channel a node carries produce requests or fetches; answers of one node come in the order asked, which is what
+    keeps several produce requests in flight in order.
+    """
+
+    def __init__(self, cluster: ClusterConfig, network: "KafkaNetwork") -> None:
+        self._cluster = cluster
+        self._network = network
+        self._properties: Mapping[str, str] | None = None
+        self._leaders: Mapping[tuple[str, int], Leader] = {}
+        self._heard: Mapping[str, str | None] = {}
+        self._denied: frozenset[str] = frozenset()
+        self._nodes: dict[int, Node] = {}
+        self._waiting: dict[int, Waiting] = {}
+        self._failed: list[Completion] = []
+        self._metadata = MetadataReader(self._connect)
+        self._asking: Future[ClusterMetadata] | None = None
+        self._asked_at = 0.0
+
+    # -- metadata --------------------------------------------------------------------------------
+
+    def leader(self, partition: TopicPartition) -> int | None:
+        known = self._leaders.get((partition.topic_id, partition.partition))
+        return None if known is None else known.node
+
+    def leader_epoch(self, partition: TopicPartition) -> int | None:
+        known = self._leaders.get((partition.topic_id, partition.partition))
+        return None if known is None else known.epoch
+
+    def is_deleted(self, partition: TopicPartition) -> bool:
+        return self._heard.get(partition.topic, partition.topic_id) != partition.topic_id
+
+    def is_denied(self, partition: TopicPartition) -> bool:
+        return partition.topic in self._denied
+
+    def refresh(self, topics: Sequence[str]) -> None:
+        """Ask, and wait a moment for the answer; a later one is taken by `take_metadata`."""
+        if self._asking is None:
+            self._asked_at = time.monotonic()
+            self._asking = self._network.in_background(
+                partial(self._metadata.read, tuple(topics), self._metadata_addresses())
+            )
+            wait([self._asking], timeout=_METADATA_WAIT_S)
+        if not self._asking.done():
+            self._heard = {}  # an old answer must not be counted again
+            self._report_silence()
+            return
+        answered, self._asking = self._asking, None
+        try:
+            self._take(answered.result())
+        except ClusterUnavailableError as error:
+            raise ClusterUnavailableError(f"cluster {self._cluster.name!r}: {error}") from error
+
+    def take_metadata(self) -> None:
+        """Take an answer that came late; a failure is left for `refresh` to raise."""
+        asking = self._asking
+        if asking is not None and asking.done() and asking.exception() is None:
+            self._asking = None
+            self._take(asking.result())
+
+    def _report_silence(self) -> None:
+        """While leaders are known the copy continues with them; without any, silence is the trouble."""
+        silent_s = time.monotonic() - self._asked_at
+        if not self._leaders and silent_s > _SILENCE_REPORTED_AFTER_S:
+            raise ClusterUnavailableError(
+                f"cluster {self._cluster.name!r}: no broker of {self._cluster.bootstrap_servers} has said in "
+                f"{silent_s:.1f} s who leads"
+            )
+
+    def _metadata_addresses(self) -> list[Address]:
+        known = [node.address for node in self._nodes.values()]
+        return [*known, *parse_addresses(self._cluster.bootstrap_servers)]
+
+    def _take(self, metadata: ClusterMetadata) -> None:
+        for node_id, address in metadata.addresses.items():
+            known = self._nodes.get(node_id)
+            if known is None or known.address != address:
+                if known is not None:
+                    self._drop(node_id, "the broker moved")
+                self._nodes[node_id] = Node(address)
+        self._heard, self._leaders = metadata.topic_ids, metadata.leaders
+        self._denied = metadata.denied
+
+    # -- connecting ------------------------------------------------------------------------------
+
+    def _connect(self, address: Address) -> BrokerConnection:
+        if self._properties is None:
+            self._properties = resolved_properties(self._cluster, os.environ)
+        return BrokerConnection(address, self._properties, timeout_s=_CONNECT_TIMEOUT_S)
+
+    def _open(self, address: Address) -> Opened:
+        connection = self._connect(address)
+        return Opened(connection, {key: newest for key, (_, newest) in connection.api_versions().items()})
+
+    def take_opened(self) -> None:
+        """Send what was queued for brokers that are connected by now; the queue of others is failed."""
+        for node_id, node in list(self._nodes.items()):
+            if node.opening is None or not node.opening.done():
+                continue
+            opening, node.opening = node.opening, None
+            try:
+                opened = opening.result()
+            except ClusterUnavailableError as error:
+                self._drop(node_id, str(error))
+                continue
+            node.versions, node.channel = opened.versions, Channel(opened.connection)
+            queued, node.queued = node.queued, []
+            for waiting, request in queued:
+                self._transmit(node_id, node, waiting, request)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def fetch(
+        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
+    ) -> int:
+        affordable = min(max_bytes, self._nodes[node].fetch_bytes)
+        asked = [replace(item, max_bytes=min(item.max_bytes, affordable)) for item in items]
+
+        def request(ticket: int, by_id: bool) -> list[bytes | memoryview]:
+            return [
+                fetch_request(
+                    asked,
+                    correlation_id=ticket,
+                    by_id=by_id,
+                    isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
+                    max_wait_ms=max_wait_ms,
+                    min_bytes=1,
+                    max_bytes=affordable,
+                )
+            ]
+
+        wanted = min(affordable, sum(item.max_bytes for item in items))
+        return self._send(node, FETCH, asked, request, broker_waits_ms=max_wait_ms, wanted_bytes=wanted)
+
+    def produce(self, node: int, items: Sequence[ProduceItem], *, timeout_ms: int) -> int:
+        def request(ticket: int, by_id: bool) -> list[bytes | memoryview]:
+            return produce_request(items, correlation_id=ticket, by_id=by_id, timeout_ms=timeout_ms)
+
+        return self._send(node, PRODUCE, items, request, broker_waits_ms=timeout_ms)
+
+    def produce_window(self, node: int) -> int:
+        """By round trip; no more while the line does not take what is queued already."""
+        at = self._nodes[node]
+        if at.channel is not None and at.channel.has_outgoing:
+            return 1
+        if at.round_trip_ms is None:
+            return _MIN_WINDOW
+        return max(_MIN_WINDOW, min(_MAX_WINDOW, int(at.round_trip_ms * _REQUESTS_PER_MS)))
+
+    def _send(
+        self,
+        node_id: int,
+        api: Api,
+        items: Sequence[FetchItem | ProduceItem],
+        request: Request,
+        *,
+        broker_waits_ms: int,
+        wanted_bytes: int = 0,
+    ) -> int:
+        """Send, or queue while the broker is being connected."""
+        now, node = time.monotonic(), self._nodes[node_id]
+        patience_s = min(broker_waits_ms / 1000 + _ANSWER_WITHIN_S, self._network.request_timeout_s)
+        asked = tuple(item.partition for item in items)
+        waiting = Waiting(self._network.next_ticket(), node_id, asked, api, patience_s, now, wanted_bytes)
+        if not self._waiting_for(node_id):
+            node.moved_at = now
+        self._waiting[waiting.ticket] = waiting
+        if node.channel is not None:
+            self._transmit(node_id, node, waiting, request)
+        else:
+            node.queued.append((waiting, request))
+            if node.opening is None:
+                node.opening = self._network.in_background(partial(self._open, node.address))
+        return waiting.ticket
+
+    def _transmit(self, node_id: int, node: Node, waiting: Waiting, request: Request) -> None:
+        """How topics are named is settled by the broker that the request goes to."""
+        if node.channel is None:
+            return  # it was lost on the request before, which has failed this one too
+        waiting.by_id = self._goes_by_id(node, waiting.api)
+        waiting.sent_at = time.monotonic()
+        try:
+            node.channel.send(request(waiting.ticket, waiting.by_id))
+            self._network.watch(self, node_id, node.channel)
+        except OSError as error:
+            self._drop(node_id, str(error))
+
+    def _goes_by_id(self, node: Node, api: Api) -> bool:
+        """Topic ids where the broker can. Raises `ProtocolError` for a broker that is too old."""
+        newest = node.versions.get(api.key, -1)
+        if newest < api.by_name:
+            raise ProtocolError(
+                f"{node.address} speaks version {newest} of request {api.key} at most; "
+                f"{api.by_name} is needed; nothing was sent"
+            )
+        return newest >= api.by_id
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """No request waits for its answer."""
+        return not self._waiting and not self._failed
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether `take_failed` has something to tell."""
+        return bool(self._failed)
+
+    def serve(self, node_id: int) -> list[Completion]:
+        """Move bytes both ways on a node that the selector reported; a lost peer drops the node."""
+        node = self._nodes[node_id]
+        channel = node.channel
+        if channel is None:
+            return []
+        node.moved_at = time.monotonic()
+        try:
+            channel.flush()
+            responses = channel.receive()
+        except OSError as error:
+            self._drop(node_id, str(error))
+            return []
+        self._network.watch(self, node_id, channel)
+        return [self._completion(self._waiting.pop(ticket), body) for ticket, body in responses]
+
+    def take_failed(self) -> list[Completion]:
+        """What has no answer, for the reason that each says: of nodes that were lost, or are late by now.
+
+        A node is late when nothing has moved on its channel for longer than even its most patient request may take.
+        """
+        now = time.monotonic()
+        for node_id in {waiting.node for waiting in self._waiting.values()}:
+            silent_s = now - self._nodes[node_id].moved_at
+            if silent_s > max(waiting.patience_s for waiting in self._waiting_for(node_id)):
+                self._drop(node_id, f"no answer within {silent_s:.0f} s")
+        failed, self._failed = self._failed, []
+        return failed
+
+    def _waiting_for(self, node_id: int) -> list[Waiting]:
+        return [waiting for waiting in self._waiting.values() if waiting.node == node_id]
+
+    def _completion(self, waiting: Waiting, body: memoryview) -> Completion:
+        """The parsed answer, its partitions in the order asked."""
+        if waiting.api is FETCH:
+            self._note_speed(waiting, len(body))
+            fetched = parse_fetch_response(body, by_id=waiting.by_id)
+            if fetched.error:
+                return Completion(
+                    waiting.ticket,
+                    failure=f"{self._cluster.name} answered a fetch with error {fetched.error}",
+                )
+            return Completion(
+                waiting.ticket, _in_order(waiting, fetched.parts), throttle_ms=fetched.throttle_ms
+            )
+        self._note_round_trip(waiting)
+        produced = parse_produce_response(body, by_id=waiting.by_id)
+        return Completion(
+            waiting.ticket, produced=_in_order(waiting, produced.parts), throttle_ms=produced.throttle_ms
+        )
+
+    def _note_speed(self, waiting: Waiting, size: int) -> None:
+        """Size the next fetch by how fast the line delivered, if the answer was full enough to tell."""
+        if size >= waiting.wanted_bytes // 2:
+            took_s = max(time.monotonic() - waiting.sent_at, 0.001)
+            self._nodes[waiting.node].fetch_bytes = max(
+                _LEAST_FETCH_BYTES, int(size / took_s * _FETCH_HORIZON_S)
+            )
+
+    def _note_round_trip(self, waiting: Waiting) -> None:
+        """The shortest seen, slowly forgotten: queueing must not widen the window."""
+        node = self._nodes[waiting.node]
+        measured = (time.monotonic() - waiting.sent_at) * 1000
+        node.round_trip_ms = (
+            measured if node.round_trip_ms is None else min(measured, node.round_trip_ms * 1.01)
+        )
+
+    def _drop(self, node_id: int, reason: str) -> None:
+        node = self._nodes[node_id]
+        if node.channel is not None:
+            self._network.unwatch(node.channel)
+            node.channel.close()
+            node.channel = None
+        if node.opening is not None:
+            node.opening.add_done_callback(_close_opened)
+            node.opening = None
+        node.queued = []
+        # A line that is cut again and again gets smaller pieces through.
+        node.fetch_bytes = max(_LEAST_FETCH_BYTES, min(node.fetch_bytes, FIRST_FETCH_BYTES) // 2)
+        for waiting in self._waiting_for(node_id):
+            del self._waiting[waiting.ticket]
+            failure = f"{self._cluster.name} {node.address}: {reason}"
+            self._failed.append(Completion(waiting.ticket, failure=failure))
+
+    def close(self) -> None:
+        for node_id in self._nodes:
+            self._drop(node_id, "the connection was closed")
+        if self._asking is None:
+            self._metadata.close()
+        else:
+            self._asking.add_done_callback(lambda _: self._metadata.close())
+
+
+def _close_opened(opening: Future[Opened]) -> None:
+    """What was opened for a node that has been given up meanwhile."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().connection.close()
+
+
+def _in_order(waiting: Waiting, parts: Sequence[Part]) -> tuple[Part | None, ...]:
+    """Parts of a response by the partitions that were asked for; None where the broker left one out."""
+    found = {(part.topic, part.partition): part for part in parts}
+    return tuple(
+        found.get((topic_id_bytes(p.topic_id) if waiting.by_id else p.topic, p.partition))
+        for p in waiting.asked
+    )
+
+
+# Network ------------------------------------------------------------------------------------------
 
 
 class KafkaNetwork:
@@ -28,8 +452,6 @@ class KafkaNetwork:
         self.request_timeout_s = request_timeout_s
         self._selector = selectors.DefaultSelector()
         self._tickets = 0
-        self._waiting: dict[int, tuple[KafkaLink, Waiting]] = {}
-        self._failed: list[Completion] = []
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-link")
         self._bell, self._ring = socket.socketpair()  # rung by threads that have brought something
         for end in (self._bell, self._ring):
@@ -40,8 +462,7 @@ class KafkaNetwork:
 
     @property
     def is_idle(self) -> bool:
-        """No request waits for its answer."""
-        return not self._waiting and not self._failed
+        return self.source.is_idle and self.target.is_idle
 
     def in_background(self, work: Callable[[], Brought]) -> "Future[Brought]":
         """Do blocking work on a thread; `poll` is woken when it is done."""
@@ -53,16 +474,9 @@ class KafkaNetwork:
         with suppress(OSError):  # full: rung already; closed: nobody listens any more
             self._ring.send(b"!")
 
-    def awaits(self, link: KafkaLink, node_id: int) -> bool:
-        """Whether a request to the node waits for its answer."""
-        return any(owner is link and waiting.node == node_id for owner, waiting in self._waiting.values())
-
     def next_ticket(self) -> int:
         self._tickets += 1
         return self._tickets
-
-    def expect(self, link: KafkaLink, waiting: Waiting) -> None:
-        self._waiting[waiting.ticket] = (link, waiting)
 
     def watch(self, link: KafkaLink, node_id: int, channel: Channel) -> None:
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if channel.has_outgoing else 0)
@@ -77,28 +491,16 @@ class KafkaNetwork:
         if channel.socket in self._selector.get_map():
             self._selector.unregister(channel.socket)
 
-    def fail(self, link: KafkaLink, node_id: int, reason: str) -> None:
-        """Answer everything that waits for the node with the reason why there is no answer."""
-        lost = [
-            t for t, (owner, waiting) in self._waiting.items() if owner is link and waiting.node == node_id
-        ]
-        for ticket in lost:
-            del self._waiting[ticket]
-            self._failed.append(Completion(ticket, failure=reason))
-
     def poll(self, timeout_s: float) -> list[Completion]:
         completions: list[Completion] = []
-        for key, _events in self._selector.select(0 if self._failed else timeout_s):
+        has_failed = self.source.has_failed or self.target.has_failed
+        for key, _events in self._selector.select(0 if has_failed else timeout_s):
             if key.fileobj is self._bell:
                 self._answer_bell()
                 continue
             link, node_id = key.data
-            for ticket, body in link.serve(node_id):
-                owner, waiting = self._waiting.pop(ticket)
-                completions.append(owner.completion(waiting, body))
-        self._expire()
-        failed, self._failed = self._failed, []
-        return completions + failed
+            completions += link.serve(node_id)
+        return [*completions, *self.source.take_failed(), *self.target.take_failed()]
 
     def _answer_bell(self) -> None:
         with suppress(BlockingIOError):
@@ -107,17 +509,6 @@ class KafkaNetwork:
         for link in (self.source, self.target):
             link.take_metadata()
             link.take_opened()
-
-    def _expire(self) -> None:
-        """A node is late when even its most patient request is."""
-        now = time.monotonic()
-        late: dict[tuple[KafkaLink, int], bool] = {}
-        for link, waiting in self._waiting.values():
-            at = (link, waiting.node)
-            late[at] = late.get(at, True) and link.is_overdue(waiting, now)
-        for (link, node_id), is_late in late.items():
-            if is_late:
-                link.expire(node_id)
 
     def close(self) -> None:
         self.source.close()

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from ledger.clock import Clock
 from ledger.errors import ClusterUnavailableError, RefusedPartitionError
 from ledger.facts.syncs import TopicPartition
-from ledger.kafka.copying import ClusterLink, FetchItem, Network, answer_to
-from ledger.kafka.requests import TOPIC_UNKNOWN, ErrorCode, Fetched, describe
+from ledger.kafka.copying import ClusterLink, Network, answer_to
+from ledger.kafka.requests import TOPIC_UNKNOWN, ErrorCode, Fetched, FetchItem, describe
 
 _FETCH_BYTES = 4 * 1024 * 1024
 _GIVE_UP_AFTER_S = 30.0

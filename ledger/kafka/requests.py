@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Generic, TypeVar
 
+from ledger.facts.syncs import TopicPartition, topic_id_bytes
 from ledger.kafka import batches
 
 PRODUCE_KEY, FETCH_KEY = 0, 1
@@ -20,6 +21,7 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _NO_TAGS = b"\x00"
 _ALL_REPLICAS = -1
 _CONSUMER = -1
+_NO_EPOCH = -1
 _NO_SESSION = (0, -1)
 _NULL = b"\x00"
 _EMPTY = b"\x01"
@@ -36,34 +38,24 @@ _ABORTED = struct.Struct(">qq")
 _PRODUCED_PARTITION = struct.Struct(">ihqqq")
 _INT = struct.Struct(">i")
 Part = TypeVar("Part")
+Item = TypeVar("Item", "FetchItem", "ProduceItem")
 
 
 @dataclass(frozen=True, slots=True)
-class TopicRef:
-    """How a request names a topic: by id where the broker can, by name where it is older."""
+class FetchItem:
+    """One partition of a fetch; `last_epoch`: leader epoch of the last batch read, to be checked (None: not)."""
 
-    name: str
-    topic_id: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class FetchFrom:
-    """One partition of a Fetch; `last_fetched_epoch` -1 asks for no check of divergence."""
-
-    topic: TopicRef
-    partition: int
+    partition: TopicPartition
     offset: int
-    current_leader_epoch: int
-    last_fetched_epoch: int
     max_bytes: int
+    last_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ProduceTo:
-    """One partition of a Produce: exactly one patched batch."""
+class ProduceItem:
+    """One partition of a produce request: exactly one patched batch."""
 
-    topic: TopicRef
-    partition: int
+    partition: TopicPartition
     batch: memoryview
 
 
@@ -103,12 +95,19 @@ def _compact_string(text: str) -> bytes:
     return batches.unsigned(len(encoded) + 1) + encoded
 
 
-def _topic(topic: TopicRef, *, by_id: bool) -> bytes:
-    return topic.topic_id if by_id else _compact_string(topic.name)
+def _topics(items: Iterable[Item], *, by_id: bool) -> list[tuple[bytes, list[Item]]]:
+    """Items by how the request names their topic: by id where the broker can, by name where it is older."""
+    by_topic: dict[tuple[str, str], list[Item]] = {}
+    for item in items:
+        by_topic.setdefault((item.partition.topic, item.partition.topic_id), []).append(item)
+    return [
+        (topic_id_bytes(topic_id) if by_id else _compact_string(name), of_topic)
+        for (name, topic_id), of_topic in by_topic.items()
+    ]
 
 
 def fetch_request(
-    items: Iterable[FetchFrom],
+    items: Iterable[FetchItem],
     *,
     correlation_id: int,
     by_id: bool,
@@ -123,31 +122,24 @@ def fetch_request(
         _request_header(FETCH_KEY, version, correlation_id),
         _FETCH_HEAD.pack(_CONSUMER, max_wait_ms, min_bytes, max_bytes, isolation_level, *_NO_SESSION),
     ]
-    by_topic: dict[TopicRef, list[FetchFrom]] = {}
-    for item in items:
-        by_topic.setdefault(item.topic, []).append(item)
-    parts.append(batches.unsigned(len(by_topic) + 1))
-    for topic, partitions in by_topic.items():
-        parts += (_topic(topic, by_id=by_id), batches.unsigned(len(partitions) + 1))
-        for item in partitions:
+    topics = _topics(items, by_id=by_id)
+    parts.append(batches.unsigned(len(topics) + 1))
+    for topic, of_topic in topics:
+        parts += (topic, batches.unsigned(len(of_topic) + 1))
+        for item in of_topic:
+            last_epoch = _NO_EPOCH if item.last_epoch is None else item.last_epoch
+            at = item.partition.partition
             parts += (
-                _FETCH_PARTITION.pack(
-                    item.partition,
-                    item.current_leader_epoch,
-                    item.offset,
-                    item.last_fetched_epoch,
-                    -1,
-                    item.max_bytes,
-                ),
+                _FETCH_PARTITION.pack(at, _NO_EPOCH, item.offset, last_epoch, -1, item.max_bytes),
                 _NO_TAGS,
             )
         parts.append(_NO_TAGS)
     parts += (_EMPTY, _EMPTY, _NO_TAGS)  # no forgotten topics, no rack
-    return _framed(parts)
+    return _INT.pack(sum(map(len, parts))) + b"".join(parts)
 
 
 def produce_request(
-    items: Iterable[ProduceTo], *, correlation_id: int, by_id: bool, timeout_ms: int
+    items: Iterable[ProduceItem], *, correlation_id: int, by_id: bool, timeout_ms: int
 ) -> list[bytes | memoryview]:
     """A framed Produce request with acks=all, as buffers to be sent one after another."""
     version = PRODUCE_BY_ID if by_id else PRODUCE_BY_NAME
@@ -156,26 +148,19 @@ def produce_request(
         + _NULL
         + _PRODUCE_HEAD.pack(_ALL_REPLICAS, timeout_ms)
     ]
-    by_topic: dict[TopicRef, list[ProduceTo]] = {}
-    for item in items:
-        by_topic.setdefault(item.topic, []).append(item)
-    parts.append(batches.unsigned(len(by_topic) + 1))
-    for topic, partitions in by_topic.items():
-        parts.append(_topic(topic, by_id=by_id) + batches.unsigned(len(partitions) + 1))
-        for item in partitions:
+    topics = _topics(items, by_id=by_id)
+    parts.append(batches.unsigned(len(topics) + 1))
+    for topic, of_topic in topics:
+        parts.append(topic + batches.unsigned(len(of_topic) + 1))
+        for item in of_topic:
             parts += (
-                _INT.pack(item.partition) + batches.unsigned(len(item.batch) + 1),
+                _INT.pack(item.partition.partition) + batches.unsigned(len(item.batch) + 1),
                 item.batch,
                 _NO_TAGS,
             )
         parts.append(_NO_TAGS)
     parts.append(_NO_TAGS)
     return [_INT.pack(sum(map(len, parts))), *parts]
-
-
-def _framed(parts: list[bytes]) -> bytes:
-    body = b"".join(parts)
-    return _INT.pack(len(body)) + body
 
 
 class _Reader:

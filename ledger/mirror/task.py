@@ -14,8 +14,18 @@ from ledger.clock import Clock
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
 from ledger.facts.findings import Side
 from ledger.facts.state import MirrorProducers
-from ledger.kafka.copying import ClusterLink, Completion, FetchItem, Network, ProduceItem
-from ledger.kafka.requests import REFUSED, TOPIC_UNKNOWN, TRANSIENT, ErrorCode, Fetched, Produced, describe
+from ledger.kafka.copying import ClusterLink, Completion, Network
+from ledger.kafka.requests import (
+    REFUSED,
+    TOPIC_UNKNOWN,
+    TRANSIENT,
+    ErrorCode,
+    Fetched,
+    FetchItem,
+    Produced,
+    ProduceItem,
+    describe,
+)
 from ledger.mirror.assignment import LEDGER, Assignment, CopyLimits, PartitionResult, RequestKind, StopCause
 from ledger.mirror.partition import PartitionCopy
 

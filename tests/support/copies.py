@@ -19,8 +19,9 @@ from ledger.config.values import ClusterConfig, SecretReference
 from ledger.facts.syncs import OffsetSync, TopicPartition
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.batches import BatchHeader, batches
-from ledger.kafka.copying import Completion, FetchItem
+from ledger.kafka.copying import Completion
 from ledger.kafka.network import KafkaNetwork
+from ledger.kafka.requests import FetchItem
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.task import CopyTask
 from ledger.sandbox import SandboxCluster

@@ -12,8 +12,8 @@ from ledger.doctor.probes import ProbeTopic
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.facts.syncs import TopicPartition, topic_id_bytes, topic_id_text
 from ledger.kafka.batches import read_header
-from ledger.kafka.copying import ClusterLink, Completion, FetchItem, ProduceItem
-from ledger.kafka.requests import Fetched, Produced
+from ledger.kafka.copying import ClusterLink, Completion
+from ledger.kafka.requests import Fetched, FetchItem, Produced, ProduceItem
 
 TOPIC_ID = topic_id_text(bytes(range(16)))
 NODE = 1

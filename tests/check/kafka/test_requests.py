@@ -2,7 +2,7 @@
 
 import struct
 import uuid
-from typing import TypedDict, TypeVar
+from typing import NamedTuple, TypedDict, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -11,15 +11,23 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.data_container import DataContainer
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
+from ledger.facts.syncs import TopicPartition, topic_id_bytes, topic_id_text
 from ledger.kafka.requests import (
-    FetchFrom,
-    ProduceTo,
-    TopicRef,
+    FetchItem,
+    ProduceItem,
     fetch_request,
     parse_fetch_response,
     parse_produce_response,
     produce_request,
 )
+
+
+class TopicRef(NamedTuple):
+    """How requests name a topic."""
+
+    name: str
+    topic_id: bytes
+
 
 PRINTED = settings(print_blob=True, deadline=None)
 FETCH_VERSIONS = {False: 12, True: 13}
@@ -36,14 +44,19 @@ topics = st.builds(
 )
 
 
-Item = TypeVar("Item", FetchFrom, ProduceTo)
+def at(topic: TopicRef, partition: int) -> TopicPartition:
+    return TopicPartition(topic.name, topic_id_text(topic.topic_id), partition)
+
+
+Item = TypeVar("Item", FetchItem, ProduceItem)
 
 
 def by_topic(items: list[Item]) -> list[tuple[TopicRef, list[Item]]]:
     """Items under their topic, topics in the order of their first item: as requests group them."""
     grouped: dict[TopicRef, list[Item]] = {}
     for item in items:
-        grouped.setdefault(item.topic, []).append(item)
+        topic = TopicRef(item.partition.topic, topic_id_bytes(item.partition.topic_id))
+        grouped.setdefault(topic, []).append(item)
     return list(grouped.items())
 
 
@@ -62,9 +75,8 @@ def test_a_fetch_request_says_what_was_meant(by_id: bool, data: st.DataObject) -
     refs = data.draw(
         st.lists(topics, min_size=1, max_size=3, unique_by=(lambda t: t.name, lambda t: t.topic_id))
     )
-    items = data.draw(
-        st.lists(st.builds(FetchFrom, st.sampled_from(refs), int32, int64, int32, int32, int32), max_size=6)
-    )
+    partitions = st.builds(at, st.sampled_from(refs), int32)
+    items = data.draw(st.lists(st.builds(FetchItem, partitions, int64, int32, st.none() | int32), max_size=6))
     limits = {
         "max_wait_ms": data.draw(int32),
         "min_bytes": 1,
@@ -87,7 +99,14 @@ def test_a_fetch_request_says_what_was_meant(by_id: bool, data: st.DataObject) -
         (
             named(by_id, topic),
             [
-                (i.partition, i.current_leader_epoch, i.offset, i.last_fetched_epoch, -1, i.max_bytes)
+                (
+                    i.partition.partition,
+                    -1,
+                    i.offset,
+                    -1 if i.last_epoch is None else i.last_epoch,
+                    -1,
+                    i.max_bytes,
+                )
                 for i in group
             ],
         )
@@ -113,7 +132,9 @@ def test_a_produce_request_says_what_was_meant(by_id: bool, data: st.DataObject)
     refs = data.draw(
         st.lists(topics, min_size=1, max_size=3, unique_by=(lambda t: t.name, lambda t: t.topic_id))
     )
-    item = st.builds(ProduceTo, st.sampled_from(refs), int32, st.binary(max_size=300).map(memoryview))
+    item = st.builds(
+        ProduceItem, st.builds(at, st.sampled_from(refs), int32), st.binary(max_size=300).map(memoryview)
+    )
     items = data.draw(st.lists(item, max_size=6))
     buffers = produce_request(items, correlation_id=5, by_id=by_id, timeout_ms=1_234)
     framed = b"".join(bytes(buffer) for buffer in buffers)
@@ -126,14 +147,14 @@ def test_a_produce_request_says_what_was_meant(by_id: bool, data: st.DataObject)
         for topic in decoded.topic_data
     ]
     assert found == [
-        (named(by_id, topic), [(i.partition, bytes(i.batch)) for i in group])
+        (named(by_id, topic), [(i.partition.partition, bytes(i.batch)) for i in group])
         for topic, group in by_topic(items)
     ]
 
 
 def test_batches_are_not_copied_into_a_produce_request() -> None:
     batch = memoryview(bytearray(b"a batch"))
-    item = ProduceTo(TopicRef("orders", bytes(16)), 0, batch)
+    item = ProduceItem(at(TopicRef("orders", bytes(16)), 0), batch)
     assert any(
         buffer is batch for buffer in produce_request([item], correlation_id=1, by_id=True, timeout_ms=1)
     )

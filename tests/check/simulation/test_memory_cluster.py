@@ -1,7 +1,8 @@
 """The in-memory clusters and their network: topics that change, permissions, nodes that hang."""
 
 from ledger.facts.syncs import TopicPartition
-from ledger.kafka.copying import Completion, FetchItem, ProduceItem
+from ledger.kafka.copying import Completion
+from ledger.kafka.requests import FetchItem, ProduceItem
 from tests.simulation.kafka.cluster import Access, MemoryCluster
 from tests.simulation.kafka.network import CalmWeather, MemoryNetwork
 from tests.simulation.kafka.schedule import Schedule

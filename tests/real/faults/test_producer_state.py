@@ -12,8 +12,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 import pytest
 
 from ledger.kafka.batches import BatchHeader, patch_for_target
-from ledger.kafka.copying import ProduceItem
-from ledger.kafka.requests import Produced
+from ledger.kafka.requests import Produced, ProduceItem
 from ledger.sandbox import Sandbox
 from tests.support.broker_settings import set_broker_setting
 from tests.support.copies import Pair, one_answer

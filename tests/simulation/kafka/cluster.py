@@ -26,8 +26,7 @@ from ledger.kafka.cluster import (
     TopicDescription,
     TopicSettings,
 )
-from ledger.kafka.copying import FetchItem, ProduceItem
-from ledger.kafka.requests import ErrorCode, Fetched, Produced
+from ledger.kafka.requests import ErrorCode, Fetched, FetchItem, Produced, ProduceItem
 from tests.simulation.kafka.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
 from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.producer_ids import ProducerIdBlocks

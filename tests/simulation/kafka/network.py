@@ -12,7 +12,8 @@ from typing import Protocol
 
 from ledger.errors import ClusterUnavailableError
 from ledger.facts.syncs import TopicPartition
-from ledger.kafka.copying import Completion, FetchItem, ProduceItem
+from ledger.kafka.copying import Completion
+from ledger.kafka.requests import FetchItem, ProduceItem
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule
 

@@ -15,8 +15,8 @@ import pytest
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.batches import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, batches
 from ledger.kafka.cluster import ShutOutCluster
-from ledger.kafka.copying import Completion, FetchItem, Network, ProduceItem
-from ledger.kafka.requests import ErrorCode, Fetched, Produced
+from ledger.kafka.copying import Completion, Network
+from ledger.kafka.requests import ErrorCode, Fetched, FetchItem, Produced, ProduceItem
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.contracts.cluster_admin import Site
 

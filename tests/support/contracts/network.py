@@ -11,7 +11,8 @@ from typing import Protocol
 from ledger.errors import ClusterUnavailableError
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.batches import batches
-from ledger.kafka.copying import ClusterLink, Completion, FetchItem, Network, ProduceItem
+from ledger.kafka.copying import ClusterLink, Completion, Network
+from ledger.kafka.requests import FetchItem, ProduceItem
 from tests.support.contracts.broker_rules import NOW_MS, batch_of
 from tests.support.contracts.cluster_admin import Site
 from tests.support.waiting import eventually
