@@ -20,7 +20,14 @@ from ledger.facts.identity import RememberedProducer
 from ledger.facts.permissions import Permission, Permissions
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.batches import BatchHeader
-from ledger.kafka.cluster import NewTopic, PartitionEnds, SettingsAnswer, TopicDescription, TopicSettings
+from ledger.kafka.cluster import (
+    NewTopic,
+    PartitionEnds,
+    Place,
+    SettingsAnswer,
+    TopicDescription,
+    TopicSettings,
+)
 from ledger.kafka.connection import ClusterConnection
 from ledger.kafka.groups import KafkaGroups
 from ledger.kafka.permissions import (
@@ -31,7 +38,6 @@ from ledger.kafka.permissions import (
     writable_topics,
 )
 from ledger.kafka.topics import (
-    Partition,
     add_partitions,
     batches_at,
     change_settings_of,
@@ -179,14 +185,14 @@ class KafkaAdmin(KafkaGroups):
         operation = f"delete access control lists of {listed(_names(acls))}"
         self.connection.run(operation, delete_permissions, acls)
 
-    def ends(self, partitions: Sequence[Partition]) -> dict[Partition, PartitionEnds]:
-        ends: dict[Partition, PartitionEnds] = {}
+    def ends(self, partitions: Sequence[Place]) -> dict[Place, PartitionEnds]:
+        ends: dict[Place, PartitionEnds] = {}
         for some in parts(partitions, _PARTITIONS_AT_ONCE):
             operation = f"list offsets of {listed(_topics(some))}"
             ends |= self.connection.run(operation, partition_ends, some)
         return ends
 
-    def offsets_at(self, partitions: Sequence[Partition], timestamp_ms: int) -> dict[Partition, int]:
+    def offsets_at(self, partitions: Sequence[Place], timestamp_ms: int) -> dict[Place, int]:
         operation = f"list offsets by time of {listed(_topics(partitions))}"
         return self.connection.run(operation, offsets_at, partitions, timestamp_ms)
 
@@ -242,7 +248,7 @@ def _permission_names(permissions: Sequence[Permission]) -> str:
     return listed(sorted({one.entity for one in permissions}), "permissions of")
 
 
-def _topics(partitions: Sequence[Partition]) -> list[str]:
+def _topics(partitions: Sequence[Place]) -> list[str]:
     return sorted({topic for topic, _ in partitions})
 
 

@@ -22,18 +22,19 @@ from ledger.clock import Clock
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError, Trouble
 from ledger.facts.groups import MOVING, CommitRefusal, GroupEvent, NewCommit, ShareOffset, UnreadGroup
 from ledger.facts.syncs import Checkpoint, topic_id_text
-from ledger.kafka.cluster import CommitsAnswer, GroupListing, ShareOffsetsAnswer
+from ledger.kafka.cluster import CommitsAnswer, GroupListing, Place, ShareOffsetsAnswer
 from ledger.kafka.connection import ClusterConnection
 from ledger.kafka.messages import message
 from ledger.kafka.topics import (
     ABSENT_TOPIC,
-    Partition,
+    brokers,
     error_of,
     known_epoch,
     listed,
     metadata,
     parts,
     require,
+    under_topics,
 )
 
 _GROUP_COORDINATOR = 0
@@ -49,7 +50,7 @@ UNSTABLE = errors.UnstableOffsetCommitError.errno
 """A transaction that is open has committed another offset."""
 _NO_SUCH_GROUP = errors.GroupIdNotFoundError.errno
 _SUBSCRIBED = errors.GroupSubscribedToTopicError.errno
-Refused = dict[tuple[str, int], CommitRefusal]
+Refused = dict[Place, CommitRefusal]
 """By topic and partition why an offset was not taken."""
 _ShareOffsetsRequest = message("DescribeShareGroupOffsetsRequest")
 _ShareOffsetsResponse = message("DescribeShareGroupOffsetsResponse")
@@ -71,8 +72,7 @@ _REFUSALS = {
 async def listed_groups(manager: KafkaConnectionManager) -> list[GroupListing]:
     """Every group that some broker coordinates."""
     # Not by `list_groups`, which waits for one broker after the other.
-    brokers = (await metadata(manager, [])).brokers
-    sent = [manager.send(ListGroupsRequest(), node_id=broker.node_id) for broker in brokers]
+    sent = [manager.send(ListGroupsRequest(), node_id=node) for node in await brokers(manager)]
     listed: dict[str, GroupListing] = {}
     for pending in sent:
         answer = await pending
@@ -234,7 +234,7 @@ async def set_commits_of_group(
     return done
 
 
-def _places(commits: Sequence[NewCommit]) -> list[tuple[str, int]]:
+def _places(commits: Sequence[NewCommit]) -> list[Place]:
     return [(commit.topic, commit.partition) for commit in commits]
 
 
@@ -252,9 +252,7 @@ def _require_shown(found: Any) -> None:
         require(found.error_code, found.group_id)
 
 
-def _moved(
-    commits: Sequence[NewCommit], there: Mapping[tuple[str, int], int], pending: Collection[tuple[str, int]]
-) -> Refused:
+def _moved(commits: Sequence[NewCommit], there: Mapping[Place, int], pending: Collection[Place]) -> Refused:
     """Places that have another commit than may be replaced, or are about to; a negative offset is none."""
     found: Refused = {}
     for commit in commits:
@@ -267,13 +265,11 @@ def _moved(
     return found
 
 
-def _others(commits: Sequence[NewCommit], but: Collection[tuple[str, int]]) -> list[NewCommit]:
+def _others(commits: Sequence[NewCommit], but: Collection[Place]) -> list[NewCommit]:
     return [commit for commit in commits if (commit.topic, commit.partition) not in but]
 
 
-async def delete_commits(
-    manager: KafkaConnectionManager, group: str, places: Sequence[tuple[str, int]]
-) -> Refused:
+async def delete_commits(manager: KafkaConnectionManager, group: str, places: Sequence[Place]) -> Refused:
     """What was refused of deleting commits, which only a group without members lets go."""
     by_coordinator = await _permitted_coordinators(manager, [group])
     if not by_coordinator:
@@ -314,7 +310,7 @@ async def set_share_offsets(
     return moved | _refused(group, _codes((topic.topic_name, topic) for topic in answer.responses))
 
 
-def _codes(topics: Iterable[tuple[str, Any]]) -> dict[tuple[str, int], int]:
+def _codes(topics: Iterable[tuple[str, Any]]) -> dict[Place, int]:
     return {
         (name, entry.partition_index): entry.error_code
         for name, topic in topics
@@ -322,7 +318,7 @@ def _codes(topics: Iterable[tuple[str, Any]]) -> dict[tuple[str, int], int]:
     }
 
 
-def _refused(group: str, codes: Mapping[tuple[str, int], int]) -> Refused:
+def _refused(group: str, codes: Mapping[Place, int]) -> Refused:
     """By topic and partition why not; raises where the coordinator asks to wait."""
     for code in codes.values():
         if errors.for_code(code) in _NOT_NOW:
@@ -331,44 +327,41 @@ def _refused(group: str, codes: Mapping[tuple[str, int], int]) -> Refused:
 
 
 def _share_offsets(group: str, offsets: Sequence[NewCommit]) -> Any:
-    of_topic = _AlterShareOffsetsRequest.AlterShareGroupOffsetsRequestTopic
-    of_partition = of_topic.AlterShareGroupOffsetsRequestPartition
-    by_topic = defaultdict(list)
-    for one in offsets:
-        by_topic[one.topic].append(of_partition(partition_index=one.partition, start_offset=one.offset))
-    topics = [of_topic(topic_name=name, partitions=partitions) for name, partitions in by_topic.items()]
-    return _AlterShareOffsetsRequest(group_id=group, topics=topics)
+    topic = _AlterShareOffsetsRequest.AlterShareGroupOffsetsRequestTopic
+    partition = topic.AlterShareGroupOffsetsRequestPartition
+    entries = (
+        (one.topic, partition(partition_index=one.partition, start_offset=one.offset)) for one in offsets
+    )
+    return _AlterShareOffsetsRequest(group_id=group, topics=under_topics(entries, topic, name="topic_name"))
 
 
-def _offset_delete(group: str, places: Sequence[tuple[str, int]]) -> OffsetDeleteRequest:
-    of_topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
-    of_partition = of_topic.OffsetDeleteRequestPartition
-    by_topic = defaultdict(list)
-    for topic, partition in places:
-        by_topic[topic].append(of_partition(partition_index=partition))
-    topics = [of_topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
-    return OffsetDeleteRequest(group_id=group, topics=topics)
+def _offset_delete(group: str, places: Sequence[Place]) -> OffsetDeleteRequest:
+    topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    partition = topic.OffsetDeleteRequestPartition
+    entries = ((name, partition(partition_index=number)) for name, number in places)
+    return OffsetDeleteRequest(group_id=group, topics=under_topics(entries, topic))
 
 
 def _offset_commit(group: str, commits: Sequence[NewCommit]) -> OffsetCommitRequest:
-    of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
-    of_partition = of_topic.OffsetCommitRequestPartition
-    by_topic = defaultdict(list)
-    for commit in commits:
-        by_topic[commit.topic].append(
-            of_partition(
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    entries = (
+        (
+            commit.topic,
+            topic.OffsetCommitRequestPartition(
                 partition_index=commit.partition,
                 committed_offset=commit.offset,
                 committed_leader_epoch=-1,
                 committed_metadata=commit.metadata or "",
-            )
+            ),
         )
+        for commit in commits
+    )
     return OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=_NO_MEMBER,
         member_id="",
         group_instance_id=None,
-        topics=[of_topic(name=name, partitions=partitions) for name, partitions in by_topic.items()],
+        topics=under_topics(entries, topic),
         max_version=_BY_NAMES,
     )
 
@@ -438,7 +431,7 @@ async def read_commits(manager: KafkaConnectionManager, groups: Sequence[str]) -
     return reading
 
 
-def _commits_of(group: Any, pending: set[tuple[str, int]]) -> list[Commit]:
+def _commits_of(group: Any, pending: set[Place]) -> list[Commit]:
     commits = [
         Commit(topic.name, entry, (topic.name, entry.partition_index) in pending)
         for topic, entry in entries(group, 0)
@@ -584,13 +577,13 @@ class KafkaGroups:
                 raise self._not_read(group, why)
         return frozenset(group for group, why in found.items() if why.event is GroupEvent.GONE)
 
-    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Partition, CommitRefusal]:
+    def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Place, CommitRefusal]:
         operation = f"set the committed offsets of group {group}"
         return self.connection.run(operation, set_commits_of_group, group, commits)
 
     def set_commits_of_groups(
         self, commits: Mapping[str, Sequence[NewCommit]]
-    ) -> dict[str, dict[Partition, CommitRefusal]]:
+    ) -> dict[str, dict[Place, CommitRefusal]]:
         operation = f"set the committed offsets of {listed(list(commits), 'group')}"
         done = self.connection.run(operation, set_commits, commits)
         return {
@@ -598,11 +591,11 @@ class KafkaGroups:
             for group, refused in done.items()
         }
 
-    def delete_commits(self, group: str, places: Sequence[Partition]) -> dict[Partition, CommitRefusal]:
+    def delete_commits(self, group: str, places: Sequence[Place]) -> dict[Place, CommitRefusal]:
         operation = f"delete committed offsets of group {group}"
         return self.connection.run(operation, delete_commits, group, places)
 
-    def set_share_offsets(self, group: str, offsets: Sequence[NewCommit]) -> dict[Partition, CommitRefusal]:
+    def set_share_offsets(self, group: str, offsets: Sequence[NewCommit]) -> dict[Place, CommitRefusal]:
         operation = f"set the share-partition start offsets of group {group}"
         return self.connection.run(operation, set_share_offsets, group, offsets)
 

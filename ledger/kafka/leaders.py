@@ -1,45 +1,48 @@
 """What each leader of a cluster has: rules, settings, open transactions, ends of logs."""
 
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
-from kafka.protocol.admin import (
-    DescribeConfigsRequest,
-    DescribeProducersRequest,
-    DescribeTransactionsRequest,
-    ListTransactionsRequest,
-)
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, WriteTxnMarkersRequest
 
-from ledger.errors import ClusterUnavailableError
 from ledger.facts.acls import Authorization
 from ledger.facts.fences import LeaderReading
 from ledger.facts.permissions import Permission
-from ledger.facts.syncs import TopicPartition, topic_id_text
+from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.batches import CRC_START, batches, build
-from ledger.kafka.cluster import CoordinatedTransaction, OpenTransaction, Place, Refusal
+from ledger.kafka.cluster import CoordinatedTransaction, OpenTransaction, PartitionEnds, Place, Refusal
 from ledger.kafka.permissions import described_acls, has_authorizer
 from ledger.kafka.topics import (
-    ABSENT_LEADER,
-    ABSENT_TOPIC,
+    NO_LEADER,
+    Led,
     active_producers,
+    ask_for_ends,
+    brokers,
+    by_leader,
     change_settings_of,
+    coordinated,
+    described_broker,
     described_settings,
+    ends_of,
+    fetch,
     is_present,
     known_epoch,
     leader_of,
+    led_of,
     listed,
     metadata,
-    offsets_of,
     parts,
     require,
+    send_to_leaders,
+    under_topics,
 )
 
 # Leader requests ----------------------------------------------------------------------------------
@@ -47,8 +50,6 @@ from ledger.kafka.topics import (
 
 
 _DESCRIBE_QUORUM = 55
-_BROKER = 4
-_ANY = 1
 _AUTHORIZER = "authorizer.class.name"
 _KAFKAS_OWN = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -96,21 +97,15 @@ async def settings_at(
 
 async def authorizations(manager: KafkaConnectionManager) -> list[Authorization] | None:
     """Of every broker; None: the cluster has no authorizer."""
-    brokers = [broker.node_id for broker in (await metadata(manager, [])).brokers]
+    nodes = await brokers(manager)
     if not await has_authorizer(manager):
         return None
-    return [await _authorization(manager, broker) for broker in brokers]
+    return [await _authorization(manager, node) for node in nodes]
 
 
 async def _authorization(manager: KafkaConnectionManager, broker: int) -> Authorization:
     """Unless a setting is given, Kafka's default holds; one that is given may be hidden as a secret would be."""
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    request = DescribeConfigsRequest(
-        resources=[resource(resource_type=_BROKER, resource_name=str(broker), configuration_keys=None)],
-        include_synonyms=False,
-        include_documentation=False,
-    )
-    [result] = (await manager.send(request, node_id=broker)).results
+    result = await described_broker(manager, broker)
     if issubclass(errors.for_code(result.error_code), errors.AuthorizationError):
         return Authorization(broker, None, None)
     require(result.error_code, result.error_message)
@@ -122,11 +117,7 @@ async def _authorization(manager: KafkaConnectionManager, broker: int) -> Author
 
 def _super_users(given: Mapping[str, str | None]) -> frozenset[str] | None:
     users = given.get(_SUPER_USERS, "")
-    return None if users is None else frozenset(_names(users.split(";")))
-
-
-def _names(texts: Collection[str]) -> list[str]:
-    return [text.strip() for text in texts if text.strip()]
+    return None if users is None else frozenset(filter(None, map(str.strip, users.split(";"))))
 
 
 def _allows_everyone(given: Mapping[str, str | None]) -> bool | None:
@@ -145,23 +136,11 @@ async def producer_epochs(
     manager: KafkaConnectionManager, partitions: Sequence[TopicPartition], producer_id: int
 ) -> dict[TopicPartition, int]:
     """The epoch that each leader remembers of a producer; partitions where it remembers none are left out."""
-    known: dict[TopicPartition, int] = {}
-    topic = DescribeProducersRequest.TopicRequest
-    for node, led in (await _by_leader(manager, partitions)).items():
-        answer = await manager.send(
-            DescribeProducersRequest(
-                topics=_by_topic(led, lambda name, ids: topic(name=name, partition_indexes=ids))
-            ),
-            node_id=node,
-        )
-        at_place = {(at.topic, at.partition): at for at in led}
-        for found in answer.topics:
-            for entry in found.partitions:
-                require(entry.error_code, f"{found.name} partition {entry.partition_index}")
-                for producer in entry.active_producers:
-                    if producer.producer_id == producer_id:
-                        known[at_place[found.name, entry.partition_index]] = int(producer.producer_epoch)
-    return known
+    return {
+        at: int(active[producer_id].producer_epoch)
+        for at, active in (await active_producers(manager, partitions)).items()
+        if producer_id in active
+    }
 
 
 async def write_abort_markers(
@@ -172,62 +151,34 @@ async def write_abort_markers(
     Raises kafka-python's error when a leader refuses: for a later epoch, or without the right. What a leader only
     cannot now is no error: whoever asks which epochs are known tries it again, and the others get no second marker.
     """
+    for node, led in (await by_leader(manager, partitions)).items():
+        request = _abort_markers(led, producer_id, epoch, _NO_COORDINATOR_YET)
+        for topic, entry in _written(await manager.send(request, node_id=node)):
+            with suppress(errors.RetriableError):
+                require(entry.error_code, f"{topic} partition {entry.partition_index}")
+
+
+def _abort_markers(
+    partitions: Iterable[TopicPartition], producer_id: int, epoch: int, coordinator_epoch: int
+) -> WriteTxnMarkersRequest:
     marker = WriteTxnMarkersRequest.WritableTxnMarker
-    topic = marker.WritableTxnMarkerTopic
-    for node, led in (await _by_leader(manager, partitions)).items():
-        request = WriteTxnMarkersRequest(
-            markers=[
-                marker(
-                    producer_id=producer_id,
-                    producer_epoch=epoch,
-                    transaction_result=False,
-                    topics=_by_topic(led, lambda name, ids: topic(name=name, partition_indexes=ids)),
-                    coordinator_epoch=_NO_COORDINATOR_YET,
-                )
-            ]
-        )
-        answer = await manager.send(request, node_id=node)
-        for one in answer.markers:
-            for written in one.topics:
-                for entry in written.partitions:
-                    _require_no_refusal(entry.error_code, f"{written.name} partition {entry.partition_index}")
+    places = ((at.topic, at.partition) for at in partitions)
+    one = marker(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        transaction_result=False,
+        topics=under_topics(places, marker.WritableTxnMarkerTopic, of="partition_indexes"),
+        coordinator_epoch=coordinator_epoch,
+    )
+    return WriteTxnMarkersRequest(markers=[one])
 
 
-def _require_no_refusal(error_code: int, place: str) -> None:
-    try:
-        require(error_code, place)
-    except errors.RetriableError:
-        return
-
-
-def _by_topic(partitions: Iterable[TopicPartition], made: Callable[[str, list[int]], Any]) -> list[Any]:
-    numbers: dict[str, list[int]] = {}
-    for at in partitions:
-        numbers.setdefault(at.topic, []).append(at.partition)
-    return [made(name, found) for name, found in sorted(numbers.items())]
-
-
-async def _by_leader(
-    manager: KafkaConnectionManager, partitions: Sequence[TopicPartition]
-) -> dict[int, list[TopicPartition]]:
-    """Raises kafka-python's error where one has no leader, or its topic has another id by now."""
-    answer = await metadata(manager, sorted({at.topic for at in partitions}))
-    leaders: dict[tuple[str, int], int] = {}
-    for topic in answer.topics:
-        require(topic.error_code, topic.name)
-        topic_id = topic_id_text(topic.topic_id.bytes)
-        if other := [at.topic_id for at in partitions if at.topic == topic.name and at.topic_id != topic_id]:
-            raise ClusterUnavailableError(
-                f"{topic.name} has another topic id than {other[0]} by now; not done"
-            )
-        leaders |= {(topic.name, one.partition_index): one.leader_id for one in topic.partitions}
-    led: dict[int, list[TopicPartition]] = {}
-    for at in partitions:
-        node = leaders.get((at.topic, at.partition), -1)
-        if node < 0:
-            raise errors.LeaderNotAvailableError(f"{at.topic} partition {at.partition}")
-        led.setdefault(node, []).append(at)
-    return led
+def _written(answer: Any) -> Iterator[tuple[str, Any]]:
+    """Topic and answer of each partition that a marker was for."""
+    for marker in answer.markers:
+        for topic in marker.topics:
+            for entry in topic.partitions:
+                yield topic.name, entry
 
 
 # Transaction requests -----------------------------------------------------------------------------
@@ -251,7 +202,7 @@ async def open_transactions(
     manager: KafkaConnectionManager, partition: TopicPartition
 ) -> list[OpenTransaction]:
     """The earliest first."""
-    found = await active_producers(manager, partition)
+    found = (await active_producers(manager, [partition]))[partition]
     transactions = [
         OpenTransaction(
             partition=partition,
@@ -267,23 +218,11 @@ async def open_transactions(
     return sorted(transactions, key=lambda one: one.start)
 
 
-async def coordinated(manager: KafkaConnectionManager, producer_id: int) -> CoordinatedTransaction | None:
-    """Each broker lists the transactions that it coordinates, of those that this principal may describe."""
-    for node in [broker.node_id for broker in (await metadata(manager, [])).brokers]:
-        request = ListTransactionsRequest(state_filters=[], producer_id_filters=[producer_id], max_version=0)
-        answer = await manager.send(request, node_id=node)
-        require(answer.error_code, None)
-        for one in answer.transaction_states:
-            return CoordinatedTransaction(str(one.transactional_id), str(one.transaction_state))
-    return None
-
-
 async def transactions_in(
     manager: KafkaConnectionManager, topics: frozenset[str]
 ) -> list[CoordinatedTransaction]:
     """Each broker is asked for those that it coordinates, all at once, and then where these lie; before 3.0 nothing."""
-    nodes = [broker.node_id for broker in (await metadata(manager, [])).brokers]
-    sent = {node: manager.send(_list_open(), node_id=node) for node in nodes}
+    sent = {node: manager.send(_list_open(), node_id=node) for node in await brokers(manager)}
     asked = {}
     for node, answer in sent.items():
         try:
@@ -331,27 +270,12 @@ async def fence_producer(manager: KafkaConnectionManager, transactional_id: str)
 
 async def abort_hanging(manager: KafkaConnectionManager, transaction: OpenTransaction) -> None:
     """Raises kafka-python's error when the leader refuses: for another epoch by now, or without the right."""
-    at = transaction.partition
-    marker = WriteTxnMarkersRequest.WritableTxnMarker
-    topic = marker.WritableTxnMarkerTopic
+    at, epoch = transaction.partition, transaction.producer_epoch
     # A partition that no coordinator ever wrote a marker to knows no epoch of one.
     coordinator_epoch = max(transaction.coordinator_epoch, _FIRST_COORDINATOR_EPOCH)
-    request = WriteTxnMarkersRequest(
-        markers=[
-            marker(
-                producer_id=transaction.producer_id,
-                producer_epoch=transaction.producer_epoch,
-                transaction_result=False,
-                topics=[topic(name=at.topic, partition_indexes=[at.partition])],
-                coordinator_epoch=coordinator_epoch,
-            )
-        ]
-    )
-    answer = await manager.send(request, node_id=await leader_of(manager, at))
-    for one in answer.markers:
-        for written in one.topics:
-            for entry in written.partitions:
-                require(entry.error_code, at.topic)
+    request = _abort_markers([at], transaction.producer_id, epoch, coordinator_epoch)
+    for _, entry in _written(await manager.send(request, node_id=await leader_of(manager, at))):
+        require(entry.error_code, at.topic)
 
 
 # Log requests -------------------------------------------------------------------------------------
@@ -362,157 +286,76 @@ async def abort_hanging(manager: KafkaConnectionManager, transaction: OpenTransa
 # count as refused for its size. The leader answers alone (acks=1), so that nobody waits for replicas.
 
 
-_EARLIEST, _LATEST = -2, -1
-_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
-_CONSUMER, _NO_EPOCH, _NO_SESSION = -1, -1, -1
-_NO_LEADER = (*ABSENT_TOPIC, *ABSENT_LEADER)
+_CONSUMER = -1
 _BY_LEADER_ALONE = 1
 _LOG_TIMEOUT_MS = 5_000
 _LAST_OFFSETS = 200
 _LAST_BYTES = 8_192
 _MOST_BYTES = 50 << 20
-_FIRST_FETCH, _LAST_FETCH = 4, 12  # with names of topics
 _LAST_NAMED_PRODUCE = 12
-
-
-@dataclass(frozen=True, slots=True)
-class _Led:
-    leader: int
-    leader_epoch: int
-    in_sync: int
-
-
-async def _led(manager: KafkaConnectionManager, places: Sequence[Place]) -> dict[Place, _Led]:
-    """Those that have a leader. Raises kafka-python's error for a topic that this principal may not describe."""
-    wanted = set(places)
-    answer = await metadata(manager, sorted({topic for topic, _ in wanted}))
-    found = {}
-    for topic in answer.topics:
-        if not is_present(topic.error_code, topic.name, _NO_LEADER):
-            continue
-        for one in topic.partitions:
-            place = topic.name, one.partition_index
-            if place in wanted and one.leader_id >= 0:
-                found[place] = _Led(one.leader_id, one.leader_epoch, len(one.isr_nodes))
-    return found
-
-
-def _led_by_broker(led: Mapping[Place, _Led | LeaderReading]) -> dict[int, dict[str, list[int]]]:
-    """Partitions by topic, by the broker that leads them."""
-    found: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for (topic, partition), one in led.items():
-        found[one.leader][topic].append(partition)
-    return found
-
-
-# Ends -----------------------------------------------------------------------------------------------
 
 
 async def readings(manager: KafkaConnectionManager, places: Sequence[Place]) -> dict[Place, LeaderReading]:
     """Four answers of each leader, asked for in one go."""
-    led = await _led(manager, places)
-    by_leader = _led_by_broker(led)
-    questions = [
-        _offsets_request(_EARLIEST, _READ_UNCOMMITTED),
-        _offsets_request(_LATEST, _READ_COMMITTED),
-        _offsets_request(_LATEST, _READ_UNCOMMITTED),
-        _log_end_request,
-    ]
-    sent = [
-        [manager.send(request(topics, led), node_id=leader) for leader, topics in by_leader.items()]
-        for request in questions
-    ]
-    starts, stable, latest = [offsets_of([await one for one in answers]) for answers in sent[:3]]
-    log_ends = _log_ends([await one for one in sent[3]])
+    led = await led_of(manager, places)
+    asked = ask_for_ends(manager, led, of_leader_epoch=True)
+    sent = send_to_leaders(manager, led, partial(_log_end_request, led))
+    ends = await ends_of(asked)
+    log_ends = {
+        (topic.topic, entry.partition): entry
+        for answer in [await one for one in sent]
+        for topic in answer.topics
+        for entry in topic.partitions
+        if is_present(entry.error_code, topic.topic, NO_LEADER)
+    }
     return {
-        place: _reading(one, starts[place], stable[place], latest[place], log_ends[place])
+        place: _reading(one, ends[place], log_ends[place])
         for place, one in led.items()
-        if all(place in found for found in (starts, stable, latest, log_ends))
+        if place in ends and place in log_ends
     }
 
 
-def _reading(led: _Led, start: Any, stable: Any, latest: Any, log_end: Any) -> LeaderReading:
-    last_stable = max(start.offset, stable.offset)
+def _reading(led: Led, ends: PartitionEnds, log_end: Any) -> LeaderReading:
     is_known = log_end.leader_epoch == led.leader_epoch >= 0 and log_end.end_offset >= 0
     return LeaderReading(
         leader=led.leader,
         leader_epoch=known_epoch(log_end.leader_epoch),
-        log_start=start.offset,
-        last_stable=last_stable,
-        high_watermark=max(last_stable, latest.offset),
+        log_start=ends.log_start,
+        last_stable=ends.last_stable,
+        high_watermark=ends.high_watermark,
         log_end=log_end.end_offset if is_known else None,
         in_sync=led.in_sync,
     )
 
 
-def _offsets_request(timestamp: int, isolation: int) -> Any:
-    def request(topics: Mapping[str, Sequence[int]], led: Mapping[Place, _Led]) -> ListOffsetsRequest:
-        topic = ListOffsetsRequest.ListOffsetsTopic
-        return ListOffsetsRequest(
-            isolation_level=isolation,
-            topics=[
-                topic(
-                    name=name,
-                    partitions=[
-                        topic.ListOffsetsPartition(
-                            partition_index=number,
-                            timestamp=timestamp,
-                            current_leader_epoch=led[name, number].leader_epoch,
-                        )
-                        for number in numbers
-                    ],
-                )
-                for name, numbers in topics.items()
-            ],
-            min_version=4,
-        )
-
-    return request
-
-
-def _log_end_request(
-    topics: Mapping[str, Sequence[int]], led: Mapping[Place, _Led]
-) -> OffsetForLeaderEpochRequest:
+def _log_end_request(led: Mapping[Place, Led], places: Sequence[Place]) -> OffsetForLeaderEpochRequest:
     """The end of the epoch that lasts is the end of the leader's log, whatever followers have of it."""
     topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-    return OffsetForLeaderEpochRequest(
-        replica_id=_CONSUMER,
-        topics=[
-            topic(
-                topic=name,
-                partitions=[
-                    topic.OffsetForLeaderPartition(
-                        partition=number,
-                        current_leader_epoch=led[name, number].leader_epoch,
-                        leader_epoch=led[name, number].leader_epoch,
-                    )
-                    for number in numbers
-                ],
-            )
-            for name, numbers in topics.items()
-        ],
-        min_version=3,
+    entries = (
+        (
+            at[0],
+            topic.OffsetForLeaderPartition(
+                partition=at[1],
+                current_leader_epoch=led[at].leader_epoch,
+                leader_epoch=led[at].leader_epoch,
+            ),
+        )
+        for at in places
     )
-
-
-def _log_ends(answers: Sequence[Any]) -> dict[Place, Any]:
-    return {
-        (topic.topic, entry.partition): entry
-        for answer in answers
-        for topic in answer.topics
-        for entry in topic.partitions
-        if is_present(entry.error_code, topic.topic, _NO_LEADER)
-    }
-
-
-# The last batches -----------------------------------------------------------------------------------
+    topics = under_topics(entries, topic, name="topic")
+    return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics, min_version=3)
 
 
 async def smallest_batches(manager: KafkaConnectionManager, places: Sequence[Place]) -> dict[Place, int]:
     seen = await readings(manager, places)
-    sent = [
-        manager.send(_fetch(topics, seen), node_id=leader) for leader, topics in _led_by_broker(seen).items()
-    ]
+    near_the_end = {at: max(one.log_start, one.high_watermark - _LAST_OFFSETS) for at, one in seen.items()}
+    sent = send_to_leaders(
+        manager,
+        seen,
+        lambda some: fetch(
+            {at: near_the_end[at] for at in some}, partition_bytes=_LAST_BYTES, most_bytes=_MOST_BYTES
+        ),
+    )
     found: dict[Place, int] = {}
     for answer in [await one for one in sent]:
         require(answer.error_code, None)
@@ -524,48 +367,10 @@ async def smallest_batches(manager: KafkaConnectionManager, places: Sequence[Pla
 
 
 def _sizes(answered: Any, topic: str) -> list[int]:
-    if not is_present(answered.error_code, topic, (*_NO_LEADER, errors.OffsetOutOfRangeError)):
+    if not is_present(answered.error_code, topic, (*NO_LEADER, errors.OffsetOutOfRangeError)):
         return []
     headers = [header for header, _ in batches(memoryview(bytes(answered.records or b"")))]
     return [header.size for header in headers if not header.is_control and header.count > 0]
-
-
-def _fetch(topics: Mapping[str, Sequence[int]], seen: Mapping[Place, LeaderReading]) -> Any:
-    topic = FetchRequest.FetchTopic
-    return FetchRequest(
-        replica_id=_CONSUMER,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=_MOST_BYTES,
-        isolation_level=_READ_UNCOMMITTED,
-        session_id=0,
-        session_epoch=_NO_SESSION,
-        topics=[
-            topic(
-                topic=name,
-                partitions=[
-                    topic.FetchPartition(
-                        partition=number,
-                        current_leader_epoch=_NO_EPOCH,
-                        fetch_offset=_near_the_end(seen[name, number]),
-                        last_fetched_epoch=_NO_EPOCH,
-                        log_start_offset=_NO_EPOCH,
-                        partition_max_bytes=_LAST_BYTES,
-                    )
-                    for number in numbers
-                ],
-            )
-            for name, numbers in topics.items()
-        ],
-        forgotten_topics_data=[],
-        rack_id="",
-        min_version=_FIRST_FETCH,
-        max_version=_LAST_FETCH,
-    )
-
-
-def _near_the_end(reading: LeaderReading) -> int:
-    return max(reading.log_start, reading.high_watermark - _LAST_OFFSETS)
 
 
 # Refusals -------------------------------------------------------------------------------------------
@@ -575,14 +380,14 @@ async def refusals(
     manager: KafkaConnectionManager, places: Sequence[Place]
 ) -> dict[Place, tuple[int, Refusal]]:
     """One that was asked while leaders change has not answered for itself: it is left out."""
-    led = await _led(manager, places)
-    sent = [manager.send(_produce(topics), node_id=leader) for leader, topics in _led_by_broker(led).items()]
+    led = await led_of(manager, places)
+    sent = send_to_leaders(manager, led, _produce)
     return {
         (topic.name, one.index): (led[topic.name, one.index].leader, _refusal(one.error_code))
         for answer in [await one for one in sent]
         for topic in answer.responses
         for one in topic.partition_responses
-        if not issubclass(errors.for_code(one.error_code), _NO_LEADER)
+        if not issubclass(errors.for_code(one.error_code), NO_LEADER)
     }
 
 
@@ -603,21 +408,14 @@ def _damaged() -> bytes:
 _DAMAGED = _damaged()
 
 
-def _produce(topics: Mapping[str, Sequence[int]]) -> Any:
+def _produce(places: Sequence[Place]) -> ProduceRequest:
     topic = ProduceRequest.TopicProduceData
+    entries = ((name, topic.PartitionProduceData(index=number, records=_DAMAGED)) for name, number in places)
     return ProduceRequest(
         transactional_id=None,
         acks=_BY_LEADER_ALONE,
         timeout_ms=_LOG_TIMEOUT_MS,
-        topic_data=[
-            topic(
-                name=name,
-                partition_data=[
-                    topic.PartitionProduceData(index=number, records=_DAMAGED) for number in numbers
-                ],
-            )
-            for name, numbers in topics.items()
-        ],
+        topic_data=under_topics(entries, topic, of="partition_data"),
         max_version=_LAST_NAMED_PRODUCE,
     )
 

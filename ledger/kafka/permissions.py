@@ -32,7 +32,7 @@ from ledger.facts.permissions import (
     PermissionsOfKind,
     quota_entity,
 )
-from ledger.kafka.topics import ABSENT_TOPIC, is_present, metadata, require
+from ledger.kafka.topics import ABSENT_TOPIC, brokers, is_present, metadata, require
 
 _ANY = 1  # of every enumeration of a filter
 _OPERATIONS = {**{code.value: code.name.lower() for code in ACLOperation}, 15: "two_phase_commit"}
@@ -97,8 +97,9 @@ def _acl(resource: Any, acl: Any) -> Permission:
 
 async def writable_topics(manager: KafkaConnectionManager, topics: Sequence[str]) -> frozenset[str]:
     """Those that some broker lets this principal write to: each has its own copy of the rules."""
-    nodes = [broker.node_id for broker in (await metadata(manager, [])).brokers]
-    answers = [await metadata(manager, topics, operations=True, node_id=node) for node in nodes]
+    answers = [
+        await metadata(manager, topics, operations=True, node_id=node) for node in await brokers(manager)
+    ]
     return frozenset(topic.name for answer in answers for topic in answer.topics if _is_writable(topic))
 
 

@@ -9,14 +9,12 @@ from kafka.protocol.metadata import MetadataResponse
 
 from ledger.config.values import ClusterConfig
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError
+from ledger.kafka.cluster import Place
 from ledger.kafka.connection import Address, BrokerConnection, parse_addresses, resolved_properties
 
 Answer = TypeVar("Answer")
 _TIMEOUT_S = 3.0
 _THREADS = 16  # brokers that may hang at the same time without holding up others
-
-Partition = tuple[str, int]
-"""Topic and partition."""
 
 
 class KafkaReach:
@@ -31,7 +29,7 @@ class KafkaReach:
         self._is_closed = False
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"reach-{cluster.name}")
 
-    def leaderless(self, partitions: Sequence[Partition]) -> dict[Partition, str]:
+    def leaderless(self, partitions: Sequence[Place]) -> dict[Place, str]:
         """The broker that answered last is asked first, then all others at once."""
         answer = self._metadata(sorted({topic for topic, _ in partitions}))
         nodes = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}

@@ -1,7 +1,9 @@
 """Requests about topics: what is there, creation, growth, deletion."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
@@ -21,10 +23,19 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.facts.fences import LeaderReading
 from ledger.facts.identity import RememberedProducer
 from ledger.facts.syncs import TopicPartition, topic_id_bytes, topic_id_text
 from ledger.kafka.batches import BatchHeader, batches, next_sequence
-from ledger.kafka.cluster import NewTopic, PartitionEnds, SettingsAnswer, TopicDescription, TopicSettings
+from ledger.kafka.cluster import (
+    CoordinatedTransaction,
+    NewTopic,
+    PartitionEnds,
+    Place,
+    SettingsAnswer,
+    TopicDescription,
+    TopicSettings,
+)
 
 # Answers ------------------------------------------------------------------------------------------
 # Error codes in answers of brokers: what is raised, and what only says that something is not there.
@@ -40,6 +51,7 @@ ABSENT_LEADER = (
     errors.FencedLeaderEpochError,
     errors.UnknownLeaderEpochError,
 )
+NO_LEADER = (*ABSENT_TOPIC, *ABSENT_LEADER)
 
 
 def error_of(error_code: int, detail: str | None) -> errors.KafkaError:
@@ -92,6 +104,11 @@ async def metadata(
 
 async def controller(manager: KafkaConnectionManager) -> int:
     return int((await metadata(manager, [])).controller_id)
+
+
+async def brokers(manager: KafkaConnectionManager) -> list[int]:
+    """The ids of all brokers; the manager learns their addresses."""
+    return [broker.node_id for broker in (await metadata(manager, [])).brokers]
 
 
 def is_described(topic: Any) -> bool:
@@ -196,86 +213,173 @@ async def is_deleted(manager: KafkaConnectionManager, name: str) -> bool:
     return not is_present(topic.error_code, name, ABSENT_TOPIC)
 
 
-# End requests -------------------------------------------------------------------------------------
-# Requests about the ends of partitions.
+# Leaders ------------------------------------------------------------------------------------------
+# Who leads which partition, and requests to all leaders at once, each about what it leads.
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Who leads a partition, since which epoch, and how many replicas are in sync."""
+
+    leader: int
+    leader_epoch: int
+    in_sync: int
+
+
+async def led_of(manager: KafkaConnectionManager, places: Sequence[Place]) -> dict[Place, Led]:
+    """Those that have a leader. Raises kafka-python's error for a topic that this principal may not describe."""
+    wanted = set(places)
+    answer = await metadata(manager, sorted({topic for topic, _ in wanted}))
+    return {
+        (topic.name, one.partition_index): Led(one.leader_id, one.leader_epoch, len(one.isr_nodes))
+        for topic in answer.topics
+        if is_present(topic.error_code, topic.name, NO_LEADER)
+        for one in topic.partitions
+        if (topic.name, one.partition_index) in wanted and one.leader_id >= 0
+    }
+
+
+def send_to_leaders(
+    manager: KafkaConnectionManager,
+    led: Mapping[Place, Led | LeaderReading],
+    request: Callable[[Sequence[Place]], Any],
+) -> list[Any]:
+    """Requests that are under way when this returns, one to each leader, about what it leads."""
+    by_leader: dict[int, list[Place]] = defaultdict(list)
+    for place, one in led.items():
+        by_leader[one.leader].append(place)
+    return [manager.send(request(some), node_id=leader) for leader, some in by_leader.items()]
+
+
+def under_topics(
+    entries: Iterable[tuple[str, Any]],
+    topic: Callable[..., Any],
+    *,
+    name: str = "name",
+    of: str = "partitions",
+) -> list[Any]:
+    """What a request says of partitions, given with the names of their topics, as it has them: under each `topic`.
+
+    `name` and `of`: how the request calls a topic's name, and what it says of its partitions.
+    """
+    by_topic: dict[str, list[Any]] = defaultdict(list)
+    for topic_name, entry in entries:
+        by_topic[topic_name].append(entry)
+    return [topic(**{name: topic_name, of: found}) for topic_name, found in by_topic.items()]
+
+
+async def by_leader(
+    manager: KafkaConnectionManager, partitions: Sequence[TopicPartition]
+) -> dict[int, list[TopicPartition]]:
+    """Partitions of certain incarnations of topics by the node that leads them.
+
+    Raises kafka-python's error where one has no leader, and ours where its topic has another id by now.
+    """
+    answer = await metadata(manager, sorted({at.topic for at in partitions}))
+    topic_ids: dict[str, str] = {}
+    leaders: dict[Place, int] = {}
+    for topic in answer.topics:
+        require(topic.error_code, topic.name)
+        topic_ids[topic.name] = topic_id_text(topic.topic_id.bytes)
+        leaders |= {(topic.name, one.partition_index): one.leader_id for one in topic.partitions}
+    found: dict[int, list[TopicPartition]] = defaultdict(list)
+    for at in partitions:
+        if topic_ids[at.topic] != at.topic_id:
+            raise ClusterUnavailableError(
+                f"{at.topic} has another topic id than {at.topic_id} by now; not done"
+            )
+        if (leader := leaders.get((at.topic, at.partition), -1)) < 0:
+            raise errors.LeaderNotAvailableError(f"{at.topic} partition {at.partition}")
+        found[leader].append(at)
+    return found
+
+
+async def leader_of(manager: KafkaConnectionManager, at: TopicPartition) -> int:
+    """The node that leads a partition; raises as `by_leader`."""
+    [leader] = await by_leader(manager, [at])
+    return leader
+
+
+# Ends ---------------------------------------------------------------------------------------------
+# The ends of partitions, as their leaders have them.
 
 
 _EARLIEST, _LATEST = -2, -1
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
-
-Partition = tuple[str, int]
+_UNKNOWN_EPOCH = -1
 
 
 async def partition_ends(
-    manager: KafkaConnectionManager, partitions: Sequence[Partition]
-) -> dict[Partition, PartitionEnds]:
-    """Three answers of each leader, asked for in one go; ends only grow between them."""
-    by_leader = await _by_leader(manager, partitions)
+    manager: KafkaConnectionManager, partitions: Sequence[Place]
+) -> dict[Place, PartitionEnds]:
+    return await ends_of(ask_for_ends(manager, await led_of(manager, partitions)))
+
+
+def ask_for_ends(
+    manager: KafkaConnectionManager, led: Mapping[Place, Led], *, of_leader_epoch: bool = False
+) -> list[list[Any]]:
+    """Three questions to each leader, all under way when this returns; ends only grow between them.
+
+    `of_leader_epoch`: who leads by another epoch does not answer.
+    """
     questions = ((_EARLIEST, _READ_UNCOMMITTED), (_LATEST, _READ_COMMITTED), (_LATEST, _READ_UNCOMMITTED))
-    sent = [
-        [manager.send(_list_offsets(led, *question), node_id=leader) for leader, led in by_leader.items()]
-        for question in questions
+    epochs = {place: one.leader_epoch for place, one in led.items()} if of_leader_epoch else {}
+    return [
+        send_to_leaders(manager, led, partial(_list_offsets, timestamp, isolation, epochs))
+        for timestamp, isolation in questions
     ]
-    starting, stable, latest = [offsets_of([await answer for answer in answers]) for answers in sent]
+
+
+async def ends_of(asked: Sequence[Sequence[Any]]) -> dict[Place, PartitionEnds]:
+    """The answers to `ask_for_ends`."""
+    starting, stable, latest = [_offsets_of([await answer for answer in answers]) for answers in asked]
     return {
-        partition: _ends_of(starting[partition], stable[partition], latest[partition])
-        for partition in starting.keys() & stable.keys() & latest.keys()
+        place: _ends(starting[place], stable[place], latest[place])
+        for place in starting.keys() & stable.keys() & latest.keys()
     }
 
 
 async def offsets_at(
-    manager: KafkaConnectionManager, partitions: Sequence[Partition], timestamp_ms: int
-) -> dict[Partition, int]:
+    manager: KafkaConnectionManager, partitions: Sequence[Place], timestamp_ms: int
+) -> dict[Place, int]:
     """By partition the first offset with a record of that time or later; left out where there is none."""
-    by_leader = await _by_leader(manager, partitions)
-    sent = [
-        manager.send(_list_offsets(led, timestamp_ms, _READ_COMMITTED), node_id=leader)
-        for leader, led in by_leader.items()
-    ]
-    found = offsets_of([await answer for answer in sent])
-    return {partition: entry.offset for partition, entry in found.items() if entry.offset >= 0}
+    request = partial(_list_offsets, timestamp_ms, _READ_COMMITTED, {})
+    sent = send_to_leaders(manager, await led_of(manager, partitions), request)
+    found = _offsets_of([await answer for answer in sent])
+    return {place: entry.offset for place, entry in found.items() if entry.offset >= 0}
 
 
-async def _by_leader(
-    manager: KafkaConnectionManager, partitions: Sequence[Partition]
-) -> dict[int, list[Partition]]:
-    wanted = set(partitions)
-    answer = await metadata(manager, sorted({topic for topic, _ in wanted}))
-    by_leader = defaultdict(list)
-    for topic in answer.topics:
-        if issubclass(errors.for_code(topic.error_code), errors.AuthorizationError):
-            require(topic.error_code, topic.name)
-        for partition in topic.partitions:
-            if (topic.name, partition.partition_index) in wanted and partition.leader_id >= 0:
-                by_leader[partition.leader_id].append((topic.name, partition.partition_index))
-    return by_leader
-
-
-def _list_offsets(partitions: Sequence[Partition], timestamp: int, isolation: int) -> ListOffsetsRequest:
+def _list_offsets(
+    timestamp: int, isolation: int, epochs: Mapping[Place, int], places: Sequence[Place]
+) -> ListOffsetsRequest:
     # Not by `list_partition_offsets`, which raises for all at the first partition with an error.
     topic = ListOffsetsRequest.ListOffsetsTopic
-    by_topic = defaultdict(list)
-    for name, index in partitions:
-        by_topic[name].append(topic.ListOffsetsPartition(partition_index=index, timestamp=timestamp))
-    return ListOffsetsRequest(
-        isolation_level=isolation,
-        topics=[topic(name=name, partitions=entries) for name, entries in by_topic.items()],
-        min_version=4,
+    entries = (
+        (
+            at[0],
+            topic.ListOffsetsPartition(
+                partition_index=at[1],
+                timestamp=timestamp,
+                current_leader_epoch=epochs.get(at, _UNKNOWN_EPOCH),
+            ),
+        )
+        for at in places
     )
+    return ListOffsetsRequest(isolation_level=isolation, topics=under_topics(entries, topic), min_version=4)
 
 
-def offsets_of(answers: Sequence[Any]) -> dict[Partition, Any]:
+def _offsets_of(answers: Sequence[Any]) -> dict[Place, Any]:
     """By partition what leaders answered about an offset; those without a leader, and deleted ones, are left out."""
     return {
         (topic.name, entry.partition_index): entry
         for answer in answers
         for topic in answer.topics
         for entry in topic.partitions
-        if is_present(entry.error_code, topic.name, (*ABSENT_TOPIC, *ABSENT_LEADER))
+        if is_present(entry.error_code, topic.name, NO_LEADER)
     }
 
 
-def _ends_of(starting: Any, stable: Any, latest: Any) -> PartitionEnds:
+def _ends(starting: Any, stable: Any, latest: Any) -> PartitionEnds:
     last_stable = max(starting.offset, stable.offset)
     return PartitionEnds(
         log_start=starting.offset,
@@ -327,11 +431,17 @@ async def broker_settings(
     await metadata(manager, [])
     found: dict[int, dict[str, str]] = {}
     for node_id in node_ids:
-        answer = await manager.send(_describe_configs(_BROKER, [str(node_id)]), node_id=node_id)
-        for result in answer.results:
-            require(result.error_code, f"{result.resource_name}: {result.error_message}")
-            found[node_id] = _effective(result.configs)
+        result = await described_broker(manager, node_id)
+        require(result.error_code, f"{result.resource_name}: {result.error_message}")
+        found[node_id] = _effective(result.configs)
     return found
+
+
+async def described_broker(manager: KafkaConnectionManager, node_id: int) -> Any:
+    """What a broker answers about its own settings, which may be an error."""
+    request = _describe_configs(_BROKER, [str(node_id)])
+    [result] = (await manager.send(request, node_id=node_id)).results
+    return result
 
 
 def _describe_configs(
@@ -386,20 +496,18 @@ async def change_settings_of(
 
 
 # Fetch requests -----------------------------------------------------------------------------------
-# Requests for batches, of one partition at a time: for examining a log, not for copying it.
+# Requests for batches, for examining logs, not for copying them.
 
 
-_FETCH_UNCOMMITTED = 0
-_MAX_WAIT_MS = 0
-_LEAST_BYTES = 1
-_MOST_BYTES = 1 << 20  # a broker answers with one whole batch at least
-_NO_SESSION, _NO_EPOCH, _CONSUMER = -1, -1, -1
+_FETCH_BYTES = 1 << 20  # a broker answers with one whole batch at least
+_NO_SESSION, _CONSUMER = -1, -1
 
 
 async def batches_at(manager: KafkaConnectionManager, at: TopicPartition, offset: int) -> list[BatchHeader]:
     """Batches from the one that holds an offset, or the first one after it; none where the log does not reach."""
-    answer = await manager.send(_fetch(at, offset), node_id=await leader_of(manager, at))
-    return fetched_batches(answer, at, offset)
+    leader = await leader_of(manager, at)
+    request = fetch({(at.topic, at.partition): offset}, partition_bytes=_FETCH_BYTES, most_bytes=_FETCH_BYTES)
+    return fetched_batches(await manager.send(request, node_id=leader), at, offset)
 
 
 def fetched_batches(answer: Any, at: TopicPartition, offset: int) -> list[BatchHeader]:
@@ -422,45 +530,36 @@ def fetched_batches(answer: Any, at: TopicPartition, offset: int) -> list[BatchH
     return found
 
 
-async def leader_of(manager: KafkaConnectionManager, at: TopicPartition) -> int:
-    """The node that leads a partition.
-
-    Raises kafka-python's error where it has none, or where the topic has another id by now.
-    """
-    answer = await metadata(manager, [at.topic])
-    [topic] = answer.topics
-    require(topic.error_code, at.topic)
-    if topic_id_text(topic.topic_id.bytes) != at.topic_id:
-        raise ClusterUnavailableError(f"{at.topic} has another topic id than {at.topic_id} by now; not read")
-    leaders = {entry.partition_index: entry.leader_id for entry in topic.partitions}
-    if leaders.get(at.partition, -1) < 0:
-        raise errors.LeaderNotAvailableError(f"{at.topic} partition {at.partition}")
-    return int(leaders[at.partition])
-
-
-def _fetch(at: TopicPartition, offset: int) -> Any:
+def fetch(offsets: Mapping[Place, int], *, partition_bytes: int, most_bytes: int) -> FetchRequest:
+    """What a leader has from these offsets on, without waiting for more."""
     topic = FetchRequest.FetchTopic
-    partition = topic.FetchPartition(
-        partition=at.partition,
-        current_leader_epoch=_NO_EPOCH,
-        fetch_offset=offset,
-        last_fetched_epoch=_NO_EPOCH,
-        log_start_offset=_NO_EPOCH,
-        partition_max_bytes=_MOST_BYTES,
+    entries = (
+        (
+            name,
+            topic.FetchPartition(
+                partition=number,
+                current_leader_epoch=_UNKNOWN_EPOCH,
+                fetch_offset=offset,
+                last_fetched_epoch=_UNKNOWN_EPOCH,
+                log_start_offset=-1,
+                partition_max_bytes=partition_bytes,
+            ),
+        )
+        for (name, number), offset in offsets.items()
     )
     return FetchRequest(
         replica_id=_CONSUMER,
-        max_wait_ms=_MAX_WAIT_MS,
-        min_bytes=_LEAST_BYTES,
-        max_bytes=_MOST_BYTES,
-        isolation_level=_FETCH_UNCOMMITTED,
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=most_bytes,
+        isolation_level=_READ_UNCOMMITTED,
         session_id=0,
         session_epoch=_NO_SESSION,
-        topics=[topic(topic=at.topic, partitions=[partition])],
+        topics=under_topics(entries, topic, name="topic"),
         forgotten_topics_data=[],
         rack_id="",
         min_version=4,
-        max_version=12,
+        max_version=12,  # with names of topics
     )
 
 
@@ -479,7 +578,7 @@ async def expected_sequence(
     None where it remembers none, and where the broker is too old or does not allow to ask.
     """
     try:
-        active = await active_producers(manager, at)
+        active = (await active_producers(manager, [at]))[at]
     except _DOES_NOT_TELL:
         return None
     last = active[producer_id].last_sequence if producer_id in active else -1
@@ -490,40 +589,47 @@ async def remembered_producer(
     manager: KafkaConnectionManager, at: TopicPartition, producer_id: int
 ) -> RememberedProducer | None:
     """What the leader remembers of a producer, with the transactional id that any broker shows for it."""
-    if (known := (await active_producers(manager, at)).get(producer_id)) is None:
+    if (known := (await active_producers(manager, [at]))[at].get(producer_id)) is None:
         return None
+    try:
+        transaction = await coordinated(manager, producer_id)
+    except _DOES_NOT_TELL:
+        transaction = None
     return RememberedProducer(
         known.last_timestamp if known.last_timestamp >= 0 else None,
         known.current_txn_start_offset >= 0,
-        await _transactional_id(manager, producer_id),
+        None if transaction is None else transaction.transactional_id,
     )
 
 
-async def _transactional_id(manager: KafkaConnectionManager, producer_id: int) -> str | None:
+async def coordinated(manager: KafkaConnectionManager, producer_id: int) -> CoordinatedTransaction | None:
     """Each broker lists the transactions that it coordinates, of those that this principal may describe."""
     # Not by `list_transactions`, which asks every broker and fails for a state that it does not know.
-    nodes = [broker.node_id for broker in (await metadata(manager, [])).brokers]
-    for node in nodes:
+    for node in await brokers(manager):
         request = ListTransactionsRequest(state_filters=[], producer_id_filters=[producer_id], max_version=0)
-        try:
-            answer = await manager.send(request, node_id=node)
-            require(answer.error_code, None)
-        except _DOES_NOT_TELL:
-            return None
-        for listed in answer.transaction_states:
-            return str(listed.transactional_id)
+        answer = await manager.send(request, node_id=node)
+        require(answer.error_code, None)
+        for one in answer.transaction_states:
+            return CoordinatedTransaction(str(one.transactional_id), str(one.transaction_state))
     return None
 
 
-async def active_producers(manager: KafkaConnectionManager, at: TopicPartition) -> dict[int, Any]:
-    """What the leader remembers, by producer id."""
+async def active_producers(
+    manager: KafkaConnectionManager, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, dict[int, Any]]:
+    """What leaders remember, by partition and producer id."""
     # Not by `describe_producers`, which asks the leader of whatever topic has the name by now.
-    topic = DescribeProducersRequest.TopicRequest(name=at.topic, partition_indexes=[at.partition])
-    request = DescribeProducersRequest(topics=[topic])
-    answer = await manager.send(request, node_id=await leader_of(manager, at))
-    [partition] = [entry for one in answer.topics for entry in one.partitions]
-    require(partition.error_code, at.topic)
-    return {known.producer_id: known for known in partition.active_producers}
+    found: dict[TopicPartition, dict[int, Any]] = {}
+    for node, led in (await by_leader(manager, partitions)).items():
+        places = {(at.topic, at.partition): at for at in led}
+        topics = under_topics(places, DescribeProducersRequest.TopicRequest, of="partition_indexes")
+        answer = await manager.send(DescribeProducersRequest(topics=topics), node_id=node)
+        for topic in answer.topics:
+            for entry in topic.partitions:
+                require(entry.error_code, f"{topic.name} partition {entry.partition_index}")
+                at = places[topic.name, entry.partition_index]
+                found[at] = {known.producer_id: known for known in entry.active_producers}
+    return found
 
 
 # Log dir requests ---------------------------------------------------------------------------------
@@ -540,8 +646,8 @@ async def partition_sizes(
         topics=[topic(topic=name, partitions=list(range(count))) for name, count in topics.items()]
     )
     found: dict[tuple[str, int], int] = {}
-    for broker in (await metadata(manager, [])).brokers:
-        answer = await manager.send(request, node_id=broker.node_id)
+    for node in await brokers(manager):
+        answer = await manager.send(request, node_id=node)
         require(getattr(answer, "error_code", 0) or 0, None)
         for topic in (t for result in answer.results for t in result.topics):
             for entry in topic.partitions:
