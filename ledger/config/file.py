@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from ledger.config.flows import opposite_problems, overlap_problems, ring_problems
 from ledger.config.mirror import LedgerConfig, MirrorConfig, ObjectivesConfig
 from ledger.config.values import (
     ADDRESS_PROPERTIES,
@@ -27,8 +28,7 @@ from ledger.config.values import (
     TargetMode,
 )
 from ledger.errors import ConfigurationError, UsageError
-from ledger.topics.flows import FlowCopies, FlowEdge, opposite_problems, overlap_problems, ring_problems
-from ledger.topics.naming import NamingKind, TopicSelection
+from ledger.topics.naming import NamingKind
 
 # Problems -----------------------------------------------------------------------------------------
 # Everything that is wrong with a configuration file, in sentences that name the key.
@@ -71,18 +71,11 @@ def problems_of(raw: Table) -> Iterator[str]:
         yield from _cluster_problems(name, table)
     for name, table in flows.items():
         yield from _flow_problems(name, table, clusters)
-    enabled = {
-        name: table for name, table in flows.items() if _table(flows, name).get("enabled") is not False
-    }
-    yield from ring_problems(
-        [edge for name, table in enabled.items() if (edge := _edge(name, table)) is not None]
-    )
-    yield from opposite_problems(
-        [edge for name, table in flows.items() if (edge := _edge(name, table)) is not None]
-    )
-    yield from overlap_problems(
-        [copies for name, table in enabled.items() if (copies := _copies(name, table)) is not None]
-    )
+    valid = [flow for name, table in flows.items() if (flow := _valid_flow(name, table)) is not None]
+    enabled = [flow for flow in valid if flow.enabled]
+    yield from ring_problems(enabled)
+    yield from opposite_problems(valid)
+    yield from overlap_problems(enabled)
 
 
 def _objectives_problems(table: object) -> Iterator[str]:
@@ -253,38 +246,17 @@ def _deletion_problems(table: Table, where: str) -> Iterator[str]:
         yield f"{where}.delete_topics: a shared target topic holds what others wrote and is never deleted"
 
 
-def _copies(name: str, table: object) -> FlowCopies | None:
-    """None for a flow whose own problems are reported already."""
-    flow = _valid_flow(name, table)
-    if flow is None or (flow.topic_naming is NamingKind.RENAME and not flow.rename):
-        return None
-    selection = TopicSelection(flow.topics, flow.exclude, naming=flow.naming)
-    return FlowCopies(flow.name, flow.source, flow.target, selection)
-
-
 def _valid_flow(name: str, table: object) -> FlowConfig | None:
-    """None for a flow whose own problems are reported already."""
+    """None for a flow whose own problems are reported already, but for those of its name."""
     try:
-        return FlowConfig.model_validate({**table, "name": name} if isinstance(table, dict) else table)
+        flow = FlowConfig.model_validate(
+            {**table, "name": "checked-above"} if isinstance(table, dict) else table
+        )
     except ValidationError:
         return None
-
-
-def _edge(name: str, table: object) -> FlowEdge | None:
-    """None for a flow whose own problems are reported already."""
-    flow = _valid_flow("checked-above", table)
-    if flow is None:
+    if flow.topic_naming is NamingKind.RENAME and not flow.rename:
         return None
-    return FlowEdge(
-        name,
-        flow.source,
-        flow.target,
-        flow.topics,
-        keeps_names=flow.topic_naming is NamingKind.IDENTITY,
-        shares_target=flow.target_mode is TargetMode.SHARED,
-        relays=flow.relay,
-        opposite=flow.opposite,
-    )
+    return flow.model_copy(update={"name": name})
 
 
 # File ---------------------------------------------------------------------------------------------

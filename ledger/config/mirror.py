@@ -1,6 +1,7 @@
 """A whole configuration: the ledger, the clusters and the flows, and what these are to each other."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, TypeVar
 
 from pydantic import Field
@@ -8,7 +9,6 @@ from pydantic import Field
 from ledger.config.values import AppConfig, ClusterConfig, FlowConfig, Frozen, Objective, Objectives
 from ledger.errors import UsageError
 from ledger.facts.tables import KEEP_SUPERSEDED_HOURS
-from ledger.topics.flows import FlowCopies, also_copied_by
 from ledger.topics.naming import NamingKind, TopicSelection
 
 
@@ -85,7 +85,7 @@ class MirrorConfig(Frozen):
     def topic_selection(self, flow_name: str) -> TopicSelection:
         """The topics of a flow, without copies that came, or would come, from where the flow goes."""
         flow = self.flow(flow_name)
-        return TopicSelection(flow.topics, flow.exclude, self._mirrored_prefixes(flow), flow.naming)
+        return replace(flow.selection, mirrored_prefixes=self._mirrored_prefixes(flow))
 
     def copies(self, flow: FlowConfig, target_topic: str) -> bool:
         """Whether a flow copies to this topic of its target."""
@@ -108,16 +108,20 @@ class MirrorConfig(Frozen):
 
     def also_copied_by(self, flow_name: str) -> Callable[[str], frozenset[str]]:
         """By source topic of a flow: other flows of the same pair that copy it to the same target topic."""
-        copies = [
-            self._selected_copies(other.name)
-            for other in self.flows.values()
-            if other.enabled or other.name == flow_name
+        flow, own = self.flow(flow_name), self.topic_selection(flow_name)
+        beside = [
+            (other.name, self.topic_selection(other.name))
+            for other in self.enabled_flows
+            if flow.is_beside(other)
         ]
-        return lambda topic: also_copied_by(flow_name, copies, topic)
 
-    def _selected_copies(self, flow_name: str) -> FlowCopies:
-        flow = self.flow(flow_name)
-        return FlowCopies(flow.name, flow.source, flow.target, self.topic_selection(flow_name))
+        def copied_by(topic: str) -> frozenset[str]:
+            name = own.target_name(topic)
+            return frozenset(
+                other for other, selection in beside if name and selection.target_name(topic) == name
+            )
+
+        return copied_by
 
     def readers_of(self, cluster: str, topics: Sequence[str]) -> list[FlowConfig]:
         """Flows that read one of these topics of a cluster and leave out what mirrors wrote there."""

@@ -14,7 +14,15 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from ledger.errors import InvalidValueError, Trouble, UsageError
 from ledger.facts.acls import AclFollow
 from ledger.topics.following import ConfigurationFollow, SettingsFollowing
-from ledger.topics.naming import NamePatterns, NamingKind, RecordFilter, RenameRule, TailPolicy, TopicNaming
+from ledger.topics.naming import (
+    NamePatterns,
+    NamingKind,
+    RecordFilter,
+    RenameRule,
+    TailPolicy,
+    TopicNaming,
+    TopicSelection,
+)
 from ledger.words import counted, duration
 
 # Values -------------------------------------------------------------------------------------------
@@ -194,6 +202,15 @@ class FlowConfig(Frozen):
         if self.topic_naming is NamingKind.IDENTITY:
             return TopicNaming(NamingKind.IDENTITY)
         return TopicNaming(NamingKind.PREFIX, self.prefix or self.source)
+
+    @property
+    def selection(self) -> TopicSelection:
+        """The topics that its patterns select, copies from its target among them."""
+        return TopicSelection(self.topics, self.exclude, naming=self.naming)
+
+    def is_beside(self, other: "FlowConfig") -> bool:
+        """Whether another flow goes the same way."""
+        return other.name != self.name and (other.source, other.target) == (self.source, self.target)
 
     @property
     def start_at_ms(self) -> int | None:

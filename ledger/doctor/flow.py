@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ledger.config.flows import plain_names
 from ledger.config.values import FlowConfig, TargetMode
 from ledger.doctor import permissions, topic_settings
 from ledger.doctor.checks import Check, Verdict
@@ -28,7 +29,6 @@ from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.facts.permissions import Permission
 from ledger.facts.syncs import FlowPosition
 from ledger.kafka.cluster import PartitionEnds, TopicDescription
-from ledger.topics.flows import plain_names
 from ledger.topics.following import ConfiguredTopic, TopicFollowing
 from ledger.topics.naming import (
     IdlePattern,

@@ -186,6 +186,10 @@ class TopicSelection:
     def selects(self, topic: str, *, internal: bool = False) -> bool:
         return self.refusal(topic, internal=internal) is None
 
+    def target_name(self, topic: str) -> str | None:
+        """What a source topic is called at the target; None: it is not selected."""
+        return self.naming.target_name(topic) if self.selects(topic) else None
+
 
 _PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9_-]|\\\.)+")
 

@@ -1,54 +1,44 @@
-"""What flows are to each other: rings, opposites, overlaps."""
+"""What flows may not be to each other: rings, opposites, overlaps."""
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 
-from ledger.topics.naming import TopicSelection, plain_name
+from ledger.config.values import FlowConfig, TargetMode
+from ledger.topics.naming import NamingKind, plain_name
 
 # Flow rings ---------------------------------------------------------------------------------------
 # Flows that lead back to where they start; two in opposite directions are the smallest ring.
 
 
-@dataclass(frozen=True, slots=True)
-class FlowEdge:
-    """A flow as an edge between clusters, with the patterns of its topics."""
-
-    name: str
-    source: str
-    target: str
-    topics: tuple[str, ...]
-    keeps_names: bool = False
-    shares_target: bool = False
-    relays: bool = False
-    opposite: str | None = None
-
-
-def ring_problems(flows: Sequence[FlowEdge]) -> Iterator[str]:
+def ring_problems(flows: Sequence[FlowConfig]) -> Iterator[str]:
     """What rings may not be: of relaying flows, or of names that are kept without sharing the targets."""
-    relays = [replace(flow, topics=(".*",)) for flow in flows if flow.relays]
+    relays = [flow.model_copy(update={"topics": (".*",)}) for flow in flows if flow.relay]
     for flow in relays:
         if is_in_ring(flow, relays):
             yield f"flows.{flow.name}.relay: relaying flows form a ring through {flow.source!r}; records would circle"
-    same_names = [flow for flow in flows if flow.keeps_names and flow.source != flow.target]
+    same_names = [flow for flow in flows if _keeps_names(flow) and flow.source != flow.target]
     for flow in same_names:
         # Of two opposite flows one holds at a time: only the others can lead back.
         if is_in_ring(flow, [other for other in same_names if other.name != flow.opposite]):
             yield from _same_name_problems(flow)
 
 
-def _same_name_problems(flow: FlowEdge) -> Iterator[str]:
-    if flow.relays:
+def _keeps_names(flow: FlowConfig) -> bool:
+    return flow.topic_naming is NamingKind.IDENTITY
+
+
+def _same_name_problems(flow: FlowConfig) -> Iterator[str]:
+    if flow.relay:
         yield f"flows.{flow.name}.relay: would bring records back to where they were written"
-    if not flow.shares_target:
+    if flow.target_mode is not TargetMode.SHARED:
         yield (
             f"flows.{flow.name}.target_mode: flows that keep names lead from {flow.target!r} back to "
             f'{flow.source!r}, so others write to the same topics too: each of them needs "shared"'
         )
 
 
-def opposite_problems(flows: Sequence[FlowEdge]) -> Iterator[str]:
+def opposite_problems(flows: Sequence[FlowConfig]) -> Iterator[str]:
     """What opposite flows have to be: each other's, the way back of each other, with targets that are their own."""
     by_name = {flow.name: flow for flow in flows}
     for flow in flows:
@@ -59,7 +49,7 @@ def opposite_problems(flows: Sequence[FlowEdge]) -> Iterator[str]:
             )
 
 
-def _problems_of_opposite(flow: FlowEdge, name: str, other: FlowEdge | None) -> Iterator[str]:
+def _problems_of_opposite(flow: FlowConfig, name: str, other: FlowConfig | None) -> Iterator[str]:
     if other is None:
         yield f"there is no flow {name!r}, or it has problems of its own"
         return
@@ -70,15 +60,15 @@ def _problems_of_opposite(flow: FlowEdge, name: str, other: FlowEdge | None) -> 
             f"flows.{name} goes from {other.source!r} to {other.target!r}, which is not the way back of "
             f"{flow.source!r} to {flow.target!r}"
         )
-    if not flow.keeps_names:
+    if not _keeps_names(flow):
         yield 'one direction takes over from the other where topics keep their names: topic_naming = "identity"'
-    if flow.shares_target:
+    if flow.target_mode is TargetMode.SHARED:
         yield 'both directions hold at any time where target_mode is "shared": leave one of the two keys out'
-    if flow.relays:
+    if flow.relay:
         yield "a relaying flow would bring records back to where they were written"
 
 
-def is_in_ring(flow: FlowEdge, flows: Sequence[FlowEdge]) -> bool:
+def is_in_ring(flow: FlowConfig, flows: Sequence[FlowConfig]) -> bool:
     """Whether flows that may carry a topic of `flow` lead from its target back to its source."""
     reached = {flow.target}
     edges = [other for other in flows if may_overlap(flow.topics, other.topics)]
@@ -106,28 +96,10 @@ def may_overlap(left: Sequence[str], right: Sequence[str]) -> bool:
 # there twice.
 #
 # Patterns cannot be compared: plain names and equal patterns tell it of a configuration, a topic by its
-# name at run time.
+# name at run time (`MirrorConfig.also_copied_by`).
 
 
-@dataclass(frozen=True, slots=True)
-class FlowCopies:
-    """What a flow copies from where to where."""
-
-    name: str
-    source: str
-    target: str
-    selection: TopicSelection
-
-    def target_name(self, topic: str) -> str | None:
-        """What it calls a source topic at the target; None when it does not copy it."""
-        return self.selection.naming.target_name(topic) if self.selection.selects(topic) else None
-
-    def is_beside(self, other: "FlowCopies") -> bool:
-        """Whether another flow goes the same way."""
-        return other.name != self.name and (other.source, other.target) == (self.source, self.target)
-
-
-def overlap_problems(flows: Sequence[FlowCopies]) -> Iterator[str]:
+def overlap_problems(flows: Sequence[FlowConfig]) -> Iterator[str]:
     """One for each two flows that surely copy a topic to the same name."""
     for flow, other in combinations(flows, 2):
         common = next(_surely_common(flow, other), None) if flow.is_beside(other) else None
@@ -138,20 +110,12 @@ def overlap_problems(flows: Sequence[FlowCopies]) -> Iterator[str]:
             )
 
 
-def _surely_common(flow: FlowCopies, other: FlowCopies) -> Iterator[str]:
+def _surely_common(flow: FlowConfig, other: FlowConfig) -> Iterator[str]:
     """Topics, or a pattern, that both select and name alike."""
     left, right = flow.selection, other.selection
     for topic in plain_names([*left.patterns, *right.patterns]):
-        name = flow.target_name(topic)
-        if name is not None and name == other.target_name(topic):
+        name = left.target_name(topic)
+        if name is not None and name == right.target_name(topic):
             yield topic
     if left.naming == right.naming and not (left.exclude or right.exclude or left.naming.rules):
         yield from sorted(set(left.patterns) & set(right.patterns))
-
-
-def also_copied_by(flow_name: str, flows: Sequence[FlowCopies], topic: str) -> frozenset[str]:
-    """Names of other flows of the same pair that copy a topic of a flow to the same target topic."""
-    [flow] = [each for each in flows if each.name == flow_name]
-    name = flow.target_name(topic)
-    beside = [other for other in flows if flow.is_beside(other)]
-    return frozenset(other.name for other in beside if name is not None and other.target_name(topic) == name)
