@@ -129,8 +129,7 @@ class Query:
             )
         for parameter in self.params:
             if parameter.name in values and not (parameter.is_optional and values[parameter.name] is None):
-                _check_type(self.name, parameter, values[parameter.name])
-                _check_text(self.name, parameter, values[parameter.name])
+                _check_value(self.name, parameter, values[parameter.name])
 
 
 def queries() -> Mapping[str, Query]:
@@ -268,21 +267,15 @@ def _named(text: str, types: frozenset[str]) -> tuple[Named, ...]:
     return tuple(Named(name, type_) for name, type_ in pairs)
 
 
-def _check_type(name: str, parameter: Named, value: Value) -> None:
-    if type(value) is not _PARAMETER_TYPES[parameter.type] or _out_of_range(parameter, value):
+def _check_value(name: str, parameter: Named, value: Value) -> None:
+    bits = _INTEGER_BITS.get(parameter.type, 0)
+    least = 1 if parameter.is_positive else -(2**bits)
+    is_of_type = type(value) is _PARAMETER_TYPES[parameter.type]
+    if not is_of_type or (bits and isinstance(value, int) and not least <= value < 2**bits):
         stated = f"{parameter.type} above 0" if parameter.is_positive else parameter.type
         raise UsageError(
             f"parameter {parameter.name} of query {name} is a {stated}, got {value!r}; nothing was read"
         )
-
-
-def _out_of_range(parameter: Named, value: Value) -> bool:
-    limit = 2 ** _INTEGER_BITS.get(parameter.type, 0)
-    least = 1 if parameter.is_positive else -limit
-    return isinstance(value, int) and not isinstance(value, bool) and not least <= value < limit
-
-
-def _check_text(name: str, parameter: Named, value: Value) -> None:
     if isinstance(value, str) and not is_unicode(value):
         raise UsageError(
             f"parameter {parameter.name} of query {name} is Unicode text, got {value!r}; nothing was read"

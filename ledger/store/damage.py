@@ -106,15 +106,11 @@ def make_checkpoint(opened: DeltaTable, uri: str) -> None:
                     os.link(file, staged / file.name)
         made = DeltaTable(beside)
         made.create_checkpoint()
-        _put_checkpoint(staged, log, made.version())
-
-
-def _put_checkpoint(staged: Path, log: Path, version: int) -> None:
-    """First the checkpoint, then what names it."""
-    for name in (f"{version:0{_ENTRY_DIGITS}}{_CHECKPOINT}", "_last_checkpoint"):
-        sync(staged / name)
-        os.replace(staged / name, log / name)
-        sync(log)
+        # First the checkpoint, then what names it.
+        for name in (f"{made.version():0{_ENTRY_DIGITS}}{_CHECKPOINT}", "_last_checkpoint"):
+            sync(staged / name)
+            os.replace(staged / name, log / name)
+            sync(log)
 
 
 # What is damaged ----------------------------------------------------------------------------------
@@ -158,7 +154,11 @@ def damages_of(uri: str) -> list[Damage]:
     if (folder := local_folder(uri)) is None or not (folder / LOG).is_dir():
         return []
     log = _read_log(folder)
-    return [*log.damages, *_damaged_files(folder, log.files)]
+    for name, added in log.files.items():
+        path = folder / unquote(name)
+        if (words := _damage_of_rows(path, int(added["size"]))) is not None:
+            log.damages.append(Damage(path, words, rows=added))
+    return log.damages
 
 
 def damaged_entries(folder: Path, *, after: int, until: int) -> Iterator[Damage]:
@@ -185,13 +185,17 @@ def _damage_of_entry(path: Path) -> str | None:
     return None if b'"commitInfo"' in data else "holds no commit"
 
 
+def _checkpoint_path(folder: Path, version: int) -> Path:
+    return folder / LOG / f"{version:0{_ENTRY_DIGITS}}{_CHECKPOINT}"
+
+
 def _read_log(folder: Path) -> _Log:
     log, begins = _Log(), -1
     hinted = _hinted_checkpoint(folder)
     if hinted is not None and not hinted.exists():
         log.damages.append(Damage(hinted, "is missing"))
     for version in sorted(_numbers(folder, _CHECKPOINT), reverse=True):
-        path = folder / LOG / f"{version:0{_ENTRY_DIGITS}}{_CHECKPOINT}"
+        path = _checkpoint_path(folder, version)
         try:
             rows = pq.ParquetFile(path).read(columns=["add"])["add"].to_pylist()
         except (OSError, pa.ArrowException, KeyError) as error:
@@ -216,13 +220,6 @@ def _apply_entry(log: _Log, path: Path, version: int) -> None:
             words = "is cut or overwritten"
     if words is not None:
         log.damages.append(Damage(path, words, version))
-
-
-def _damaged_files(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> Iterator[Damage]:
-    for name, added in files.items():
-        path = folder / unquote(name)
-        if (words := _damage_of_rows(path, int(added["size"]))) is not None:
-            yield Damage(path, words, rows=added)
 
 
 def _damage_of_rows(path: Path, size: int) -> str | None:
@@ -253,7 +250,7 @@ def _hinted_checkpoint(folder: Path) -> Path | None:
         version = int(json.loads((folder / LOG / "_last_checkpoint").read_bytes())["version"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return folder / LOG / f"{version:0{_ENTRY_DIGITS}}{_CHECKPOINT}"
+    return _checkpoint_path(folder, version)
 
 
 def _last_checkpoint(folder: Path) -> int:
@@ -321,12 +318,8 @@ def is_of_a_library(error: BaseException) -> bool:
     """Whether it is deltalake, pyarrow, DuckDB, Rust below them, or the file system that refuses."""
     if isinstance(error, MirrorLedgerError):
         return False
-    return isinstance(error, (DeltaError, pa.ArrowException, duckdb.Error, OSError)) or is_panic(error)
-
-
-def is_panic(error: BaseException) -> bool:
-    """A panic of Rust, which is no `Exception`."""
-    return type(error).__name__ == "PanicException"
+    is_panic = type(error).__name__ == "PanicException"  # of Rust: it is no `Exception`
+    return is_panic or isinstance(error, (DeltaError, pa.ArrowException, duckdb.Error, OSError))
 
 
 @contextmanager

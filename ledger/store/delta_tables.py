@@ -68,23 +68,17 @@ def arrow_type(type_: str) -> pa.DataType:
     if type_.startswith("array<") and type_.endswith(">"):
         return pa.list_(pa.field("element", arrow_type(type_[len("array<") : -1])))
     if type_.startswith("struct<") and type_.endswith(">"):
-        return pa.struct([_member(text) for text in _split(type_[len("struct<") : -1])])
+        members = (text.partition(":") for text in _split(type_[len("struct<") : -1]))
+        return pa.struct([pa.field(name, arrow_type(member)) for name, _, member in members])
     raise InvalidValueError(f"no Arrow type for {type_!r}; known: {', '.join(_SCALARS)}, array<>, struct<>")
 
 
 @cache
 def arrow_schema(table: Table) -> pa.Schema:
     """The Arrow schema of a table, columns in the order of `ledger.facts.tables`."""
-    return pa.schema([_field(column) for column in table.columns])
-
-
-def _field(column: Column) -> pa.Field:
-    return pa.field(column.name, arrow_type(column.type), nullable=column.nullable)
-
-
-def _member(text: str) -> pa.Field:
-    name, _, type_ = text.partition(":")
-    return pa.field(name, arrow_type(type_))
+    return pa.schema(
+        [pa.field(column.name, arrow_type(column.type), nullable=column.nullable) for column in table.columns]
+    )
 
 
 def _split(text: str) -> list[str]:

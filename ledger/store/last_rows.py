@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from duckdb import ColumnExpression, Expression, FunctionExpression, StarExpression
 
 from ledger.errors import InvalidValueError
-from ledger.facts.last_rows import GRAINS, LAST_ROWS, FileStamps, Grain, LastPlace, LastRows, Noted, Split
+from ledger.facts.last_rows import GRAINS, LAST_ROWS, FileStamps, LastPlace, LastRows, Noted, Split
 from ledger.facts.roles import OPERATOR_WRITER
 from ledger.facts.tables import OPERATIONS, TABLE_BY_NAME
 from ledger.store.delta_tables import arrow_schema, newest_version, opened_at, table_id, table_uri
@@ -101,11 +101,12 @@ def read_last_rows(opened: DeltaTable, table: str, known: TableLastRows | None) 
     relation = relation_of(opened, table)
     if known is not None and isinstance(relation, ParquetFiles):
         split = Split.of(file_stamps(opened), known.noted)
-        found = _Reading.at(table, _those_of(relation, split.read), known)
-        if split.misses_nothing(known.noted, noted_rows_read=found.noted_rows):
-            return replace(found.last_rows, version=opened.version(), was_short=True)
+        found, noted_rows = _read_behind(table, _those_of(relation, split.read), known)
+        if split.misses_nothing(known.noted, noted_rows_read=noted_rows):
+            return replace(found, version=opened.version(), was_short=True)
         log.debug("%s: what was noted does not account for its files; all of them are read", table)
-    return replace(_Reading.at(table, relation, _nothing(table)).last_rows, version=opened.version())
+    found, _ = _read_behind(table, relation, _nothing(table))
+    return replace(found, version=opened.version())
 
 
 def _nothing(table: str) -> TableLastRows:
@@ -124,30 +125,23 @@ def _those_of(files: ParquetFiles, read: Sequence[FileStamps]) -> ParquetFiles |
     return replace(files, paths=paths) if paths else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """What files hold behind what was noted; `noted_rows`: how many rows they hold that were noted."""
-
-    last_rows: TableLastRows
-    noted_rows: int
-
-    @classmethod
-    def at(cls, table: str, files: "Relation | None", known: TableLastRows) -> "_Reading":
-        if files is None:
-            return cls(known, 0)
-        with connected() as connection:
-            register(connection, "files", files)
-            rows = connection.view("files").select(
-                *map(ColumnExpression, columns_of(table)), PLACE.alias("place")
-            )
-            noted_rows, noted = _counted(_with_notes(connection, rows, known.noted), known.noted)
-            new = rows
-            if known.noted.until:
-                columns = (ColumnExpression(name) for name in rows.columns)
-                new = _with_notes(connection, rows, known.noted).filter(_IS_NEW).select(*columns)
-                connection.register("known", known.last)
-                new = new.union(connection.view("known").select(StarExpression(), PLACE.alias("place")))
-            return cls(TableLastRows(noted, _last(table, new)), noted_rows)
+def _read_behind(table: str, files: "Relation | None", known: TableLastRows) -> tuple[TableLastRows, int]:
+    """The last rows with what files hold behind those that are `known`; and how many rows there were noted already."""
+    if files is None:
+        return known, 0
+    with connected() as connection:
+        register(connection, "files", files)
+        rows = connection.view("files").select(
+            *map(ColumnExpression, columns_of(table)), PLACE.alias("place")
+        )
+        noted_rows, noted = _counted(_with_notes(connection, rows, known.noted), known.noted)
+        new = rows
+        if known.noted.until:
+            columns = (ColumnExpression(name) for name in rows.columns)
+            new = _with_notes(connection, rows, known.noted).filter(_IS_NEW).select(*columns)
+            connection.register("known", known.last)
+            new = new.union(connection.view("known").select(StarExpression(), PLACE.alias("place")))
+        return TableLastRows(noted, _last(table, new)), noted_rows
 
 
 def _with_notes(
@@ -187,21 +181,18 @@ def _counted(read: duckdb.DuckDBPyRelation, noted: Noted) -> tuple[int, Noted]:
 
 def _last(table: str, rows: duckdb.DuckDBPyRelation) -> pa.Table:
     """Of each combination of the grain the rows of the last append."""
-    grain = GRAINS[table]
+    grain = GRAINS[table].of_each
     newest = rows.aggregate(
         [
-            *map(ColumnExpression, grain.of_each),
+            *map(ColumnExpression, grain),
             FunctionExpression("max", ColumnExpression("place")).alias("place"),
         ]
     )
-    last = rows.join(newest.set_alias("newest"), ", ".join(_joined_by(table, grain)), how="semi")
-    return last.select(*map(ColumnExpression, columns_of(table))).to_arrow_table().cast(_schema(table))
-
-
-def _joined_by(table: str, grain: Grain) -> list[str]:
-    """Without columns that may be null: so rows of that append which differ in these alone stay as well."""
+    # Without columns that may be null: so rows of that append which differ in these alone stay as well.
     nullable = {column.name for column in TABLE_BY_NAME[table].columns if column.nullable}
-    return [*(name for name in grain.of_each if name not in nullable), "place"]
+    joined_by = [*(name for name in grain if name not in nullable), "place"]
+    last = rows.join(newest.set_alias("newest"), ", ".join(joined_by), how="semi")
+    return last.select(*map(ColumnExpression, columns_of(table))).to_arrow_table().cast(_schema(table))
 
 
 def recorded_last_rows(path: str, table: str) -> TableLastRows | None:

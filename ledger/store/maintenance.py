@@ -51,61 +51,10 @@ from ledger.store.merging import (
 )
 from ledger.store.session import OperatorOperations
 
-# Noting -------------------------------------------------------------------------------------------
-# Last rows of a table noted now and then, by whoever maintains it: then a start reads them instead of the
-# table.
-#
-# What is noted is true whoever notes it and whatever else is at work (`facts.last_rows`), so nobody is
-# kept from it, and nothing rests on it. Of two that note at once both do.
-
-
 log = logging.getLogger(__name__)
 
 NOTED_BY = "maintenance"
 """Column `operator` of what is noted."""
-
-
-class LastRowsNoting:
-    """Notes the last rows of one table when a start would read too much without."""
-
-    def __init__(self, path: str, table: str, clock: Clock) -> None:
-        self._path = path
-        self._table = table
-        self._clock = clock
-        self._operations = OperatorOperations(DeltaFactLog(path, clock), operator=NOTED_BY)
-        self._known: TableLastRows | None = None
-
-    def note_when_due(self) -> bool:
-        """Whether they were noted now; raises what deltalake and DuckDB raise."""
-        if self._table not in GRAINS or not self._is_due():
-            return False
-        # Somebody else may have done it meanwhile; that is looked up only when there is something to do.
-        self._known = recorded_last_rows(self._path, self._table)
-        if not self._is_due():
-            return False
-        self._note()
-        return True
-
-    def note(self) -> None:
-        """Note them now, due or not."""
-        self._known = recorded_last_rows(self._path, self._table)
-        self._note()
-
-    def _note(self) -> None:
-        now_ms = self._clock.now_ms()
-        opened = opened_at(table_uri(self._path, self._table))
-        found = read_last_rows(opened, self._table, self._known)
-        content = content_of(opened, self._table, found, now_ms=now_ms)
-        self._operations.record(content, flow=None, reason=None)
-        self._known = replace(found, noted=content.noted)
-        log.debug("%s: %d last rows were noted of %d", self._table, len(found.last), found.noted.rows)
-
-    def _is_due(self) -> bool:
-        opened = newest_version(self._path, self._table)
-        files = [] if opened is None else file_stamps(opened)
-        noted, last = (None, 0) if self._known is None else (self._known.noted, len(self._known.last))
-        return is_due(files, noted, noted_rows=last, now_ms=self._clock.now_ms())
-
 
 # Maintenance --------------------------------------------------------------------------------------
 
@@ -155,7 +104,8 @@ class TableUpkeep:
         self._clock = clock
         self._keep_hours = keep_hours
         self._folder = TableFolder(self._uri)
-        self._noting = LastRowsNoting(path, table, clock)
+        self._operations = OperatorOperations(DeltaFactLog(path, clock), operator=NOTED_BY)
+        self._known: TableLastRows | None = None
 
     def planned(self) -> Upkeep:
         """What would be done now."""
@@ -197,8 +147,9 @@ class TableUpkeep:
             with _reported(self._uri):
                 return write_merged(self._uri, self.table, merge)
         except LedgerUnavailableError:
-            if self._still_has(merge):
-                raise
+            with _reported(self._uri):
+                if {file.path for file in merge.files} <= _paths(opened_at(self._uri)):
+                    raise
             return None
 
     def committed(self, done: Upkeep, merge: Merge, written: Sequence[WrittenFile] | None) -> Upkeep:
@@ -213,10 +164,6 @@ class TableUpkeep:
             written=done.written + len(written),
             written_bytes=done.written_bytes + sum(file.size_bytes for file in written),
         )
-
-    def _still_has(self, merge: Merge) -> bool:
-        with _reported(self._uri):
-            return {file.path for file in merge.files} <= _paths(opened_at(self._uri))
 
     def _commit(self, merge: Merge, written: Sequence[WrittenFile]) -> bool:
         """Whether the merge is in the table.
@@ -259,10 +206,37 @@ class TableUpkeep:
         )
         sync_entries(self._uri, after=opened.version(), until=opened.version() + 1)
 
-    def note(self) -> bool:
-        """Note the table's last rows when a start would read too much without; returns whether that was so."""
+    def note_when_due(self) -> bool:
+        """Note the table's last rows when a start would read too much without; returns whether that was so.
+
+        What is noted is true whoever notes it and whatever else is at work (`facts.last_rows`), so nobody is kept from
+        it, and nothing rests on it. Of two that note at once both do.
+        """
         with _reported(self._uri):
-            return self._noting.note_when_due()
+            if self.table not in GRAINS or not self._is_note_due():
+                return False
+            # Somebody else may have done it meanwhile; that is looked up only when there is something to do.
+            self._known = recorded_last_rows(self._path, self.table)
+            if not self._is_note_due():
+                return False
+            self.note()
+        return True
+
+    def note(self) -> None:
+        """Note the table's last rows, due or not."""
+        known = recorded_last_rows(self._path, self.table)
+        opened = opened_at(self._uri)
+        found = read_last_rows(opened, self.table, known)
+        content = content_of(opened, self.table, found, now_ms=self._clock.now_ms())
+        self._operations.record(content, flow=None, reason=None)
+        self._known = replace(found, noted=content.noted)
+        log.debug("%s: %d last rows were noted of %d", self.table, len(found.last), found.noted.rows)
+
+    def _is_note_due(self) -> bool:
+        opened = self._opened()
+        files = [] if opened is None else file_stamps(opened)
+        noted, last = (None, 0) if self._known is None else (self._known.noted, len(self._known.last))
+        return is_due(files, noted, noted_rows=last, now_ms=self._clock.now_ms())
 
     def clean(self, *, ended: Callable[[], bool] = lambda: False) -> tuple[int, int | None]:
         """Remove what is old enough, and make a checkpoint; returns how many files and entries of the log went.
@@ -279,7 +253,8 @@ class TableUpkeep:
                     break
                 self._folder.delete(path)
                 removed += 1
-            if self._settle():
+            now_ms = self._clock.now_ms()
+            if settle_properties(self._path, self.table, keep_hours=self._keep_hours, now_ms=now_ms):
                 opened = opened_at(self._uri)
             before = self._log_entries()
             opened.cleanup_metadata()
@@ -340,12 +315,6 @@ class TableUpkeep:
         stray = opened.vacuum(hours, enforce_retention_duration=False, full=True)
         return sorted({*superseded, *stray})
 
-    def _settle(self) -> bool:
-        """Give the table its properties; returns whether it had others."""
-        return settle_properties(
-            self._path, self.table, keep_hours=self._keep_hours, now_ms=self._clock.now_ms()
-        )
-
     def _last_checkpoint(self) -> int:
         """The version of the last checkpoint; that before the first one where none is named."""
         try:
@@ -375,7 +344,7 @@ def maintain(
         if not (more := merging(upkeep)).merged:
             break
         done = _both(done, more)
-    upkeep.note()
+    upkeep.note_when_due()
     removed, log_entries = upkeep.clean()
     return replace(done, removed=removed, log_entries=log_entries)
 
@@ -472,7 +441,7 @@ class BackgroundMaintenance:
         if done.merged:
             log.debug("%s: %d files merged into %d", upkeep.table, done.merged, done.written)
         if not self._ended.is_set():
-            upkeep.note()
+            upkeep.note_when_due()
         cleaned = self._cleaned.get(upkeep.table)
         if not self._ended.is_set() and (cleaned is None or time.monotonic() - cleaned >= self._clean_s):
             removed, entries = upkeep.clean(ended=self._ended.is_set)

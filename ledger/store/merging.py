@@ -12,7 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,7 @@ def due_merges(files: Iterable[DataFile], *, now_ms: int) -> list[Merge]:
     merges = [
         merge
         for day, of_day in sorted(by_day.items())
-        for merge in (_of_closed(day, of_day) if _is_closed(day, now_ms) else _of_open(day, of_day))
+        for merge in _of_day(day, of_day, is_over=now_ms >= (day + 1) * DAY_MS + CLOSED_AFTER_MS)
     ]
     return [*_of_no_day(of_no_day), *merges]
 
@@ -128,18 +128,10 @@ def files_behind(files: Iterable[DataFile], *, now_ms: int) -> int:
     return sum(len(merge.files) for merge in due_merges(files, now_ms=now_ms))
 
 
-def _is_closed(day: int, now_ms: int) -> bool:
-    return now_ms >= (day + 1) * DAY_MS + CLOSED_AFTER_MS
-
-
-def _of_closed(day: int, files: Sequence[DataFile]) -> Iterator[Merge]:
-    return (Merge(tuple(chosen), day) for chosen in _bounded(files) if len(chosen) > 1)
-
-
-def _of_open(day: int, files: Sequence[DataFile]) -> Iterator[Merge]:
-    """The largest size that has enough files, with all that are smaller."""
+def _of_day(day: int, files: Sequence[DataFile], *, is_over: bool) -> Iterator[Merge]:
+    """All of a day that is over; else the largest size that has enough files, with all that are smaller."""
     enough = [tier for tier, count in Counter(file.tier for file in files).items() if count >= FANOUT]
-    upto = [file for file in files if file.tier <= max(enough, default=-1)]
+    upto = [file for file in files if is_over or file.tier <= max(enough, default=-1)]
     yield from (Merge(tuple(chosen), day) for chosen in _bounded(upto) if len(chosen) > 1)
 
 
@@ -151,31 +143,17 @@ def _of_no_day(files: Sequence[DataFile]) -> Iterator[Merge]:
     return (Merge(tuple(part), None) for part in _bounded(chosen))
 
 
-@dataclass(slots=True)
-class _Part:
-    """Files that together stay within the bounds of a merge; the first one always does."""
-
-    files: list[DataFile] = field(default_factory=list)
-    size_bytes: int = 0
-    rows: int = 0
-
-    def takes(self, file: DataFile) -> bool:
-        fits = self.size_bytes + file.size_bytes <= TARGET_BYTES
-        return not self.files or (fits and self.rows + (file.rows or 0) <= TARGET_ROWS)
-
-    def add(self, file: DataFile) -> None:
-        self.files.append(file)
-        self.size_bytes += file.size_bytes
-        self.rows += file.rows or 0
-
-
 def _bounded(files: Sequence[DataFile]) -> list[list[DataFile]]:
-    parts: list[_Part] = []
+    """The files in parts that stay within the bounds of a merge; the first one of each always does."""
+    parts: list[list[DataFile]] = []
+    size_bytes = rows = 0
     for file in files:
-        if not parts or not parts[-1].takes(file):
-            parts.append(_Part())
-        parts[-1].add(file)
-    return [part.files for part in parts]
+        size_bytes, rows = size_bytes + file.size_bytes, rows + (file.rows or 0)
+        if not parts or size_bytes > TARGET_BYTES or rows > TARGET_ROWS:
+            parts.append([])
+            size_bytes, rows = file.size_bytes, file.rows or 0
+        parts[-1].append(file)
+    return parts
 
 
 # File merging -------------------------------------------------------------------------------------
@@ -305,7 +283,7 @@ def write_merged(uri: str, table: str, merge: Merge) -> list[WrittenFile]:
     with folder.readable([file.path for file in merge.files]) as paths, _reading(paths) as connection:
         rows = _whole_rows(connection, table)
         expected = sum(pq.read_metadata(path).num_rows for path in paths)
-        written = [_write(folder, table, _of_day(rows, day)) for day in _days(connection)]
+        written = [_write(folder, table, _rows_of_day(rows, day)) for day in _days(connection)]
     if (found := sum(file.rows for file in written)) != expected:
         raise MirrorLedgerError(
             f"{uri}: {len(paths)} files hold {expected} rows, {found} were written to merged ones; nothing was "
@@ -344,7 +322,7 @@ def _whole_rows(connection: duckdb.DuckDBPyConnection, table: str) -> duckdb.Duc
     return files.select(duckdb.StarExpression(), *nulls)
 
 
-def _of_day(rows: duckdb.DuckDBPyRelation, day: int) -> duckdb.DuckDBPyRelation:
+def _rows_of_day(rows: duckdb.DuckDBPyRelation, day: int) -> duckdb.DuckDBPyRelation:
     at_ms = duckdb.ColumnExpression("recorded_at_ms")
     begins, ends = (duckdb.ConstantExpression(number * DAY_MS) for number in (day, day + 1))
     return rows.filter((at_ms >= begins) & (at_ms < ends))

@@ -43,6 +43,7 @@ from ledger.store.sql import CutRows, ParquetFiles, Relation, connected, registe
 # Only the four columns of the stamp are read. `facts.tables` says what orders them.
 
 
+_NAME = "wanted"
 _STAMPS = f"select writer, writer_epoch * {ROUNDS_PER_EPOCH} + round as place, recorded_at_ms from wanted"
 _LAST = f"""
 with stamps as ({_STAMPS}),
@@ -102,14 +103,6 @@ order by writer, place
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """What the rows say of an append that a cut names: when it was recorded, and the latest of those up to it."""
-
-    recorded_at_ms: int | None
-    until_ms: int | None
-
-
 def last_appends(table: str, relation: Relation, *, until_ms: int | None = None) -> list[LastAppend]:
     """Per writer the last append such that it and all before it were recorded at or before a time; None: the last."""
     with _readable(relation) as connection:
@@ -146,8 +139,8 @@ def last_recorded_of_each(files: ParquetFiles, writer: str) -> dict[str, int]:
         return dict(of_writer.aggregate([ColumnExpression("filename"), last]).fetchall())
 
 
-def named_appends(relation: Relation, last: Sequence[LastAppend]) -> list[Named]:
-    """What the rows say of each of these appends, in their order."""
+def named_appends(relation: Relation, last: Sequence[LastAppend]) -> list[tuple[int | None, int | None]]:
+    """When each of these appends was recorded as the rows say, and the latest of those up to it, in their order."""
     named = pa.table(
         {
             "number": pa.array(range(len(last)), pa.int64()),
@@ -157,7 +150,7 @@ def named_appends(relation: Relation, last: Sequence[LastAppend]) -> list[Named]
     )
     with _readable(relation) as connection:
         connection.register("named", named)
-        return [Named(at_ms, until_ms) for at_ms, until_ms in connection.execute(_NAMED).fetchall()]
+        return connection.execute(_NAMED).fetchall()
 
 
 def steps_back(table: str, relation: Relation) -> list[ClockStep]:
@@ -172,7 +165,7 @@ def steps_back(table: str, relation: Relation) -> list[ClockStep]:
 @contextmanager
 def _readable(relation: Relation) -> Iterator[duckdb.DuckDBPyConnection]:
     with connected() as connection:
-        register(connection, "wanted", relation)
+        register(connection, _NAME, relation)
         yield connection
 
 
@@ -184,15 +177,13 @@ def _readable(relation: Relation) -> Iterator[duckdb.DuckDBPyConnection]:
 # its exit code was lost.
 
 
-_NAME = "wanted"
 PLACE = ColumnExpression("writer_epoch") * ConstantExpression(ROUNDS_PER_EPOCH) + ColumnExpression("round")
 """A row's place in its writer's order."""
 
 
 def filtered_rows(relation: Relation, filters: Sequence[Filter]) -> list[dict[str, Any]]:
     """The rows that pass all filters, in no particular order."""
-    with connected() as connection:
-        register(connection, _NAME, relation)
+    with _readable(relation) as connection:
         return list(_filtered(connection.view(_NAME), filters).to_arrow_table().to_pylist())
 
 
@@ -209,8 +200,7 @@ def newest_rows(
         for column in columns
         if column not in grain
     ]
-    with connected() as connection:
-        register(connection, _NAME, relation)
+    with _readable(relation) as connection:
         found = _filtered(connection.view(_NAME), filters)
         of_each = found.aggregate([*map(ColumnExpression, grain), *newest])
         return list(of_each.select(*map(ColumnExpression, columns)).to_arrow_table().to_pylist())
@@ -456,9 +446,9 @@ def _checked(opened: OpenedTables, cut: Cut) -> CountedRows:
     for table in sorted({append.table for append in cut.last}):
         last = cut.of_table(table)
         named = named_appends(opened.relation(table), last)
-        for append, found in zip(last, named, strict=True):
-            _check_append(append, found.recorded_at_ms)
-        until_ms[table] = max(found.until_ms or 0 for found in named)
+        for append, (found_at_ms, _) in zip(last, named, strict=True):
+            _check_append(append, found_at_ms)
+        until_ms[table] = max(at_ms or 0 for _, at_ms in named)
     return CountedRows(cut, until_ms)
 
 

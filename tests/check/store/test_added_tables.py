@@ -181,7 +181,7 @@ def test_a_table_whose_last_rows_are_noted_may_be_missing_as_well(tmp_path: Path
     assert state.last_share_offsets("e") == []
     assert state.last_claim("flow:f") is not None, "every table is asked when the writer appended last"
     upkeep = TableUpkeep(path, "share_offsets", FakeClock(), keep_hours=KEEP_SUPERSEDED_HOURS)
-    assert not upkeep.note()
+    assert not upkeep.note_when_due()
     assert not Path(table_uri(path, "share_offsets")).exists()
     log.claim(RECORDER, RECORDER_TABLES, CLAIM)
     assert state.last_share_offsets("e") == []

@@ -24,7 +24,7 @@ from ledger.store.catalog import query
 from ledger.store.delta_tables import table_uri
 from ledger.store.last_rows import file_stamps, read_last_rows, recorded_last_rows
 from ledger.store.log import DeltaFactLog
-from ledger.store.maintenance import NOTED_BY, LastRowsNoting, TableUpkeep, Upkeep, maintain
+from ledger.store.maintenance import NOTED_BY, TableUpkeep, Upkeep, maintain
 from ledger.store.merging import FANOUT, Merge, data_files
 from ledger.store.snapshots import filtered_rows, last_recorded_at_ms, newest_rows, open_ledger
 from ledger.store.sql import run_query
@@ -113,7 +113,7 @@ class Model:
             self.done["merges"] += done.written
 
     def note(self) -> None:
-        LastRowsNoting(self.path, self.rng.choice(list(GRAINS)), self.clock).note()
+        TableUpkeep(self.path, self.rng.choice(list(GRAINS)), self.clock, keep_hours=0).note()
 
     def note_nonsense(self) -> None:
         note_content(self.path, LAST_ROWS[self.rng.choice(list(GRAINS))].kind, {"rows": 1})
@@ -217,7 +217,7 @@ def merged_once(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) ->
     path = copied_to(tmp_path_factory.mktemp("merged"), empty_ledger)
     synced(path, 1, FANOUT)
     TableUpkeep(path, "offset_syncs", clock(), keep_hours=1).merge()
-    LastRowsNoting(path, "offset_syncs", clock()).note()
+    TableUpkeep(path, "offset_syncs", clock(), keep_hours=0).note()
     synced(path, FANOUT + 1, FANOUT + 1)
     return Path(path)
 
@@ -334,11 +334,11 @@ def test_maintenance_notes_last_rows_when_it_is_due(
     path = copied_to(tmp_path, empty_ledger)
     upkeep, another = (TableUpkeep(path, "offset_syncs", clock(), keep_hours=1) for _ in range(2))
     synced(path, 1, FANOUT - 2)
-    assert not upkeep.note()
+    assert not upkeep.note_when_due()
     synced(path, FANOUT - 1, FANOUT)
     maintain(upkeep)
     assert content(path)["rows"] == FANOUT + 1
-    assert not upkeep.note()
-    assert not another.note(), "somebody else has done it"
+    assert not upkeep.note_when_due()
+    assert not another.note_when_due(), "somebody else has done it"
     assert ends(path) == {0: FANOUT, 1: 1}
-    assert not TableUpkeep(path, "operations", clock(), keep_hours=1).note()
+    assert not TableUpkeep(path, "operations", clock(), keep_hours=1).note_when_due()
