@@ -38,6 +38,7 @@ Table = dict[str, Any]
 
 OWN_KEYS = ("bootstrap_servers", "mirror_principal")
 """Keys of a cluster's table that are no client properties."""
+_SENTENCES = {"missing": "is missing", "extra_forbidden": "unknown key"}
 _CLIENT_PROPERTIES = SECURITY_PROPERTIES | TUNING_PROPERTIES
 ADMIN_TABLE = "admin"
 """The table of client properties of those credentials that change access control lists."""
@@ -63,8 +64,12 @@ def problems_of(raw: Table) -> Iterator[str]:
     for section in ("ledger", "clusters", "flows"):
         if not isinstance(raw.get(section), dict) or not raw[section]:
             yield f"{section}: a table [{section}{'' if section == 'ledger' else '.NAME'}] is needed"
-    yield from _model_problems(LedgerConfig, _table(raw, "ledger"), "ledger", skip=not raw.get("ledger"))
-    yield from _objectives_problems(raw.get("objectives", {}))
+    if raw.get("ledger"):
+        yield from _model_problems(LedgerConfig, _table(raw, "ledger"), "ledger")
+    if isinstance(objectives := raw.get("objectives", {}), dict):
+        yield from _model_problems(ObjectivesConfig, objectives, "objectives")
+    else:
+        yield f"objectives: is a table, got {type(objectives).__name__}"
     yield from _apps_problems(raw.get("apps", {}))
     clusters, flows = _table(raw, "clusters"), _table(raw, "flows")
     for name, table in clusters.items():
@@ -76,13 +81,6 @@ def problems_of(raw: Table) -> Iterator[str]:
     yield from ring_problems(enabled)
     yield from opposite_problems(valid)
     yield from overlap_problems(enabled)
-
-
-def _objectives_problems(table: object) -> Iterator[str]:
-    if not isinstance(table, dict):
-        yield f"objectives: is a table, got {type(table).__name__}"
-        return
-    yield from _model_problems(ObjectivesConfig, table, "objectives")
 
 
 def _apps_problems(tables: object) -> Iterator[str]:
@@ -111,27 +109,19 @@ def _table(raw: Table, key: str) -> Table:
     return value if isinstance(value, dict) else {}
 
 
-def _model_problems(
-    model: type[BaseModel], values: Table, where: str, *, skip: bool = False
-) -> Iterator[str]:
-    if skip:
-        return
+def _model_problems(model: type[BaseModel], values: Table, where: str) -> Iterator[str]:
     try:
         model.model_validate(values)
     except ValidationError as error:
         for detail in error.errors(include_url=False, include_input=False, include_context=False):
-            yield f"{_key_path(where, detail['loc'])}: {_sentence(detail['type'], detail['msg'])}"
+            sentence = _SENTENCES.get(detail["type"], detail["msg"].removeprefix("Value error, "))
+            yield f"{_key_path(where, detail['loc'])}: {sentence}"
 
 
 def _key_path(where: str, location: tuple[int | str, ...]) -> str:
     """`flows.east-to-west.topics[0]`; the name of a table is reported as the table."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location if part != "name"]
     return where + "".join(parts)
-
-
-def _sentence(kind: str, message: str) -> str:
-    plain = {"missing": "is missing", "extra_forbidden": "unknown key"}
-    return plain.get(kind, message.removeprefix("Value error, "))
 
 
 def _name_problems(name: str, where: str) -> Iterator[str]:
@@ -146,7 +136,9 @@ def _cluster_problems(name: str, table: object) -> Iterator[str]:
         yield f"{where}: is a table, got {type(table).__name__}"
         return
     yield from _address_problems(table, where)
-    yield from _principal_problems(table, where)
+    principal = table.get("mirror_principal", "User:mirror")
+    if not isinstance(principal, str) or not re.fullmatch(PRINCIPAL_PATTERN, principal):
+        yield f"{where}.mirror_principal: is a principal as Kafka writes it, User:NAME, got {principal!r}"
     yield from _properties_problems(client_properties(table), where)
     admin = table.get(ADMIN_TABLE, {})
     if isinstance(admin, dict):
@@ -158,12 +150,6 @@ def _cluster_problems(name: str, table: object) -> Iterator[str]:
 def client_properties(table: Table) -> Table:
     """What of a cluster's table is handed to clients."""
     return {key: value for key, value in table.items() if key not in (*OWN_KEYS, ADMIN_TABLE)}
-
-
-def _principal_problems(table: Table, where: str) -> Iterator[str]:
-    principal = table.get("mirror_principal", "User:mirror")
-    if not isinstance(principal, str) or not re.fullmatch(PRINCIPAL_PATTERN, principal):
-        yield f"{where}.mirror_principal: is a principal as Kafka writes it, User:NAME, got {principal!r}"
 
 
 def _properties_problems(table: Table, where: str) -> Iterator[str]:
@@ -225,7 +211,8 @@ def _flow_problems(name: str, table: object, clusters: Table) -> Iterator[str]:
             known = ", ".join(sorted(clusters)) or "none"
             yield f"{where}.{end}: there is no cluster {cluster!r}; clusters are {known}"
     yield from _naming_problems(table, where)
-    yield from _deletion_problems(table, where)
+    if table.get("delete_topics") is True and table.get("target_mode") == TargetMode.SHARED:
+        yield f"{where}.delete_topics: a shared target topic holds what others wrote and is never deleted"
 
 
 def _naming_problems(table: Table, where: str) -> Iterator[str]:
@@ -239,11 +226,6 @@ def _naming_problems(table: Table, where: str) -> Iterator[str]:
     is_one_cluster = table.get("source") == table.get("target") is not None
     if naming == NamingKind.IDENTITY and is_one_cluster:
         yield f"{where}.topic_naming: identity on one cluster would copy each topic onto itself"
-
-
-def _deletion_problems(table: Table, where: str) -> Iterator[str]:
-    if table.get("delete_topics") is True and table.get("target_mode") == TargetMode.SHARED:
-        yield f"{where}.delete_topics: a shared target topic holds what others wrote and is never deleted"
 
 
 def _valid_flow(name: str, table: object) -> FlowConfig | None:

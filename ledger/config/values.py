@@ -327,30 +327,21 @@ class SecretReference(Frozen):
     def resolve(self, environ: Mapping[str, str]) -> str:
         """The secret itself; the message of a failure names the place, never the value."""
         if self.env is not None:
-            return self._from_environment(self.env, environ)
-        return self._from_file(Path(str(self.file)))
-
-    def _from_environment(self, variable: str, environ: Mapping[str, str]) -> str:
-        if not environ.get(variable):
-            raise UsageError(
-                f"a secret is read from {variable}, which is not set; no client was built",
-                trouble=Trouble.SECRET,
-            )
-        return environ[variable]
-
-    def _from_file(self, path: Path) -> str:
+            if not environ.get(self.env):
+                raise _no_secret(f"{self.env}, which is not set")
+            return environ[self.env]
         try:
-            secret = path.read_text(encoding="utf-8").rstrip("\r\n")
+            secret = Path(str(self.file)).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise UsageError(
-                f"a secret is read from {path}: {reason}; no client was built", trouble=Trouble.SECRET
-            ) from None
+            raise _no_secret(f"{self.file}: {reason}") from None
         if not secret:
-            raise UsageError(
-                f"a secret is read from {path}, which is empty; no client was built", trouble=Trouble.SECRET
-            )
+            raise _no_secret(f"{self.file}, which is empty")
         return secret
+
+
+def _no_secret(why: str) -> UsageError:
+    return UsageError(f"a secret is read from {why}; no client was built", trouble=Trouble.SECRET)
 
 
 PropertyValue = str | SecretReference

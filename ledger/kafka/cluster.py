@@ -114,8 +114,8 @@ def headers_between(
         start = found[-1].end_offset
 
 
-class ClusterAdmin(LogReader, Protocol):
-    """Administration of one cluster. Every call has a deadline and raises `ClusterUnavailableError` past it."""
+class Cluster(LogReader, Protocol):
+    """Which cluster it is, and its topics. Every call has a deadline and raises `ClusterUnavailableError` past it."""
 
     alias: str
 
@@ -125,11 +125,15 @@ class ClusterAdmin(LogReader, Protocol):
         """How far the cluster's metadata has come; less only after it was formatted again. None: not reported."""
         ...
 
-    def broker_count(self) -> int: ...
-
     def topics(self) -> dict[str, TopicDescription]:
         """All topics by name, internal ones included."""
         ...
+
+
+class ClusterAdmin(Cluster, Protocol):
+    """Administration of one cluster."""
+
+    def broker_count(self) -> int: ...
 
     def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Per topic the settings that were set on the topic itself; defaults left out."""
@@ -256,7 +260,7 @@ class ClusterAdmin(LogReader, Protocol):
         ...
 
 
-def live_cluster(admin: "ClusterAdmin | FenceReader") -> LiveCluster:
+def live_cluster(admin: Cluster) -> LiveCluster:
     """The cluster that answers."""
     return LiveCluster(admin.cluster_id(), admin.metadata_offset())
 
@@ -288,8 +292,8 @@ class PermissionAdmin(Protocol):
         ...
 
 
-class ShutOutCluster(ClusterAdmin, AclAdmin, Protocol):
-    """A cluster as those reach it who may change its rules, and write markers."""
+class LeaderAdmin(AclAdmin, Protocol):
+    """The same, and which of the rules the leaders have."""
 
     def leaders(self, topics: Sequence[str]) -> Mapping[tuple[str, int], int]:
         """Which broker leads each partition of the topics. Raises `ClusterUnavailableError` where one has no leader."""
@@ -298,6 +302,10 @@ class ShutOutCluster(ClusterAdmin, AclAdmin, Protocol):
     def acls_at(self, broker: int) -> frozenset[Permission]:
         """The rules about topics as this broker has them."""
         ...
+
+
+class ShutOutCluster(ClusterAdmin, LeaderAdmin, Protocol):
+    """A cluster as those reach it who may change its rules, and write markers."""
 
     def producer_epochs(
         self, partitions: Sequence[TopicPartition], producer_id: int
@@ -412,16 +420,8 @@ def first_data(
     )
 
 
-class FenceReader(LogReader, Protocol):
+class FenceReader(Cluster, Protocol):
     """Reads logs and what leaders know of them, with the credentials of the mirror."""
-
-    alias: str
-
-    def cluster_id(self) -> str: ...
-
-    def metadata_offset(self) -> int | None: ...
-
-    def topics(self) -> dict[str, TopicDescription]: ...
 
     def readings(self, partitions: Sequence[Place]) -> dict[Place, LeaderReading]:
         """Each partition as its leader has it, all at once; one without a leader is left out."""
@@ -437,19 +437,11 @@ class FenceReader(LogReader, Protocol):
     def open_transactions(self, partition: TopicPartition) -> Sequence[OpenTransaction]: ...
 
 
-class FenceControl(AclAdmin, Protocol):
+class FenceControl(LeaderAdmin, Protocol):
     """Changes who may write, with the credentials of an administrator. Refusals are `PreconditionError`."""
 
     def authorizations(self) -> Sequence[Authorization] | None:
         """By broker who decides what is allowed; None: the cluster has no authorizer."""
-        ...
-
-    def leaders(self, topics: Sequence[str]) -> Mapping[Place, int]:
-        """Which broker leads each partition of the topics. Raises `ClusterUnavailableError` where one has no leader."""
-        ...
-
-    def acls_at(self, broker: int) -> frozenset[Permission]:
-        """The rules about topics as this broker has them."""
         ...
 
     def settings_at(

@@ -82,7 +82,12 @@ def kafka_python_properties(cluster: ClusterConfig, environ: Mapping[str, str]) 
         "security_protocol": protocol,
     }
     if protocol.startswith("SASL"):
-        settings |= _sasl_settings(properties)
+        settings["sasl_mechanism"] = next(
+            (properties[name] for name in _MECHANISM_NAMES if name in properties), "GSSAPI"
+        )
+        settings |= {
+            ours: properties[theirs] for theirs, ours in _KAFKA_PYTHON_NAMES.items() if theirs in properties
+        }
     if protocol.endswith("SSL"):
         settings["ssl_context"] = tls_context(f"cluster {cluster.name}", properties)
     return settings
@@ -105,22 +110,12 @@ def tls_context(peer: str, properties: Mapping[str, str]) -> ssl.SSLContext:
         raise UsageError(
             f"{peer}: TLS files cannot be used: {error}; not connected", trouble=Trouble.TLS_FILES
         ) from error
-    _relax_verification(context, properties)
-    return context
-
-
-def _relax_verification(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     if properties.get("ssl.endpoint.identification.algorithm", "https") == "none":
         context.check_hostname = False
     if properties.get("enable.ssl.certificate.verification", "true") == "false":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-
-
-def _sasl_settings(properties: Mapping[str, str]) -> dict[str, object]:
-    mechanism = next((properties[name] for name in _MECHANISM_NAMES if name in properties), "GSSAPI")
-    named = {ours: properties[theirs] for theirs, ours in _KAFKA_PYTHON_NAMES.items() if theirs in properties}
-    return {"sasl_mechanism": mechanism, **named}
+    return context
 
 
 def _refuse_unmapped(cluster_name: str, properties: Mapping[str, str]) -> None:

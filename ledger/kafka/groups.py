@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,17 +77,12 @@ async def listed_groups(manager: KafkaConnectionManager) -> list[GroupListing]:
     for pending in sent:
         answer = await pending
         require(answer.error_code, None)
-        listed |= {group.group_id: _group_listing(group) for group in answer.groups}
+        for group in answer.groups:
+            group_type, state = (group.group_type or "").lower(), group.group_state
+            listed[group.group_id] = GroupListing(
+                group.group_id, group_type or None, state or None, group.protocol_type or None
+            )
     return list(listed.values())
-
-
-def _group_listing(group: Any) -> GroupListing:
-    return GroupListing(
-        group.group_id,
-        (group.group_type or "").lower() or None,
-        group.group_state or None,
-        group.protocol_type or None,
-    )
 
 
 async def coordinators(
@@ -530,25 +525,20 @@ class KafkaGroups:
         return answer.read
 
     def group_commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> CommitsAnswer:
-        answer = CommitsAnswer([], {})
-        for some in parts(groups, _GROUPS_AT_ONCE):
-            names = [group.group_id for group in some]
-            operation = f"read the committed offsets of {listed(names, 'group')}"
-            reading = self._read_groups(operation, read_commits, names)
+        answer, names = CommitsAnswer([], {}), [group.group_id for group in groups]
+        for reading in self._readings("read the committed offsets of", read_commits, names):
             answer.refused.update(reading.unread)
             read_at_ms = self._clock.now_ms()
             answer.read.extend(
                 self._checkpoint(group, commit, topic_ids, read_at_ms)
-                for group in some
+                for group in groups
                 for commit in reading.found.get(group.group_id, [])
             )
         return answer
 
     def share_offsets(self, groups: Sequence[str]) -> ShareOffsetsAnswer:
         answer = ShareOffsetsAnswer([], {})
-        for some in parts(groups, _GROUPS_AT_ONCE):
-            operation = f"describe the share-partition offsets of {listed(some, 'group')}"
-            reading = self._read_groups(operation, read_share_offsets, some)
+        for reading in self._readings("describe the share-partition offsets of", read_share_offsets, groups):
             answer.refused.update(reading.unread)
             read_at_ms = self._clock.now_ms()
             answer.read.extend(
@@ -560,9 +550,8 @@ class KafkaGroups:
 
     def unlisted_groups(self, groups: Sequence[str]) -> dict[str, UnreadGroup]:
         found: dict[str, UnreadGroup] = {}
-        for some in parts(groups, _GROUPS_AT_ONCE):
-            operation = f"find {listed(some, 'group')}"
-            found |= self._read_groups(operation, unlisted_groups, some).unread
+        for reading in self._readings("find", unlisted_groups, groups):
+            found |= reading.unread
         deleted = {group for group, why in found.items() if why.event is GroupEvent.GONE}
         if deleted:
             # While coordinators move no broker may list a group, and only classic groups are found by name then.
@@ -599,14 +588,16 @@ class KafkaGroups:
         operation = f"set the share-partition start offsets of group {group}"
         return self.connection.run(operation, set_share_offsets, group, offsets)
 
-    def _read_groups(self, operation: str, read: Read, groups: Sequence[str]) -> Reading:
-        """Coordinators that move or load are asked again; what is unavailable after that is so for longer."""
-        patient_until = time.monotonic() + self._timeout_s / _PARTS_OF_TIMEOUT
-        reading = self.connection.run(operation, read, groups)
-        while reading.unavailable and time.monotonic() < patient_until:
-            time.sleep(_POLL_S)
-            reading = reading.repeated(self.connection.run(operation, read, reading.unavailable))
-        return reading
+    def _readings(self, doing: str, read: Read, groups: Sequence[str]) -> Iterator[Reading]:
+        """Portion by portion. Coordinators that move or load are asked again for a while."""
+        for some in parts(groups, _GROUPS_AT_ONCE):
+            operation = f"{doing} {listed(some, 'group')}"
+            patient_until = time.monotonic() + self._timeout_s / _PARTS_OF_TIMEOUT
+            reading = self.connection.run(operation, read, some)
+            while reading.unavailable and time.monotonic() < patient_until:
+                time.sleep(_POLL_S)
+                reading = reading.repeated(self.connection.run(operation, read, reading.unavailable))
+            yield reading
 
     def _not_read(self, group: str, why: UnreadGroup) -> MirrorLedgerError:
         if why.event is GroupEvent.HIDDEN:

@@ -112,17 +112,12 @@ async def _authorization(manager: KafkaConnectionManager, broker: int) -> Author
     given: dict[str, Any] = {setting.name: setting.value for setting in result.configs}
     if given.get(_AUTHORIZER) not in _KAFKAS_OWN:
         return Authorization(broker, None, None)
-    return Authorization(broker, _super_users(given), _allows_everyone(given))
-
-
-def _super_users(given: Mapping[str, str | None]) -> frozenset[str] | None:
-    users = given.get(_SUPER_USERS, "")
-    return None if users is None else frozenset(filter(None, map(str.strip, users.split(";"))))
-
-
-def _allows_everyone(given: Mapping[str, str | None]) -> bool | None:
-    value = given.get(_EVERYONE, "false")
-    return None if value is None else value.strip().lower() == "true"
+    users, everyone = given.get(_SUPER_USERS, ""), given.get(_EVERYONE, "false")
+    return Authorization(
+        broker,
+        None if users is None else frozenset(filter(None, map(str.strip, users.split(";")))),
+        None if everyone is None else everyone.strip().lower() == "true",
+    )
 
 
 # Marker requests ----------------------------------------------------------------------------------
@@ -222,7 +217,14 @@ async def transactions_in(
     manager: KafkaConnectionManager, topics: frozenset[str]
 ) -> list[CoordinatedTransaction]:
     """Each broker is asked for those that it coordinates, all at once, and then where these lie; before 3.0 nothing."""
-    sent = {node: manager.send(_list_open(), node_id=node) for node in await brokers(manager)}
+    sent = {
+        # A request of its own for each: the library keeps what was sent to one in it.
+        node: manager.send(
+            ListTransactionsRequest(state_filters=list(_OPEN), producer_id_filters=[], max_version=0),
+            node_id=node,
+        )
+        for node in await brokers(manager)
+    }
     asked = {}
     for node, answer in sent.items():
         try:
@@ -242,11 +244,6 @@ async def transactions_in(
             if within and one.transaction_state in _OPEN:
                 found.append(CoordinatedTransaction(one.transactional_id, one.transaction_state, within))
     return found
-
-
-def _list_open() -> ListTransactionsRequest:
-    """One for each broker: the library keeps what was sent to one in it."""
-    return ListTransactionsRequest(state_filters=list(_OPEN), producer_id_filters=[], max_version=0)
 
 
 async def fence_producer(manager: KafkaConnectionManager, transactional_id: str) -> None:
@@ -453,7 +450,8 @@ class KafkaFencing(KafkaAdmin):
         """What leaders answer, asked about so many partitions at once."""
         found: dict[Place, Answer] = {}
         for some in parts(partitions, _PARTITIONS_AT_ONCE):
-            found |= self.connection.run(f"{what} of {_listed(some)}", ask, some)
+            topics = listed(sorted({topic for topic, _ in some}))
+            found |= self.connection.run(f"{what} of {topics}", ask, some)
         return found
 
     def keeps_metadata(self) -> bool:
@@ -513,10 +511,6 @@ class KafkaFencing(KafkaAdmin):
             f"abort the transaction of producer {transaction.producer_id} in {at.topic} {at.partition}"
         )
         self.connection.run(operation, abort_hanging, transaction)
-
-
-def _listed(places: Sequence[Place]) -> str:
-    return listed(sorted({topic for topic, _ in places}))
 
 
 def _topics_of(partitions: Sequence[TopicPartition]) -> str:

@@ -164,8 +164,13 @@ class KafkaLink:
         """Ask, and wait a moment for the answer; a later one is taken by `take_metadata`."""
         if self._asking is None:
             self._asked_at = time.monotonic()
+            known = [node.address for node in self._nodes.values()]
             self._asking = self._network.in_background(
-                partial(self._metadata.read, tuple(topics), self._metadata_addresses())
+                partial(
+                    self._metadata.read,
+                    tuple(topics),
+                    [*known, *parse_addresses(self._cluster.bootstrap_servers)],
+                )
             )
             wait([self._asking], timeout=_METADATA_WAIT_S)
         if not self._asking.done():
@@ -193,10 +198,6 @@ class KafkaLink:
                 f"cluster {self._cluster.name!r}: no broker of {self._cluster.bootstrap_servers} has said in "
                 f"{silent_s:.1f} s who leads"
             )
-
-    def _metadata_addresses(self) -> list[Address]:
-        known = [node.address for node in self._nodes.values()]
-        return [*known, *parse_addresses(self._cluster.bootstrap_servers)]
 
     def _take(self, metadata: ClusterMetadata) -> None:
         for node_id, address in metadata.addresses.items():
