@@ -113,7 +113,8 @@ def fetched(jar_set: JarSet) -> list[Path]:
     folder = home() / "jars" / jar_set.name
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(folder.with_name(f"{jar_set.name}.lock")):
+        with folder.with_name(f"{jar_set.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             if not folder.is_dir():
                 _fetch(jar_set, folder)
     jars = sorted(folder.resolve().glob("*.jar"))  # one name each: archives of classes go by it
@@ -121,9 +122,14 @@ def fetched(jar_set: JarSet) -> list[Path]:
     return jars
 
 
-@cache
 def check_java() -> Path:
     """The `java` to use, through JAVA_HOME or PATH; refuses what is too old for Spark and Kafka."""
+    return _java()[0]
+
+
+@cache
+def _java() -> tuple[Path, str]:
+    """The same, and what it says of its version."""
     java = _java_command()
     try:
         answer = subprocess.run(
@@ -131,11 +137,12 @@ def check_java() -> Path:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetupError(f"Java {MINIMUM_JAVA} or later is needed; {java} does not run: {error}") from error
-    major = java_major(answer.stderr + answer.stdout)
+    said = answer.stdout + answer.stderr
+    major = java_major(said)
     if major is None or major < MINIMUM_JAVA:
         found = "prints no version" if major is None else f"is version {major}"
         raise SetupError(f"Java {MINIMUM_JAVA} or later is needed; {java} {found}")
-    return Path(java)
+    return Path(java), said
 
 
 def java_major(text: str) -> int | None:
@@ -160,7 +167,9 @@ def _fetch(jar_set: JarSet, folder: Path) -> None:
         output = _run_ivy(jar_set, work)
         jars = sorted((work / "libs").glob("*.jar"))
         _check_complete(jar_set, folder, jars, telling_line(output))
-        _check_readable(jar_set, jars)
+        for jar in jars:
+            if not zipfile.is_zipfile(jar):
+                raise SetupError(_refusal(jar_set, jar_set.artifacts, f"{jar.name} is not a jar"))
         (work / "libs").rename(folder)
 
 
@@ -245,22 +254,9 @@ def _check_complete(jar_set: JarSet, folder: Path, jars: Sequence[Path], reason:
         raise SetupError(_refusal(jar_set, jar_set.artifacts, f"{counted}; {reason}"))
 
 
-def _check_readable(jar_set: JarSet, jars: Sequence[Path]) -> None:
-    for jar in jars:
-        if not zipfile.is_zipfile(jar):
-            raise SetupError(_refusal(jar_set, jar_set.artifacts, f"{jar.name} is not a jar"))
-
-
 def _refusal(jar_set: JarSet, artifacts: Sequence[Artifact], reason: str) -> str:
     names = ", ".join(str(artifact) for artifact in artifacts)
     return f"cannot get {names} ({jar_set.name}): {reason}; nothing was installed"
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 # Class archive ------------------------------------------------------------------------------------
@@ -271,7 +267,6 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 _SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")  # what is not archived is nobody's concern
-_VERSION_TIMEOUT_S = 60
 _written: dict[str, Path] = {}
 
 
@@ -294,7 +289,10 @@ def written(name: str, jars: Sequence[Path]) -> Iterator[None]:
         yield
         if unfinished.is_file():
             unfinished.rename(archive)
-            _remove_former(name, archive)
+            # Those of another Java or other jars; a JVM that has mapped one keeps it.
+            for former in archive.parent.glob(f"{name}-*.jsa"):
+                if former != archive:
+                    former.unlink(missing_ok=True)
     finally:
         del _written[name]
         unfinished.unlink(missing_ok=True)
@@ -302,18 +300,8 @@ def written(name: str, jars: Sequence[Path]) -> Iterator[None]:
 
 def archive_file(name: str, jars: Sequence[Path]) -> Path:
     """Where the archive for this Java and these jars is, or would be."""
-    java = subprocess.run(
-        [str(check_java()), "-version"], capture_output=True, timeout=_VERSION_TIMEOUT_S, check=False
-    )
-    fits = hashlib.sha256(java.stdout + java.stderr)
+    fits = hashlib.sha256(_java()[1].encode())
     for jar in jars:
         status = jar.stat()
         fits.update(f"{jar}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
     return home() / "classes" / f"{name}-{fits.hexdigest()[:16]}.jsa"
-
-
-def _remove_former(name: str, archive: Path) -> None:
-    """Of another Java or other jars; a JVM that has mapped one keeps it."""
-    for former in archive.parent.glob(f"{name}-*.jsa"):
-        if former != archive:
-            former.unlink(missing_ok=True)

@@ -6,7 +6,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import IO, Any, Self
 
 import pyarrow as pa
@@ -60,9 +59,7 @@ class StatusLine:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.stop()
 
 

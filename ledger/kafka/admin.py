@@ -20,14 +20,7 @@ from ledger.facts.identity import RememberedProducer
 from ledger.facts.permissions import Permission, Permissions
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.batches import BatchHeader
-from ledger.kafka.cluster import (
-    NewTopic,
-    PartitionEnds,
-    Place,
-    SettingsAnswer,
-    TopicDescription,
-    TopicSettings,
-)
+from ledger.kafka.cluster import PartitionEnds, Place, SettingsAnswer, TopicDescription, TopicSettings
 from ledger.kafka.connection import ClusterConnection
 from ledger.kafka.groups import KafkaGroups
 from ledger.kafka.permissions import (
@@ -57,6 +50,7 @@ from ledger.kafka.topics import (
     remembered_producer,
     require,
 )
+from ledger.topics.following import NewTopic
 
 DEFAULT_TIMEOUT_S = 9.0
 _LEADERS_PER_S = 50  # a small broker that is busy makes at least so many

@@ -13,6 +13,7 @@ from ledger.facts.permissions import Permission, Permissions
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import Checkpoint, TopicPartition
 from ledger.kafka.batches import BatchHeader
+from ledger.topics.following import NewTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +25,6 @@ class TopicDescription:
     partitions: int
     replication_factor: int
     internal: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """A topic to be created."""
-
-    name: str
-    partitions: int
-    replication_factor: int
-    configuration: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

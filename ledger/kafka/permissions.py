@@ -34,6 +34,7 @@ from ledger.facts.permissions import (
 )
 from ledger.kafka.topics import ABSENT_TOPIC, brokers, is_present, metadata, require
 
+_NOT_SHOWN = (*ABSENT_TOPIC, errors.TopicAuthorizationFailedError)
 _ANY = 1  # of every enumeration of a filter
 _OPERATIONS = {**{code.value: code.name.lower() for code in ACLOperation}, 15: "two_phase_commit"}
 _RESOURCES = {**{code.value: code.name.lower() for code in ACLResourceType}, 7: "user"}
@@ -97,18 +98,14 @@ def _acl(resource: Any, acl: Any) -> Permission:
 
 async def writable_topics(manager: KafkaConnectionManager, topics: Sequence[str]) -> frozenset[str]:
     """Those that some broker lets this principal write to: each has its own copy of the rules."""
-    answers = [
-        await metadata(manager, topics, operations=True, node_id=node) for node in await brokers(manager)
-    ]
-    return frozenset(topic.name for answer in answers for topic in answer.topics if _is_writable(topic))
-
-
-def _is_writable(topic: Any) -> bool:
-    """A topic that this principal may not even describe, or that is not there, it cannot write to."""
-    absent = (*ABSENT_TOPIC, errors.TopicAuthorizationFailedError)
-    if not is_present(topic.error_code, topic.name, absent):
-        return False
-    return ACLOperation.WRITE.value in topic.authorized_operations
+    found = set()
+    for node in await brokers(manager):
+        for topic in (await metadata(manager, topics, operations=True, node_id=node)).topics:
+            # A topic that this principal may not even describe, or that is not there, it cannot write to.
+            is_there = is_present(topic.error_code, topic.name, _NOT_SHOWN)
+            if is_there and ACLOperation.WRITE.value in topic.authorized_operations:
+                found.add(topic.name)
+    return frozenset(found)
 
 
 # All kinds ----------------------------------------------------------------------------------------
@@ -174,9 +171,8 @@ async def _quotas(manager: KafkaConnectionManager) -> frozenset[Permission]:
 async def create_permissions(manager: KafkaConnectionManager, permissions: Sequence[Permission]) -> None:
     """Create all of these. Raises kafka-python's error at the first that is refused."""
     # Not by the library's `create_acls`, which drops the broker's message.
-    creation = CreateAclsRequest.AclCreation
     creations = [
-        creation(
+        CreateAclsRequest.AclCreation(
             resource_type=_code(_RESOURCES, one.resource_type),
             resource_name=one.resource_name,
             resource_pattern_type=_code(_PATTERNS, one.pattern_type),
@@ -196,9 +192,8 @@ async def create_permissions(manager: KafkaConnectionManager, permissions: Seque
 async def delete_permissions(manager: KafkaConnectionManager, permissions: Sequence[Permission]) -> None:
     """Delete exactly these; that one was deleted already is no error."""
     # Not by the library's `delete_acls`, which drops the error of each rule that matched.
-    wanted = DeleteAclsRequest.DeleteAclsFilter
     filters = [
-        wanted(
+        DeleteAclsRequest.DeleteAclsFilter(
             resource_type_filter=_code(_RESOURCES, one.resource_type),
             resource_name_filter=one.resource_name,
             pattern_type_filter=_code(_PATTERNS, one.pattern_type),

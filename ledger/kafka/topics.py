@@ -29,13 +29,13 @@ from ledger.facts.syncs import TopicPartition, topic_id_bytes, topic_id_text
 from ledger.kafka.batches import BatchHeader, batches, next_sequence
 from ledger.kafka.cluster import (
     CoordinatedTransaction,
-    NewTopic,
     PartitionEnds,
     Place,
     SettingsAnswer,
     TopicDescription,
     TopicSettings,
 )
+from ledger.topics.following import NewTopic
 
 # Answers ------------------------------------------------------------------------------------------
 # Error codes in answers of brokers: what is raised, and what only says that something is not there.

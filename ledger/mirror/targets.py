@@ -13,15 +13,8 @@ from ledger.facts.operations import AclAction, AclsFollowed, TopicAction, TopicF
 from ledger.facts.permissions import Permission
 from ledger.facts.state import LedgerState, OperationEntry, OperationLog
 from ledger.facts.syncs import SEQUENCED_KINDS, RecordedSync, TopicPartition, effective
-from ledger.kafka.cluster import (
-    AclAdmin,
-    ClusterAdmin,
-    NewTopic,
-    TopicDescription,
-    headers_between,
-    require_recorded,
-)
-from ledger.topics.following import REQUIRED_AT_TARGET, SettingsChange, is_fence
+from ledger.kafka.cluster import AclAdmin, ClusterAdmin, TopicDescription, headers_between, require_recorded
+from ledger.topics.following import REQUIRED_AT_TARGET, NewTopic, SettingsChange, is_fence
 from ledger.topics.naming import TopicNaming
 
 # Target settings ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ledger.facts.acls import AclFollow
 from ledger.facts.direction import Promotion, nothing_promoted
 from ledger.facts.findings import Finding, FindingName, Side
 from ledger.facts.syncs import PartitionPair, TopicPartition
-from ledger.kafka.cluster import ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
+from ledger.kafka.cluster import ClusterAdmin, SettingsAnswer, TopicDescription
 from ledger.mirror.targets import (
     AclFollowing,
     FollowingRecord,
@@ -25,8 +25,8 @@ from ledger.topics.following import (
     AddPartitions,
     ChangeSettings,
     ConfiguredTopic,
-    CreateTopic,
     FollowingAction,
+    NewTopic,
     TopicFollowing,
 )
 from ledger.topics.naming import (
@@ -100,7 +100,7 @@ Described = Mapping[str, TopicDescription]
 _CREATED_AT_ONCE = 100
 
 _REFUSED_ACTION = {
-    CreateTopic: FindingName.TARGET_TOPIC_NOT_CREATED,
+    NewTopic: FindingName.TARGET_TOPIC_NOT_CREATED,
     AddPartitions: FindingName.PARTITIONS_NOT_ADDED,
     ChangeSettings: FindingName.SETTINGS_NOT_CHANGED,
 }
@@ -338,17 +338,15 @@ class FlowTopics:
             self._warn_once(warning)
         if not plan.actions:
             return None
-        created = self._create_together(
-            [action for action in plan.actions if isinstance(action, CreateTopic)]
-        )
+        created = self._create_together([action for action in plan.actions if isinstance(action, NewTopic)])
         left = [action for action in plan.actions if action.name not in created]
         return [finding for action in left if (finding := self._attempt(action, targets))]
 
-    def _create_together(self, wanted: Sequence[CreateTopic]) -> frozenset[str]:
+    def _create_together(self, wanted: Sequence[NewTopic]) -> frozenset[str]:
         """Names of those that were created; the others are attempted one by one, which tells why not."""
         created: set[str] = set()
         for start in range(0, len(wanted), _CREATED_AT_ONCE):
-            part = [_new_topic(action) for action in wanted[start : start + _CREATED_AT_ONCE]]
+            part = wanted[start : start + _CREATED_AT_ONCE]
             more = f" and {len(part) - 1} more" if len(part) > 1 else ""
             log.info("creating topic %s%s at the target", part[0].name, more)
             topic_ids = self._target.create_topics(part)
@@ -371,7 +369,7 @@ class FlowTopics:
 
     def _carry_out(self, action: FollowingAction, targets: Described) -> None:
         match action:
-            case CreateTopic(name, partitions, replication_factor, configuration):
+            case NewTopic(name, partitions, replication_factor, configuration):
                 log.info("creating topic %s at the target with %d partitions", name, partitions)
                 self._target.create_topic(
                     name,
@@ -379,7 +377,7 @@ class FlowTopics:
                     replication_factor=replication_factor,
                     configuration=configuration,
                 )
-                self._record.created([_new_topic(action)], {name: self._target.topics()[name].topic_id})
+                self._record.created([action], {name: self._target.topics()[name].topic_id})
             case AddPartitions(name, total):
                 log.info("bringing topic %s at the target to %d partitions", name, total)
                 self._target.add_partitions(name, total=total)
@@ -449,10 +447,6 @@ class FlowTopics:
                     TopicPartition(name, topic.topic_id, partition),
                     TopicPartition(target.name, target.topic_id, partition),
                 )
-
-
-def _new_topic(action: CreateTopic) -> NewTopic:
-    return NewTopic(action.name, action.partitions, action.replication_factor, action.configuration)
 
 
 def _configured(topic: TopicDescription, settings: SettingsAnswer) -> ConfiguredTopic:

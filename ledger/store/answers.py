@@ -24,14 +24,9 @@ def snapshot(config: MirrorConfig, as_of: str | None) -> DeltaSnapshot:
     return DeltaLedger(config.ledger.path).as_of(as_of, now_ms=SystemClock().now_ms())
 
 
-def flows_that_ran(at: DeltaSnapshot) -> frozenset[str]:
-    """Flows that a driver has ever claimed."""
-    return frozenset(sql.flows(at))
-
-
 def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> None:
     """Refuse a flow that nobody knows, and one that has nothing in the ledger yet: an empty answer would seem fine."""
-    if flow_name in flows_that_ran(at):
+    if flow_name in sql.flows(at):
         return
     config.flow(flow_name)
     raise PreconditionError(

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Self
 
 from deltalake import CommitProperties, DeltaTable
@@ -407,9 +406,7 @@ class BackgroundMaintenance:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self._ended.set()
         self._thread.join(_END_S)
         if self._thread.is_alive():

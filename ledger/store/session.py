@@ -27,7 +27,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import TracebackType
 from typing import Protocol, Self
 
 from ledger.errors import ClaimBegunError, ShutOutError
@@ -231,11 +230,9 @@ class WriterSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_raised: object) -> None:
         self._executor.shutdown(wait=True)
-        if error is None:
+        if kind is None:
             self.wait()
 
     def _append(self, table: str, number: int, rows: Sequence[Row]) -> None:

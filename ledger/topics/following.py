@@ -153,8 +153,8 @@ class ConfiguredTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTopic:
-    """Create the target topic."""
+class NewTopic:
+    """A topic to be created."""
 
     name: str
     partitions: int
@@ -179,7 +179,7 @@ class ChangeSettings:
     change: SettingsChange
 
 
-FollowingAction = CreateTopic | AddPartitions | ChangeSettings
+FollowingAction = NewTopic | AddPartitions | ChangeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +244,14 @@ class TopicFollowing:
             return self.replication_factor
         return min(source.replication_factor, self.target_brokers)
 
-    def creation(self, source: ConfiguredTopic) -> CreateTopic:
+    def creation(self, source: ConfiguredTopic) -> NewTopic:
         """How the target topic of a source topic is made."""
         replication_factor = self._replication_factor_for(source)
         configuration = self.settings.at_creation(
             source.configuration or {}, replication_factor=replication_factor
         )
         name = self.naming.target_name(source.name)
-        return CreateTopic(name, source.partitions, replication_factor, configuration)
+        return NewTopic(name, source.partitions, replication_factor, configuration)
 
     def _settings(
         self, source: ConfiguredTopic, target: ConfiguredTopic, set_by_mirror: frozenset[str]

@@ -8,7 +8,7 @@ from ledger.clock import Clock
 from ledger.facts.state import WriterClaim
 from ledger.facts.syncs import WriterEvent
 from ledger.facts.tables import Row
-from ledger.kafka.cluster import NewTopic
+from ledger.topics.following import NewTopic
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule

@@ -8,11 +8,10 @@ from ledger.facts.acls import AclFollow
 from ledger.facts.permissions import Permission
 from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.syncs import OffsetSync, SyncKind, TopicPartition
-from ledger.kafka.cluster import NewTopic
 from ledger.mirror.targets import FollowingRecord
 from ledger.mirror.topics import FlowTopics
 from ledger.store.session import ClaimedOperations
-from ledger.topics.following import ConfigurationFollow, SettingsFollowing, TopicFollowing
+from ledger.topics.following import ConfigurationFollow, NewTopic, SettingsFollowing, TopicFollowing
 from ledger.topics.naming import NamingKind, TopicNaming, TopicSelection
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule

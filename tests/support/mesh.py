@@ -21,7 +21,7 @@ from ledger.recorders.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import Delivery, create_topics
-from ledger.store import answers
+from ledger.store import answers, sql
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.drivers import Driver
@@ -280,7 +280,7 @@ def adopt(mesh: Mesh) -> set[Verdict]:
 
 
 def ran(mesh: Mesh) -> frozenset[str]:
-    return answers.flows_that_ran(answers.snapshot(mesh.config, None))
+    return frozenset(sql.flows(answers.snapshot(mesh.config, None)))
 
 
 def mirrored_before(

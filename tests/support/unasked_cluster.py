@@ -12,12 +12,12 @@ from ledger.kafka.batches import BatchHeader
 from ledger.kafka.cluster import (
     CommitsAnswer,
     GroupListing,
-    NewTopic,
     PartitionEnds,
     SettingsAnswer,
     ShareOffsetsAnswer,
     TopicDescription,
 )
+from ledger.topics.following import NewTopic
 
 # -- Many at once as each by itself ----------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from ledger.topics.following import (
     ChangeSettings,
     ConfigurationFollow,
     ConfiguredTopic,
-    CreateTopic,
     FollowingPlan,
+    NewTopic,
     SettingsChange,
     SettingsFollowing,
     TopicFollowing,
@@ -185,7 +185,7 @@ def plan(
 def test_a_missing_topic_is_created_with_feasible_replicas() -> None:
     made = plan(source(), None)
     [action] = made.actions
-    assert isinstance(action, CreateTopic)
+    assert isinstance(action, NewTopic)
     assert (action.name, action.partitions, action.replication_factor) == ("east.orders", 3, 2)
     assert action.configuration["retention.ms"] == "7"
     assert made.warnings == ("orders has 3 replicas at the source, its target topic gets 2",)
@@ -194,7 +194,7 @@ def test_a_missing_topic_is_created_with_feasible_replicas() -> None:
 def test_a_configured_replication_factor_wins_and_must_be_feasible() -> None:
     one = TopicFollowing(PREFIX, target_brokers=2, replication_factor=1)
     [action] = one.plan([source()], {}, written_topic_ids=frozenset(), set_by_mirror={}).actions
-    assert isinstance(action, CreateTopic)
+    assert isinstance(action, NewTopic)
     assert action.replication_factor == 1
     three = TopicFollowing(PREFIX, target_brokers=2, replication_factor=3)
     with pytest.raises(PreconditionError, match="the target has 2; no topic was created"):
@@ -228,7 +228,7 @@ def test_settings_that_cannot_be_read_do_not_follow() -> None:
     assert plan(replace(source(), configuration=None), replace(target(3), configuration={})).actions == ()
     assert plan(source(), target(3)).actions == ()
     [created] = plan(replace(source(), configuration=None), None).actions
-    assert isinstance(created, CreateTopic)
+    assert isinstance(created, NewTopic)
     assert created.configuration == REQUIRED_AT_TARGET
 
 

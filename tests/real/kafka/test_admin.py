@@ -13,8 +13,9 @@ from ledger.config.values import ClusterConfig, SecretReference
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.facts.groups import CommitRefusal, NewCommit
 from ledger.kafka.admin import KafkaAdmin
-from ledger.kafka.cluster import GroupListing, NewTopic, PartitionEnds
+from ledger.kafka.cluster import GroupListing, PartitionEnds
 from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.topics.following import NewTopic
 from tests.support.guarded import SECRET, Guarded
 from tests.support.trio import Trio
 from tests.support.waiting import eventually

@@ -121,7 +121,7 @@ def test_two_processes_do_not_race(own_home: Path) -> None:
 
 
 def test_java_that_is_missing_or_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jvm, "check_java", jvm.check_java.__wrapped__)  # its answer is kept per process
+    monkeypatch.setattr(jvm, "check_java", jvm._java.__wrapped__)  # its answer is kept per process
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SetupError, match=r"Java 17 or later is needed; .* does not run"):
         jvm.check_java()

@@ -19,7 +19,6 @@ from ledger.kafka.batches import BatchHeader, batches
 from ledger.kafka.cluster import (
     CommitsAnswer,
     GroupListing,
-    NewTopic,
     PartitionEnds,
     SettingsAnswer,
     ShareOffsetsAnswer,
@@ -27,6 +26,7 @@ from ledger.kafka.cluster import (
     TopicSettings,
 )
 from ledger.kafka.requests import ErrorCode, Fetched, FetchItem, Produced, ProduceItem
+from ledger.topics.following import NewTopic
 from tests.simulation.kafka.partition_log import DEFAULT_MAX_MESSAGE_BYTES, PartitionLog
 from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.producer_ids import ProducerIdBlocks

@@ -10,7 +10,8 @@ import pytest
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.groups import CommitRefusal, GroupEvent, NewCommit, UnreadGroup
 from ledger.facts.syncs import TopicPartition, topic_id_bytes
-from ledger.kafka.cluster import ClusterAdmin, GroupListing, NewTopic, PartitionEnds
+from ledger.kafka.cluster import ClusterAdmin, GroupListing, PartitionEnds
+from ledger.topics.following import NewTopic
 from tests.support.waiting import eventually
 
 MOMENT_MS = 1_700_000_000_000
