@@ -72,7 +72,7 @@ from ledger.kafka.groups import hidden_groups
 from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.permissions import has_authorizer
 from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, FetchItem, ProduceItem
-from ledger.kafka.topics import broker_settings, delete_topic_by_name, metadata, partition_sizes
+from ledger.kafka.topics import broker_settings, delete_topic, metadata, partition_sizes
 from ledger.store.damage import words_of
 from ledger.store.delta_tables import opened_at, table_uri
 from ledger.store.maintenance import MAINTAINED_BY, MERGE
@@ -405,7 +405,7 @@ class TargetProbe:
     def _delete(self, name: str) -> None:
         """Delete the topic and wait until no broker that is asked knows it. One that was never made is fine."""
         operation = f"delete the probe's topic {name}, which is to be deleted by hand"
-        self._admin.connection.run(operation, delete_topic_by_name, name, timeout_ms=int(TIMEOUT_S * 1000))
+        self._admin.connection.run(operation, delete_topic, name=name, timeout_ms=int(TIMEOUT_S * 1000))
         deadline = time.monotonic() + TIMEOUT_S
         while name in self._admin.topics():
             if time.monotonic() > deadline:

@@ -141,14 +141,12 @@ class KafkaAdmin(KafkaGroups):
         self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
     ) -> None:
         wanted = NewTopic(name, partitions, replication_factor, configuration)
-        create = create_topic
-        self.connection.run(f"create topic {name}", create, wanted, timeout_ms=self._timeout_ms)
+        self.connection.run(f"create topic {name}", create_topic, wanted, timeout_ms=self._timeout_ms)
         self._wait_for_partitions({name: partitions})
 
     def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
         operation = f"create {listed([topic.name for topic in wanted])}"
-        create = create_topics
-        topic_ids = self.connection.run(operation, create, wanted, timeout_ms=self._timeout_ms)
+        topic_ids = self.connection.run(operation, create_topics, wanted, timeout_ms=self._timeout_ms)
         self._wait_for_partitions(
             {topic.name: topic.partitions for topic in wanted if topic.name in topic_ids}
         )
@@ -156,14 +154,12 @@ class KafkaAdmin(KafkaGroups):
 
     def add_partitions(self, name: str, *, total: int) -> None:
         operation = f"bring topic {name} to {total} partitions"
-        add = add_partitions
-        self.connection.run(operation, add, name, total=total, timeout_ms=self._timeout_ms)
+        self.connection.run(operation, add_partitions, name, total=total, timeout_ms=self._timeout_ms)
         self._wait_for_partitions({name: total})
 
     def delete_topic(self, name: str, *, topic_id: str) -> None:
         operation = f"delete topic {name} with id {topic_id}"
-        delete = delete_topic
-        self.connection.run(operation, delete, topic_id, timeout_ms=self._timeout_ms)
+        self.connection.run(operation, delete_topic, topic_id=topic_id, timeout_ms=self._timeout_ms)
 
     def is_deleted(self, topic: str) -> bool:
         return self.connection.run(f"find topic {topic}", is_deleted, topic)
@@ -195,12 +191,10 @@ class KafkaAdmin(KafkaGroups):
         return self.connection.run(operation, batches_at, partition, offset)
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
-        expected = expected_sequence
-        return self.connection.run(_of_producers(partition), expected, partition, producer_id)
+        return self.connection.run(_of_producers(partition), expected_sequence, partition, producer_id)
 
     def remembered_producer(self, partition: TopicPartition, producer_id: int) -> RememberedProducer | None:
-        remembered = remembered_producer
-        return self.connection.run(_of_producers(partition), remembered, partition, producer_id)
+        return self.connection.run(_of_producers(partition), remembered_producer, partition, producer_id)
 
     def writable_topics(self, topics: Sequence[str]) -> frozenset[str]:
         operation = f"find what this principal may write to of {listed(topics)}"

@@ -494,8 +494,7 @@ class KafkaFencing(KafkaAdmin):
         self, partitions: Sequence[TopicPartition], *, producer_id: int, producer_epoch: int
     ) -> None:
         operation = f"write abort markers to {_topics_of(partitions)}"
-        write = write_abort_markers
-        self.connection.run(operation, write, partitions, producer_id, producer_epoch)
+        self.connection.run(operation, write_abort_markers, partitions, producer_id, producer_epoch)
 
     def coordinated(self, producer_id: int) -> CoordinatedTransaction | None:
         operation = f"list the transactions of producer {producer_id}"

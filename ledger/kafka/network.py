@@ -18,7 +18,7 @@ from typing import TypeVar
 from ledger.config.values import ClusterConfig
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.facts.syncs import TopicPartition, topic_id_bytes
-from ledger.kafka.channel import Channel, ClusterMetadata, Leader, MetadataReader
+from ledger.kafka.channel import Channel, ClusterMetadata, MetadataReader
 from ledger.kafka.connection import Address, BrokerConnection, parse_addresses, resolved_properties
 from ledger.kafka.copying import Completion
 from ledger.kafka.requests import (
@@ -82,12 +82,8 @@ Request = Callable[[int, bool], Sequence[bytes | memoryview]]
 """Frames a request: correlation id, whether topics go by id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A connection that is logged in, and the newest version that the broker speaks of each request."""
-
-    connection: BrokerConnection
-    versions: Mapping[int, int]
+Opened = tuple[BrokerConnection, Mapping[int, int]]
+"""A connection that is logged in, and the newest version that the broker speaks of each request."""
 
 
 @dataclass(slots=True)
@@ -134,9 +130,8 @@ class KafkaLink:
         self._cluster = cluster
         self._network = network
         self._properties: Mapping[str, str] | None = None
-        self._leaders: Mapping[tuple[str, int], Leader] = {}
+        self._known = ClusterMetadata({}, {}, {}, frozenset())
         self._heard: Mapping[str, str | None] = {}
-        self._denied: frozenset[str] = frozenset()
         self._nodes: dict[int, Node] = {}
         self._waiting: dict[int, Waiting] = {}
         self._failed: list[Completion] = []
@@ -147,18 +142,18 @@ class KafkaLink:
     # -- metadata --------------------------------------------------------------------------------
 
     def leader(self, partition: TopicPartition) -> int | None:
-        known = self._leaders.get((partition.topic_id, partition.partition))
+        known = self._known.leaders.get((partition.topic_id, partition.partition))
         return None if known is None else known.node
 
     def leader_epoch(self, partition: TopicPartition) -> int | None:
-        known = self._leaders.get((partition.topic_id, partition.partition))
+        known = self._known.leaders.get((partition.topic_id, partition.partition))
         return None if known is None else known.epoch
 
     def is_deleted(self, partition: TopicPartition) -> bool:
         return self._heard.get(partition.topic, partition.topic_id) != partition.topic_id
 
     def is_denied(self, partition: TopicPartition) -> bool:
-        return partition.topic in self._denied
+        return partition.topic in self._known.denied
 
     def refresh(self, topics: Sequence[str]) -> None:
         """Ask, and wait a moment for the answer; a later one is taken by `take_metadata`."""
@@ -193,7 +188,7 @@ class KafkaLink:
     def _report_silence(self) -> None:
         """While leaders are known the copy continues with them; without any, silence is the trouble."""
         silent_s = time.monotonic() - self._asked_at
-        if not self._leaders and silent_s > _SILENCE_REPORTED_AFTER_S:
+        if not self._known.leaders and silent_s > _SILENCE_REPORTED_AFTER_S:
             raise ClusterUnavailableError(
                 f"cluster {self._cluster.name!r}: no broker of {self._cluster.bootstrap_servers} has said in "
                 f"{silent_s:.1f} s who leads"
@@ -206,8 +201,7 @@ class KafkaLink:
                 if known is not None:
                     self._drop(node_id, "the broker moved")
                 self._nodes[node_id] = Node(address)
-        self._heard, self._leaders = metadata.topic_ids, metadata.leaders
-        self._denied = metadata.denied
+        self._known, self._heard = metadata, metadata.topic_ids
 
     # -- connecting ------------------------------------------------------------------------------
 
@@ -218,7 +212,7 @@ class KafkaLink:
 
     def _open(self, address: Address) -> Opened:
         connection = self._connect(address)
-        return Opened(connection, {key: newest for key, (_, newest) in connection.api_versions().items()})
+        return connection, {key: newest for key, (_, newest) in connection.api_versions().items()}
 
     def take_opened(self) -> None:
         """Send what was queued for brokers that are connected by now; the queue of others is failed."""
@@ -227,11 +221,11 @@ class KafkaLink:
                 continue
             opening, node.opening = node.opening, None
             try:
-                opened = opening.result()
+                connection, node.versions = opening.result()
             except ClusterUnavailableError as error:
                 self._drop(node_id, str(error))
                 continue
-            node.versions, node.channel = opened.versions, Channel(opened.connection)
+            node.channel = Channel(connection)
             queued, node.queued = node.queued, []
             for waiting, request in queued:
                 self._transmit(node_id, node, waiting, request)
@@ -431,7 +425,8 @@ class KafkaLink:
 def _close_opened(opening: Future[Opened]) -> None:
     """What was opened for a node that has been given up meanwhile."""
     if not opening.cancelled() and opening.exception() is None:
-        opening.result().connection.close()
+        connection, _ = opening.result()
+        connection.close()
 
 
 def _in_order(waiting: Waiting, parts: Sequence[Part]) -> tuple[Part | None, ...]:

@@ -182,23 +182,15 @@ async def add_partitions(manager: KafkaConnectionManager, name: str, *, total: i
         require(result.error_code, result.error_message)
 
 
-async def delete_topic(manager: KafkaConnectionManager, topic_id: str, *, timeout_ms: int) -> None:
-    """Delete one incarnation of a topic; that it was deleted already is no error."""
-    await _delete(manager, None, UUID(bytes=topic_id_bytes(topic_id)), timeout_ms)
-
-
-async def delete_topic_by_name(manager: KafkaConnectionManager, name: str, *, timeout_ms: int) -> None:
-    """Delete the topic that has the name now; none is no error."""
-    await _delete(manager, name, None, timeout_ms)
-
-
-async def _delete(
-    manager: KafkaConnectionManager, name: str | None, topic_id: UUID | None, timeout_ms: int
+async def delete_topic(
+    manager: KafkaConnectionManager, *, name: str | None = None, topic_id: str | None = None, timeout_ms: int
 ) -> None:
-    wanted = DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=topic_id)
+    """Delete one incarnation of a topic, or the topic that has the name now; none is no error."""
+    found = None if topic_id is None else UUID(bytes=topic_id_bytes(topic_id))
+    wanted = DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=found)
     request = DeleteTopicsRequest(topics=[wanted], timeout_ms=timeout_ms, min_version=6)
     for response in (await _sent_to_controller(manager, request)).responses:
-        is_present(response.error_code, response.error_message or name or str(topic_id), ABSENT_TOPIC)
+        is_present(response.error_code, response.error_message or name or str(found), ABSENT_TOPIC)
 
 
 async def _sent_to_controller(manager: KafkaConnectionManager, request: Any) -> Any:

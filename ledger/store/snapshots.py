@@ -294,16 +294,21 @@ class OpenedTables:
 
 
 class DeltaSnapshot:
-    """The tables of a ledger at one cut: all rows that the opened tables have, or those that a cut counts."""
+    """The tables of a ledger at one cut: all rows that the opened tables have, or those that a cut counts.
+
+    `until_ms`: per table that the cut names when the latest of its rows was recorded.
+    """
 
     def __init__(
         self,
         opened: OpenedTables,
-        counted: "CountedRows | None" = None,
+        counted: Cut | None = None,
+        until_ms: Mapping[str, int] = MappingProxyType({}),
         instead: Mapping[str, pa.Table] = MappingProxyType({}),
     ) -> None:
         self._opened = opened
         self._counted = counted
+        self._until_ms = until_ms
         self._instead = instead
 
     @property
@@ -313,17 +318,21 @@ class DeltaSnapshot:
     @property
     def cut(self) -> Cut:
         """What the rows come to: of every table and writer the last append."""
-        return self._opened.cut if self._counted is None else self._counted.cut
+        return self._opened.cut if self._counted is None else self._counted
 
     def extended_by(self, table: str, rows: pa.Table) -> "DeltaSnapshot":
         """The same cut, with rows of a table that say the same of it in another way."""
-        return DeltaSnapshot(self._opened, self._counted, {**self._instead, table: rows})
+        return DeltaSnapshot(self._opened, self._counted, self._until_ms, {**self._instead, table: rows})
 
     def relation(self, table: str) -> Relation:
         if table in self._instead:
             return self._instead[table]
         rows = self._opened.relation(table)
-        return rows if self._counted is None else self._counted.of(table, rows)
+        if self._counted is None:
+            return rows
+        if last := self._counted.of_table(table):
+            return CutRows(rows, last, self._until_ms[table])
+        return arrow_schema(TABLE_BY_NAME[table]).empty_table()
 
     def is_missing(self, table: str) -> bool:
         """Whether the ledger is from before the table was added."""
@@ -347,23 +356,6 @@ class DeltaSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class CountedRows:
-    """A cut, and per table that it names when the latest of its rows was recorded."""
-
-    cut: Cut
-    until_ms: Mapping[str, int]
-
-    def of(self, table: str, rows: "pa.Table | ParquetFiles") -> Relation:
-        """Of a table's rows those that count."""
-        last = self.cut.of_table(table)
-        return (
-            CutRows(rows, last, self.until_ms[table])
-            if last
-            else arrow_schema(TABLE_BY_NAME[table]).empty_table()
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class DeltaLedger:
     """A path at which a ledger is expected whenever it is read; each method raises where there is none."""
 
@@ -376,7 +368,7 @@ class DeltaLedger:
     def at(self, cut: Cut) -> DeltaSnapshot:
         """The tables at a cut, after a check that it is one of this ledger and of this history of it."""
         opened = OpenedTables.of(self.path)
-        return DeltaSnapshot(opened, _checked(opened, cut))
+        return DeltaSnapshot(opened, cut, _checked(opened, cut))
 
     def as_of(self, as_of: str | None, *, now_ms: int) -> DeltaSnapshot:
         """The tables at what `--as-of` names: none (now), a cut token, a time, or an operation id."""
@@ -411,7 +403,7 @@ class DeltaLedger:
             for table in TABLES
         }
         cut = Cut.of(opened.ledger_id, (append for appends in last.values() for append in appends))
-        return DeltaSnapshot(opened, CountedRows(cut, dict.fromkeys(last, at_ms)))
+        return DeltaSnapshot(opened, cut, dict.fromkeys(last, at_ms))
 
     def _at_operation(self, operation_id: str, now_ms: int) -> DeltaSnapshot:
         rows = self.now().rows("operations", [("operation_id", "=", operation_id)])
@@ -432,8 +424,11 @@ def open_ledger(path: str) -> DeltaLedger:
     return DeltaLedger(path)
 
 
-def _checked(opened: OpenedTables, cut: Cut) -> CountedRows:
-    """Raises `UsageError` when the ledger does not hold the appends that the cut names."""
+def _checked(opened: OpenedTables, cut: Cut) -> dict[str, int]:
+    """Per table that the cut names when the latest of its rows was recorded.
+
+    Raises `UsageError` when the ledger does not hold the appends that the cut names.
+    """
     if cut.ledger_id != opened.ledger_id:
         raise UsageError(
             f"the cut is of another ledger ({cut.ledger_id}; this one is {opened.ledger_id}); nothing was read"
@@ -449,7 +444,7 @@ def _checked(opened: OpenedTables, cut: Cut) -> CountedRows:
         for append, (found_at_ms, _) in zip(last, named, strict=True):
             _check_append(append, found_at_ms)
         until_ms[table] = max(at_ms or 0 for _, at_ms in named)
-    return CountedRows(cut, until_ms)
+    return until_ms
 
 
 def _check_append(append: LastAppend, found_at_ms: int | None) -> None:
