@@ -141,21 +141,15 @@ def render_table(answer: pa.Table, width: int | None = None) -> str:
 
 
 def _column(field: pa.Field, values: Sequence[Any]) -> _Column:
+    header = shown(field.name)
+    shape: Callable[[Any], str] = _plain
     is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-    is_instant = pa.types.is_integer(field.type) and _INSTANT.search(field.name) is not None
-    header, shape = _form(shown(field.name), is_number=is_number, is_instant=is_instant)
+    if pa.types.is_integer(field.type) and _INSTANT.search(field.name):
+        header, shape, is_number = header.removesuffix("_ms"), _instant, False
+    elif is_number and header.endswith("_ms"):
+        header, shape = f"{header.removesuffix('_ms')}_s", _seconds
     cells = tuple(_NULL if value is None else shape(value) for value in values)
-    is_void = all(value is None for value in values)
-    return _Column(header, cells, is_number and not is_instant, is_void)
-
-
-def _form(name: str, *, is_number: bool, is_instant: bool) -> tuple[str, Callable[[Any], str]]:
-    """The name over a column, and how its values are shown."""
-    if is_instant:
-        return name.removesuffix("_ms"), _instant
-    if is_number and name.endswith("_ms"):
-        return f"{name.removesuffix('_ms')}_s", _seconds
-    return name, _plain
+    return _Column(header, cells, is_number, is_void=all(value is None for value in values))
 
 
 def _plain(value: object) -> str:
@@ -184,7 +178,8 @@ def _fitted(columns: Sequence[_Column], room: int) -> str:
     narrow = [replace(column, header=_folded_header(column)) for column in varied]
     if _width(narrow, at_most=_READABLE) <= room:
         return caption + _printed(narrow, room)
-    return caption + "\n" + "\n".join(_paragraph(varied, row, room) for row in range(len(columns[0].cells)))
+    paragraphs = (", ".join(_pair(column, row) for column in varied) for row in range(len(columns[0].cells)))
+    return caption + "\n" + "\n".join(f"{_wrapped(paragraph, room)}\n" for paragraph in paragraphs)
 
 
 def _caption(alike: Sequence[_Column], room: int) -> str:
@@ -205,10 +200,6 @@ def _listed(columns: Sequence[_Column], room: int) -> str:
         _wrapped(f"{column.header:<{width}}  {column.cells[0]}", room, indent=width + 2) for column in columns
     ]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _paragraph(columns: Sequence[_Column], row: int, room: int) -> str:
-    return _wrapped(", ".join(_pair(column, row) for column in columns), room) + "\n"
 
 
 def _pair(column: _Column, row: int) -> str:

@@ -101,7 +101,7 @@ def read_last_rows(opened: DeltaTable, table: str, known: TableLastRows | None) 
     relation = relation_of(opened, table)
     if known is not None and isinstance(relation, ParquetFiles):
         split = Split.of(file_stamps(opened), known.noted)
-        found, noted_rows = _read_behind(table, _those_of(relation, split.read), known)
+        found, noted_rows = _read_behind(table, relation.named({file.name for file in split.read}), known)
         if split.misses_nothing(known.noted, noted_rows_read=noted_rows):
             return replace(found, version=opened.version(), was_short=True)
         log.debug("%s: what was noted does not account for its files; all of them are read", table)
@@ -117,12 +117,6 @@ def _nothing(table: str) -> TableLastRows:
 def _schema(table: str) -> pa.Schema:
     schema = arrow_schema(TABLE_BY_NAME[table])
     return pa.schema([schema.field(name) for name in columns_of(table)])
-
-
-def _those_of(files: ParquetFiles, read: Sequence[FileStamps]) -> ParquetFiles | None:
-    names = {file.path.rpartition("/")[2] for file in read}
-    paths = tuple(path for path in files.paths if path.rpartition("/")[2] in names)
-    return replace(files, paths=paths) if paths else None
 
 
 def _read_behind(table: str, files: "Relation | None", known: TableLastRows) -> tuple[TableLastRows, int]:

@@ -371,15 +371,10 @@ def commit_rows(
     sync_entries(uri, after=before, until=opened.version())
     interval = int(opened.metadata().configuration.get(_CHECKPOINT_INTERVAL) or _COMMITS_PER_CHECKPOINT)
     if before // interval < opened.version() // interval:
-        _try_checkpoint(opened, uri)
-
-
-def _try_checkpoint(opened: DeltaTable, uri: str) -> None:
-    """An append needs none: what was committed stays so where it cannot be made, and the next one tries again."""
-    try:
-        make_checkpoint(opened, uri)
-    except (DeltaError, OSError) as error:
-        log.debug("%s: no checkpoint was made: %s", uri, error)
+        try:
+            make_checkpoint(opened, uri)
+        except (DeltaError, OSError) as error:  # what was committed stays so, and the next append tries again
+            log.debug("%s: no checkpoint was made: %s", uri, error)
 
 
 def _write_small(folder: TableFolder, rows: pa.Table) -> WrittenFile:

@@ -6,7 +6,7 @@ Values reach SQL only through the one-row relation `params`; SQL is never built 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -176,6 +176,11 @@ class ParquetFiles:
     columns: tuple[str, ...]
     added: Mapping[str, str] = field(default_factory=dict)
 
+    def named(self, names: Collection[str]) -> "ParquetFiles | None":
+        """Those of these names; None: there is none."""
+        paths = tuple(path for path in self.paths if path.rpartition("/")[2] in names)
+        return replace(self, paths=paths) if paths else None
+
 
 @dataclass(frozen=True, slots=True)
 class CutRows:
@@ -235,7 +240,12 @@ def run_queries(
     """
     reads = [name for query in queries for name in query.reads]
     with connect(snapshot, overrides, reads, _flow(params)) as connection:
-        return {query.name: answer(connection, query, _taken(query, params)) for query in queries}
+        return {
+            query.name: answer(
+                connection, query, {name: params[name] for name in query.parameter_names if name in params}
+            )
+            for query in queries
+        }
 
 
 def _flow(params: Mapping[str, Value]) -> str | None:
@@ -248,10 +258,6 @@ def _clusters(params: Mapping[str, Value]) -> Clusters | None:
     """The clusters that a query is asked about, as from where and to where."""
     here, there = params.get("from_cluster"), params.get("to_cluster")
     return (here, there) if isinstance(here, str) and isinstance(there, str) else None
-
-
-def _taken(query: Query, params: Mapping[str, Value]) -> dict[str, Value]:
-    return {name: value for name, value in params.items() if name in query.parameter_names}
 
 
 def answer(connection: duckdb.DuckDBPyConnection, query: Query, params: Mapping[str, Value]) -> pa.Table:

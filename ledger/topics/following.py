@@ -118,7 +118,9 @@ class SettingsFollowing:
         if self.follow in (ConfigurationFollow.NONE, ConfigurationFollow.CREATE):
             return SettingsChange()
         wanted = target_configuration(source, copied=self.patterns, replication_factor=replication_factor)
-        left_alone = self._left_alone(source, target)
+        # T5: what a fence hides at the source is unknown, and a fence at the target is somebody's wish.
+        fenced = is_fence(_LIMIT, source.get(_LIMIT)) or is_fence(_LIMIT, target.get(_LIMIT))
+        left_alone = {_LIMIT} if fenced else set()
         to_set = {
             name: value
             for name, value in wanted.items()
@@ -127,11 +129,6 @@ class SettingsFollowing:
         surplus = target.keys() - wanted.keys() - left_alone
         removable = surplus if self.follow is ConfigurationFollow.WHOLE else surplus & set_by_mirror
         return SettingsChange(to_set, tuple(sorted(name for name in removable if self._may_remove(name))))
-
-    def _left_alone(self, source: Mapping[str, str], target: Mapping[str, str]) -> frozenset[str]:
-        """T5: what a fence hides at the source is unknown, and a fence at the target is somebody's wish."""
-        fenced = is_fence(_LIMIT, source.get(_LIMIT)) or is_fence(_LIMIT, target.get(_LIMIT))
-        return frozenset({_LIMIT}) if fenced else frozenset()
 
     def _may_remove(self, name: str) -> bool:
         of_the_cluster = matches_any(NEVER_COPIED, name) and name != _IN_SYNC
@@ -218,10 +215,15 @@ class TopicFollowing:
         for source in sorted(sources, key=lambda topic: topic.name):
             target = targets.get(self.naming.target_name(source.name))
             if target is None:
-                actions.append(self.creation(source))
-                warnings += self._creation_warnings(source)
+                actions.append(created := self.creation(source))
+                if created.replication_factor < source.replication_factor:
+                    warnings.append(
+                        f"{source.name} has {source.replication_factor} replicas at the source, "
+                        f"its target topic gets {created.replication_factor}"
+                    )
             else:
-                actions += _growth(source, target)
+                if target.partitions < source.partitions:
+                    actions.append(AddPartitions(target.name, source.partitions))
                 actions += self._settings(source, target, set_by_mirror.get(target.topic_id, frozenset()))
                 if target.topic_id not in written_topic_ids:
                     warnings.append(
@@ -239,14 +241,11 @@ class TopicFollowing:
                 f"the target has {self.target_brokers}; no topic was created"
             )
 
-    def _replication_factor_for(self, source: ConfiguredTopic) -> int:
-        if self.replication_factor is not None:
-            return self.replication_factor
-        return min(source.replication_factor, self.target_brokers)
-
     def creation(self, source: ConfiguredTopic) -> NewTopic:
         """How the target topic of a source topic is made."""
-        replication_factor = self._replication_factor_for(source)
+        replication_factor = self.replication_factor
+        if replication_factor is None:
+            replication_factor = min(source.replication_factor, self.target_brokers)
         configuration = self.settings.at_creation(
             source.configuration or {}, replication_factor=replication_factor
         )
@@ -265,17 +264,3 @@ class TopicFollowing:
             set_by_mirror=set_by_mirror,
         )
         return [ChangeSettings(target.name, target.topic_id, change)] if change else []
-
-    def _creation_warnings(self, source: ConfiguredTopic) -> list[str]:
-        if self._replication_factor_for(source) >= source.replication_factor:
-            return []
-        return [
-            f"{source.name} has {source.replication_factor} replicas at the source, "
-            f"its target topic gets {self._replication_factor_for(source)}"
-        ]
-
-
-def _growth(source: ConfiguredTopic, target: ConfiguredTopic) -> list[FollowingAction]:
-    if target.partitions >= source.partitions:
-        return []
-    return [AddPartitions(target.name, source.partitions)]
