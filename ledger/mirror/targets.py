@@ -6,13 +6,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.errors import PreconditionError
-from ledger.facts.acls import AclFollow, acl_change, wanted_acls
-from ledger.facts.direction import Promotion, nothing_promoted
+from ledger.facts.acls import acl_change, wanted_acls
+from ledger.facts.direction import Promotion
 from ledger.facts.findings import Finding, FindingName, Findings
 from ledger.facts.operations import AclAction, AclsFollowed, TopicAction, TopicFollowed
 from ledger.facts.permissions import Permission
 from ledger.facts.state import LedgerState, OperationEntry, OperationLog
-from ledger.facts.syncs import SEQUENCED_KINDS, RecordedSync, TopicPartition, effective
+from ledger.facts.syncs import (
+    SEQUENCED_KINDS,
+    OffsetRange,
+    TopicPartition,
+    by_source_incarnation,
+    effective,
+    without,
+)
 from ledger.kafka.cluster import AclAdmin, ClusterAdmin, TopicDescription, headers_between, require_recorded
 from ledger.topics.following import REQUIRED_AT_TARGET, NewTopic, SettingsChange, is_fence
 from ledger.topics.naming import TopicNaming
@@ -142,16 +149,16 @@ class FollowingRecord:
 
     def __init__(self, flow: str, operations: OperationLog, state: LedgerState) -> None:
         self.findings = Findings(flow, TOPIC_FINDINGS, operations, state)
-        self._flow = flow
+        self.flow = flow
+        self.state = state
         self._operations = operations
-        self._state = state
         self._set_by_mirror: dict[str, frozenset[str]] | None = None
         self._created_acls: frozenset[Permission] | None = None
 
     def set_by_mirror(self) -> dict[str, frozenset[str]]:
         """Names of settings that the flow had set and not removed, by target topic id."""
         if self._set_by_mirror is None:
-            self._set_by_mirror = self._state.followed_settings(self._flow)
+            self._set_by_mirror = self.state.followed_settings(self.flow)
         return self._set_by_mirror
 
     def mirrored_topics(self) -> dict[str, MirroredTopic]:
@@ -163,43 +170,8 @@ class FollowingRecord:
                 position.target_topic,
                 position.target_topic_id,
             )
-            for position in self._state.positions(self._flow)
+            for position in self.state.positions(self.flow)
         }
-
-    def written_target_ids(self) -> frozenset[str]:
-        """Ids of target topics that hold records of this flow, as the ledger has it now."""
-        positions = self._state.positions(self._flow)
-        return frozenset(known.target_topic_id for known in positions if known.position.next_sequence > 0)
-
-    def written_ranges(self, topic: MirroredTopic, partition: int) -> list[tuple[int, int]]:
-        """Target offsets of records that the flow wrote, in order, as the ledger has it now; not what it adopted, nor
-        what of it was superseded."""
-        by_topic_id: dict[str, list[RecordedSync]] = {}
-        for row in self._state.recorded_syncs(self._flow, topic.source, partition):
-            by_topic_id.setdefault(row.sync.source.topic_id, []).append(row)
-        return sorted(
-            (one.target_start, one.target_end)
-            for rows in by_topic_id.values()
-            for one in effective([row.sync for row in sorted(rows, key=lambda row: row.place)])
-            if one.kind in SEQUENCED_KINDS and one.target.topic_id == topic.target_id
-        )
-
-    def wrote(self, cluster_id: str, producer_id: int) -> bool:
-        """Whether a batch of this Kafka cluster is the flow's own."""
-        producer = self._state.identities().producers(cluster_id).get(self._flow)
-        return producer is not None and producer.wrote(producer_id)
-
-    def was_ever_promoted(self, cluster: str, topic: str) -> bool:
-        """Whether applications may have written to a topic of the target."""
-        return self._state.requests_and_directions(self._flow)[1].was_ever_promoted(cluster, topic)
-
-    def deleted_source_ids(self, cluster: str) -> frozenset[str]:
-        """Ids of topics that a recorder of the source saw deleted, as the ledger has it now."""
-        return self._state.deleted_topic_ids(cluster)
-
-    def require_recorded(self, *admins: ClusterAdmin) -> None:
-        """Raise `PreconditionError` when another cluster answers behind an alias than the ledger knows."""
-        require_recorded(self._state, *admins)
 
     def created(self, topics: Sequence[NewTopic], topic_ids: Mapping[str, str]) -> None:
         """Topics that were created together; `topic_ids` by name."""
@@ -215,7 +187,7 @@ class FollowingRecord:
             )
             entries.append((str(created.action), created))
             self._note_settings(topic_id, done)
-        self._operations.record_all(entries, flow=self._flow)
+        self._operations.record_all(entries, flow=self.flow)
 
     def partitions_added(self, topic: str, topic_id: str, partitions: int) -> None:
         action = TopicAction.PARTITIONS_ADDED
@@ -231,7 +203,7 @@ class FollowingRecord:
     def created_acls(self) -> frozenset[Permission]:
         """Access control lists that the flow had created and not removed."""
         if self._created_acls is None:
-            self._created_acls = self._state.created_acls(self._flow)
+            self._created_acls = self.state.created_acls(self.flow)
         return self._created_acls
 
     def acls_created(self, acls: Sequence[Permission]) -> None:
@@ -243,10 +215,10 @@ class FollowingRecord:
         self._created_acls = self.created_acls() - set(acls)
 
     def _record_acls(self, action: AclAction, acls: Sequence[Permission]) -> None:
-        self._operations.record(AclsFollowed(action, tuple(acls)), flow=self._flow, reason=str(action))
+        self._operations.record(AclsFollowed(action, tuple(acls)), flow=self.flow, reason=str(action))
 
     def _record(self, followed: TopicFollowed) -> None:
-        self._operations.record(followed, flow=self._flow, reason=str(followed.action))
+        self._operations.record(followed, flow=self.flow, reason=str(followed.action))
         self._note_settings(followed.topic_id, followed.change)
 
     def _note_settings(self, topic_id: str, done: SettingsChange) -> None:
@@ -327,15 +299,17 @@ class SourceDeletions:
         sources: Mapping[str, TopicDescription],
         targets: Mapping[str, TopicDescription],
     ) -> Finding | None:
-        written = self._record.written_target_ids() if self._delete_topics else frozenset()
+        state, flow = self._record.state, self._record.flow
+        positions = state.positions(flow) if self._delete_topics else ()
+        written = {known.target_topic_id for known in positions if known.position.next_sequence > 0}
         if topic.target_id not in written:
             return _kept(topic)
         doubt = _doubt(_written(deleted, written), _written(remaining, written), sources)
         if doubt is not None:
             return _kept(topic, doubt)
-        if topic.source_id not in self._record.deleted_source_ids(self._source.alias):
+        if topic.source_id not in state.deleted_topic_ids(self._source.alias):
             return _kept(topic, f"no recorder of {self._source.alias} has recorded its deletion")
-        if self._record.was_ever_promoted(self._target.alias, topic.target):
+        if state.requests_and_directions(flow)[1].was_ever_promoted(self._target.alias, topic.target):
             return _kept(topic, f"{topic.target} was promoted once, so applications may have written there")
         others = self._of_others(topic, targets[topic.target].partitions)
         is_due = self._refreshes_without[topic.source] >= REFRESHES_BEFORE_DELETION
@@ -344,23 +318,35 @@ class SourceDeletions:
     def _of_others(self, topic: MirroredTopic, partitions: int) -> str | None:
         """Why it may hold what the flow has not written, by its logs as they are now; None: it holds nothing else."""
         places = [(topic.target, number) for number in range(partitions)]
-        ends, cluster_id = self._target.ends(places), self._target.cluster_id()
+        ends = self._target.ends(places)
+        producers = self._record.state.identities().producers(self._target.cluster_id())
+        producer = producers.get(self._record.flow)
         for name, number in places:
             end = ends.get((name, number))
             if end is None:
                 return f"partition {number} of {name} has no leader, so nobody knows what it holds"
             at = TopicPartition(name, topic.target_id, number)
-            claimed = self._record.written_ranges(topic, number)
-            for start, stop in _between(claimed, end.log_start, end.high_watermark):
+            for start, stop in without((end.log_start, end.high_watermark), self._written(topic, number)):
                 for header in headers_between(self._target, at, start, stop):
-                    if not self._record.wrote(cluster_id, header.producer_id):
+                    if producer is None or not producer.wrote(header.producer_id):
                         offset = max(header.base_offset, start)
                         return f"partition {number} of {name} holds what this flow did not write, at offset {offset}"
         return None
 
+    def _written(self, topic: MirroredTopic, partition: int) -> list[OffsetRange]:
+        """Target offsets of records that the flow wrote, in order, as the ledger has it now; not what it adopted, nor
+        what of it was superseded."""
+        rows = self._record.state.recorded_syncs(self._record.flow, topic.source, partition)
+        return sorted(
+            (one.target_start, one.target_end)
+            for of_source in by_source_incarnation(sorted(rows, key=lambda row: row.place)).values()
+            for one in effective([row.sync for row in of_source])
+            if one.kind in SEQUENCED_KINDS and one.target.topic_id == topic.target_id
+        )
+
     def _delete(self, topic: MirroredTopic) -> Finding | None:
         try:
-            self._record.require_recorded(self._source, self._target)
+            require_recorded(self._record.state, self._source, self._target)
             self._target.delete_topic(topic.target, topic_id=topic.target_id)
         except PreconditionError as error:
             name = FindingName.TARGET_TOPIC_NOT_DELETED
@@ -368,16 +354,6 @@ class SourceDeletions:
         log.warning("deleted topic %s: its source %s was deleted", topic.target, topic.source)
         self._record.deleted(topic.target, topic.target_id)
         return None
-
-
-def _between(claimed: Iterable[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Stretches of `[start, end)` that no range holds; the ranges are in order."""
-    for held_from, held_to in claimed:
-        if start < min(held_from, end):
-            yield start, min(held_from, end)
-        start = max(start, held_to)
-    if start < end:
-        yield start, end
 
 
 def _written(topics: Iterable[MirroredTopic], written: Collection[str]) -> frozenset[str]:
@@ -410,46 +386,34 @@ class TopicAdmin(ClusterAdmin, AclAdmin, Protocol):
     """A cluster whose topics are followed, or follow, with the rules of access to them."""
 
 
-class AclFollowing:
-    """Creates what is wanted at the target, and removes what this flow had created and nobody wants now."""
+def follow_acls(
+    source: AclAdmin,
+    target: AclAdmin,
+    record: FollowingRecord,
+    naming: TopicNaming,
+    topics: Collection[str],
+    promotion: Promotion,
+) -> list[Finding]:
+    """Create what is wanted for the selected source topics, and remove what this flow had created and nobody wants now.
 
-    def __init__(
-        self,
-        follow: AclFollow,
-        naming: TopicNaming,
-        source: AclAdmin,
-        target: AclAdmin,
-        record: FollowingRecord,
-    ) -> None:
-        self._follow = follow
-        self._naming = naming
-        self._source = source
-        self._target = target
-        self._record = record
-
-    def refresh(self, topics: Collection[str], promotion: Promotion = nothing_promoted) -> list[Finding]:
-        """Follow for the selected source topics; what is refused is a finding of the flow.
-
-        Rules of promoted topics are left as they are.
-        """
-        if self._follow is AclFollow.NONE:
-            return []
-        try:
-            at_source, at_target = self._source.topic_acls(), self._target.topic_acls()
-        except PreconditionError as error:
-            return [Finding(name=FindingName.ACLS_NOT_READ, message=str(error))]
-        change = acl_change(
-            wanted_acls(at_source, naming=self._naming, topics=topics),
-            at_target,
-            created_by_mirror=self._record.created_acls(),
-        ).without(lambda acl: promotion(acl.resource_name) is not None)
-        try:
-            if change.to_create:
-                self._target.create_acls(change.to_create)
-                self._record.acls_created(change.to_create)
-            if change.to_remove:
-                self._target.delete_acls(change.to_remove)
-                self._record.acls_removed(change.to_remove)
-        except PreconditionError as error:
-            return [Finding(name=FindingName.ACLS_NOT_CHANGED, message=str(error))]
-        return []
+    What is refused is a finding of the flow. Rules of promoted topics are left as they are.
+    """
+    try:
+        at_source, at_target = source.topic_acls(), target.topic_acls()
+    except PreconditionError as error:
+        return [Finding(name=FindingName.ACLS_NOT_READ, message=str(error))]
+    change = acl_change(
+        wanted_acls(at_source, naming=naming, topics=topics),
+        at_target,
+        created_by_mirror=record.created_acls(),
+    ).without(lambda acl: promotion(acl.resource_name) is not None)
+    try:
+        if change.to_create:
+            target.create_acls(change.to_create)
+            record.acls_created(change.to_create)
+        if change.to_remove:
+            target.delete_acls(change.to_remove)
+            record.acls_removed(change.to_remove)
+    except PreconditionError as error:
+        return [Finding(name=FindingName.ACLS_NOT_CHANGED, message=str(error))]
+    return []

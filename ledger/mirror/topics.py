@@ -14,11 +14,11 @@ from ledger.facts.findings import Finding, FindingName, Side
 from ledger.facts.syncs import PartitionPair, TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, SettingsAnswer, TopicDescription
 from ledger.mirror.targets import (
-    AclFollowing,
     FollowingRecord,
     MirroredTopic,
     SourceDeletions,
     TopicAdmin,
+    follow_acls,
     target_findings,
 )
 from ledger.topics.following import (
@@ -128,7 +128,7 @@ class FlowTopics:
         self._target = target
         self._record = record
         self._deletions = SourceDeletions(source, target, record, delete_topics=delete_topics)
-        self._acls = AclFollowing(acls, following.naming, source, target, record)
+        self._acls = acls
         self._source_settings = PacedSettings(source, clock)
         self._target_settings = PacedSettings(target, clock)
         self._warned: set[str] = set()
@@ -191,7 +191,10 @@ class FlowTopics:
         mirrored = [topic for topic in self._mirrored_topics() if promotion(topic.target) is None]
         findings += self._deletions.refresh(mirrored, listed, targets)
         findings += self._idle_patterns(taken.refusals, findings)
-        findings += self._acls.refresh(sources.keys(), promotion)
+        if self._acls is not AclFollow.NONE:
+            findings += follow_acls(
+                self._source, self._target, self._record, self._following.naming, sources.keys(), promotion
+            )
         self._record.findings.report(findings)
         self.blocked = self._blocked(sources, findings)
         self.cleanup_policies = {
