@@ -14,7 +14,7 @@ from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.requests import Receipt, Request, StopRequest
 from ledger.facts.roles import RoleVerdict, writer_of
 from ledger.facts.tables import OPERATIONS, WRITERS
-from ledger.mirror.requests import RULES, Judgement, KnownFlow, nothing
+from ledger.mirror.requests import Judgement, KnownFlow, judged, nothing
 from ledger.roles import verdict_now
 from ledger.store import answers, catalog
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
@@ -46,7 +46,7 @@ def judge(ask: Request, flow: KnownFlow) -> Judgement:
             return nothing(
                 f"asked for already by operation {request.operation_id}, which waits for its receipt"
             )
-    return RULES[ask.request_kind].judged(ask, flow)
+    return judged(ask, flow)
 
 
 def _require_known(ask: Request, flow: KnownFlow) -> None:

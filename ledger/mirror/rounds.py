@@ -37,7 +37,7 @@ from ledger.mirror.progress import (
     progress_of,
     split_by_load,
 )
-from ledger.mirror.requests import MovedPartitions, RequestHandler
+from ledger.mirror.requests import RequestHandler
 from ledger.mirror.starts import (
     AlsoCopiedBy,
     CutStarts,
@@ -179,8 +179,12 @@ class RoundLoop:
         self.stop_policies = StopPolicies(flow, run.source, run.target, self.producer, state)
         self.handler = RequestHandler(
             flow.name,
-            MovedPartitions(self.progress, run.source, run.target, self.stop_events.resumed, directions.hold),
+            self.progress,
+            run.source,
+            run.target,
             operations,
+            self.stop_events.resumed,
+            directions.hold,
         )
         self.foreign_writers = ForeignWriters(
             run.target, lambda: state.identities().producers(target_cluster_id)

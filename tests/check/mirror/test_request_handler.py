@@ -21,7 +21,7 @@ from ledger.facts.syncs import OffsetSync, PartitionPair, SyncCause, SyncKind
 from ledger.facts.tables import Row
 from ledger.kafka.cluster import PartitionEnds, TopicDescription
 from ledger.mirror.assignment import Stop, StopCause
-from ledger.mirror.requests import MovedPartitions, RequestHandler
+from ledger.mirror.requests import RequestHandler
 from ledger.mirror.states import FlowProgress, PartitionState
 from tests.support.copy_tasks import RECORDED, SOURCE, TARGET, TOPICS
 from tests.support.unasked_cluster import UnaskedCluster
@@ -89,13 +89,11 @@ class Handler:
     ) -> Sequence[OffsetSync]:
         handler = RequestHandler(
             "flow",
-            MovedPartitions(
-                self.progress,
-                Cluster("east", self.source_ends),
-                Cluster("west", PartitionEnds(0, 40, 40, 0)),
-                self.resumed.extend,
-            ),
+            self.progress,
+            Cluster("east", self.source_ends),
+            Cluster("west", PartitionEnds(0, 40, 40, 0)),
             self.log,
+            self.resumed.extend,
         )
         request = OperatorRequest(
             operation_id="asked",
