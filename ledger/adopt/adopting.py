@@ -38,7 +38,7 @@ from ledger.facts.syncs import (
     without,
 )
 from ledger.facts.tables import OFFSET_SYNCS
-from ledger.kafka.cluster import ClusterAdmin, GroupListing, PartitionEnds, live_cluster
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
 from ledger.kafka.copying import Network
 from ledger.machine import LocalProcesses
 from ledger.mirror.driver import claim_row
@@ -166,16 +166,12 @@ def result_row(adoption: PartitionAdoption) -> dict[str, object]:
         "target_first": runs[0].target_start if runs else None,
         "target_last": runs[-1].target_end - 1 if runs else None,
         "duplicates": findings.duplicates.records if findings is not None else None,
-        "unmatched_source": _ranges_text(findings.missing) if findings is not None else None,
+        "unmatched_source": shown(findings.missing) or None if findings is not None else None,
         "unmatched_target": _unmatched_target(findings) if findings is not None else None,
         "source_goes_on": source_continues,
         "target_goes_on": target_continues,
         "remarks": "; ".join(adoption.remarks) or None,
     }
-
-
-def _ranges_text(ranges: Ranges) -> str | None:
-    return shown(ranges) if ranges else None
 
 
 def _unmatched_target(findings: PairingResult) -> str | None:
@@ -320,16 +316,16 @@ def signs_of_mirror_maker(target: ClusterAdmin, clock: Clock) -> list[str]:
 
 
 def _workers(target: ClusterAdmin) -> Iterator[str]:
-    groups = [group.group_id for group in target.groups() if _has_workers(group)]
+    groups = [
+        group.group_id
+        for group in target.groups()
+        if group.protocol_type == _CONNECT and group.group_state not in _AT_REST
+    ]
     if groups:
         yield (
             f"Kafka Connect is at work at {target.alias} (group {', '.join(groups)}): when that is the MirrorMaker "
             "which has filled the topic, stop it before the flow runs"
         )
-
-
-def _has_workers(group: GroupListing) -> bool:
-    return group.protocol_type == _CONNECT and group.group_state not in _AT_REST
 
 
 def _written_lately(target: ClusterAdmin, now_ms: int) -> Iterator[str]:
@@ -472,22 +468,18 @@ class _Comparison:
     def of_topic(self, pairs: Sequence[PartitionPair]) -> list[Compared]:
         """Every partition's verdict, and the rows of those that are taken over."""
         started = self._ports.clock.monotonic()
-        source_ends, target_ends = self._source_ends(pairs), self._target_ends(pairs)
+        targets = [(pair.target.topic, pair.target.partition) for pair in pairs]
+        source_ends = self._ports.source.ends([(pair.source.topic, pair.source.partition) for pair in pairs])
+        target_ends = self._ports.target.ends(targets)
         compared = [self._compared(pair, source_ends, target_ends) for pair in pairs]
         if any(syncs for _, syncs in compared):
             self._wait(max(0.0, started + _WATCHED_S - self._ports.clock.monotonic()))
-        after = self._target_ends(pairs)
+        after = self._ports.target.ends(targets)
         still = [
             (adoption, syncs) if not syncs else self._if_still(adoption, syncs, target_ends, after)
             for adoption, syncs in compared
         ]
         return [(adoption.remarked(self._signs), syncs) for adoption, syncs in still]
-
-    def _source_ends(self, pairs: Sequence[PartitionPair]) -> Ends:
-        return self._ports.source.ends([(pair.source.topic, pair.source.partition) for pair in pairs])
-
-    def _target_ends(self, pairs: Sequence[PartitionPair]) -> Ends:
-        return self._ports.target.ends([(pair.target.topic, pair.target.partition) for pair in pairs])
 
     def _if_still(
         self, adoption: PartitionAdoption, syncs: Sequence[OffsetSync], before: Ends, after: Ends

@@ -174,7 +174,8 @@ def compare_keys(source: Iterable[LogRecord], target: Iterable[LogRecord]) -> Ke
     A key is alive when its last record has a value. A record whose value is null counts as one of the source:
     its copy is at the target. Records without a key, and those of aborted transactions, count nowhere.
     """
-    known = _digests(source)
+    readable = (key_state(record.content).key for record in source if record.cause is None)
+    known = {_digest(key) for key in readable if key is not None}
     alive: dict[bytes, bytes | None] = {}
     for record in target:
         state = key_state(record.content)
@@ -186,12 +187,6 @@ def compare_keys(source: Iterable[LogRecord], target: Iterable[LogRecord]) -> Ke
             alive[digest] = None if digest in known else state.key
     left_over = tuple(key for key in alive.values() if key is not None)
     return KeyComparison(len(known), len(alive), left_over)
-
-
-def _digests(records: Iterable[LogRecord]) -> set[bytes]:
-    """Of the keys of all records."""
-    readable = (key_state(record.content).key for record in records if record.cause is None)
-    return {_digest(key) for key in readable if key is not None}
 
 
 def _digest(key: bytes) -> bytes:
@@ -297,8 +292,13 @@ def resync(
     # Read after the claim: another driver may have copied until then.
     comparison = _Comparison(flow, ports)
     producer_id = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name].current
-    deletion = _Deletion(flow, ports, session, producer_id)
-    done = [deletion.of(comparison.of(pair), comparison) for pair in pairs]
+    done = []
+    for pair in pairs:
+        keys = comparison.of(pair)
+        if keys.compared is not None:
+            at = comparison.recorded(pair).for_producer(producer_id).position
+            keys = _deleted(keys, keys.compared, at, flow, ports, session, producer_id)
+        done.append(keys)
     _clear_findings(flow, ports, done)
     session.release()
     return done
@@ -383,66 +383,45 @@ def _require_both_ends(position: Position, source: PartitionEnds, target: Partit
         )
 
 
-class _Deletion:
-    """Writes and records the tombstones of one partition after the other."""
-
-    def __init__(
-        self, flow: FlowConfig, ports: ResyncPorts, session: WriterSession, producer_id: int
-    ) -> None:
-        self._flow = flow
-        self._ports = ports
-        self._session = session
-        self._producer_id = producer_id
-
-    def of(self, keys: PartitionKeys, comparison: _Comparison) -> PartitionKeys:
-        if keys.compared is None:
-            return keys
-        assignment = self._assignment(
-            keys.pair, comparison.recorded(keys.pair).for_producer(self._producer_id)
-        )
-        written = write_tombstones(
-            keys.compared.left_over, assignment, self._ports.network, self._ports.clock
-        )
-        self._record_syncs(written.syncs)
-        done = _done(keys.pair, keys.compared, written)
-        self._record_operation(done, keys.compared)
-        return done
-
-    def _assignment(self, pair: PartitionPair, recorded: FlowPosition) -> Assignment:
-        return Assignment(
-            source=pair.source,
-            target=pair.target,
-            position=recorded.position,
-            producer_id=self._producer_id,
-            end_offset=recorded.position.source_offset,
-            exclusive=True,
-        )
-
-    def _record_syncs(self, syncs: Sequence[OffsetSync]) -> None:
-        if syncs:
-            identity = FlowIdentity(self._flow.name, self._flow.source, self._flow.target, self._producer_id)
-            self._session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
-
-    def _record_operation(self, done: PartitionKeys, compared: KeyComparison) -> None:
-        resynced = KeysResynced(
-            topic=done.pair.source.topic,
-            partition=done.pair.source.partition,
-            source_keys=compared.source_keys,
-            target_keys=compared.target_keys,
-            tombstones=done.written,
-        )
-        self._ports.operations.record(resynced, flow=self._flow.name, reason=done.refused)
-
-
-def _done(pair: PartitionPair, compared: KeyComparison, written: Written) -> PartitionKeys:
+def _deleted(
+    keys: PartitionKeys,
+    compared: KeyComparison,
+    at: Position,
+    flow: FlowConfig,
+    ports: ResyncPorts,
+    session: WriterSession,
+    producer_id: int,
+) -> PartitionKeys:
+    """Write and record the tombstones of one partition."""
+    pair = keys.pair
+    assignment = Assignment(
+        source=pair.source,
+        target=pair.target,
+        position=at,
+        producer_id=producer_id,
+        end_offset=at.source_offset,
+        exclusive=True,
+    )
+    written = write_tombstones(compared.left_over, assignment, ports.network, ports.clock)
     syncs = written.syncs
-    return PartitionKeys(
-        pair,
-        compared,
+    if syncs:
+        identity = FlowIdentity(flow.name, flow.source, flow.target, producer_id)
+        session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
+    done = replace(
+        keys,
         written=sum(sync.records for sync in syncs),
         target=(syncs[0].target_start, syncs[-1].target_end) if syncs else None,
         refused=written.failure,
     )
+    resynced = KeysResynced(
+        topic=pair.source.topic,
+        partition=pair.source.partition,
+        source_keys=compared.source_keys,
+        target_keys=compared.target_keys,
+        tombstones=done.written,
+    )
+    ports.operations.record(resynced, flow=flow.name, reason=done.refused)
+    return done
 
 
 def _clear_findings(flow: FlowConfig, ports: ResyncPorts, done: Sequence[PartitionKeys]) -> None:
