@@ -218,48 +218,13 @@ def _of_topic(name: FindingName, cluster: str, topic: str, partitions: Mapping[i
     return Finding(name=name, topic=topic, message=message, cluster=cluster, since_ms=since_ms)
 
 
-# Hanging transactions -----------------------------------------------------------------------------
-# Whether a transaction at the source holds the mirror up.
+# Partition watch ----------------------------------------------------------------------------------
+# What the results of rounds say about partitions that are copied: transactions that hang, tombstones read
+# too late.
 #
 # The mirror reads committed records, so it gets no further than the last stable offset: the begin of the
 # oldest open transaction. A transaction whose producer and coordinator have forgotten it stays open for
 # ever; what lies behind it would be lost in a failover.
-
-
-@dataclass(frozen=True, slots=True)
-class StableOffset:
-    """The ends of a partition as last seen; `since_s`: from when on its last stable offset was this one."""
-
-    last_stable: int
-    high_watermark: int
-    since_s: float
-
-    @property
-    def held_back(self) -> int:
-        """Offsets that a reader of committed records cannot get at."""
-        return self.high_watermark - self.last_stable
-
-    def stands_for(self, now_s: float) -> float:
-        """Seconds for which an open transaction has held the same offset; 0 when none is open."""
-        return now_s - self.since_s if self.held_back else 0.0
-
-    def is_stuck(self, now_s: float, *, after_s: float) -> bool:
-        """Held for longer than any transaction that a broker still supervises."""
-        return self.stands_for(now_s) >= after_s
-
-
-def observed(
-    before: StableOffset | None, *, last_stable: int, high_watermark: int, now_s: float
-) -> StableOffset:
-    """What is known after another check, on a clock that never goes back."""
-    stands = before is not None and before.held_back > 0 and before.last_stable == last_stable
-    since_s = before.since_s if before is not None and stands else now_s
-    return StableOffset(last_stable, high_watermark, since_s)
-
-
-# Partition watch ----------------------------------------------------------------------------------
-# What the results of rounds say about partitions that are copied: transactions that hang, tombstones read
-# too late.
 #
 # A cleaner drops a tombstone `delete.retention.ms` after it was written. A mirror that reads a compacted
 # topic later than that may never have seen it: the target then keeps a value whose key was deleted. That is
@@ -272,6 +237,15 @@ _Key = tuple[str, int]
 """Source topic and partition."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """An open transaction holds so many offsets from `last_stable` on, and that offset for how long, at least."""
+
+    last_stable: int
+    offsets: int
+    since_s: float
+
+
 class PartitionWatch:
     """Raises and clears the findings of `PARTITION_FINDINGS` of one flow."""
 
@@ -282,7 +256,7 @@ class PartitionWatch:
         self._source = source
         self._clock = clock
         self._stuck_after_s = stuck_after_s
-        self._stable: dict[_Key, StableOffset] = {}
+        self._held: dict[_Key, _Held] = {}
         self._late: dict[_Key, Finding] | None = None
         self._tombstones_last_ms: dict[str, int | None] = {}
         self._settings_read_at = float("-inf")
@@ -308,29 +282,28 @@ class PartitionWatch:
         first = frozenset(begun)
         self._note_late([result for result in results if _key(result) not in first])
         stuck = [
-            self._stuck(key, ends)
-            for key, ends in self._stable.items()
-            if ends.is_stuck(now_s, after_s=self._stuck_after_s)
+            self._stuck(key, held)
+            for key, held in self._held.items()
+            if now_s - held.since_s >= self._stuck_after_s
         ]
         self._findings.report([*stuck, *self._late.values()])
 
     def _note_ends(self, result: PartitionResult, now_s: float) -> None:
-        if result.source_ends is not None:
-            last_stable, high_watermark = result.source_ends
-            self._stable[_key(result)] = observed(
-                self._stable.get(_key(result)),
-                last_stable=last_stable,
-                high_watermark=high_watermark,
-                now_s=now_s,
-            )
+        if result.source_ends is None:
+            return
+        last_stable, high_watermark = result.source_ends
+        before = self._held.pop(_key(result), None)
+        if high_watermark > last_stable:
+            since_s = before.since_s if before and before.last_stable == last_stable else now_s
+            self._held[_key(result)] = _Held(last_stable, high_watermark - last_stable, since_s)
 
-    def _stuck(self, key: _Key, ends: StableOffset) -> Finding:
+    def _stuck(self, key: _Key, held: _Held) -> Finding:
         return Finding(
             name=FindingName.LAST_STABLE_OFFSET_STUCK,
             topic=key[0],
             partition=key[1],
-            message=f"an open transaction holds source offset {ends.last_stable} since {self._stuck_after_s:.0f} s or "
-            f"more; {ends.held_back} offsets behind it are not copied",
+            message=f"an open transaction holds source offset {held.last_stable} since {self._stuck_after_s:.0f} s or "
+            f"more; {held.offsets} offsets behind it are not copied",
         )
 
     def _note_late(self, results: Sequence[PartitionResult]) -> None:

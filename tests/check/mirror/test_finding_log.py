@@ -16,8 +16,6 @@ from ledger.mirror.watches import (
     RUN_FINDINGS,
     PartitionWatch,
     RunWatch,
-    StableOffset,
-    observed,
 )
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
@@ -169,6 +167,7 @@ class Watched:
     policy: str = "compact"
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     schedule: Schedule = field(default_factory=Schedule)
+    stuck_after_s: float = 900
 
     def __post_init__(self) -> None:
         self.source = Source({"cleanup.policy": self.policy, "delete.retention.ms": str(DAY_MS)})
@@ -178,7 +177,7 @@ class Watched:
     def restart(self) -> None:
         operations = operators(self.ledger, self.schedule)
         findings = Findings("flow", PARTITION_FINDINGS, operations, self.state)
-        self.watch = PartitionWatch(findings, self.source, self.schedule, stuck_after_s=900)
+        self.watch = PartitionWatch(findings, self.source, self.schedule, stuck_after_s=self.stuck_after_s)
 
     def check(self, *results: PartitionResult, begun: frozenset[tuple[str, int]] = frozenset()) -> set[str]:
         self.watch.check(results, begun=begun)
@@ -257,14 +256,6 @@ Look = tuple[int, int, float]
 """Last stable offset, high watermark, seconds."""
 
 
-def after(*looks: Look) -> StableOffset:
-    seen = None
-    for last_stable, high_watermark, now_s in looks:
-        seen = observed(seen, last_stable=last_stable, high_watermark=high_watermark, now_s=now_s)
-    assert seen is not None
-    return seen
-
-
 @pytest.mark.parametrize(
     ("looks", "stands_s"),
     [
@@ -276,12 +267,12 @@ def after(*looks: Look) -> StableOffset:
         ([(5, 9, 0.0), (9, 9, 60.0), (9, 10, 70.0)], 30.0),
     ],
 )
-def test_21_how_long_the_same_offset_was_held(looks: list[Look], stands_s: float) -> None:
-    assert after(*looks).stands_for(100.0) == stands_s
-
-
-def test_21_stuck_from_the_limit_on() -> None:
-    seen = after((5, 9, 0.0))
-    assert [seen.is_stuck(now_s, after_s=60.0) for now_s in (59.9, 60.0)] == [False, True]
-    assert not after((9, 9, 0.0)).is_stuck(1_000.0, after_s=60.0)
-    assert seen.held_back == 4
+def test_21_a_transaction_hangs_once_the_same_offset_was_held_so_long(
+    looks: list[Look], stands_s: float
+) -> None:
+    for stuck_after_s, expected in ((stands_s or 0.1, stands_s > 0), (stands_s + 0.1, False)):
+        watched = Watched(stuck_after_s=stuck_after_s)
+        for last_stable, high_watermark, at_s in [*looks, (*looks[-1][:2], 100.0)]:
+            watched.schedule.wait(at_s - watched.schedule.monotonic())
+            found = watched.check(seen(last_stable, high_watermark))
+        assert found == ({"last_stable_offset_stuck"} if expected else set())
