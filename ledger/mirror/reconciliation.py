@@ -123,58 +123,6 @@ class TailReading:
         return None
 
 
-# Explanations -------------------------------------------------------------------------------------
-# Why own records at the target may have no source record any more, or may not be distinguished from copies
-# of others.
-#
-# What is not explained is nobody's to guess: then the partition stops.
-
-
-class Explanations:
-    """Of one partition, as it stands with what is settled and planned."""
-
-    def __init__(self, assignment: Assignment, window: SendWindow, builder: SyncBuilder) -> None:
-        self._assignment = assignment
-        self._window = window
-        self._builder = builder
-        self.has_expired = False
-
-    def expected_sequence(self, found: TailBatch) -> int | None:
-        """The next sequence of the batch's producer id; None when it is not known any more."""
-        producer_id = found.header.producer_id
-        is_current = producer_id == self._assignment.producer.current
-        return self._window.next_sequence if is_current else self._builder.former_next(producer_id)
-
-    def own_have_expired(self) -> None:
-        """Own records were deleted at the target before anybody read them."""
-        self.has_expired = True
-
-    @property
-    def is_behind_hole(self) -> bool:
-        """A cleaner took what was before the next record, and an equal one may have been there."""
-        return isinstance(self._window.first, Skip)
-
-    @property
-    def may_be_deleted(self) -> bool:
-        """Whether source records before the next one may be deleted that this flow had copied."""
-        is_hole_passed = self.is_behind_hole or self._builder.ends_in_hole
-        return is_hole_passed or self._assignment.position.source_may_be_deleted or self.has_expired
-
-    def is_accepted(self, found: TailBatch) -> bool:
-        """An operator has accepted what lies there."""
-        return found.header.base_offset < self._assignment.accepted_below
-
-    def cause(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
-        """Why a batch of the flow's own has no source record; None when nothing explains it."""
-        if self.is_accepted(found):
-            return SyncCause.ACCEPTED
-        in_sequence = found.header.base_sequence == self.expected_sequence(found)
-        is_explained = source_has_holes or self.may_be_deleted
-        if in_sequence and is_explained:
-            return SyncCause.LOST_SOURCE
-        return SyncCause.COMPACTED if self._assignment.copies_tail_again else None
-
-
 # Between ------------------------------------------------------------------------------------------
 # What lies at the target before a batch of the flow's own that landed further on than expected (P6).
 
@@ -245,7 +193,8 @@ class TailReconciliation:
         self._tail_start = assignment.tail.start
         self.reading = TailReading(assignment, window, self.builder)
         self.lost_from: int | None = None
-        self._explanations = Explanations(assignment, window, self.builder)
+        self._has_expired = False
+        """Own records were deleted at the target before anybody read them."""
         self._begin()
 
     def start_over(self) -> None:
@@ -448,20 +397,18 @@ class TailReconciliation:
         if first is not None and first.producer_id == self.assignment.producer_id:
             following = first.base_sequence
         if following != expected:
-            self._explanations.own_have_expired()
+            self._has_expired = True
         self.builder.expired(target_end=end, next_sequence=following, first=first)
         self._window.expect_next(offset=self._window.next_offset, sequence=following)
 
     def _recognise(self, step: Copy, found: TailBatch) -> None:
         """Pair one planned step with the head of the tail."""
         self._settle()
-        expected = self._explanations.expected_sequence(found)
+        expected = self._expected_sequence(found)
         in_sequence = found.header.base_sequence == expected
-        may_pair = in_sequence and (self._may_guess or not self._explanations.is_behind_hole)
-        written = (
-            paired(step, found, others_may_be_deleted=self._explanations.may_be_deleted) if may_pair else None
-        )
-        if written is None and not self._was_searched and not self._explanations.is_accepted(found):
+        may_pair = in_sequence and (self._may_guess or not self._is_behind_hole)
+        written = paired(step, found, others_may_be_deleted=self._source_may_be_deleted) if may_pair else None
+        if written is None and not self._was_searched and not self._is_accepted(found):
             self._begin_search()
             return
         if written is None:
@@ -491,7 +438,7 @@ class TailReconciliation:
 
     def _meet_unpaired(self, found: TailBatch, expected: str, *, source_has_holes: bool = False) -> None:
         """The flow's own records without a source: recorded as such where that is explained, else a stop."""
-        cause = self._explanations.cause(found, source_has_holes=source_has_holes)
+        cause = self._explanation(found, source_has_holes=source_has_holes)
         if cause is None:
             self.stop_at_once(not_explained(found, expected=expected))
         else:
@@ -509,11 +456,43 @@ class TailReconciliation:
         self._pass(found)
 
     def _meet_foreign(self, found: TailBatch) -> None:
-        if self.assignment.exclusive and not self._explanations.is_accepted(found) and found.header.count:
+        if self.assignment.exclusive and not self._is_accepted(found) and found.header.count:
             others = self.tail.others(self._producer) or ForeignRecords.beginning(found.header)
             self.stop_at_once(foreign(others, own=self.assignment.producer_id))
             return
         self._take_over(found)
+
+    # -- why own records may have no source any more: what is not explained stops the partition -----------
+
+    def _expected_sequence(self, found: TailBatch) -> int | None:
+        """The next sequence of the batch's producer id; None when it is not known any more."""
+        producer_id = found.header.producer_id
+        is_current = producer_id == self._producer.current
+        return self._window.next_sequence if is_current else self.builder.former_next(producer_id)
+
+    @property
+    def _is_behind_hole(self) -> bool:
+        """A cleaner took what was before the next record, and an equal one may have been there."""
+        return isinstance(self._window.first, Skip)
+
+    @property
+    def _source_may_be_deleted(self) -> bool:
+        """Whether source records before the next one may be deleted that this flow had copied."""
+        is_hole_passed = self._is_behind_hole or self.builder.ends_in_hole
+        return is_hole_passed or self.assignment.position.source_may_be_deleted or self._has_expired
+
+    def _is_accepted(self, found: TailBatch) -> bool:
+        """An operator has accepted what lies there."""
+        return found.header.base_offset < self.assignment.accepted_below
+
+    def _explanation(self, found: TailBatch, *, source_has_holes: bool) -> SyncCause | None:
+        """Why a batch of the flow's own has no source record; None when nothing explains it."""
+        if self._is_accepted(found):
+            return SyncCause.ACCEPTED
+        in_sequence = found.header.base_sequence == self._expected_sequence(found)
+        if in_sequence and (source_has_holes or self._source_may_be_deleted):
+            return SyncCause.LOST_SOURCE
+        return SyncCause.COMPACTED if self.assignment.copies_tail_again else None
 
     # -- a tail that cleaners have been at -------------------------------------------------------
 
@@ -534,13 +513,13 @@ class TailReconciliation:
             self.builder,
             source_may_be_deleted=self.assignment.position.source_may_be_deleted,
             is_target_cleaned=self.assignment.is_target_cleaned,
-            is_target_known=not self._explanations.has_expired,
+            is_target_known=not self._has_expired,
         )
 
     def _continue_search(self, search: TailSearch) -> None:
         while self.stop is None and (found := self.tail.head) is not None:
             if self._producer.wrote(found.header.producer_id):
-                search.take_batch(found, self._explanations.expected_sequence(found))
+                search.take_batch(found, self._expected_sequence(found))
                 self.tail.pop()
             else:
                 self._meet_foreign(found)

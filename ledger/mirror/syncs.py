@@ -63,17 +63,8 @@ class SyncBuilder:
         """The step's records are on the target from `base_offset` on; `producer_id`: whose, if found there."""
         former_producer_id = self._former(producer_id)
         self._enter_epoch(step.leader_epoch)
-        origin = recovered, former_producer_id
-        if self._records and (
-            base_offset != self.position.target_offset
-            or origin != (self._recovered, self._former_producer_id)
-        ):
-            self.end_row()
-        if not self._records:
-            self._former_producer_id = former_producer_id
-            self._target_start = base_offset
-            self._recovered = recovered
-            self._first_timestamp_ms = step.base_timestamp
+        sequence = self.position.next_sequence
+        self._enter_row((recovered, former_producer_id), base_offset, sequence, step.base_timestamp)
         for gap in step.gaps:
             self._add_gap(gap)
         self._records += step.count
@@ -82,9 +73,8 @@ class SyncBuilder:
         self._raw += step.raw
         self._record_path += not step.raw
         self._last_timestamp_ms = max(step.max_timestamp, self._last_timestamp_ms or step.max_timestamp)
-        at, own = self.position, step.count if former_producer_id is None else 0
-        sequence = next_sequence(at.next_sequence, own)
-        self.position = at.copied_up_to(step.source_end, base_offset + step.count, sequence)
+        following = next_sequence(sequence, step.count if former_producer_id is None else 0)
+        self.position = self.position.copied_up_to(step.source_end, base_offset + step.count, following)
         self._count_former(step.count, former_producer_id)
         self._close_if_full()
 
@@ -128,17 +118,7 @@ class SyncBuilder:
         former_producer_id = self._former(producer_id)
         self._enter_epoch(leader_epoch)
         origin = True, former_producer_id
-        follows = self.position.target_offset == found.place.target_start and (
-            former_producer_id is not None or self.position.next_sequence == first_sequence
-        )
-        if self._records and (not follows or origin != (self._recovered, self._former_producer_id)):
-            self.end_row()
-        if not self._records:
-            self._recovered, self._former_producer_id = origin
-            self._target_start = found.place.target_start
-            self._first_timestamp_ms = found.first_timestamp
-            if former_producer_id is None:
-                self._first_sequence = first_sequence
+        self._enter_row(origin, found.place.target_start, first_sequence, found.first_timestamp)
         self._records += found.place.count
         self._last_timestamp_ms = max(found.last_timestamp, self._last_timestamp_ms or found.last_timestamp)
         self.position = replace(
@@ -206,6 +186,22 @@ class SyncBuilder:
             return
         self.end_row()
         self.position = replace(self.position, leader_epoch=leader_epoch)
+
+    def _enter_row(
+        self, origin: tuple[bool, int | None], target_start: int, first_sequence: int, first_timestamp: int
+    ) -> None:
+        """Records of an `origin` follow: whether they were recovered, and with which former producer id written."""
+        is_former = origin[1] is not None
+        follows = target_start == self.position.target_offset and (
+            is_former or first_sequence == self.position.next_sequence
+        )
+        if self._records and not (follows and origin == (self._recovered, self._former_producer_id)):
+            self.end_row()
+        if not self._records:
+            self._recovered, self._former_producer_id = origin
+            self._target_start, self._first_timestamp_ms = target_start, first_timestamp
+            if not is_former:
+                self._first_sequence = first_sequence
 
     def _add_gap(self, gap: Gap) -> None:
         last = self._gaps[-1] if self._gaps else None
