@@ -4,7 +4,7 @@ Ids of topics are read before and after offsets. A topic that was created, recre
 between is `unsettled` and left out, so offsets never carry the id of another incarnation.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -255,53 +255,44 @@ def _unsettled(
 # Which partitions of a cluster a recorder reads.
 
 
-class MirroredPartitions:
+def mirrored_partitions(
+    config: MirrorConfig, admin: ClusterAdmin, flows: Sequence[FlowConfig]
+) -> list[tuple[str, int]]:
     """Topics and partitions of a cluster that flows read or write, as its topics are now."""
-
-    def __init__(self, config: MirrorConfig, admin: ClusterAdmin, flows: Sequence[FlowConfig]) -> None:
-        self._config = config
-        self._admin = admin
-        self._flows = flows
-
-    def __call__(self) -> list[tuple[str, int]]:
-        return [
-            (topic.name, partition)
-            for topic in self._admin.topics().values()
-            if any(self._is_mirrored(flow, topic.name, internal=topic.internal) for flow in self._flows)
-            for partition in range(topic.partitions)
-        ]
-
-    def _is_mirrored(self, flow: FlowConfig, topic: str, *, internal: bool) -> bool:
-        selection = self._config.topic_selection(flow.name)
-        if flow.source == self._admin.alias and selection.selects(topic, internal=internal):
-            return True
-        origin = flow.naming.source_name(topic) if flow.target == self._admin.alias else None
-        return origin is not None and selection.selects(origin, internal=internal)
+    return [
+        (topic.name, partition)
+        for topic in admin.topics().values()
+        if any(_is_mirrored(config, admin.alias, flow, topic) for flow in flows)
+        for partition in range(topic.partitions)
+    ]
 
 
-class WithFormer:
-    """The partitions of `mirrored`, and those of topics that some flow has copied, as far as these are there still.
+def _is_mirrored(config: MirrorConfig, cluster: str, flow: FlowConfig, topic: TopicDescription) -> bool:
+    selection = config.topic_selection(flow.name)
+    if flow.source == cluster and selection.selects(topic.name, internal=topic.internal):
+        return True
+    origin = flow.naming.source_name(topic.name) if flow.target == cluster else None
+    return origin is not None and selection.selects(origin, internal=topic.internal)
+
+
+def with_former(
+    mirrored: Sequence[tuple[str, int]], admin: ClusterAdmin, copied: frozenset[str]
+) -> list[tuple[str, int]]:
+    """The partitions of `mirrored`, and those of topics that some flow has `copied`, as far as these are there still.
 
     What lies behind the map of a topic that no flow copies any more would stay behind in a change of direction: it is
     known of a cluster that is lost only if it was read before.
     """
-
-    def __init__(self, mirrored: Partitions, admin: ClusterAdmin, copied: Collection[str]) -> None:
-        self._mirrored = mirrored
-        self._admin = admin
-        self._copied = frozenset(copied)
-
-    def __call__(self) -> list[tuple[str, int]]:
-        found = list(self._mirrored())
-        former = self._copied - {topic for topic, _ in found}
-        if not former:
-            return found
-        there = self._admin.topics()
-        return found + [
+    former = copied - {topic for topic, _ in mirrored}
+    there = admin.topics() if former else {}
+    return [
+        *mirrored,
+        *(
             (name, partition)
             for name in sorted(former & there.keys())
             for partition in range(there[name].partitions)
-        ]
+        ),
+    ]
 
 
 def copied_topics(state: LedgerState, cluster: str) -> frozenset[str]:

@@ -222,15 +222,10 @@ class GroupRecord:
 
 @dataclass(slots=True)
 class EndConfirmation:
-    """Of one recorder in one epoch; `first_seconds`: after how long a standstill is confirmed first.
-
-    A confirmation of all at once needs `has_all_ends`: every partition has a row of this epoch, and none was missing
-    at the last read.
-    """
+    """Of one recorder in one epoch; `first_seconds`: after how long a standstill is confirmed first."""
 
     first_seconds: float
     heartbeat_seconds: float
-    has_all_ends: bool = False
     _confirmed_at: float = float("-inf")
     _changed_at: float = float("-inf")
     _wait_seconds: float = 0.0
@@ -243,14 +238,101 @@ class EndConfirmation:
         is_at_rest = not changed and now - since >= self._wait_seconds
         return is_at_rest or now - self._confirmed_at >= self.heartbeat_seconds
 
-    def was_read(self, *, is_complete: bool, are_all_recorded: bool) -> None:
-        """At ends: whether none of those that were asked for was missing, and whether each got a row."""
-        self.has_all_ends = is_complete and (are_all_recorded or self.has_all_ends)
-
     def confirmed(self, now: float) -> None:
         """All ends that were read are in the ledger as of this read."""
         self._confirmed_at = now
         self._wait_seconds = min(2 * max(self._wait_seconds, self.first_seconds), self.heartbeat_seconds)
+
+
+# End record ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EndRows:
+    """What one read adds; whether it has all ends that were read, or a heartbeat is to confirm the others."""
+
+    rows: Sequence[HighWatermark] = ()
+    are_all: bool = False
+    with_heartbeat: bool = False
+
+
+@dataclass(slots=True)
+class EndRecord:
+    """What is recorded of ends, as far as this epoch knows; `recorded` follows the append of what `rows` returned.
+
+    `has_all`: every partition has a row of this epoch, and none was missing at the last read; that one began at
+    `all_known_at_ms`. Then a heartbeat confirms all at once.
+    """
+
+    confirmation: EndConfirmation
+    ends: dict[HighWatermarkKey, HighWatermark]
+    has_all: bool = False
+    all_known_at_ms: int | None = None
+
+    def rows(self, seen: Observation, now: float, *, swept: bool, confirm: bool) -> EndRows:
+        """Those that changed; all on a full sweep, and to confirm what a heartbeat cannot."""
+        if seen.high_watermarks is None:
+            return EndRows()
+        read = high_watermarks_by_key(seen.high_watermarks)
+        rows = changed_high_watermarks({} if swept else self.ends, read)
+        is_due = self.confirmation.is_due(now, changed=bool(rows)) or confirm
+        with_heartbeat = is_due and not swept and self.has_all and seen.ends_are_complete
+        are_all = swept or (is_due and not with_heartbeat)
+        if are_all:
+            rows = changed_high_watermarks({}, read)
+        confirms = seen.ends_are_complete and (are_all or self.has_all)
+        rows = [
+            replace(row, confirms_others=confirms, previous_read_at_ms=self.all_known_at_ms) for row in rows
+        ]
+        return EndRows(rows, are_all, with_heartbeat)
+
+    def recorded(self, found: EndRows, seen: Observation, now: float) -> None:
+        self.ends |= high_watermarks_by_key(found.rows)
+        if seen.high_watermarks is not None:
+            self.has_all = seen.ends_are_complete and (found.are_all or self.has_all)
+            self.all_known_at_ms = seen.ends_read_at_ms if self.has_all else None
+        if found.with_heartbeat or found.are_all:
+            self.confirmation.confirmed(now)
+
+
+# Topic record -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class TopicRecord:
+    """What is recorded of topics, as far as this epoch knows; `recorded` follows the append of what `read` led to.
+
+    `unread`: topics that may not be described, with the reason.
+    """
+
+    writer: str
+    observer: Observer
+    states: Mapping[str, TopicState]
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, seen: Observation) -> tuple[list[Row], Mapping[str, TopicState]]:
+        """The rows to append, and the states after them."""
+        unread_before, states = self.unread, self._states(seen)
+        changes = topic_changes(self.states, states, unread_before=unread_before)
+        return [topic_row(change) for change in changes], states
+
+    def recorded(self, states: Mapping[str, TopicState]) -> None:
+        self.states = states
+
+    def _states(self, seen: Observation) -> Mapping[str, TopicState]:
+        """What was read; a topic that may not be described stays as it was until it may, or was deleted."""
+        if seen.topics is None:
+            return self.states
+        missing = self.states.keys() - seen.topics.keys() - seen.unread.keys()
+        unread = {**seen.unread, **self.observer.hidden(sorted(missing))}
+        for name in sorted(unread.keys() - self.unread.keys()):
+            log.warning(
+                "%s: topic %s is not recorded until it may be described: %s", self.writer, name, unread[name]
+            )
+        for name in sorted(self.unread.keys() - unread.keys()):
+            log.info("%s: topic %s is recorded again", self.writer, name)
+        self.unread = unread
+        return {**{name: self.states[name] for name in unread if name in self.states}, **seen.topics}
 
 
 # Recorder -----------------------------------------------------------------------------------------
@@ -275,32 +357,17 @@ class RecordedRound:
 
 @dataclass(slots=True)
 class _Memory:
-    """What the ledger holds, as far as this epoch knows.
-
-    `all_ends_known_at_ms`: when the last read of ends began, if none was missing and all are in the ledger.
-    """
+    """What the ledger holds, as far as this epoch knows."""
 
     session: WriterSession
     cluster: LiveCluster
     outage: OutageRecord
     late_writes: LateWrites
     groups: GroupRecord
-    high_watermarks: dict[HighWatermarkKey, HighWatermark]
-    topics: Mapping[str, TopicState]
+    ends: EndRecord
+    topics: TopicRecord
     permissions: PermissionRecord
-    confirmation: EndConfirmation
-    unread_topics: Mapping[str, str] = field(default_factory=dict)
-    all_ends_known_at_ms: int | None = None
     last_read: dict[Subject, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _EndsToRecord:
-    """Rows of one read; whether they have all ends that were read, or a heartbeat confirms the others."""
-
-    rows: list[HighWatermark]
-    are_all: bool = False
-    with_sign: bool = False
 
 
 class ClusterRecorder:
@@ -415,28 +482,26 @@ class ClusterRecorder:
                 operations,
                 {key for key in found if key[0] == FindingName.LATE_WRITE},
             ),
-            groups=self._known_groups(),
-            high_watermarks=high_watermarks_by_key(self._state.last_high_watermarks(alias)),
-            topics={state.topic: state for state in self._state.last_topic_states(alias)},
-            permissions=self._known_permissions(live),
-            confirmation=EndConfirmation(
-                self._settings.high_watermark_seconds, self._settings.heartbeat_seconds
+            groups=GroupRecord(
+                self.writer,
+                self._observer,
+                offsets_by_key(self._state.last_checkpoints(alias)),
+                groups_by_id(self._state.last_groups(alias)),
+                offsets_by_key(self._state.last_share_offsets(alias)),
+            ),
+            ends=EndRecord(
+                EndConfirmation(self._settings.high_watermark_seconds, self._settings.heartbeat_seconds),
+                high_watermarks_by_key(self._state.last_high_watermarks(alias)),
+            ),
+            topics=TopicRecord(
+                self.writer,
+                self._observer,
+                {state.topic: state for state in self._state.last_topic_states(alias)},
+            ),
+            permissions=PermissionRecord(
+                alias, live.cluster_id, self._state.last_permissions(alias, live.cluster_id)
             ),
         )
-
-    def _known_groups(self) -> GroupRecord:
-        alias = self._admin.alias
-        return GroupRecord(
-            self.writer,
-            self._observer,
-            offsets_by_key(self._state.last_checkpoints(alias)),
-            groups_by_id(self._state.last_groups(alias)),
-            offsets_by_key(self._state.last_share_offsets(alias)),
-        )
-
-    def _known_permissions(self, live: LiveCluster) -> PermissionRecord:
-        alias, cluster_id = self._admin.alias, live.cluster_id
-        return PermissionRecord(alias, cluster_id, self._state.last_permissions(alias, cluster_id))
 
     def _require_same_cluster(self, memory: _Memory) -> None:
         """Nothing of another cluster is recorded: by it all groups and topics would have been deleted."""
@@ -456,9 +521,7 @@ class ClusterRecorder:
                 return RecordedRound(None)
             memory = self._memory
             seen = self._observed(memory, subjects)
-            ends = self._ends_to_record(memory, seen, swept=Subject.SWEEP in subjects, asked=confirm_ends)
-            recorded = self._append(memory, seen, subjects, ends)
-            self._confirm(memory, seen, ends)
+            recorded = self._append(memory, seen, swept=Subject.SWEEP in subjects, confirm_ends=confirm_ends)
             memory.last_read |= dict.fromkeys(subjects, self._clock.monotonic())
             self._watch_fences(memory, seen)
             return recorded
@@ -509,69 +572,27 @@ class ClusterRecorder:
         return self._plans.at_most(seconds) if subject in _SWEPT else seconds
 
     def _append(
-        self, memory: _Memory, seen: Observation, subjects: frozenset[Subject], ends: _EndsToRecord
+        self, memory: _Memory, seen: Observation, *, swept: bool, confirm_ends: bool
     ) -> RecordedRound:
-        groups = memory.groups.rows(seen, swept=Subject.SWEEP in subjects)
-        high_watermarks = ends.rows
-        unread_before = memory.unread_topics
-        states = self._topics_to_record(memory, seen)
-        topics = topic_changes(memory.topics, states, unread_before=unread_before)
+        """One round of all that changed; what did not change of the ends is confirmed after it."""
+        groups = memory.groups.rows(seen, swept=swept)
+        ends = memory.ends.rows(seen, self._clock.monotonic(), swept=swept, confirm=confirm_ends)
+        topics, states = memory.topics.read(seen)
         rows: dict[str, list[Row]] = {
             **groups.by_table(),
-            HIGH_WATERMARKS.name: [asdict(row) for row in _with_their_read(memory, seen, ends)],
-            TOPICS.name: [topic_row(change) for change in topics],
+            HIGH_WATERMARKS.name: [asdict(row) for row in ends.rows],
+            TOPICS.name: topics,
             PERMISSIONS.name: memory.permissions.rows(seen.permissions),
         }
         recorded = self._append_round(memory, {table: found for table, found in rows.items() if found})
         memory.groups.recorded(groups)
-        memory.high_watermarks |= high_watermarks_by_key(high_watermarks)
-        memory.topics = states
+        memory.topics.recorded(states)
         memory.permissions.recorded(seen.permissions)
-        return recorded
-
-    def _ends_to_record(
-        self, memory: _Memory, seen: Observation, *, swept: bool, asked: bool
-    ) -> _EndsToRecord:
-        """Those that changed; all on a full sweep, and to confirm what a heartbeat cannot: that confirms all."""
-        changed = _high_watermark_rows(memory, seen, swept)
-        if seen.high_watermarks is None:
-            return _EndsToRecord(changed)
-        is_due = memory.confirmation.is_due(self._clock.monotonic(), changed=bool(changed))
-        if swept or not (is_due or asked):
-            return _EndsToRecord(changed, are_all=swept)
-        if memory.confirmation.has_all_ends and seen.ends_are_complete:
-            return _EndsToRecord(changed, with_sign=True)
-        return _EndsToRecord(_high_watermark_rows(memory, seen, True), are_all=True)
-
-    def _confirm(self, memory: _Memory, seen: Observation, ends: _EndsToRecord) -> None:
-        """After the rows: what did not change is what it was."""
-        if ends.with_sign:
+        if ends.with_heartbeat:
             with self._giving_up_when_shut_out():
                 memory.session.alive()
-        if seen.high_watermarks is not None:
-            memory.confirmation.was_read(is_complete=seen.ends_are_complete, are_all_recorded=ends.are_all)
-            memory.all_ends_known_at_ms = seen.ends_read_at_ms if memory.confirmation.has_all_ends else None
-        if ends.with_sign or ends.are_all:
-            memory.confirmation.confirmed(self._clock.monotonic())
-
-    def _topics_to_record(self, memory: _Memory, seen: Observation) -> Mapping[str, TopicState]:
-        """What was read; a topic that may not be described stays as it was until it may, or was deleted."""
-        if seen.topics is None:
-            return memory.topics
-        missing = memory.topics.keys() - seen.topics.keys() - seen.unread.keys()
-        unread = {**seen.unread, **self._observer.hidden(sorted(missing))}
-        self._say_unread(memory, unread)
-        memory.unread_topics = unread
-        return {**{name: memory.topics[name] for name in unread if name in memory.topics}, **seen.topics}
-
-    def _say_unread(self, memory: _Memory, unread: Mapping[str, str]) -> None:
-        """Once, when it begins and when it is over."""
-        for name in sorted(unread.keys() - memory.unread_topics.keys()):
-            log.warning(
-                "%s: topic %s is not recorded until it may be described: %s", self.writer, name, unread[name]
-            )
-        for name in sorted(memory.unread_topics.keys() - unread.keys()):
-            log.info("%s: topic %s is recorded again", self.writer, name)
+        memory.ends.recorded(ends, seen, self._clock.monotonic())
+        return recorded
 
     def _append_round(self, memory: _Memory, rows: Mapping[str, list[Row]]) -> RecordedRound:
         if not rows:
@@ -579,19 +600,3 @@ class ClusterRecorder:
         with self._giving_up_when_shut_out():
             number = memory.session.append_round(rows)
         return RecordedRound(number, {table: len(found) for table, found in rows.items()})
-
-
-def _with_their_read(memory: _Memory, seen: Observation, ends: _EndsToRecord) -> list[HighWatermark]:
-    """The rows, each with what its read says of the ends that have none, and of the time before."""
-    confirms = seen.ends_are_complete and (ends.are_all or memory.confirmation.has_all_ends)
-    return [
-        replace(row, confirms_others=confirms, previous_read_at_ms=memory.all_ends_known_at_ms)
-        for row in ends.rows
-    ]
-
-
-def _high_watermark_rows(memory: _Memory, seen: Observation, swept: bool) -> list[HighWatermark]:
-    if seen.high_watermarks is None:
-        return []
-    read = high_watermarks_by_key(seen.high_watermarks)
-    return changed_high_watermarks({} if swept else memory.high_watermarks, read)

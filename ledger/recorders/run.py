@@ -31,12 +31,12 @@ from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import require_recorded
 from ledger.machine import LocalProcesses
 from ledger.recorders.observation import (
-    MirroredPartitions,
     Partitions,
     RecorderSettings,
     Subject,
-    WithFormer,
     copied_topics,
+    mirrored_partitions,
+    with_former,
 )
 from ledger.recorders.recorder import ClusterRecorder, RecordedRound
 from ledger.store.log import DeltaFactLog
@@ -60,14 +60,15 @@ def cluster_recorder(
     """
     flows = [flow for flow in config.enabled_flows if admin.alias in (flow.source, flow.target)]
     known = partitions_of_one if len(flows) == 1 else None
-    mirrored = known or MirroredPartitions(config, admin, flows)
+    mirrored = known or partial(mirrored_partitions, config, admin, flows)
+    copied = copied_topics(state, admin.alias)
     return ClusterRecorder(
         admin,
         fact_log,
         state,
         SystemClock(),
         replace(RecorderSettings.of_flows(flows), subjects=subjects),
-        partitions=WithFormer(mirrored, admin, copied_topics(state, admin.alias)),
+        partitions=lambda: with_former(mirrored(), admin, copied),
         processes=LocalProcesses(),
     )
 
