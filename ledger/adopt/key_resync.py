@@ -31,7 +31,7 @@ from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
 from ledger.mirror.driver import claim_row
 from ledger.mirror.run import flow_topics
-from ledger.mirror.syncs import SyncBuilder
+from ledger.mirror.sync_builder import SyncBuilder
 from ledger.store.log import DeltaFactLog
 from ledger.store.session import FLOW_TABLES, ClaimedOperations, WriterSession
 from ledger.store.snapshots import open_ledger

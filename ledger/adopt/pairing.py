@@ -292,7 +292,8 @@ def _points_by_source(source: Sequence[Hashable], target: Sequence[Hashable]) ->
 def _lacks(rows: list[list[int]], size: int, weights: Sequence[int]) -> dict[Point, int]:
     """Per point what the heaviest pairing through it lacks in weight of the heaviest of all."""
     before = _chain_weights(enumerate(rows), size, weights)
-    turned = ((s, [size - 1 - t for t in reversed(targets)]) for s, targets in _backwards(rows))
+    backwards = reversed([*enumerate(rows)])
+    turned = ((s, [size - 1 - t for t in reversed(targets)]) for s, targets in backwards)
     after = _chain_weights(turned, size, weights)
     heaviest = max(before.values(), default=0)
     return {
@@ -302,10 +303,6 @@ def _lacks(rows: list[list[int]], size: int, weights: Sequence[int]) -> dict[Poi
 
 def _lacking(rows: list[list[int]], lacks: Mapping[Point, int], *, at_most: int) -> list[list[int]]:
     return [[t for t in targets if lacks[(s, t)] <= at_most] for s, targets in enumerate(rows)]
-
-
-def _backwards(rows: list[list[int]]) -> Iterator[tuple[int, list[int]]]:
-    return ((s, rows[s]) for s in range(len(rows) - 1, -1, -1))
 
 
 def _chain_weights(
@@ -482,8 +479,10 @@ class _PartitionPairing:
                 return self._take_pairs(found, len(found.pairs), size)
             if len(found.pairs) >= 2 * _AGREEMENT:
                 return self._take_pairs(found, len(found.pairs) // 2, size)
-        if not self._has_paired and not self._has_sought and len(found.pairs) < _AGREEMENT and self._seek():
-            return True
+        if not self._has_paired and not self._has_sought and len(found.pairs) < _AGREEMENT:
+            self._has_sought = True
+            if self._seek_source() or self._seek_target():
+                return True
         if found.pairs:
             count = len(found.pairs) if any(ended) else (len(found.pairs) + 1) // 2
             return self._take_pairs(found, count, WINDOW_RECORDS)
@@ -589,10 +588,7 @@ class _PartitionPairing:
 
     # -- the beginning ---------------------------------------------------------------------------
 
-    def _seek(self) -> bool:
-        """Find where the sides begin to agree: first further on at the source, then at the target."""
-        self._has_sought = True
-        return self._seek_source() or self._seek_target()
+    # What the sides begin to agree with is searched further on at the source first, then at the target.
 
     def _seek_source(self) -> bool:
         anchors = {self._match(record) for record in self._target.peek(WINDOW_RECORDS)}

@@ -14,7 +14,7 @@ from ledger.kafka.batches import BatchHeader, batches, decode
 from ledger.kafka.copying import ClusterLink, Network
 from ledger.kafka.partition_reader import PartitionReader
 from ledger.kafka.requests import Fetched
-from ledger.mirror.batches import Copy, RecordRules, Skip, filtered, plan_batches
+from ledger.mirror.source import Copy, RecordRules, Skip, filtered, plan_batches
 from ledger.topics.naming import KEEP_ALL, RecordFilter
 
 # Records ------------------------------------------------------------------------------------------

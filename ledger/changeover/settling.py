@@ -32,7 +32,7 @@ from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.partition_reader import PartitionReader
 from ledger.mirror.assignment import Assignment
 from ledger.mirror.driver import claim_row, claim_row_with
-from ledger.mirror.syncs import SyncBuilder
+from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import ForeignRecords, TargetTail, another_record, unreadable
 from ledger.store.session import FLOW_TABLES, ClaimedOperations, WriterSession
 from ledger.words import counted

@@ -22,8 +22,8 @@ from ledger.mirror.assignment import (
     StopCause,
     Troubles,
 )
-from ledger.mirror.batches import Copy, SourceReading
 from ledger.mirror.reconciliation import TailReconciliation
+from ledger.mirror.source import Copy, SourceReading
 from ledger.mirror.window import SendWindow
 
 _REFUSED_SEQUENCES = 6

@@ -9,8 +9,8 @@ from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import GapCause, Position, SyncCause, TailKnowledge
 from ledger.kafka.batches import BatchHeader
 from ledger.mirror.assignment import WRITING, Assignment, OpenRequests, RequestKind, Stop, Troubles
-from ledger.mirror.batches import Copy, Skip, SourceReading, Step
-from ledger.mirror.syncs import SyncBuilder
+from ledger.mirror.source import Copy, Skip, SourceReading, Step
+from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import (
     ForeignRecords,
     TailBatch,
@@ -210,7 +210,10 @@ class TailReconciliation:
         self.reading.begin_again(next_offset)
         self._between: Between | None = None
         self._search: TailSearch | None = None
-        self._was_searched = self._may_guess = self._leaves_tail = False
+        self._was_searched = False
+        """The search of the tail proved nothing: it is examined batch by batch, and not searched again."""
+        self._may_guess = False
+        """It could not even be searched, so nothing speaks against what else tells that a batch is a copy."""
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -366,7 +369,7 @@ class TailReconciliation:
             return True
         if self.builder.position.target_offset < self.assignment.target_log_start:
             self._begin_behind_expired(found.header)
-        if self._leaves_tail:
+        if self._was_searched and self.assignment.copies_tail_again:
             self._leave_unpaired(found, SyncCause.COMPACTED)
             return True
         copy = self._window.first_copy
@@ -541,7 +544,6 @@ class TailReconciliation:
             search.leave_unpaired(proof.rest)
         self.start_over()
         self._was_searched, self._may_guess = proof is None, search.is_given_up
-        self._leaves_tail = self._was_searched and self.assignment.copies_tail_again
 
     # -- recording -------------------------------------------------------------------------------
 

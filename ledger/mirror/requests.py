@@ -341,7 +341,12 @@ class RequestHandler:
             raise RefusedError("an offset to copy again from belongs to one partition")
         restarts = [(state, self._restart(state, request.asked)) for state in states]
         expired = self._accept_expired(states)
-        facts = [_copied_again(state, restart) for state, restart in restarts]
+        facts = [
+            state.started(SyncCause.RECREATED)
+            if state.stop is not None and state.stop.cause is StopCause.SOURCE_RECREATED
+            else state.supersede(restart, SyncCause.RESYNC)
+            for state, restart in restarts
+        ]
         self._let_resume(states)
         names = ", ".join(f"{state.name} from {state.position.source_offset}" for state in states)
         return Granted(f"copied again: {names}", facts, accepting=expired)
@@ -377,7 +382,8 @@ class RequestHandler:
     def _require_movable(self, request: OperatorRequest, states: Sequence[PartitionState]) -> None:
         """Raise `RefusedError` for what the flow does not copy, and for what no request can move."""
         if not states:
-            raise RefusedError(f"this flow copies no {_coordinates(request)} at present")
+            partition = "" if request.partition is None else f" partition {request.partition}"
+            raise RefusedError(f"this flow copies no {request.topic or 'topic'}{partition} at present")
         for state in states:
             self._require_free(state)
 
@@ -434,17 +440,6 @@ def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:
             "or is a new topic by now"
         )
     return found
-
-
-def _coordinates(request: OperatorRequest) -> str:
-    partition = "" if request.partition is None else f" partition {request.partition}"
-    return f"{request.topic or 'topic'}{partition}"
-
-
-def _copied_again(state: PartitionState, restart: Position) -> OffsetSync:
-    if state.stop is not None and state.stop.cause is StopCause.SOURCE_RECREATED:
-        return state.started(SyncCause.RECREATED)
-    return state.supersede(restart, SyncCause.RESYNC)
 
 
 def _place(state: PartitionState) -> Place:

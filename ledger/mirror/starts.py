@@ -378,7 +378,8 @@ class StartPositions:
         if taken is not None:
             return taken
         if recorded is None and taken_already is not None:
-            return self._taken_already(pair, source, target, taken_already)
+            stop = Stop(StopCause.COPIED_BY_ANOTHER_FLOW, f"{taken_already}; nothing was copied")
+            return self._stopped(self._beginning(pair, source, target), stop)
         if recorded is None:
             return self._begin(pair, source, target, started_at, is_first_refresh=is_first_refresh)
         state = PartitionState(pair, recorded.position)
@@ -448,12 +449,6 @@ class StartPositions:
             state = PartitionState(pair, recorded.position, is_waiting=True)
         return self._stopped(state, self._recorded_stop(pair) or hold)
 
-    def _taken_already(
-        self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, reason: str
-    ) -> StartedPartition:
-        stop = Stop(StopCause.COPIED_BY_ANOTHER_FLOW, f"{reason}; nothing was copied")
-        return self._stopped(self._beginning(pair, source, target), stop)
-
     def _accept_again(self, state: PartitionState) -> None:
         """What was accepted stays so while the flow has written nothing since."""
         accepted = self.acceptances.get(key_of(state.pair))
@@ -470,8 +465,9 @@ class StartPositions:
         *,
         is_first_refresh: bool,
     ) -> StartedPartition:
-        others = self.progress.other_incarnations(pair)
-        if others and (self._is_recorded_recreated(pair) or not self.progress.has_begun(pair)):
+        others, stop = self.progress.other_incarnations(pair), self.stops.get(key_of(pair))
+        is_recreated = stop is not None and stop.cause == StopCause.SOURCE_RECREATED
+        if others and (is_recreated or not self.progress.has_begun(pair)):
             return self._source_recreated(pair, others, source, target)
         if others:
             return self._begin_again(pair, source, target)
@@ -539,10 +535,6 @@ class StartPositions:
         )
         return self._stopped(state, stop)
 
-    def _is_recorded_recreated(self, pair: PartitionPair) -> bool:
-        recorded = self.stops.get(key_of(pair))
-        return recorded is not None and recorded.cause == StopCause.SOURCE_RECREATED
-
     def _stopped(self, state: PartitionState, stop: Stop) -> StartedPartition:
         """It stands still; what the ledger has of that is not recorded once more."""
         state.stop = stop
@@ -589,29 +581,22 @@ class Settlements:
         The partition's rows are read where it stands as if it had been settled.
         """
         settled = self._settled.get(key_of(pair))
-        if settled is None or not _may_be_settled(at, settled):
+        may_be_settled = settled is not None and any(
+            one.source_start == at.source_offset and one.target_start < at.target_offset
+            for one in settled.values()
+        )
+        if settled is None or not may_be_settled:
             return None
         rows = self._state.recorded_syncs(self._flow, pair.source.topic, pair.source.partition)
         of_source = [row for row in rows if row.sync.source.topic_id == pair.source.topic_id]
         first, last = None, None
         for row in sorted(of_source, key=lambda row: row.place, reverse=True):
-            if not _is_settled(row, settled):
+            is_unpaired = (row.sync.kind, row.sync.cause) == (SyncKind.UNPAIRED, SyncCause.LOST_SOURCE)
+            if not is_unpaired or row.writer_epoch not in settled:
                 last = row
                 break
             first = settled[row.writer_epoch]  # of several the first: something may have come late
         return None if first is None else _before(first, at, last, producer_id=self._producer_id)
-
-
-def _may_be_settled(position: Position, settled: SettledByEpoch) -> bool:
-    return any(
-        one.source_start == position.source_offset and one.target_start < position.target_offset
-        for one in settled.values()
-    )
-
-
-def _is_settled(row: RecordedSync, settled: SettledByEpoch) -> bool:
-    is_unpaired = (row.sync.kind, row.sync.cause) == (SyncKind.UNPAIRED, SyncCause.LOST_SOURCE)
-    return is_unpaired and row.writer_epoch in settled
 
 
 def _before(settled: Settled, at: Position, last: RecordedSync | None, *, producer_id: int) -> Position:

@@ -185,12 +185,9 @@ class StopPolicies:
     def _lost(self, state: PartitionState, log_start: int) -> PolicyOutcome:
         copied_end = state.position.source_offset
         message = f"source offsets {copied_end} to {log_start} were deleted before they were copied"
-        fact = state.lose(log_start, self._loss_cause(state))
-        return self._by_policy(self.flow.on_loss, (fact,), Stop(StopCause.LOST, message))
-
-    def _loss_cause(self, state: PartitionState) -> SyncCause:
         topic = state.pair.source.topic
-        return loss_cause(self.source.configurations([topic]).get(topic, {}))
+        fact = state.lose(log_start, loss_cause(self.source.configurations([topic]).get(topic, {})))
+        return self._by_policy(self.flow.on_loss, (fact,), Stop(StopCause.LOST, message))
 
     def _recorded(self, state: PartitionState) -> Sequence[RecordedSync]:
         """All rows of a partition, those of other incarnations of its source topic among them: slow to read."""

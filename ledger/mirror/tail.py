@@ -20,7 +20,6 @@ from ledger.kafka.batches import (
     read_header,
 )
 from ledger.mirror.assignment import Divergence, Stop, StopCause
-from ledger.mirror.batches import Copy, Skip, Step
 from ledger.mirror.cleaned_tail import (
     ANY_NUMBER,
     Left,
@@ -31,7 +30,8 @@ from ledger.mirror.cleaned_tail import (
     TargetSide,
     prove,
 )
-from ledger.mirror.syncs import SyncBuilder
+from ledger.mirror.source import Copy, Skip, Step
+from ledger.mirror.sync_builder import SyncBuilder
 from ledger.store.producers import NO_PRODUCER_ID
 from ledger.words import instant
 

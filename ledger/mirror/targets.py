@@ -206,16 +206,10 @@ class FollowingRecord:
             self._created_acls = self.state.created_acls(self.flow)
         return self._created_acls
 
-    def acls_created(self, acls: Sequence[Permission]) -> None:
-        self._record_acls(AclAction.CREATED, acls)
-        self._created_acls = self.created_acls() | set(acls)
-
-    def acls_removed(self, acls: Sequence[Permission]) -> None:
-        self._record_acls(AclAction.REMOVED, acls)
-        self._created_acls = self.created_acls() - set(acls)
-
-    def _record_acls(self, action: AclAction, acls: Sequence[Permission]) -> None:
+    def acls_followed(self, action: AclAction, acls: Sequence[Permission]) -> None:
         self._operations.record(AclsFollowed(action, tuple(acls)), flow=self.flow, reason=str(action))
+        known = self.created_acls()
+        self._created_acls = known | set(acls) if action is AclAction.CREATED else known - set(acls)
 
     def _record(self, followed: TopicFollowed) -> None:
         self._operations.record(followed, flow=self.flow, reason=str(followed.action))
@@ -410,10 +404,10 @@ def follow_acls(
     try:
         if change.to_create:
             target.create_acls(change.to_create)
-            record.acls_created(change.to_create)
+            record.acls_followed(AclAction.CREATED, change.to_create)
         if change.to_remove:
             target.delete_acls(change.to_remove)
-            record.acls_removed(change.to_remove)
+            record.acls_followed(AclAction.REMOVED, change.to_remove)
     except PreconditionError as error:
         return [Finding(name=FindingName.ACLS_NOT_CHANGED, message=str(error))]
     return []

@@ -243,7 +243,9 @@ class CopyTask:
     def _produce(self) -> None:
         """Send one batch a partition and request while the windows have room."""
         target = self._network.target
-        while ready := self._by_leader(target, Side.TARGET, self._sendable(), self._clock.monotonic()):
+        while True:
+            sendable = [copy for copy in self._copies if copy.next_copy is not None]
+            ready = self._by_leader(target, Side.TARGET, sendable, self._clock.monotonic())
             sent = [
                 self._produce_to(target, node, copies)
                 for node, copies in ready.items()
@@ -251,9 +253,6 @@ class CopyTask:
             ]
             if not any(sent):
                 return
-
-    def _sendable(self) -> list[PartitionCopy]:
-        return [copy for copy in self._copies if copy.next_copy is not None]
 
     def _has_window(self, node: int) -> bool:
         sizes = self._in_flight.get(node, [])

@@ -177,7 +177,10 @@ class FlowTopics:
         sources = {name: listed[name] for name in taken.names if name not in conflicts}
         at_source = self._source_settings.of(sources.values())
         at_target = self._target_settings.of(self._targets_of(sources, targets).values())
-        followed = {name: topic for name, topic in sources.items() if not self._is_promoted(name, promotion)}
+        naming = self._following.naming
+        followed = {
+            name: topic for name, topic in sources.items() if promotion(naming.target_name(name)) is None
+        }
         refused = self._bring_up(followed, targets, at_source, at_target, written_topic_ids)
         if refused is not None:
             targets = self._target.topics()
@@ -188,12 +191,16 @@ class FlowTopics:
         ]
         findings += [*(refused or ()), *self._unmirrored(sources, targets, applications)]
         findings += self._findings_about(followed, targets, at_source, at_target)
-        mirrored = [topic for topic in self._mirrored_topics() if promotion(topic.target) is None]
+        mirrored = [
+            topic
+            for topic in self._all_mirrored().values()
+            if self._selection.selects(topic.source) and promotion(topic.target) is None
+        ]
         findings += self._deletions.refresh(mirrored, listed, targets)
         findings += self._idle_patterns(taken.refusals, findings)
         if self._acls is not AclFollow.NONE:
             findings += follow_acls(
-                self._source, self._target, self._record, self._following.naming, sources.keys(), promotion
+                self._source, self._target, self._record, naming, sources.keys(), promotion
             )
         self._record.findings.report(findings)
         self.blocked = self._blocked(sources, findings)
@@ -222,9 +229,6 @@ class FlowTopics:
             if (why := applications(at_target)) is not None:
                 message = f"{name} of {self._source.alias} is not copied: {why}"
                 yield Finding(name=FindingName.NEW_BEHIND_PROMOTION, topic=name, message=message)
-
-    def _is_promoted(self, source_topic: str, promotion: Promotion) -> bool:
-        return promotion(self._following.naming.target_name(source_topic)) is not None
 
     def _require_same_clusters(self) -> None:
         """Asked after the topics were listed: another cluster says of all that they were deleted, or are new."""
@@ -303,9 +307,6 @@ class FlowTopics:
             raise PreconditionError(f"{reasons}; no topic was created and nothing was copied")
         already = {pair.source.topic for pair in self._paired}
         return {name: reason for name, reason in conflicts.items() if name not in already}
-
-    def _mirrored_topics(self) -> list[MirroredTopic]:
-        return [topic for topic in self._all_mirrored().values() if self._selection.selects(topic.source)]
 
     def _all_mirrored(self) -> dict[str, MirroredTopic]:
         if self._mirrored is None:

@@ -432,18 +432,15 @@ class Prober:
     def _record(self) -> None:
         """What could not be recorded is logged once, until something could be; threads take turns."""
         with self._recording:
-            self._record_once()
-
-    def _record_once(self) -> None:
-        try:
-            if self._watch.record():  # what another thread is trying has not succeeded yet
-                self._has_failed = False
-        except ShutOutError:
-            self._ended.set()  # the driver finds out by itself
-        except (MirrorLedgerError, OSError) as error:
-            if not self._has_failed:
-                log.warning("whether clusters answer is not recorded for now: %s", error)
-            self._has_failed = True
+            try:
+                if self._watch.record():  # what another thread is trying has not succeeded yet
+                    self._has_failed = False
+            except ShutOutError:
+                self._ended.set()  # the driver finds out by itself
+            except (MirrorLedgerError, OSError) as error:
+                if not self._has_failed:
+                    log.warning("whether clusters answer is not recorded for now: %s", error)
+                self._has_failed = True
 
 
 # Run watch ----------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ledger.kafka.batches import next_sequence, patch_for_target
 from ledger.mirror.assignment import OpenRequests, RequestKind
-from ledger.mirror.batches import Copy, Skip, Step
-from ledger.mirror.syncs import SyncBuilder
+from ledger.mirror.source import Copy, Skip, Step
+from ledger.mirror.sync_builder import SyncBuilder
 
 
 @dataclass(slots=True)

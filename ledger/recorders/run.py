@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from ledger.clock import StopSignal, SystemClock
 from ledger.config.mirror import MirrorConfig
@@ -262,11 +262,7 @@ _ATTEMPTS_OF_ONE_READ = 2
 """As many as it takes to be sure that a cluster does not answer."""
 
 
-class Stop(Protocol):
-    def wait(self, timeout: float | None = None) -> bool: ...
-
-
-def record_once(recorder: ClusterRecorder, stop: Stop) -> Mapping[str, int]:
+def record_once(recorder: ClusterRecorder, stop: StopSignal) -> Mapping[str, int]:
     """Rows by table; raises when the cluster does not answer, which is recorded then."""
     for _ in range(_ATTEMPTS_OF_ONE_READ - 1):
         try:
@@ -277,7 +273,7 @@ def record_once(recorder: ClusterRecorder, stop: Stop) -> Mapping[str, int]:
     return recorder.record_once().rows
 
 
-def record_until(stop: Stop, recorders: Sequence[ClusterRecorder]) -> Mapping[str, Mapping[str, int]]:
+def record_until(stop: StopSignal, recorders: Sequence[ClusterRecorder]) -> Mapping[str, Mapping[str, int]]:
     """Each records while it has its role, and waits for it while another process has it; rows by writer and table.
 
     Neither a cluster nor a ledger that does not answer ends it. Raises what nobody foresaw, of any of them.

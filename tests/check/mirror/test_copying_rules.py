@@ -24,10 +24,10 @@ RULES = {
 PARTS = (SendWindow, TailReconciliation, OpenRequests, Between)
 OF_A_COPY = (
     "assignment",
-    "batches",
     "partition",
     "reconciliation",
-    "syncs",
+    "source",
+    "sync_builder",
     "tail",
     "task",
     "window",

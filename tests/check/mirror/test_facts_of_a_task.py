@@ -8,8 +8,8 @@ from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.syncs import SEQUENCE_MODULUS, Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.facts.tables import OFFSET_SYNCS, STAMP
 from ledger.kafka.batches import LOG_APPEND_TIME, payload_checksum, read_header
-from ledger.mirror.batches import Skip
-from ledger.mirror.syncs import SyncBuilder
+from ledger.mirror.source import Skip
+from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import TailBatch, TargetTail, paired
 from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content, marker
 from tests.support.copy_tasks import SOURCE, TARGET, assignment, copy

@@ -10,7 +10,7 @@ from ledger.facts.findings import EXPLAINED, Finding, FindingName, Findings
 from ledger.facts.syncs import NOTHING_KNOWN
 from ledger.kafka.cluster import SettingsAnswer, TopicSettings
 from ledger.mirror.assignment import PartitionResult
-from ledger.mirror.syncs import SyncBuilder
+from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.watches import (
     PARTITION_FINDINGS,
     RUN_FINDINGS,

@@ -180,6 +180,9 @@ class OnceAllWasSeen:
     def __init__(self, is_done: Callable[[], bool]) -> None:
         self.is_done = is_done
 
+    def is_set(self) -> bool:
+        return self.is_done()
+
     def wait(self, timeout: float | None = None) -> bool:
         assert timeout is not None
         return self.is_done()
