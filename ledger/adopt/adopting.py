@@ -38,14 +38,13 @@ from ledger.facts.syncs import (
     without,
 )
 from ledger.facts.tables import OFFSET_SYNCS
-from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.kafka.copying import Network
 from ledger.machine import LocalProcesses
-from ledger.mirror.driver import claim_row
+from ledger.mirror.driver import claimed_beside_no_driver
 from ledger.mirror.run import flow_topics
 from ledger.roles import require_free
 from ledger.store.log import DeltaFactLog
-from ledger.store.session import FLOW_TABLES, WriterSession
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 
@@ -407,12 +406,9 @@ def adopt(
     require_readers_at_rest()
     comparison = _Comparison(flow, ports, consent, wait)
     comparison.require_unknown(pairs)
-    row = claim_row(
-        flow, source=live_cluster(ports.source), target=ports.target, state=ports.state, host=host
+    session, producer = claimed_beside_no_driver(
+        flow, ports.source, ports.target, ports.state, fact_log, host=host
     )
-    session = WriterSession.claimed(fact_log, writer_of(flow.name), FLOW_TABLES, row)
-    log.debug("%s: writer epoch %d", flow.name, session.epoch)
-    producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
     identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
     adoptions: list[PartitionAdoption] = []
     for topic in _by_topic(pairs):

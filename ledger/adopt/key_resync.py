@@ -18,22 +18,21 @@ from ledger.context import both_clusters, driver_operations, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, RefusedPartitionError, UsageError
 from ledger.facts.findings import Finding, FindingName, Findings
 from ledger.facts.operations import KeysResynced
-from ledger.facts.roles import writer_of
 from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, Position, SyncCause, TopicPartition
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.batches import Record, encode, key_state, patch_for_target, tombstone
-from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.kafka.copying import ClusterLink, Network, answer_to
 from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, ErrorCode, Produced, ProduceItem, describe
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
-from ledger.mirror.driver import claim_row
+from ledger.mirror.driver import claimed_beside_no_driver
 from ledger.mirror.run import flow_topics
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.store.log import DeltaFactLog
-from ledger.store.session import FLOW_TABLES, ClaimedOperations, WriterSession
+from ledger.store.session import ClaimedOperations, WriterSession
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 
@@ -283,21 +282,18 @@ def resync(
     host: str,
 ) -> list[PartitionKeys]:
     """Compare, write tombstones, record. Each partition is recorded before the next one is compared."""
-    row = claim_row(
-        flow, source=live_cluster(ports.source), target=ports.target, state=ports.state, host=host
+    session, producer = claimed_beside_no_driver(
+        flow, ports.source, ports.target, ports.state, fact_log, host=host
     )
-    session = WriterSession.claimed(fact_log, writer_of(flow.name), FLOW_TABLES, row)
     ports.operations.begin(session)
-    log.debug("%s: writer epoch %d", flow.name, session.epoch)
     # Read after the claim: another driver may have copied until then.
     comparison = _Comparison(flow, ports)
-    producer_id = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name].current
     done = []
     for pair in pairs:
         keys = comparison.of(pair)
         if keys.compared is not None:
-            at = comparison.recorded(pair).for_producer(producer_id).position
-            keys = _deleted(keys, keys.compared, at, flow, ports, session, producer_id)
+            at = comparison.recorded(pair).for_producer(producer.current).position
+            keys = _deleted(keys, keys.compared, at, flow, ports, session, producer.current)
         done.append(keys)
     _clear_findings(flow, ports, done)
     session.release()

@@ -1,6 +1,7 @@
 """What a copy task is given and what it returns."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -100,6 +101,14 @@ class Stop:
     cause: StopCause
     message: str
     foreign_producer_id: int | None = None
+
+
+Hold = Callable[[str], Stop | None]
+"""Why a flow may not write to a topic of its target at present; None: it may."""
+
+
+def nothing_held(_target_topic: str) -> Stop | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,16 +46,6 @@ class DirectionWatch:
             side.topic_id for pair in pairs for side in (pair.source, pair.target) if side is not None
         )
 
-    def promotion(self, target_topic: str) -> str | None:
-        """Why nothing may be written to a target topic, in words; None: it may."""
-        hold = self.hold(target_topic)
-        return None if hold is None else hold.message
-
-    def applications(self, target_topic: str) -> str | None:
-        """The same where applications write there, because it was promoted."""
-        hold = self.hold(target_topic)
-        return hold.message if hold is not None and hold.cause is StopCause.PROMOTED else None
-
     def hold(self, target_topic: str) -> Stop | None:
         """Why nothing may be written to a target topic; None: it may."""
         flow, source, target = self.flow, self.flow.source, self.flow.target

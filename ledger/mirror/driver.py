@@ -7,7 +7,7 @@ from ledger.config.values import FlowConfig
 from ledger.errors import LedgerUnavailableError, PreconditionError
 from ledger.facts.identity import ClusterIdentities, FlowProducer, LiveCluster
 from ledger.facts.roles import writer_of
-from ledger.facts.state import LedgerState
+from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.tables import Row
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.mirror.direction import DirectionWatch
@@ -65,6 +65,22 @@ def run_flow(run: FlowRun) -> RunSummary:
     if run.until_caught_up:
         run.topics.require_selected()
     return summary
+
+
+def claimed_beside_no_driver(
+    flow: FlowConfig,
+    source: ClusterAdmin,
+    target: ClusterAdmin,
+    state: LedgerState,
+    fact_log: FactLog,
+    *,
+    host: str,
+) -> tuple[WriterSession, FlowProducer]:
+    """The flow claimed by a command that appends to it itself, and what the flow writes with."""
+    row = claim_row(flow, source=live_cluster(source), target=target, state=state, host=host)
+    session = WriterSession.claimed(fact_log, writer_of(flow.name), FLOW_TABLES, row)
+    log.debug("%s: writer epoch %d", flow.name, session.epoch)
+    return session, state.identities().producers(str(row["target_cluster_id"]))[flow.name]
 
 
 def claim_row(

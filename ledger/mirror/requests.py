@@ -25,8 +25,8 @@ from ledger.facts.requests import (
 from ledger.facts.state import OperationLog
 from ledger.facts.syncs import OffsetSync, PartitionPair, Position, SyncCause, TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
-from ledger.mirror.assignment import NOT_BY_REQUEST, Stop, StopCause
-from ledger.mirror.starts import Hold, copy_again, nothing_held
+from ledger.mirror.assignment import NOT_BY_REQUEST, Hold, Stop, StopCause, nothing_held
+from ledger.mirror.starts import copy_again
 from ledger.mirror.states import FlowProgress, PartitionState, ends_of_incarnation
 from ledger.mirror.stops import advice
 

@@ -42,6 +42,7 @@ from ledger.mirror.starts import (
     AlsoCopiedBy,
     CutStarts,
     OtherFlows,
+    PairEnds,
     Settlements,
     StartedPartition,
     StartPositions,
@@ -276,8 +277,7 @@ class RoundLoop:
     def _follow_topics(self, until_caught_up: bool, *, is_first_refresh: bool) -> None:
         pairs = self.topics.follow(
             written_topic_ids=self.progress.written_topic_ids | self.directions.topic_ids_of_cut,
-            promotion=self.directions.promotion,
-            applications=self.directions.applications,
+            hold=self.directions.hold,
         )
         new = self.progress.unknown(pairs)
         self._leaderless = frozenset()
@@ -299,9 +299,7 @@ class RoundLoop:
                 self._followed_at = float("-inf") if until_caught_up else self._followed_at
                 continue
             taken = self.start_positions.take_on(
-                pair,
-                source,
-                target,
+                PairEnds(pair, source, target),
                 started_at=starts.get((pair.source.topic_id, pair.source.partition)),
                 is_first_refresh=is_first_refresh,
                 taken_already=taken_already.get(key_of(pair)),
@@ -372,7 +370,10 @@ class RoundLoop:
         self.reach.copied(results, began=began)
         self._source_ends.note(results, asked_at=began.monotonic, now=self.clock.monotonic())
         begun = self.progress.first_time()
-        facts = [sync for result in results for sync in self._take(result)]
+        for result in results:
+            self.progress.take(result)
+            self.summary.count(result)
+        facts = [sync for result in results for sync in result.syncs]
         self._record_stops(results)
         self._record_copied_again(results)
         self._submit(facts)
@@ -390,11 +391,6 @@ class RoundLoop:
             self.watch.check(results, begun=begun)
         except ClusterUnavailableError as error:
             log.warning("%s: findings could not be judged: %s", self.flow.name, error)
-
-    def _take(self, result: PartitionResult) -> Sequence[OffsetSync]:
-        self.progress.take(result)
-        self.summary.count(result)
-        return result.syncs
 
     def _record_stops(self, results: Sequence[PartitionResult]) -> None:
         """Stops that no policy covers. As all stops they are recorded before the facts that come with them.

@@ -3,13 +3,11 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ledger.clock import Clock, StopSignal, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, ShutOutError
-from ledger.facts.requests import FlowRequests
 from ledger.facts.roles import (
     FlowSight,
     LastClaim,
@@ -20,6 +18,7 @@ from ledger.facts.roles import (
     standby_verdict,
     writer_of,
 )
+from ledger.facts.state import LedgerState
 from ledger.kafka.cluster import require_recorded
 from ledger.machine import LocalProcesses
 from ledger.mirror.progress import RunProgress, RunSummary
@@ -37,18 +36,6 @@ _READ_EVERY_S = 5.0
 """The ledger, while the holder's process is what it was: a process that dies on this host is seen at the next tick."""
 _WARMED_EVERY_S = 30.0
 """Spark ends its Python workers when they were idle for a minute."""
-
-
-class StandbyState(Protocol):
-    """What a standby reads from the ledger."""
-
-    def last_claim(self, writer: str) -> LastClaim | None: ...
-
-    def requests(self, flow: str) -> FlowRequests: ...
-
-    def driver_began_at(self, flow: str, host: str) -> int | None:
-        """Place among operations at which this process, as writers say it, began to run the flow; None: it did not."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +62,7 @@ class Standby:
     """Waits in one thread; `keep_warm` is called between checks, and takes no time to speak of."""
 
     flow: FlowConfig
-    state: StandbyState
+    state: LedgerState
     processes: ProcessTable
     clock: Clock
     keep_warm: Callable[[], object] = lambda: None

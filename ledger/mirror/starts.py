@@ -30,7 +30,7 @@ from ledger.facts.syncs import (
     without,
 )
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
-from ledger.mirror.assignment import AT_THE_TARGET, NOT_BY_REQUEST, Stop, StopCause
+from ledger.mirror.assignment import AT_THE_TARGET, NOT_BY_REQUEST, Hold, Stop, StopCause, nothing_held
 from ledger.mirror.states import FlowProgress, PartitionKey, PartitionState, first_record, key_of
 
 
@@ -48,6 +48,15 @@ class StartedPartition:
     new_stop: Stop | None = None
     left: tuple[PartitionState, ...] = ()
     is_stop_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PairEnds:
+    """A pair of partitions that the flow takes on, with the ends of both sides as of now."""
+
+    pair: PartitionPair
+    source: PartitionEnds
+    target: PartitionEnds
 
 
 # Cut starts ---------------------------------------------------------------------------------------
@@ -103,10 +112,9 @@ class CutStarts:
         )
         return found if are_these else None
 
-    def take_on(
-        self, pair: PartitionPair, recorded: Position | None, source: PartitionEnds, target: PartitionEnds
-    ) -> StartedPartition | None:
+    def take_on(self, at: PairEnds, recorded: Position | None) -> StartedPartition | None:
         """Begin at the cut, or continue behind it; None: no cut is about it, or the flow has come behind it before."""
+        pair, source, target = at.pair, at.source, at.target
         place = self.place(pair)
         if place is None or (recorded is not None and not place.is_ahead_of(recorded)):
             return None
@@ -296,14 +304,6 @@ def _partition(at: CutOffset) -> TopicPartition:
 # Start positions ----------------------------------------------------------------------------------
 
 
-Hold = Callable[[str], Stop | None]
-"""Why a flow may not write to a topic of its target at present; None: it may."""
-
-
-def nothing_held(_target_topic: str) -> Stop | None:
-    return None
-
-
 CopiedByOthers = Callable[[Sequence[PartitionPair]], Mapping[PartitionKey, str]]
 """Of partitions that would begin those that another flow copies to the same target topic, with what says so."""
 
@@ -358,9 +358,7 @@ class StartPositions:
 
     def take_on(
         self,
-        pair: PartitionPair,
-        source: PartitionEnds,
-        target: PartitionEnds,
+        at: PairEnds,
         *,
         started_at: int | None,
         is_first_refresh: bool,
@@ -370,21 +368,22 @@ class StartPositions:
 
         `taken_already`: what says that another flow copies it.
         """
+        pair = at.pair
         hold = self.hold(pair.target.topic)
         if hold is not None:
-            return self._held(pair, source, target, hold)
+            return self._held(at, hold)
         recorded = self.progress.recorded(pair)
-        taken = self._taken_at_cut(pair, recorded, source, target)
+        taken = self._taken_at_cut(at, recorded)
         if taken is not None:
             return taken
         if recorded is None and taken_already is not None:
             stop = Stop(StopCause.COPIED_BY_ANOTHER_FLOW, f"{taken_already}; nothing was copied")
-            return self._stopped(self._beginning(pair, source, target), stop)
+            return self._stopped(self._beginning(at), stop)
         if recorded is None:
-            return self._begin(pair, source, target, started_at, is_first_refresh=is_first_refresh)
+            return self._begin(at, started_at, is_first_refresh=is_first_refresh)
         state = PartitionState(pair, recorded.position)
         if recorded.target_topic_id != pair.target.topic_id:
-            return self._target_recreated(state, recorded, source, target)
+            return self._target_recreated(state, recorded, at)
         facts = self._beside_source_again(state)
         self._accept_again(state)
         state.stop = self._recorded_stop(pair)
@@ -411,18 +410,13 @@ class StartPositions:
         recorded = self.stops.get(key_of(pair))
         return recorded is not None and recorded.cause in NOT_BY_REQUEST
 
-    def _taken_at_cut(
-        self,
-        pair: PartitionPair,
-        recorded: FlowPosition | None,
-        source: PartitionEnds,
-        target: PartitionEnds,
-    ) -> StartedPartition | None:
+    def _taken_at_cut(self, at: PairEnds, recorded: FlowPosition | None) -> StartedPartition | None:
         """Behind a cut, where there is one that is about it; another stop comes first.
 
         That somebody else wrote to the target is over with it: it says up to where that is decided. What was settled
         without the source is paired with it first, as without a cut: else it would be copied a second time.
         """
+        pair = at.pair
         is_another = recorded is not None and recorded.target_topic_id != pair.target.topic_id
         begins_again = recorded is None and bool(self.progress.other_incarnations(pair))
         former = self._recorded_stop(pair)
@@ -431,23 +425,20 @@ class StartPositions:
             return None
         if recorded is not None and self.before_settling(pair, recorded.position) is not None:
             return None
-        taken = self.at_cut.take_on(pair, None if recorded is None else recorded.position, source, target)
+        taken = self.at_cut.take_on(at, None if recorded is None else recorded.position)
         if taken is None:
             return None
         if taken.state.stop is not None:
             return replace(self._stopped(taken.state, taken.state.stop), facts=taken.facts)
         return replace(taken, is_stop_over=former is not None or self._is_over(pair))
 
-    def _held(
-        self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds, hold: Stop
-    ) -> StartedPartition:
+    def _held(self, at: PairEnds, hold: Stop) -> StartedPartition:
         """It stands where it stood, whatever happens at either side meanwhile; another stop is not forgotten."""
-        recorded = self.progress.recorded(pair)
+        recorded = self.progress.recorded(at.pair)
+        stop = self._recorded_stop(at.pair) or hold
         if recorded is None:
-            state = self._beginning(pair, source, target)
-        else:
-            state = PartitionState(pair, recorded.position, is_waiting=True)
-        return self._stopped(state, self._recorded_stop(pair) or hold)
+            return self._stopped(self._beginning(at), stop)
+        return self._stopped(PartitionState(at.pair, recorded.position, is_waiting=True), stop)
 
     def _accept_again(self, state: PartitionState) -> None:
         """What was accepted stays so while the flow has written nothing since."""
@@ -456,25 +447,18 @@ class StartPositions:
         if accepted is not None and (accepted.target_topic_id, accepted.target_end) == here:
             state.accepted_below = accepted.below
 
-    def _begin(
-        self,
-        pair: PartitionPair,
-        source: PartitionEnds,
-        target: PartitionEnds,
-        started_at: int | None,
-        *,
-        is_first_refresh: bool,
-    ) -> StartedPartition:
+    def _begin(self, at: PairEnds, started_at: int | None, *, is_first_refresh: bool) -> StartedPartition:
+        pair, source = at.pair, at.source
         others, stop = self.progress.other_incarnations(pair), self.stops.get(key_of(pair))
         is_recreated = stop is not None and stop.cause == StopCause.SOURCE_RECREATED
         if others and (is_recreated or not self.progress.has_begun(pair)):
-            return self._source_recreated(pair, others, source, target)
+            return self._source_recreated(at, others)
         if others:
-            return self._begin_again(pair, source, target)
+            return self._begin_again(at)
         goes_back = self.at_cut is not None and self.at_cut.cut_of(pair.target.topic) is not None
         applies = self.is_first_run and is_first_refresh and not goes_back
         start, cause = self._start(source, started_at) if applies else (source.log_start, SyncCause.EARLIEST)
-        state = PartitionState(pair, _unwritten(start, target))
+        state = PartitionState(pair, _unwritten(start, at.target))
         return StartedPartition(state, (state.started(cause),), is_stop_over=self._is_over(pair))
 
     def _start(self, source: PartitionEnds, started_at: int | None) -> tuple[int, SyncCause]:
@@ -484,41 +468,38 @@ class StartPositions:
             return source.last_stable, SyncCause.LATEST
         return (source.last_stable if started_at is None else started_at), SyncCause.TIMESTAMP
 
-    def _source_recreated(
-        self, pair: PartitionPair, others: frozenset[str], source: PartitionEnds, target: PartitionEnds
-    ) -> StartedPartition:
+    def _source_recreated(self, at: PairEnds, others: frozenset[str]) -> StartedPartition:
+        pair = at.pair
         left = tuple(self.progress.leave(pair.source.topic, others))
         if self.flow.on_source_recreated is Policy.CONTINUE:
-            return replace(self._begin_again(pair, source, target), left=left)
+            return replace(self._begin_again(at), left=left)
         stop = Stop(
             StopCause.SOURCE_RECREATED,
             f"{pair.source.topic} was recreated at the source: its topic id is {pair.source.topic_id}, this flow "
             f"copied {', '.join(sorted(others))}; nothing of the new topic was copied",
         )
-        return replace(self._stopped(self._beginning(pair, source, target), stop), left=left)
+        return replace(self._stopped(self._beginning(at), stop), left=left)
 
-    def _begin_again(
-        self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds
-    ) -> StartedPartition:
+    def _begin_again(self, at: PairEnds) -> StartedPartition:
         """A new incarnation of the source continues behind the old one's records at the target."""
-        state = self._beginning(pair, source, target)
+        state = self._beginning(at)
         return StartedPartition(
-            state, (state.started(SyncCause.RECREATED),), is_stop_over=self._is_over(pair)
+            state, (state.started(SyncCause.RECREATED),), is_stop_over=self._is_over(at.pair)
         )
 
-    def _beginning(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> PartitionState:
-        before = self.progress.recorded_at_target(pair)
-        if before is None:
-            return PartitionState(pair, _unwritten(source.log_start, target), is_waiting=True)
-        position = Position(
-            source_offset=source.log_start,
-            target_offset=before.position.target_offset,
-            next_sequence=before.position.next_sequence,
-        )
-        return PartitionState(pair, position, is_waiting=True)
+    def _beginning(self, at: PairEnds) -> PartitionState:
+        before = self.progress.recorded_at_target(at.pair)
+        position = _unwritten(at.source.log_start, at.target)
+        if before is not None:
+            position = replace(
+                position,
+                target_offset=before.position.target_offset,
+                next_sequence=before.position.next_sequence,
+            )
+        return PartitionState(at.pair, position, is_waiting=True)
 
     def _target_recreated(
-        self, state: PartitionState, recorded: FlowPosition, source: PartitionEnds, target: PartitionEnds
+        self, state: PartitionState, recorded: FlowPosition, at: PairEnds
     ) -> StartedPartition:
         """Where the flow continues, what stopped it for another reason than the lost topic stops it still."""
         pair = state.pair
@@ -526,7 +507,7 @@ class StartPositions:
             former = self._recorded_stop(pair)
             is_over = self._is_over(pair) or (former is not None and former.cause in AT_THE_TARGET)
             state.stop = None if is_over else former
-            fact = copy_again(state, source, target, SyncCause.TARGET_RECREATED)
+            fact = copy_again(state, at.source, at.target, SyncCause.TARGET_RECREATED)
             return StartedPartition(state, (fact,), is_stop_over=is_over)
         stop = Stop(
             StopCause.TARGET_RECREATED,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
-from ledger.facts.identity import FlowProducer, RememberedProducer
+from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import (
     NOTHING_KNOWN,
     FlowPosition,
@@ -312,7 +312,7 @@ class FlowProgress:
             and (at := state.position.source_offset) < end
         ]
 
-    def take(self, result: PartitionResult) -> PartitionState:
+    def take(self, result: PartitionResult) -> None:
         """A task's result becomes the position of the next round."""
         state = self.state_of(result)
         state.position = result.position
@@ -320,7 +320,6 @@ class FlowProgress:
         state.copied_bytes = sum(sync.bytes for sync in result.syncs)
         if result.source_ends is not None and result.position.source_offset >= result.source_ends[0]:
             state.is_first_time = False
-        return state
 
 
 # Foreign writers ----------------------------------------------------------------------------------
@@ -336,18 +335,13 @@ class ForeignWriters:
 
     def named(self, stop: Stop, partition: TopicPartition) -> Stop:
         """The stop with what is known of its `foreign_producer_id`; unchanged where there is none."""
-        if stop.foreign_producer_id is None:
+        producer_id = stop.foreign_producer_id
+        if producer_id is None:
             return stop
-        known = f"{self._in_ledger(stop.foreign_producer_id)}; {self._at_target(stop.foreign_producer_id, partition)}"
-        return replace(
-            stop, message=f"{stop.message}. Who has producer id {stop.foreign_producer_id}: {known}"
-        )
-
-    def _in_ledger(self, producer_id: int) -> str:
         flows = [flow for flow, producer in self.producers().items() if producer.wrote(producer_id)]
-        if flows:
-            return f"flow {', '.join(sorted(flows))} of this ledger"
-        return "no flow of this ledger"
+        named = f"flow {', '.join(sorted(flows))}" if flows else "no flow"
+        known = f"{named} of this ledger; {self._at_target(producer_id, partition)}"
+        return replace(stop, message=f"{stop.message}. Who has producer id {producer_id}: {known}")
 
     def _at_target(self, producer_id: int, partition: TopicPartition) -> str:
         try:
@@ -356,19 +350,15 @@ class ForeignWriters:
             return f"the target does not tell more: {error}"
         if known is None:
             return "the target remembers nothing of it any more"
-        return f"the target remembers it: {_remembered(known)}"
-
-
-def _remembered(known: RememberedProducer) -> str:
-    parts = []
-    if known.transactional_id is not None:
-        parts.append(f"transactional id {known.transactional_id}")
-    if known.last_timestamp_ms is not None:
-        parts.append(f"its last batch here is of {instant(known.last_timestamp_ms)}")
-    parts.append(
-        "a transaction of it is open" if known.has_open_transaction else "no transaction of it is open"
-    )
-    return ", ".join(parts)
+        parts = []
+        if known.transactional_id is not None:
+            parts.append(f"transactional id {known.transactional_id}")
+        if known.last_timestamp_ms is not None:
+            parts.append(f"its last batch here is of {instant(known.last_timestamp_ms)}")
+        is_open = (
+            "a transaction of it is open" if known.has_open_transaction else "no transaction of it is open"
+        )
+        return f"the target remembers it: {', '.join([*parts, is_open])}"
 
 
 # First records ------------------------------------------------------------------------------------

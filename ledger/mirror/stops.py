@@ -114,30 +114,6 @@ POLICY_CAUSES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _TruncatedTarget:
-    """A target log that ends at `end` now, where the flow's next record has `next_sequence`."""
-
-    topic_id: str
-    end: int
-    next_sequence: int
-
-    def restart(self, recorded: Sequence[RecordedSync]) -> Position | None:
-        """Where the copy of one incarnation of the source continues; None when nothing of it was lost."""
-        there = [sync for sync in holding(recorded) if sync.target.topic_id == self.topic_id]
-        return restart_after_target_truncation(there, self.end, next_sequence=self.next_sequence)
-
-    def lost(self, recorded: Sequence[RecordedSync]) -> OffsetSync | None:
-        """The fact that what an earlier incarnation of the source had beyond the end is not there any more."""
-        restart = self.restart(recorded)
-        if restart is None:
-            return None
-        last = holding(recorded)[-1]
-        position = Position(source_offset=last.source_end, target_offset=last.target_end, next_sequence=0)
-        state = PartitionState(PartitionPair(last.source, last.target), position)
-        return state.supersede(restart, SyncCause.TARGET_TRUNCATED)
-
-
-@dataclass(frozen=True, slots=True)
 class StopPolicies:
     """The flow's policies, with what they need to know; all is recorded when an outcome is asked for."""
 
@@ -272,21 +248,31 @@ class StopPolicies:
         target_id = state.pair.target.topic_id
         sequence = sequence_at(recorded, target_id, kept_end, producer_id=self.producer.current)
         expected = state.position.next_sequence
-        log = _TruncatedTarget(target_id, kept_end, expected if sequence is None else sequence)
+        following = expected if sequence is None else sequence
+
+        def restart_of(rows: Sequence[RecordedSync]) -> Position | None:
+            """Where the copy of one incarnation of the source continues; None when nothing of it was lost."""
+            there = [sync for sync in holding(rows) if sync.target.topic_id == target_id]
+            return restart_after_target_truncation(there, kept_end, next_sequence=following)
+
         incarnations = by_source_incarnation(recorded)
-        restart = log.restart(incarnations.pop(state.pair.source.topic_id, ())) or replace(
-            state.position, target_offset=kept_end, next_sequence=log.next_sequence
+        restart = restart_of(incarnations.pop(state.pair.source.topic_id, ())) or replace(
+            state.position, target_offset=kept_end, next_sequence=following
         )
-        lost = [fact for rows in incarnations.values() if (fact := log.lost(rows)) is not None]
+        lost = [
+            _lost_at_target(holding(rows)[-1], former)
+            for rows in incarnations.values()
+            if (former := restart_of(rows)) is not None
+        ]
         message = (
             f"the target went back to {kept_end}, this flow had written up to {state.position.target_offset}: the "
             f"target lost records; source offsets {restart.source_offset} to {state.position.source_offset} are "
             "superseded"
         )
-        for former in lost:
+        for gone in lost:
             message += (
-                f"; what it held of source offsets {former.source_start} to {former.source_end} of topic id "
-                f"{former.source.topic_id}, which was deleted since, is lost"
+                f"; what it held of source offsets {gone.source_start} to {gone.source_end} of topic id "
+                f"{gone.source.topic_id}, which was deleted since, is lost"
             )
         fact = state.supersede(restart, SyncCause.TARGET_TRUNCATED)
         stop = Stop(StopCause.TARGET_TRUNCATED, message)
@@ -296,6 +282,13 @@ class StopPolicies:
         if policy is Policy.CONTINUE:
             return PolicyOutcome(facts, notice=f"{stop.message}; continuing")
         return PolicyOutcome(facts, stop)
+
+
+def _lost_at_target(last: OffsetSync, restart: Position) -> OffsetSync:
+    """What an earlier incarnation of the source, which ended with `last`, had at the target is lost from there on."""
+    position = Position(source_offset=last.source_end, target_offset=last.target_end, next_sequence=0)
+    state = PartitionState(PartitionPair(last.source, last.target), position)
+    return state.supersede(restart, SyncCause.TARGET_TRUNCATED)
 
 
 # Stop advice --------------------------------------------------------------------------------------

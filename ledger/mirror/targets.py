@@ -7,7 +7,6 @@ from typing import Protocol
 
 from ledger.errors import PreconditionError
 from ledger.facts.acls import acl_change, wanted_acls
-from ledger.facts.direction import Promotion
 from ledger.facts.findings import Finding, FindingName, Findings
 from ledger.facts.operations import AclAction, AclsFollowed, TopicAction, TopicFollowed
 from ledger.facts.permissions import Permission
@@ -21,6 +20,7 @@ from ledger.facts.syncs import (
     without,
 )
 from ledger.kafka.cluster import AclAdmin, ClusterAdmin, TopicDescription, headers_between, require_recorded
+from ledger.mirror.assignment import Hold
 from ledger.topics.following import REQUIRED_AT_TARGET, NewTopic, SettingsChange, is_fence
 from ledger.topics.naming import TopicNaming
 
@@ -386,11 +386,11 @@ def follow_acls(
     record: FollowingRecord,
     naming: TopicNaming,
     topics: Collection[str],
-    promotion: Promotion,
+    hold: Hold,
 ) -> list[Finding]:
     """Create what is wanted for the selected source topics, and remove what this flow had created and nobody wants now.
 
-    What is refused is a finding of the flow. Rules of promoted topics are left as they are.
+    What is refused is a finding of the flow. Rules of topics that may not be written to are left as they are.
     """
     try:
         at_source, at_target = source.topic_acls(), target.topic_acls()
@@ -400,7 +400,7 @@ def follow_acls(
         wanted_acls(at_source, naming=naming, topics=topics),
         at_target,
         created_by_mirror=record.created_acls(),
-    ).without(lambda acl: promotion(acl.resource_name) is not None)
+    ).without(lambda acl: hold(acl.resource_name) is not None)
     try:
         if change.to_create:
             target.create_acls(change.to_create)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ledger.clock import Clock
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.acls import AclFollow
-from ledger.facts.direction import Promotion, nothing_promoted
 from ledger.facts.findings import Finding, FindingName, Side
 from ledger.facts.syncs import PartitionPair, TopicPartition
-from ledger.kafka.cluster import ClusterAdmin, SettingsAnswer, TopicDescription
+from ledger.kafka.cluster import ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
+from ledger.mirror.assignment import Hold, StopCause, nothing_held
 from ledger.mirror.targets import (
     FollowingRecord,
     MirroredTopic,
@@ -157,13 +157,12 @@ class FlowTopics:
         self,
         *,
         written_topic_ids: frozenset[str],
-        promotion: Promotion = nothing_promoted,
-        applications: Promotion = nothing_promoted,
+        hold: Hold = nothing_held,
     ) -> list[PartitionPair]:
         """Make the target follow, then pair every selected source partition.
 
-        Promoted topics of the target are paired and left as they are: what they are like is for applications now, as
-        `applications` says. Of these what the target lacks and nobody has mirrored before is a finding.
+        Topics of the target that may not be written to (`hold`) are paired and left as they are. Of promoted ones,
+        which are of applications now, what the target lacks and nobody has mirrored is a finding.
         Raises `PreconditionError` when another cluster answers at either side than at the first refresh. The
         first refresh raises it, too, when the flow cannot name its target topics; later ones leave out the topics
         concerned.
@@ -178,9 +177,7 @@ class FlowTopics:
         at_source = self._source_settings.of(sources.values())
         at_target = self._target_settings.of(self._targets_of(sources, targets).values())
         naming = self._following.naming
-        followed = {
-            name: topic for name, topic in sources.items() if promotion(naming.target_name(name)) is None
-        }
+        followed = {name: topic for name, topic in sources.items() if hold(naming.target_name(name)) is None}
         refused = self._bring_up(followed, targets, at_source, at_target, written_topic_ids)
         if refused is not None:
             targets = self._target.topics()
@@ -189,19 +186,17 @@ class FlowTopics:
             Finding(name=FindingName.TARGET_NAME_CONFLICT, topic=topic, message=f"{reason}; it is not copied")
             for topic, reason in conflicts.items()
         ]
-        findings += [*(refused or ()), *self._unmirrored(sources, targets, applications)]
+        findings += [*(refused or ()), *self._unmirrored(sources, targets, hold)]
         findings += self._findings_about(followed, targets, at_source, at_target)
         mirrored = [
             topic
             for topic in self._all_mirrored().values()
-            if self._selection.selects(topic.source) and promotion(topic.target) is None
+            if self._selection.selects(topic.source) and hold(topic.target) is None
         ]
         findings += self._deletions.refresh(mirrored, listed, targets)
         findings += self._idle_patterns(taken.refusals, findings)
         if self._acls is not AclFollow.NONE:
-            findings += follow_acls(
-                self._source, self._target, self._record, naming, sources.keys(), promotion
-            )
+            findings += follow_acls(self._source, self._target, self._record, naming, sources.keys(), hold)
         self._record.findings.report(findings)
         self.blocked = self._blocked(sources, findings)
         self.cleanup_policies = {
@@ -218,16 +213,15 @@ class FlowTopics:
         self._is_first_refresh = False
         return self._paired
 
-    def _unmirrored(
-        self, sources: Described, targets: Described, applications: Promotion
-    ) -> Iterator[Finding]:
+    def _unmirrored(self, sources: Described, targets: Described, hold: Hold) -> Iterator[Finding]:
         """Topics that began at the source once applications had left it."""
         for name, topic in sources.items():
             at_target = self._following.naming.target_name(name)
             if at_target in targets or topic.topic_id in self._all_mirrored():
                 continue
-            if (why := applications(at_target)) is not None:
-                message = f"{name} of {self._source.alias} is not copied: {why}"
+            stop = hold(at_target)
+            if stop is not None and stop.cause is StopCause.PROMOTED:
+                message = f"{name} of {self._source.alias} is not copied: {stop.message}"
                 yield Finding(name=FindingName.NEW_BEHIND_PROMOTION, topic=name, message=message)
 
     def _require_same_clusters(self) -> None:

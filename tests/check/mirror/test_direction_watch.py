@@ -407,7 +407,9 @@ def test_settings_partitions_rules_and_deletions_do_not_follow() -> None:
     flow.east.change_settings("t", to_set={"retention.ms": "2000"}, to_remove=[])
     flow.east.add_partitions("t", total=3)
     before = flow.actions()
-    pairs = topics.follow(written_topic_ids=frozenset(), promotion=lambda _topic: "promoted")
+    pairs = topics.follow(
+        written_topic_ids=frozenset(), hold=lambda _topic: Stop(StopCause.PROMOTED, "promoted")
+    )
     assert [pair.target.topic for pair in pairs] == ["east.t"]
     assert flow.actions() == before
     assert flow.west.topic_acls() == frozenset()
@@ -432,7 +434,11 @@ def test_applications_write_at_the_target_where_it_is_promoted_and_not_where_the
     flow = FlowConfig(name="f", source="east", target="west", topics=("t",), opposite="back")
     watch = DirectionWatch(flow, cast(LedgerState, None))
     watch.directions = Directions(started={"back": 1})
-    assert watch.promotion("east.t") is not None
-    assert watch.applications("east.t") is None
+    hold = watch.hold("east.t")
+    assert hold is not None
+    assert hold.cause is StopCause.OPPOSITE_HOLDS
     watch.directions = Directions(((Promoted(**WEST_OVER_EAST, topics=TOPIC), "by anna"),), {"back": 1})
-    assert "was promoted over east by anna" in str(watch.applications("east.t"))
+    hold = watch.hold("east.t")
+    assert hold is not None
+    assert hold.cause is StopCause.PROMOTED
+    assert "was promoted over east by anna" in hold.message

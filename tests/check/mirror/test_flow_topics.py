@@ -6,6 +6,7 @@ from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.acls import AclFollow
 from ledger.facts.findings import FindingName
 from ledger.facts.permissions import Permission, topic_acl
+from ledger.mirror.assignment import Stop, StopCause
 from ledger.mirror.targets import SETTING_FINDINGS
 from ledger.topics.following import REQUIRED_AT_TARGET, ConfigurationFollow
 from ledger.topics.naming import NamingKind, RenameRule, TopicNaming
@@ -381,8 +382,9 @@ def test_a_topic_that_begins_where_applications_have_left_is_told_of_and_not_cre
     for _ in range(2):
         topics.follow(
             written_topic_ids=frozenset(),
-            promotion=lambda _topic: "it was promoted",
-            applications=lambda topic: None if topic == "east.b" else "it was promoted",
+            hold=lambda topic: Stop(
+                StopCause.OPPOSITE_HOLDS if topic == "east.b" else StopCause.PROMOTED, "it was promoted"
+            ),
         )
     assert flow.west.topics().keys() == {"east.a", "east.b"}
     assert flow.findings() == [("new_behind_promotion", "new", "new of east is not copied: it was promoted")]

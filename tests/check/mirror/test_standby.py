@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pytest
 
@@ -10,6 +11,7 @@ from ledger.config.values import FlowConfig
 from ledger.errors import LedgerUnavailableError, PreconditionError
 from ledger.facts.requests import FlowRequests
 from ledger.facts.roles import LastClaim, ProcessMark, StandbyVerdict
+from ledger.facts.state import LedgerState
 from ledger.mirror.standby import Standby, Succession
 from ledger.roles import require_free
 from tests.support.fakes import FakeClock, FakeProcesses
@@ -23,7 +25,7 @@ CLAIM = LastClaim(7, str(HERE), False, 10_000, 5_000)
 
 @dataclass
 class FakeState:
-    """Implements `StandbyState`."""
+    """What a standby reads of a `LedgerState`."""
 
     claim: LastClaim | None = CLAIM
     began_at: int | None = 5
@@ -71,7 +73,11 @@ class Watched:
 
     def succession(self) -> Succession | None:
         standby = Standby(
-            FLOW, self.state, self.processes, self.clock, lambda: self.warmed.append(self.clock.now_s)
+            FLOW,
+            cast(LedgerState, self.state),
+            self.processes,
+            self.clock,
+            lambda: self.warmed.append(self.clock.now_s),
         )
         return standby.wait(self)
 

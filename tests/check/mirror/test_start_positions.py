@@ -23,7 +23,14 @@ from ledger.facts.syncs import (
 )
 from ledger.kafka.cluster import PartitionEnds
 from ledger.mirror.assignment import StopCause
-from ledger.mirror.starts import CopiedByOthers, Settlements, StartedPartition, StartPositions, copy_again
+from ledger.mirror.starts import (
+    CopiedByOthers,
+    PairEnds,
+    Settlements,
+    StartedPartition,
+    StartPositions,
+    copy_again,
+)
 from ledger.mirror.states import FlowProgress, PartitionState, key_of
 from tests.support.copy_tasks import RECORDED, SOURCE, TARGET
 from tests.support.unasked_cluster import UnaskedCluster
@@ -86,9 +93,7 @@ def take_on(
 ) -> StartedPartition:
     begun_at = chosen.start_offsets([pair], is_first_refresh=is_first_refresh)
     taken = chosen.take_on(
-        pair,
-        SOURCE_ENDS,
-        TARGET_ENDS,
+        PairEnds(pair, SOURCE_ENDS, TARGET_ENDS),
         started_at=begun_at.get(key_of(pair)),
         is_first_refresh=is_first_refresh,
         taken_already=chosen.taken_already([pair]).get(key_of(pair)),
