@@ -290,7 +290,7 @@ def prove(source: SourceSide, target: TargetSide) -> Proof:
     last = _last_that_may_be_left_behind(runs, source.records, target)
     if last is None:
         return Proof((), source.start, tuple(target.batches), bool(target.records))
-    spans = _joined(_spans(runs, source, last))
+    spans = _spans(runs, source, last)
     pairings = [pairing for span in spans for pairing in _pairings(span, source, target)]
     end = pairings[-1].place.end
     rest = tuple(batch for batch in target.batches if batch.index >= end)
@@ -333,12 +333,21 @@ class _Span:
     index: int
 
 
-def _spans(runs: list[Run], source: SourceSide, last: int) -> Iterator[_Span]:
+def _spans(runs: list[Run], source: SourceSide, last: int) -> list[_Span]:
     """Copied source offsets up to record number `last`, with holes of which counting says that all was copied."""
+    spans: list[_Span] = []
+
+    def add(start: int, count: int, index: int) -> None:
+        before = spans[-1] if spans else None
+        if before and (before.source_start + before.count, before.index + before.count) == (start, index):
+            spans[-1] = _Span(before.source_start, before.count + count, before.index)
+        else:
+            spans.append(_Span(start, count, index))
+
     at, index = (None if source.hole_before else source.start), 0
     for run in runs:
         if run.first > last:
-            return
+            break
         if run.index is None:
             at = None
             continue
@@ -348,25 +357,12 @@ def _spans(runs: list[Run], source: SourceSide, last: int) -> Iterator[_Span]:
                 holes = _holes_between(source, at, record.at)
                 if sum(end - start for start, end in holes) == run.index + n - index:
                     for start, end in holes:
-                        yield _Span(start, end - start, index)
+                        add(start, end - start, index)
                         index += end - start
             at, index = record.at + 1, run.index + n
-            yield _Span(record.at, 1, index)
+            add(record.at, 1, index)
             index += 1
-
-
-def _joined(spans: Iterator[_Span]) -> list[_Span]:
-    joined: list[_Span] = []
-    for span in spans:
-        before = joined[-1] if joined else None
-        if before is not None and (before.source_start + before.count, before.index + before.count) == (
-            span.source_start,
-            span.index,
-        ):
-            joined[-1] = _Span(before.source_start, before.count + span.count, before.index)
-        else:
-            joined.append(span)
-    return joined
+    return spans
 
 
 def _holes_between(source: SourceSide, start: int, end: int) -> list[tuple[int, int]]:

@@ -276,22 +276,21 @@ class LoopPrevention:
         self._state = state
         self._returned_elsewhere = restored_by_other_flow
         self._filter = flow.filter.record_filter
-        self._returning: dict[_Key, tuple[OffsetRange, ...]] = {}
-        self._adopted: dict[_Key, tuple[OffsetRange, ...]] = {}
+        self._known: dict[_Key, tuple[tuple[OffsetRange, ...], tuple[OffsetRange, ...]]] = {}
+        """What returns, and what was adopted."""
 
     def applied_to(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         if not self._flow.relay:
-            self._look_up(
-                [assignment for assignment in assignments if _key(assignment) not in self._returning]
-            )
+            self._look_up([assignment for assignment in assignments if _key(assignment) not in self._known])
         return [self._applied(assignment) for assignment in assignments]
 
     def _applied(self, assignment: Assignment) -> Assignment:
+        returning, adopted = self._known.get(_key(assignment), ((), ()))
         return replace(
             assignment,
             record_filter=self._filter,
-            returning=self._returning.get(_key(assignment), ()),
-            adopted=from_offset(self._adopted.get(_key(assignment), ()), assignment.position.source_offset),
+            returning=returning,
+            adopted=from_offset(adopted, assignment.position.source_offset),
         )
 
     def _look_up(self, unknown: Sequence[Assignment]) -> None:
@@ -306,10 +305,8 @@ class LoopPrevention:
                 held=assignment.source,
                 elsewhere=self._returned_elsewhere(assignment.target.topic),
             )
-            self._returning[_key(assignment)] = returning
-            self._adopted[_key(assignment)] = not_returning(
-                adopted_ranges(histories, held=assignment.source), returning
-            )
+            adopted = not_returning(adopted_ranges(histories, held=assignment.source), returning)
+            self._known[_key(assignment)] = returning, adopted
 
 
 def _key(assignment: Assignment) -> _Key:

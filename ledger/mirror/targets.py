@@ -10,7 +10,7 @@ from ledger.facts.acls import acl_change, wanted_acls
 from ledger.facts.findings import Finding, FindingName, Findings
 from ledger.facts.operations import AclAction, AclsFollowed, TopicAction, TopicFollowed
 from ledger.facts.permissions import Permission
-from ledger.facts.state import LedgerState, OperationEntry, OperationLog
+from ledger.facts.state import LedgerState, OperationLog
 from ledger.facts.syncs import (
     SEQUENCED_KINDS,
     OffsetRange,
@@ -60,23 +60,23 @@ def concerns(*, source: Settings, target: Settings, replicas: int) -> dict[Findi
 
     What is not reported is not judged.
     """
+    one_may_acknowledge = replicas >= 2 and target.get("min.insync.replicas") == "1"
+    is_fenced = is_fence(_LIMIT, source.get(_LIMIT))
     found = {
-        FindingName.MIN_INSYNC_REPLICAS_ONE: _one_may_acknowledge(target, replicas),
+        FindingName.MIN_INSYNC_REPLICAS_ONE: (
+            f"min.insync.replicas is 1 with {replicas} replicas" if one_may_acknowledge else None
+        ),
         FindingName.UNCLEAN_LEADER_ELECTION: _is_not(target, "unclean.leader.election.enable", "false"),
         FindingName.RECOMPRESSED: _is_not_required(target, "compression.type"),
         FindingName.LOG_APPEND_TIME: _is_not_required(target, "message.timestamp.type"),
         FindingName.OLD_RECORDS_REFUSED: _is_not_required(target, "message.timestamp.before.max.ms"),
         FindingName.FUTURE_RECORDS_REFUSED: _is_not_required(target, "message.timestamp.after.max.ms"),
-        FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE: _smaller_batches(source, target),
+        FindingName.MAX_MESSAGE_BYTES_BELOW_SOURCE: (
+            None if is_fenced else _below(source, target, _LIMIT, int)
+        ),
         FindingName.RETENTION_BELOW_SOURCE: "; ".join(_shorter_retention(source, target)) or None,
     }
     return {name: message for name, message in found.items() if message is not None}
-
-
-def _one_may_acknowledge(target: Settings, replicas: int) -> str | None:
-    if replicas < 2 or target.get("min.insync.replicas") != "1":
-        return None
-    return f"min.insync.replicas is 1 with {replicas} replicas"
 
 
 def _is_not_required(target: Settings, name: str) -> str | None:
@@ -86,12 +86,6 @@ def _is_not_required(target: Settings, name: str) -> str | None:
 def _is_not(target: Settings, name: str, wanted: str) -> str | None:
     found = target.get(name, wanted)
     return None if found == wanted else f"{name} is {found}"
-
-
-def _smaller_batches(source: Settings, target: Settings) -> str | None:
-    if is_fence(_LIMIT, source.get(_LIMIT)):
-        return None
-    return _below(source, target, _LIMIT, int)
 
 
 def _shorter_retention(source: Settings, target: Settings) -> Iterator[str]:
@@ -175,30 +169,26 @@ class FollowingRecord:
 
     def created(self, topics: Sequence[NewTopic], topic_ids: Mapping[str, str]) -> None:
         """Topics that were created together; `topic_ids` by name."""
-        entries: list[OperationEntry] = []
-        for topic in topics:
-            done, topic_id = SettingsChange(topic.configuration), topic_ids[topic.name]
-            created = TopicFollowed(
-                action=TopicAction.CREATED,
-                topic=topic.name,
-                topic_id=topic_id,
-                partitions=topic.partitions,
-                change=done,
+        self.followed(
+            *(
+                TopicFollowed(
+                    action=TopicAction.CREATED,
+                    topic=topic.name,
+                    topic_id=topic_ids[topic.name],
+                    partitions=topic.partitions,
+                    change=SettingsChange(topic.configuration),
+                )
+                for topic in topics
             )
-            entries.append((str(created.action), created))
-            self._note_settings(topic_id, done)
-        self._operations.record_all(entries, flow=self.flow)
+        )
 
-    def partitions_added(self, topic: str, topic_id: str, partitions: int) -> None:
-        action = TopicAction.PARTITIONS_ADDED
-        self._record(TopicFollowed(action=action, topic=topic, topic_id=topic_id, partitions=partitions))
-
-    def settings_changed(self, topic: str, topic_id: str, change: SettingsChange) -> None:
-        action = TopicAction.SETTINGS_CHANGED
-        self._record(TopicFollowed(action=action, topic=topic, topic_id=topic_id, change=change))
-
-    def deleted(self, topic: str, topic_id: str) -> None:
-        self._record(TopicFollowed(action=TopicAction.DELETED, topic=topic, topic_id=topic_id))
+    def followed(self, *done: TopicFollowed) -> None:
+        """What was done to topics at once."""
+        self._operations.record_all([(str(one.action), one) for one in done], flow=self.flow)
+        known = self.set_by_mirror()
+        for one in done:
+            before = known.get(one.topic_id, frozenset())
+            known[one.topic_id] = (before | one.change.to_set.keys()) - set(one.change.to_remove)
 
     def created_acls(self) -> frozenset[Permission]:
         """Access control lists that the flow had created and not removed."""
@@ -210,14 +200,6 @@ class FollowingRecord:
         self._operations.record(AclsFollowed(action, tuple(acls)), flow=self.flow, reason=str(action))
         known = self.created_acls()
         self._created_acls = known | set(acls) if action is AclAction.CREATED else known - set(acls)
-
-    def _record(self, followed: TopicFollowed) -> None:
-        self._operations.record(followed, flow=self.flow, reason=str(followed.action))
-        self._note_settings(followed.topic_id, followed.change)
-
-    def _note_settings(self, topic_id: str, done: SettingsChange) -> None:
-        known = self.set_by_mirror()
-        known[topic_id] = (known.get(topic_id, frozenset()) | done.to_set.keys()) - set(done.to_remove)
 
 
 # Source deletions ---------------------------------------------------------------------------------
@@ -346,7 +328,8 @@ class SourceDeletions:
             name = FindingName.TARGET_TOPIC_NOT_DELETED
             return Finding(name=name, topic=topic.target, message=str(error))
         log.warning("deleted topic %s: its source %s was deleted", topic.target, topic.source)
-        self._record.deleted(topic.target, topic.target_id)
+        deleted = TopicFollowed(action=TopicAction.DELETED, topic=topic.target, topic_id=topic.target_id)
+        self._record.followed(deleted)
         return None
 
 

@@ -10,6 +10,7 @@ from ledger.clock import Clock
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.acls import AclFollow
 from ledger.facts.findings import Finding, FindingName, Side
+from ledger.facts.operations import TopicAction, TopicFollowed
 from ledger.facts.syncs import PartitionPair, TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
 from ledger.mirror.assignment import Hold, StopCause, nothing_held
@@ -379,7 +380,10 @@ class FlowTopics:
             case AddPartitions(name, total):
                 log.info("bringing topic %s at the target to %d partitions", name, total)
                 self._target.add_partitions(name, total=total)
-                self._record.partitions_added(name, targets[name].topic_id, total)
+                added, topic_id = TopicAction.PARTITIONS_ADDED, targets[name].topic_id
+                self._record.followed(
+                    TopicFollowed(action=added, topic=name, topic_id=topic_id, partitions=total)
+                )
             case ChangeSettings(name, topic_id, change):
                 log.info(
                     "topic %s at the target: setting %s, removing %s",
@@ -389,7 +393,10 @@ class FlowTopics:
                 )
                 self._target.change_settings(name, to_set=change.to_set, to_remove=change.to_remove)
                 self._target_settings.forget(topic_id)
-                self._record.settings_changed(name, topic_id, change)
+                changed = TopicAction.SETTINGS_CHANGED
+                self._record.followed(
+                    TopicFollowed(action=changed, topic=name, topic_id=topic_id, change=change)
+                )
 
     def _findings_about(
         self, sources: Described, targets: Described, at_source: SettingsAnswer, at_target: SettingsAnswer

@@ -139,8 +139,7 @@ class ReachWatch:
         for account in self._accounts.values():
             account.throttled = None
         with self._recording:
-            if not self._is_closed:
-                self._report()
+            self._report()
 
     def is_failing(self, side: Side) -> bool:
         """Whether the last probe failed: then the next one should come soon."""
@@ -153,8 +152,7 @@ class ReachWatch:
         if not self._recording.acquire(blocking=False):
             return False
         try:
-            if not self._is_closed:
-                self._report()
+            self._report()
         finally:
             self._recording.release()
         return True
@@ -165,6 +163,8 @@ class ReachWatch:
             self._is_closed = True
 
     def _report(self) -> None:
+        if self._is_closed:
+            return
         now = self._clock.monotonic()
         holding = [finding for side in self._accounts for finding in self._holding(side, now)]
         if self._reported == (reported := frozenset(finding.key for finding in holding)):

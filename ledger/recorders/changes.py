@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ledger.facts.groups import GroupEvent, GroupFact, UnreadGroup, has_members
+from ledger.facts.groups import GroupFact, UnreadGroup, has_members
 from ledger.facts.permissions import (
     Permission,
     PermissionEvent,
@@ -167,28 +167,10 @@ def groups_by_id(facts: Iterable[GroupFact]) -> dict[str | None, GroupFact]:
     return {fact.group_id: fact for fact in facts}
 
 
-def listing_fact(cluster: str, *, all_listed: bool, read_at_ms: int) -> GroupFact:
-    """What the listing of a cluster is worth."""
-    event = GroupEvent.ALL_LISTED if all_listed else GroupEvent.PERMITTED_LISTED
-    return _fact(cluster, None, None, UnreadGroup(event), read_at_ms)
-
-
-def listed_fact(cluster: str, group: GroupListing, unread: UnreadGroup | None, read_at_ms: int) -> GroupFact:
-    """A group that was listed; `unread` says why its offsets were not read."""
-    return _fact(cluster, group.group_id, group, unread or UnreadGroup(GroupEvent.PRESENT), read_at_ms)
-
-
-def unlisted_fact(
-    cluster: str, group_id: str, last: GroupFact | None, why: UnreadGroup, read_at_ms: int
-) -> GroupFact:
-    """A group that was not listed, with the types that are known of it."""
-    known = None if last is None else GroupListing(group_id, last.group_type, None, last.protocol_type)
-    return _fact(cluster, group_id, known, why, read_at_ms)
-
-
-def _fact(
+def group_fact(
     cluster: str, group_id: str | None, group: GroupListing | None, why: UnreadGroup, read_at_ms: int
 ) -> GroupFact:
+    """Of a group, as far as it is known; of None: what the listing is worth."""
     state = None if group is None else group.group_state
     return GroupFact(
         cluster=cluster,
@@ -206,14 +188,16 @@ def _fact(
 def changed_groups(last: GroupFacts, read: Sequence[GroupFact]) -> list[GroupFact]:
     """Rows to append: the listing first, then by group."""
     changed = [
-        fact for fact in read if fact.group_id not in last or not _same_group(last[fact.group_id], fact)
+        fact
+        for fact in read
+        if fact.group_id not in last or _without_state(last[fact.group_id]) != _without_state(fact)
     ]
     return sorted(changed, key=lambda fact: (fact.group_id is not None, fact.group_id or ""))
 
 
-def _same_group(last: GroupFact, now: GroupFact) -> bool:
+def _without_state(fact: GroupFact) -> GroupFact:
     """States are not compared: they change with each rebalance. That the last member left, or the first came, is."""
-    return replace(now, group_state=last.group_state, read_at_ms=last.read_at_ms) == last
+    return replace(fact, group_state=None, read_at_ms=0)
 
 
 # Permissions --------------------------------------------------------------------------------------
@@ -274,14 +258,12 @@ def changed_high_watermarks(
     last: Mapping[HighWatermarkKey, HighWatermark], read: Mapping[HighWatermarkKey, HighWatermark]
 ) -> list[HighWatermark]:
     """Rows to append, by topic and partition; another topic id is a change."""
-    changed = [row for key, row in read.items() if key not in last or not _same_ends(last[key], row)]
+    changed = [
+        row for key, row in read.items() if key not in last or _end_alone(last[key]) != _end_alone(row)
+    ]
     return sorted(changed, key=high_watermark_key)
 
 
-def _same_ends(last: HighWatermark, now: HighWatermark) -> bool:
-    """Whatever the rows say of the read itself."""
-    return _end_alone(now) == _end_alone(last)
-
-
 def _end_alone(row: HighWatermark) -> HighWatermark:
+    """Whatever the row says of the read itself."""
     return replace(row, read_at_ms=0, confirms_others=None, previous_read_at_ms=None)

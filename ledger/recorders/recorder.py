@@ -30,7 +30,7 @@ from ledger.facts.rows import group_row, offset_row
 from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import Absence, Checkpoint, HighWatermark, TopicState
 from ledger.facts.tables import CHECKPOINTS, GROUPS, HIGH_WATERMARKS, PERMISSIONS, SHARE_OFFSETS, TOPICS, Row
-from ledger.kafka.cluster import ClusterAdmin, live_cluster
+from ledger.kafka.cluster import ClusterAdmin, GroupListing, live_cluster
 from ledger.recorders.changes import (
     HighWatermarkKey,
     OffsetKey,
@@ -38,16 +38,14 @@ from ledger.recorders.changes import (
     changed_groups,
     changed_high_watermarks,
     changed_offsets,
+    group_fact,
     groups_by_id,
     high_watermarks_by_key,
-    listed_fact,
-    listing_fact,
     not_read_again,
     offsets_by_key,
     to_be_explained,
     topic_changes,
     topic_row,
-    unlisted_fact,
 )
 from ledger.recorders.findings import LateWrites, OutageRecord, PlanWatch
 from ledger.recorders.observation import (
@@ -176,18 +174,17 @@ class GroupRecord:
     def _facts(
         self, read: GroupsRead, unlisted: Mapping[str, UnreadGroup], read_at_ms: int
     ) -> list[GroupFact]:
-        alias = self.observer.admin.alias
-        return [
-            listing_fact(alias, all_listed=read.all_listed, read_at_ms=read_at_ms),
-            *(
-                listed_fact(alias, group, read.unread.get(name), read_at_ms)
-                for name, group in read.listed.items()
-            ),
-            *(
-                unlisted_fact(alias, name, self.groups.get(name), why, read_at_ms)
-                for name, why in unlisted.items()
-            ),
+        listing = GroupEvent.ALL_LISTED if read.all_listed else GroupEvent.PERMITTED_LISTED
+        facts: list[tuple[str | None, GroupListing | None, UnreadGroup]] = [
+            (None, None, UnreadGroup(listing))
         ]
+        for name, group in read.listed.items():
+            facts.append((name, group, read.unread.get(name) or UnreadGroup(GroupEvent.PRESENT)))
+        for name, why in unlisted.items():
+            last = self.groups.get(name)
+            known = None if last is None else GroupListing(name, last.group_type, None, last.protocol_type)
+            facts.append((name, known, why))
+        return [group_fact(self.observer.admin.alias, *fact, read_at_ms) for fact in facts]
 
     def _records(self, group: str) -> bool:
         return self.observer.settings.records_group(group)
