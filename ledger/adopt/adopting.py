@@ -459,13 +459,13 @@ class _Comparison:
             )
 
     def _is_known(self, pair: PartitionPair) -> bool:
-        return (pair.source.topic_id, pair.source.partition) in self._known
+        return pair.source.key in self._known
 
     def of_topic(self, pairs: Sequence[PartitionPair]) -> list[Compared]:
         """Every partition's verdict, and the rows of those that are taken over."""
         started = self._ports.clock.monotonic()
-        targets = [(pair.target.topic, pair.target.partition) for pair in pairs]
-        source_ends = self._ports.source.ends([(pair.source.topic, pair.source.partition) for pair in pairs])
+        targets = [pair.target.place for pair in pairs]
+        source_ends = self._ports.source.ends([pair.source.place for pair in pairs])
         target_ends = self._ports.target.ends(targets)
         compared = [self._compared(pair, source_ends, target_ends) for pair in pairs]
         if any(syncs for _, syncs in compared):
@@ -480,7 +480,7 @@ class _Comparison:
     def _if_still(
         self, adoption: PartitionAdoption, syncs: Sequence[OffsetSync], before: Ends, after: Ends
     ) -> Compared:
-        at = (adoption.pair.target.topic, adoption.pair.target.partition)
+        at = adoption.pair.target.place
         was, now = before[at].high_watermark, after[at].high_watermark if at in after else None
         if was == now:
             return adoption, syncs
@@ -491,8 +491,8 @@ class _Comparison:
         return PartitionAdoption.refused(adoption.pair, reason), ()
 
     def _compared(self, pair: PartitionPair, source_ends: Ends, target_ends: Ends) -> Compared:
-        source = source_ends.get((pair.source.topic, pair.source.partition))
-        target = target_ends.get((pair.target.topic, pair.target.partition))
+        source = source_ends.get(pair.source.place)
+        target = target_ends.get(pair.target.place)
         if source is None or target is None:
             return PartitionAdoption.refused(pair, "a side has no leader; nothing was compared"), ()
         if self._is_known(pair):

@@ -320,7 +320,7 @@ class _Comparison:
             raise RefusedPartitionError(
                 f"{topic} of {flow.target} was promoted over {flow.source} {promotion}: applications write there"
             )
-        found = self._positions.get((pair.source.topic_id, pair.source.partition))
+        found = self._positions.get(pair.source.key)
         if found is None or found.target_topic_id != pair.target.topic_id:
             raise RefusedPartitionError(
                 "the ledger has no position of the flow between the topics that exist now: run the flow first"
@@ -359,8 +359,7 @@ class _Comparison:
 
 
 def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:
-    key = (partition.topic, partition.partition)
-    found = admin.ends([key]).get(key)
+    found = admin.ends([partition.place]).get(partition.place)
     if found is None:
         raise RefusedPartitionError(f"{partition.topic} partition {partition.partition} has no leader")
     return found
@@ -421,7 +420,7 @@ def _deleted(
 
 
 def _clear_findings(flow: FlowConfig, ports: ResyncPorts, done: Sequence[PartitionKeys]) -> None:
-    over = {(keys.pair.source.topic, keys.pair.source.partition) for keys in done if keys.refused is None}
+    over = {keys.pair.source.place for keys in done if keys.refused is None}
     findings = Findings(flow.name, [_FINDING], ports.operations, ports.state)
     findings.report(
         Finding(name=_FINDING, topic=topic, partition=partition, message="")

@@ -110,6 +110,16 @@ class TopicPartition:
     topic_id: str
     partition: int
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """Topic and partition, of whichever incarnation."""
+        return self.topic, self.partition
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic id and partition."""
+        return self.topic_id, self.partition
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionPair:

@@ -21,7 +21,7 @@ from ledger.facts.requests import OperatorRequest
 from ledger.facts.state import LedgerState, OperationLog
 from ledger.facts.syncs import FlowPosition, OffsetRange, OffsetSync, SyncKind, from_offset
 from ledger.mirror.assignment import Assignment, PartitionResult
-from ledger.mirror.states import PartitionKey, PartitionState, Unreached, key_of
+from ledger.mirror.states import PartitionKey, PartitionState, Unreached
 from ledger.mirror.stops import StoppedPartition
 from ledger.store.session import WriterSession
 from ledger.topics.naming import TopicSelection
@@ -146,8 +146,7 @@ class SourceEnds:
     def note(self, results: Iterable[PartitionResult], *, asked_at: float, now: float) -> None:
         """What a round brought that ended `now`; its answers are from `asked_at` or later."""
         for result in results:
-            source = result.assignment.source
-            key = (source.topic_id, source.partition)
+            key = result.assignment.source.key
             if result.source_ends is not None:
                 end = result.source_ends[0]
                 seen = self._seen.setdefault(key, _Seen(end, asked_at))
@@ -162,7 +161,7 @@ class SourceEnds:
         ages: list[float] = []
         waits: list[float] = []
         for state in states:
-            seen = self._seen.get(key_of(state.pair))
+            seen = self._seen.get(state.pair.source.key)
             if state.end_offset is None and seen is None:
                 unknown += 1
                 continue
@@ -259,7 +258,7 @@ def _reason(selection: TopicSelection, position: FlowPosition) -> str | None:
 RestoredByOtherFlow = Callable[[str], frozenset[str]]
 """By target topic: clusters from which a flow that goes before this one copies to it."""
 
-_Key = tuple[str, int, str]
+_Key = tuple[PartitionKey, str]
 
 
 class LoopPrevention:
@@ -310,7 +309,7 @@ class LoopPrevention:
 
 
 def _key(assignment: Assignment) -> _Key:
-    return assignment.source.topic_id, assignment.source.partition, assignment.target.topic_id
+    return assignment.source.key, assignment.target.topic_id
 
 
 # Configuration change -----------------------------------------------------------------------------
@@ -464,4 +463,4 @@ def split_by_load(
 
 def _load(assignment: Assignment, loads: Mapping[tuple[str, int], int]) -> int:
     """At least 1: partitions of which nothing came are spread as well."""
-    return loads.get((assignment.source.topic_id, assignment.source.partition), 0) + 1
+    return loads.get(assignment.source.key, 0) + 1

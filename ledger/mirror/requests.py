@@ -12,7 +12,6 @@ from ledger.facts.requests import (
     OperatorRequest,
     PartitionStatus,
     Pauses,
-    Place,
     Reached,
     Receipt,
     Request,
@@ -259,7 +258,7 @@ class RequestHandler:
             result=result,
             message=granted.words,
             accepted={
-                (state.pair.source.topic_id, state.pair.source.partition): Acceptance(
+                state.pair.source.key: Acceptance(
                     state.pair.target.topic_id, state.position.target_offset, state.accepted_below
                 )
                 for state in granted.accepting
@@ -281,11 +280,7 @@ class RequestHandler:
                 return self._resync(request)
 
     def _concerned(self, request: OperatorRequest) -> list[PartitionState]:
-        return [
-            state
-            for state in self.progress.states
-            if request.concerns(state.pair.source.topic, state.pair.source.partition)
-        ]
+        return [state for state in self.progress.states if request.concerns(*state.pair.source.place)]
 
     # -- each kind -------------------------------------------------------------------------------
 
@@ -295,10 +290,10 @@ class RequestHandler:
         free = [state for state in stopped if self._held_by(state) is None]
         if stopped and not free:
             self._require_free(stopped[0])
-        causes = {_place(s): str(s.stop.cause) for s in free if s.stop is not None}
+        causes = {s.pair.source.place: str(s.stop.cause) for s in free if s.stop is not None}
         facts = self._begun_again(free)
         self._let_resume(free)
-        going = [_place(state) for state in self.progress.states if state.stop is None]
+        going = [state.pair.source.place for state in self.progress.states if state.stop is None]
         return Granted(Resumption(request, earlier).described(going, causes), facts)
 
     def _skip(self, request: OperatorRequest) -> Granted:
@@ -440,7 +435,3 @@ def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:
             "or is a new topic by now"
         )
     return found
-
-
-def _place(state: PartitionState) -> Place:
-    return state.pair.source.topic, state.pair.source.partition

@@ -47,7 +47,7 @@ from ledger.mirror.starts import (
     StartedPartition,
     StartPositions,
 )
-from ledger.mirror.states import FlowProgress, ForeignWriters, PartitionState, key_of
+from ledger.mirror.states import FlowProgress, ForeignWriters, PartitionState
 from ledger.mirror.stops import (
     POLICY_CAUSES,
     PolicyOutcome,
@@ -283,26 +283,26 @@ class RoundLoop:
         self._leaderless = frozenset()
         if not new:
             return
-        source_ends = self.source.ends([(p.source.topic, p.source.partition) for p in new])
-        target_ends = self.target.ends([(p.target.topic, p.target.partition) for p in new])
+        source_ends = self.source.ends([p.source.place for p in new])
+        target_ends = self.target.ends([p.target.place for p in new])
         starts = self.start_positions.start_offsets(new, is_first_refresh=is_first_refresh)
         taken_already = self.start_positions.taken_already(new)
         taken_on = []
         leaderless: set[tuple[str, int]] = set()
         for pair in new:
-            source = source_ends.get((pair.source.topic, pair.source.partition))
-            target = target_ends.get((pair.target.topic, pair.target.partition))
+            source = source_ends.get(pair.source.place)
+            target = target_ends.get(pair.target.place)
             if source is None or target is None:
-                at = pair.source.topic, pair.source.partition
+                at = pair.source.place
                 log.warning("%s: %s partition %d has no leader; it is taken on later", self.flow.name, *at)
                 leaderless.add(at)
                 self._followed_at = float("-inf") if until_caught_up else self._followed_at
                 continue
             taken = self.start_positions.take_on(
                 PairEnds(pair, source, target),
-                started_at=starts.get((pair.source.topic_id, pair.source.partition)),
+                started_at=starts.get(pair.source.key),
                 is_first_refresh=is_first_refresh,
-                taken_already=taken_already.get(key_of(pair)),
+                taken_already=taken_already.get(pair.source.key),
             )
             if until_caught_up:
                 taken.state.end_offset = source.last_stable
@@ -439,7 +439,7 @@ class RoundLoop:
         """A source that lost records may end before what a run until caught up is to reach."""
         if state.end_offset is None:
             return
-        at = (state.pair.source.topic, state.pair.source.partition)
+        at = state.pair.source.place
         ends = self.source.ends([at]).get(at)
         if ends is not None:
             state.end_offset = min(state.end_offset, ends.last_stable)

@@ -31,7 +31,7 @@ from ledger.facts.syncs import (
 )
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.mirror.assignment import AT_THE_TARGET, NOT_BY_REQUEST, Hold, Stop, StopCause, nothing_held
-from ledger.mirror.states import FlowProgress, PartitionKey, PartitionState, first_record, key_of
+from ledger.mirror.states import FlowProgress, PartitionKey, PartitionState, first_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,11 +331,11 @@ class StartPositions:
 
     def note(self, pair: PartitionPair, stop: Stop) -> None:
         """A stop that was recorded since."""
-        self.stops[key_of(pair)] = RecordedStop(str(stop.cause), stop.message)
+        self.stops[pair.source.key] = RecordedStop(str(stop.cause), stop.message)
 
     def over(self, pair: PartitionPair) -> None:
         """A stop that was recorded to be over since."""
-        self.stops.pop(key_of(pair), None)
+        self.stops.pop(pair.source.key, None)
 
     def start_offsets(
         self, pairs: Sequence[PartitionPair], *, is_first_refresh: bool
@@ -344,12 +344,8 @@ class StartPositions:
         at_ms = self.flow.start_at_ms
         if at_ms is None or not (self.is_first_run and is_first_refresh):
             return {}
-        found = self.source.offsets_at([(p.source.topic, p.source.partition) for p in pairs], at_ms)
-        return {
-            key_of(pair): found[(pair.source.topic, pair.source.partition)]
-            for pair in pairs
-            if (pair.source.topic, pair.source.partition) in found
-        }
+        found = self.source.offsets_at([p.source.place for p in pairs], at_ms)
+        return {pair.source.key: found[pair.source.place] for pair in pairs if pair.source.place in found}
 
     def taken_already(self, pairs: Sequence[PartitionPair]) -> Mapping[PartitionKey, str]:
         """Of partitions without a position those that another flow copies: begun here, all would be there twice."""
@@ -400,14 +396,14 @@ class StartPositions:
         return (fact,)
 
     def _recorded_stop(self, pair: PartitionPair) -> Stop | None:
-        recorded = self.stops.get(key_of(pair))
+        recorded = self.stops.get(pair.source.key)
         if recorded is None or self._is_over(pair):
             return None
         return Stop(StopCause.of(recorded.cause), recorded.message)
 
     def _is_over(self, pair: PartitionPair) -> bool:
         """Whether it had stopped for a cause that would have been found again."""
-        recorded = self.stops.get(key_of(pair))
+        recorded = self.stops.get(pair.source.key)
         return recorded is not None and recorded.cause in NOT_BY_REQUEST
 
     def _taken_at_cut(self, at: PairEnds, recorded: FlowPosition | None) -> StartedPartition | None:
@@ -442,14 +438,14 @@ class StartPositions:
 
     def _accept_again(self, state: PartitionState) -> None:
         """What was accepted stays so while the flow has written nothing since."""
-        accepted = self.acceptances.get(key_of(state.pair))
+        accepted = self.acceptances.get(state.pair.source.key)
         here = state.pair.target.topic_id, state.position.target_offset
         if accepted is not None and (accepted.target_topic_id, accepted.target_end) == here:
             state.accepted_below = accepted.below
 
     def _begin(self, at: PairEnds, started_at: int | None, *, is_first_refresh: bool) -> StartedPartition:
         pair, source = at.pair, at.source
-        others, stop = self.progress.other_incarnations(pair), self.stops.get(key_of(pair))
+        others, stop = self.progress.other_incarnations(pair), self.stops.get(pair.source.key)
         is_recreated = stop is not None and stop.cause == StopCause.SOURCE_RECREATED
         if others and (is_recreated or not self.progress.has_begun(pair)):
             return self._source_recreated(at, others)
@@ -519,7 +515,7 @@ class StartPositions:
     def _stopped(self, state: PartitionState, stop: Stop) -> StartedPartition:
         """It stands still; what the ledger has of that is not recorded once more."""
         state.stop = stop
-        recorded = self.stops.get(key_of(state.pair))
+        recorded = self.stops.get(state.pair.source.key)
         is_known = recorded is not None and recorded.cause == stop.cause
         if recorded is not None and stop.cause is StopCause.PROMOTED:
             # It says of which promotion: that the flow obeys one proves nothing of a later one.
@@ -561,7 +557,7 @@ class Settlements:
 
         The partition's rows are read where it stands as if it had been settled.
         """
-        settled = self._settled.get(key_of(pair))
+        settled = self._settled.get(pair.source.key)
         may_be_settled = settled is not None and any(
             one.source_start == at.source_offset and one.target_start < at.target_offset
             for one in settled.values()
@@ -624,12 +620,12 @@ class OtherFlows:
             source, target = pair.source, pair.target
             other = recorded.get((source.topic_id, source.partition, target.topic_id))
             if other is not None:
-                found[key_of(pair)] = (
+                found[pair.source.key] = (
                     f"flow {other} has copied {source.topic} partition {source.partition} to {target.topic}, as the "
                     f"ledger has it: flow {self.flow} would copy all of it once more"
                 )
             elif others := self.also_copied_by(source.topic):
-                found[key_of(pair)] = (
+                found[pair.source.key] = (
                     f"the configuration lets flow {' and '.join(sorted(others))} copy {source.topic} to "
                     f"{target.topic}, too: every record would be there twice"
                 )

@@ -144,10 +144,6 @@ PartitionKey = tuple[str, int]
 """Source topic id and partition."""
 
 
-def key_of(pair: PartitionPair) -> PartitionKey:
-    return pair.source.topic_id, pair.source.partition
-
-
 @dataclass(frozen=True, slots=True)
 class Unreached:
     """A partition that a run until caught up left before the end that it was to reach."""
@@ -178,11 +174,11 @@ class FlowProgress:
 
     def recorded(self, pair: PartitionPair) -> FlowPosition | None:
         """The position of this incarnation of the source partition, when there is one."""
-        return self._recorded.get(key_of(pair))
+        return self._recorded.get(pair.source.key)
 
     def recorded_at_target(self, pair: PartitionPair) -> FlowPosition | None:
         """The furthest position of any incarnation of the source on this target partition."""
-        target = (pair.target.topic_id, pair.target.partition)
+        target = pair.target.key
         found = [p for p in self._recorded.values() if (p.target_topic_id, p.partition) == target]
         return max(found, key=lambda found: found.position.target_offset, default=None)
 
@@ -219,20 +215,20 @@ class FlowProgress:
         return tuple(self._states.values())
 
     def unknown(self, pairs: Sequence[PartitionPair]) -> list[PartitionPair]:
-        return [pair for pair in pairs if key_of(pair) not in self._states]
+        return [pair for pair in pairs if pair.source.key not in self._states]
 
     def take_on(self, state: PartitionState) -> None:
-        self._states[key_of(state.pair)] = state
+        self._states[state.pair.source.key] = state
         self._topic_ids[state.pair.source.topic].add(state.pair.source.topic_id)
 
     def forget(self, state: PartitionState) -> None:
         """It is not taken care of any more: where it stands is as it was recorded."""
-        del self._states[key_of(state.pair)]
+        del self._states[state.pair.source.key]
 
     def put_back(self, state: PartitionState) -> None:
         """It is to be taken on again from where it stands now."""
         self.forget(state)
-        self._recorded[key_of(state.pair)] = state.as_recorded()
+        self._recorded[state.pair.source.key] = state.as_recorded()
 
     def leave(self, topic: str, topic_ids: frozenset[str]) -> list[PartitionState]:
         """Earlier incarnations of a topic are no longer taken care of; returns what was.
@@ -247,7 +243,7 @@ class FlowProgress:
         recorded = {p.source_topic_id for p in self._recorded.values() if p.source_topic == topic}
         self._topic_ids[topic] -= topic_ids - recorded
         for state in left:
-            key = key_of(state.pair)
+            key = state.pair.source.key
             del self._states[key]
             if not state.is_waiting:
                 self._recorded[key] = state.as_recorded()
@@ -257,7 +253,7 @@ class FlowProgress:
     def withdraw(self, facts: Iterable[OffsetSync]) -> None:
         """Earlier incarnations whose records the target lost end before them."""
         for fact in facts:
-            key = (fact.source.topic_id, fact.source.partition)
+            key = fact.source.key
             if fact.kind is SyncKind.SUPERSEDED and key in self._recorded and key not in self._states:
                 recorded = self._recorded[key]
                 position = replace(
@@ -266,8 +262,7 @@ class FlowProgress:
                 self._recorded[key] = replace(recorded, position=position)
 
     def state_of(self, result: PartitionResult) -> PartitionState:
-        source = result.assignment.source
-        return self._states[(source.topic_id, source.partition)]
+        return self._states[result.assignment.source.key]
 
     def assignments(self, producer: FlowProducer, *, exclusive: bool) -> list[Assignment]:
         """What can be copied: every partition that is neither stopped nor at its end."""
@@ -296,11 +291,7 @@ class FlowProgress:
 
     def first_time(self) -> frozenset[tuple[str, int]]:
         """Source topic and partition of those that began in this run and were not at the source's end yet."""
-        return frozenset(
-            (state.pair.source.topic, state.pair.source.partition)
-            for state in self._states.values()
-            if state.is_first_time
-        )
+        return frozenset(state.pair.source.place for state in self._states.values() if state.is_first_time)
 
     def unreached(self) -> list[Unreached]:
         """Partitions that are neither stopped nor at the end that they are to reach."""
@@ -384,7 +375,7 @@ def first_record(
 
 def ends_of_incarnation(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds | None:
     """The ends as of now; None without a leader, and when the topic was deleted or is another one by now."""
-    ends = admin.ends([(partition.topic, partition.partition)]).get((partition.topic, partition.partition))
+    ends = admin.ends([partition.place]).get(partition.place)
     # Checked afterwards: a topic id never comes back, so the ends were those of this incarnation.
     described = admin.topics().get(partition.topic)
     return ends if described is not None and described.topic_id == partition.topic_id else None

@@ -515,7 +515,7 @@ class StopEvents:
         for pair, stop in stops:
             source = pair.source
             if stop.cause is StopCause.PROMOTED:
-                promoted[stop.message].append((source.topic, source.partition))
+                promoted[stop.message].append(source.place)
             else:
                 text = "%s: %s partition %d stopped: %s"
                 log.error(text, self.flow, source.topic, source.partition, stop.message)

@@ -148,11 +148,11 @@ class FlowTopics:
 
     def source_partitions(self) -> list[tuple[str, int]]:
         """Source partitions as of the last refresh, for recorders."""
-        return [(pair.source.topic, pair.source.partition) for pair in self._paired]
+        return [pair.source.place for pair in self._paired]
 
     def target_partitions(self) -> list[tuple[str, int]]:
         """Target partitions as of the last refresh, for recorders."""
-        return [(pair.target.topic, pair.target.partition) for pair in self._paired]
+        return [pair.target.place for pair in self._paired]
 
     def follow(
         self,

@@ -280,7 +280,7 @@ class PartitionWatch:
         for result in results:
             self._note_ends(result, now_s)
         first = frozenset(begun)
-        self._note_late([result for result in results if _key(result) not in first])
+        self._note_late([result for result in results if result.assignment.source.place not in first])
         stuck = [
             self._stuck(key, held)
             for key, held in self._held.items()
@@ -292,10 +292,12 @@ class PartitionWatch:
         if result.source_ends is None:
             return
         last_stable, high_watermark = result.source_ends
-        before = self._held.pop(_key(result), None)
+        before = self._held.pop(result.assignment.source.place, None)
         if high_watermark > last_stable:
             since_s = before.since_s if before and before.last_stable == last_stable else now_s
-            self._held[_key(result)] = _Held(last_stable, high_watermark - last_stable, since_s)
+            self._held[result.assignment.source.place] = _Held(
+                last_stable, high_watermark - last_stable, since_s
+            )
 
     def _stuck(self, key: _Key, held: _Held) -> Finding:
         return Finding(
@@ -309,9 +311,9 @@ class PartitionWatch:
     def _note_late(self, results: Sequence[PartitionResult]) -> None:
         assert self._late is not None
         copied = [(result, first) for result in results if (first := _oldest_ms(result)) is not None]
-        self._read_settings({_key(result)[0] for result, _ in copied})
+        self._read_settings({result.assignment.source.place[0] for result, _ in copied})
         for result, first_ms in copied:
-            topic, partition = _key(result)
+            topic, partition = result.assignment.source.place
             lasts_ms = self._tombstones_last_ms.get(topic)
             behind_ms = self._clock.now_ms() - first_ms
             if lasts_ms is not None and behind_ms > lasts_ms:
@@ -341,10 +343,6 @@ class PartitionWatch:
                 is_compacted = "compact" in effective.get("cleanup.policy", "")
                 lasts = effective.get("delete.retention.ms")
                 self._tombstones_last_ms[topic] = int(lasts) if is_compacted and lasts is not None else None
-
-
-def _key(result: PartitionResult) -> _Key:
-    return result.assignment.source.topic, result.assignment.source.partition
 
 
 def _oldest_ms(result: PartitionResult) -> int | None:

@@ -21,7 +21,7 @@ from ledger.facts.syncs import (
 from ledger.kafka.cluster import live_cluster
 from ledger.mirror.assignment import Assignment, PartitionResult, StopCause
 from ledger.mirror.driver import claim_row
-from ledger.mirror.states import FlowProgress, PartitionState, key_of
+from ledger.mirror.states import FlowProgress, PartitionState
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.producer_ids import BLOCK
 from tests.simulation.kafka.schedule import Schedule
@@ -245,7 +245,7 @@ def test_a_position_of_the_former_id_begins_at_sequence_0() -> None:
     assert (told.producer_id, told.position.next_sequence) == (NEW, 0)
     assert told.position.former_sequence == (OLD, RECORDED.position.next_sequence)
     assert told.producer == PRODUCER
-    assert key_of(pair) == (SOURCE.topic_id, SOURCE.partition)
+    assert pair.source.key == (SOURCE.topic_id, SOURCE.partition)
 
 
 @pytest.mark.parametrize("producer_id", [NEW, None])

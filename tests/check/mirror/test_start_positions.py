@@ -31,7 +31,7 @@ from ledger.mirror.starts import (
     StartPositions,
     copy_again,
 )
-from ledger.mirror.states import FlowProgress, PartitionState, key_of
+from ledger.mirror.states import FlowProgress, PartitionState
 from tests.support.copy_tasks import RECORDED, SOURCE, TARGET
 from tests.support.unasked_cluster import UnaskedCluster
 
@@ -76,7 +76,7 @@ def start_positions(
         on_source_recreated=policy,
         on_target_recreated=policy,
     )
-    acceptances = {} if accepted is None else {key_of(PAIR): accepted}
+    acceptances = {} if accepted is None else {PAIR.source.key: accepted}
     return StartPositions(
         flow,
         times or Times(),
@@ -94,9 +94,9 @@ def take_on(
     begun_at = chosen.start_offsets([pair], is_first_refresh=is_first_refresh)
     taken = chosen.take_on(
         PairEnds(pair, SOURCE_ENDS, TARGET_ENDS),
-        started_at=begun_at.get(key_of(pair)),
+        started_at=begun_at.get(pair.source.key),
         is_first_refresh=is_first_refresh,
-        taken_already=chosen.taken_already([pair]).get(key_of(pair)),
+        taken_already=chosen.taken_already([pair]).get(pair.source.key),
     )
     chosen.progress.take_on(taken.state)
     return taken
@@ -147,7 +147,7 @@ def test_a_recorded_partition_goes_on_without_a_fact() -> None:
 
 
 def test_a_stop_lasts_over_a_restart_and_is_not_told_twice() -> None:
-    stops = {key_of(PAIR): RecordedStop("foreign_write", "somebody wrote")}
+    stops = {PAIR.source.key: RecordedStop("foreign_write", "somebody wrote")}
     taken = take_on(start_positions(RECORDED, stops=stops, is_first_run=False))
     assert taken.state.stop is not None
     assert (taken.state.stop.cause, taken.state.stop.message) == (
@@ -167,7 +167,7 @@ def test_another_incarnation_stops_once(pair: PartitionPair, cause: StopCause) -
     assert taken.new_stop is not None
     assert taken.new_stop == taken.state.stop
     assert taken.new_stop.cause is cause
-    told = {key_of(pair): RecordedStop(str(cause), "told before")}
+    told = {pair.source.key: RecordedStop(str(cause), "told before")}
     again = take_on(start_positions(RECORDED, stops=told, is_first_run=False), pair)
     assert again.new_stop is None
     assert again.state.stop is not None
@@ -233,7 +233,7 @@ def test_a_recreated_target_gets_all_that_the_source_still_has_if_the_flow_says_
 )
 def test_a_recreated_target_ends_the_stops_that_lay_in_the_old_topic_alone(cause: str, is_over: bool) -> None:
     """A stop that nobody ended and nobody sees any more would be copied over in silence."""
-    stops = {key_of(PAIR): RecordedStop(cause, "told before")}
+    stops = {PAIR.source.key: RecordedStop(cause, "told before")}
     taken = take_on(
         start_positions(RECORDED, policy=Policy.CONTINUE, stops=stops, is_first_run=False), NEW_TARGET
     )
@@ -270,7 +270,7 @@ def test_what_was_accepted_stays_so_until_the_flow_has_written_behind_it(
 
 
 def by_another(pairs: Sequence[PartitionPair]) -> Mapping[tuple[str, int], str]:
-    return {key_of(pair): "flow other has copied it" for pair in pairs}
+    return {pair.source.key: "flow other has copied it" for pair in pairs}
 
 
 def test_what_another_flow_copies_is_not_begun() -> None:
@@ -288,7 +288,7 @@ def test_a_flow_goes_on_with_what_it_has_begun_whoever_else_copies_it() -> None:
 
 
 def test_that_another_flow_copies_it_is_told_once() -> None:
-    told = {key_of(PAIR): RecordedStop(StopCause.COPIED_BY_ANOTHER_FLOW, "as told")}
+    told = {PAIR.source.key: RecordedStop(StopCause.COPIED_BY_ANOTHER_FLOW, "as told")}
     taken = take_on(start_positions(stops=told, copied_by_others=by_another))
     assert taken.new_stop is None
     assert taken.state.stop is not None
@@ -296,7 +296,7 @@ def test_that_another_flow_copies_it_is_told_once() -> None:
 
 @pytest.mark.parametrize("cause", [StopCause.COPIED_BY_ANOTHER_FLOW, StopCause.DENIED])
 def test_a_partition_that_is_nobody_elses_any_more_begins(cause: StopCause) -> None:
-    taken = take_on(start_positions(stops={key_of(PAIR): RecordedStop(cause, "as told")}))
+    taken = take_on(start_positions(stops={PAIR.source.key: RecordedStop(cause, "as told")}))
     [fact] = taken.facts
     assert fact.kind is SyncKind.STARTED
     assert taken.is_stop_over is (cause is StopCause.COPIED_BY_ANOTHER_FLOW)
