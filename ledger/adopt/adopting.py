@@ -18,7 +18,7 @@ from heapq import merge
 from itertools import groupby
 
 from ledger.adopt.pairing import PairingResult, Ranges, Run, pair_partition
-from ledger.adopt.reading import PartitionLog, TargetLog
+from ledger.adopt.reading import BothSides, TargetLog
 from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig, TargetMode
@@ -26,7 +26,7 @@ from ledger.context import both_clusters, driver_operations
 from ledger.errors import PreconditionError, RefusedPartitionError, UsageError
 from ledger.facts.roles import LastClaim, ProcessTable, writer_of
 from ledger.facts.rows import FlowIdentity, sync_row
-from ledger.facts.state import FactLog, LedgerState
+from ledger.facts.state import FactLog
 from ledger.facts.syncs import (
     Gap,
     OffsetRange,
@@ -39,7 +39,6 @@ from ledger.facts.syncs import (
 )
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
-from ledger.kafka.copying import Network
 from ledger.machine import LocalProcesses
 from ledger.mirror.driver import claimed_beside_no_driver
 from ledger.mirror.run import flow_topics
@@ -352,17 +351,6 @@ _WATCHED_S = 6.0  # a running MirrorMaker writes more often than that when its s
 Ends = Mapping[tuple[str, int], PartitionEnds]
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptionPorts:
-    """Everything that the command talks to."""
-
-    source: ClusterAdmin
-    target: ClusterAdmin
-    state: LedgerState
-    network: Network
-    clock: Clock
-
-
 def of_topics(pairs: Sequence[PartitionPair], topics: Sequence[str]) -> list[PartitionPair]:
     """Those of the source topics asked for; all when none is."""
     unknown = set(topics) - {pair.source.topic for pair in pairs}
@@ -377,7 +365,7 @@ def of_topics(pairs: Sequence[PartitionPair], topics: Sequence[str]) -> list[Par
 def preview(
     flow: FlowConfig,
     pairs: Sequence[PartitionPair],
-    ports: AdoptionPorts,
+    ports: BothSides,
     consent: Consent,
     *,
     wait: Callable[[float], None],
@@ -391,7 +379,7 @@ def preview(
 def adopt(
     flow: FlowConfig,
     pairs: Sequence[PartitionPair],
-    ports: AdoptionPorts,
+    ports: BothSides,
     consent: Consent,
     *,
     fact_log: FactLog,
@@ -434,7 +422,7 @@ class _Comparison:
     """Compares topic by topic; knows what the ledger has of the flow, and who else writes to the clusters."""
 
     def __init__(
-        self, flow: FlowConfig, ports: AdoptionPorts, consent: Consent, wait: Callable[[float], None]
+        self, flow: FlowConfig, ports: BothSides, consent: Consent, wait: Callable[[float], None]
     ) -> None:
         self._flow = flow
         self._ports = ports
@@ -522,29 +510,23 @@ class _Comparison:
         return judged(pair, findings, target=target, continues_at=continues_at), syncs
 
     def _findings(self, pair: PartitionPair, source: PartitionEnds, target: PartitionEnds) -> PairingResult:
-        network, clock = self._ports.network, self._ports.clock
-        network.source.refresh([pair.source.topic])
-        network.target.refresh([pair.target.topic])
-        source_log = PartitionLog(
-            network,
-            network.source,
-            clock,
+        ports = self._ports
+        source_log = ports.log(
+            ports.network.source,
             pair.source,
-            start=source.log_start,
-            end=source.last_stable,
+            source.log_start,
+            source.last_stable,
             mirror_producer_ids=self._source_mirrors,
             record_filter=self._flow.filter.record_filter,
         )
-        target_log = PartitionLog(
-            network,
-            network.target,
-            clock,
+        target_log = ports.log(
+            ports.network.target,
             pair.target,
-            start=target.log_start,
-            end=target.high_watermark,
+            target.log_start,
+            target.high_watermark,
             mirror_producer_ids=self._target_mirrors,
         )
-        compacted = self._ports.target.configurations([pair.target.topic]).get(pair.target.topic, {})
+        compacted = ports.target.configurations([pair.target.topic]).get(pair.target.topic, {})
         return pair_partition(
             source_log,
             TargetLog(target_log),
@@ -593,7 +575,7 @@ def adopt_flow(
         fact_log = DeltaFactLog(config.ledger.path, SystemClock())
         existing = flow_topics(config, flow, source, target, state, driver_operations()).existing()
         pairs = of_topics(existing, topics)
-        ports = AdoptionPorts(source, target, state, network, SystemClock())
+        ports = BothSides(source, target, state, network, SystemClock())
         if dry_run:
             return preview(flow, pairs, ports, consent, wait=time.sleep)
         return adopt(

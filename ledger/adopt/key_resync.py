@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from ledger.adopt.reading import LogRecord, PartitionLog
+from ledger.adopt.reading import BothSides, LogRecord
 from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig, TargetMode
@@ -19,12 +19,12 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, RefusedPar
 from ledger.facts.findings import Finding, FindingName, Findings
 from ledger.facts.operations import KeysResynced
 from ledger.facts.rows import FlowIdentity, sync_row
-from ledger.facts.state import FactLog, LedgerState
+from ledger.facts.state import FactLog
 from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, Position, SyncCause, TopicPartition
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.batches import Record, encode, key_state, patch_for_target, tombstone
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
-from ledger.kafka.copying import ClusterLink, Network, answer_to
+from ledger.kafka.copying import Network, answer_to
 from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, ErrorCode, Produced, ProduceItem, describe
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
@@ -203,18 +203,6 @@ _PositionKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class ResyncPorts:
-    """Everything that the command talks to."""
-
-    source: ClusterAdmin
-    target: ClusterAdmin
-    state: LedgerState
-    operations: ClaimedOperations
-    network: Network
-    clock: Clock
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionKeys:
     """One partition's line of the result; `refused`: why not all of it was done (None: it was).
 
@@ -267,7 +255,7 @@ def require_compacted(source: ClusterAdmin, topic: str) -> None:
         )
 
 
-def preview(flow: FlowConfig, pairs: Sequence[PartitionPair], ports: ResyncPorts) -> list[PartitionKeys]:
+def preview(flow: FlowConfig, pairs: Sequence[PartitionPair], ports: BothSides) -> list[PartitionKeys]:
     """Compare; nothing is claimed, written or recorded."""
     comparison = _Comparison(flow, ports)
     return [comparison.of(pair) for pair in pairs]
@@ -276,8 +264,9 @@ def preview(flow: FlowConfig, pairs: Sequence[PartitionPair], ports: ResyncPorts
 def resync(
     flow: FlowConfig,
     pairs: Sequence[PartitionPair],
-    ports: ResyncPorts,
+    ports: BothSides,
     *,
+    operations: ClaimedOperations,
     fact_log: FactLog,
     host: str,
 ) -> list[PartitionKeys]:
@@ -285,17 +274,25 @@ def resync(
     session, producer = claimed_beside_no_driver(
         flow, ports.source, ports.target, ports.state, fact_log, host=host
     )
-    ports.operations.begin(session)
+    operations.begin(session)
     # Read after the claim: another driver may have copied until then.
     comparison = _Comparison(flow, ports)
     done = []
     for pair in pairs:
         keys = comparison.of(pair)
-        if keys.compared is not None:
+        if (compared := keys.compared) is not None:
             at = comparison.recorded(pair).for_producer(producer.current).position
-            keys = _deleted(keys, keys.compared, at, flow, ports, session, producer.current)
+            keys = _deleted(keys, compared, at, flow, ports, session, producer.current)
+            resynced = KeysResynced(
+                topic=pair.source.topic,
+                partition=pair.source.partition,
+                source_keys=compared.source_keys,
+                target_keys=compared.target_keys,
+                tombstones=keys.written,
+            )
+            operations.record(resynced, flow=flow.name, reason=keys.refused)
         done.append(keys)
-    _clear_findings(flow, ports, done)
+    _clear_findings(Findings(flow.name, [_FINDING], operations, ports.state), done)
     session.release()
     return done
 
@@ -303,7 +300,7 @@ def resync(
 class _Comparison:
     """Compares partition by partition; knows where the flow stands."""
 
-    def __init__(self, flow: FlowConfig, ports: ResyncPorts) -> None:
+    def __init__(self, flow: FlowConfig, ports: BothSides) -> None:
         self._flow = flow
         self._ports = ports
         self._directions = ports.state.requests_and_directions(flow.name)[1]
@@ -340,22 +337,11 @@ class _Comparison:
         log.info(
             "%s: comparing keys of %s partition %d", self._flow.name, pair.source.topic, pair.source.partition
         )
-        network = self._ports.network
-        return compare_keys(
-            self._records(network.source, pair.source, source.log_start, position.source_offset),
-            self._records(network.target, pair.target, target.log_start, position.target_offset),
-        )
-
-    def _records(
-        self, link: ClusterLink, partition: TopicPartition, start: int, end: int
-    ) -> Iterable[LogRecord]:
-        """Records of any writer, filtered or not: what could have brought a key to the target."""
-        link.refresh([partition.topic])
-        network, clock = self._ports.network, self._ports.clock
-        partition_log = PartitionLog(
-            network, link, clock, partition, start=start, end=end, mirror_producer_ids=frozenset()
-        )
-        return partition_log.read(start)
+        # Records of any writer, filtered or not: what could have brought a key to the target.
+        ports, link = self._ports, self._ports.network
+        source_log = ports.log(link.source, pair.source, source.log_start, position.source_offset)
+        target_log = ports.log(link.target, pair.target, target.log_start, position.target_offset)
+        return compare_keys(source_log.read(source.log_start), target_log.read(target.log_start))
 
 
 def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:
@@ -383,11 +369,11 @@ def _deleted(
     compared: KeyComparison,
     at: Position,
     flow: FlowConfig,
-    ports: ResyncPorts,
+    ports: BothSides,
     session: WriterSession,
     producer_id: int,
 ) -> PartitionKeys:
-    """Write and record the tombstones of one partition."""
+    """Write the tombstones of one partition, and record where they lie."""
     pair = keys.pair
     assignment = Assignment(
         source=pair.source,
@@ -402,26 +388,16 @@ def _deleted(
     if syncs:
         identity = FlowIdentity(flow.name, flow.source, flow.target, producer_id)
         session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
-    done = replace(
+    return replace(
         keys,
         written=sum(sync.records for sync in syncs),
         target=(syncs[0].target_start, syncs[-1].target_end) if syncs else None,
         refused=written.failure,
     )
-    resynced = KeysResynced(
-        topic=pair.source.topic,
-        partition=pair.source.partition,
-        source_keys=compared.source_keys,
-        target_keys=compared.target_keys,
-        tombstones=done.written,
-    )
-    ports.operations.record(resynced, flow=flow.name, reason=done.refused)
-    return done
 
 
-def _clear_findings(flow: FlowConfig, ports: ResyncPorts, done: Sequence[PartitionKeys]) -> None:
+def _clear_findings(findings: Findings, done: Sequence[PartitionKeys]) -> None:
     over = {keys.pair.source.place for keys in done if keys.refused is None}
-    findings = Findings(flow.name, [_FINDING], ports.operations, ports.state)
     findings.report(
         Finding(name=_FINDING, topic=topic, partition=partition, message="")
         for _, topic, partition in findings.already_open()
@@ -470,13 +446,14 @@ def resync_keys(
         existing = flow_topics(config, flow, source, target, state, operations).existing()
         pairs = chosen(existing, topic, partition)
         require_compacted(source, topic)
-        ports = ResyncPorts(source, target, state, operations, network, SystemClock())
+        ports = BothSides(source, target, state, network, SystemClock())
         if dry_run:
             return preview(flow, pairs, ports)
         return resync(
             flow,
             pairs,
             ports,
+            operations=operations,
             fact_log=fact_log,
             host=str(LocalProcesses().own()),
         )

@@ -9,8 +9,10 @@ from typing import Protocol
 
 from ledger.clock import Clock
 from ledger.errors import RefusedPartitionError
+from ledger.facts.state import LedgerState
 from ledger.facts.syncs import Gap, GapCause, TopicPartition
 from ledger.kafka.batches import BatchHeader, batches, decode
+from ledger.kafka.cluster import ClusterAdmin
 from ledger.kafka.copying import ClusterLink, Network
 from ledger.kafka.partition_reader import PartitionReader
 from ledger.kafka.requests import Fetched
@@ -184,6 +186,40 @@ class PartitionLog:
                 start = step.source_start if isinstance(step, Copy) else step.gap.source_start
                 cause = None if isinstance(step, Copy) else step.gap.cause
                 yield from _records(*found[step.source_end], start, cause)
+
+
+@dataclass(frozen=True, slots=True)
+class BothSides:
+    """What a command talks to that compares a target with its source."""
+
+    source: ClusterAdmin
+    target: ClusterAdmin
+    state: LedgerState
+    network: Network
+    clock: Clock
+
+    def log(
+        self,
+        link: ClusterLink,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        mirror_producer_ids: frozenset[int] = frozenset(),
+        record_filter: RecordFilter = KEEP_ALL,
+    ) -> PartitionLog:
+        """A partition of the side that the link goes to, from whoever leads it now."""
+        link.refresh([partition.topic])
+        return PartitionLog(
+            self.network,
+            link,
+            self.clock,
+            partition,
+            start=start,
+            end=end,
+            mirror_producer_ids=mirror_producer_ids,
+            record_filter=record_filter,
+        )
 
 
 class TargetLog:

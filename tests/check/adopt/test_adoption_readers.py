@@ -6,14 +6,13 @@ from dataclasses import replace
 import pytest
 
 from ledger.adopt.adopting import (
-    AdoptionPorts,
     Consent,
     PartitionAdoption,
     adopt,
     require_at_rest,
     signs_of_mirror_maker,
 )
-from ledger.adopt.reading import PartitionLog
+from ledger.adopt.reading import BothSides, PartitionLog
 from ledger.config.values import FlowConfig
 from ledger.errors import PreconditionError
 from ledger.facts.roles import LastClaim, ProcessMark
@@ -72,7 +71,7 @@ def test_nothing_is_claimed_while_a_reader_is_at_work() -> None:
         adopt(
             FLOW,
             [pair],
-            AdoptionPorts(
+            BothSides(
                 east,
                 west,
                 MemoryLedgerState(ledger),

@@ -7,7 +7,8 @@ from typing import cast
 
 import pytest
 
-from ledger.adopt.key_resync import ResyncPorts, preview
+from ledger.adopt.key_resync import preview
+from ledger.adopt.reading import BothSides
 from ledger.changeover.pairs import Pair
 from ledger.changeover.shut_out import (
     LetInResult,
@@ -544,9 +545,7 @@ def test_no_tombstones_are_written_to_what_is_promoted(site: Promotion) -> None:
     pair = PartitionPair(
         TopicPartition("orders", source.topic_id, 0), TopicPartition("orders", target.topic_id, 0)
     )
-    ports = ResyncPorts(
-        site.east, site.west, site.state, ClaimedOperations(operator="anna"), cast(Network, None), site.clock
-    )
+    ports = BothSides(site.east, site.west, site.state, cast(Network, None), site.clock)
     site.promote()
     [keys] = preview(FLOW, [pair], ports)
     assert "orders of west was promoted over east by anna" in str(keys.refused)
