@@ -17,6 +17,7 @@ from ledger.config.values import FlowConfig, TargetMode
 from ledger.context import both_clusters, driver_operations, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, RefusedPartitionError, UsageError
 from ledger.facts.findings import Finding, FindingName, Findings
+from ledger.facts.identity import FlowProducer
 from ledger.facts.operations import KeysResynced
 from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import FactLog
@@ -100,7 +101,7 @@ def _write(
             codec=_UNCOMPRESSED,
         )
     )
-    patch_for_target(batch, _UNCOMPRESSED, producer_id=assignment.producer_id, sequence=sequence)
+    patch_for_target(batch, _UNCOMPRESSED, producer_id=assignment.producer.current, sequence=sequence)
     base_offset = _acknowledged(ProduceItem(assignment.target, batch), network, clock)
     if base_offset < expected:
         raise PreconditionError(
@@ -282,7 +283,7 @@ def resync(
         keys = comparison.of(pair)
         if (compared := keys.compared) is not None:
             at = comparison.recorded(pair).for_producer(producer.current).position
-            keys = _deleted(keys, compared, at, flow, ports, session, producer.current)
+            keys = _deleted(keys, compared, at, flow, ports, session, producer)
             resynced = KeysResynced(
                 topic=pair.source.topic,
                 partition=pair.source.partition,
@@ -371,7 +372,7 @@ def _deleted(
     flow: FlowConfig,
     ports: BothSides,
     session: WriterSession,
-    producer_id: int,
+    producer: FlowProducer,
 ) -> PartitionKeys:
     """Write the tombstones of one partition, and record where they lie."""
     pair = keys.pair
@@ -379,14 +380,14 @@ def _deleted(
         source=pair.source,
         target=pair.target,
         position=at,
-        producer_id=producer_id,
+        producer=producer,
         end_offset=at.source_offset,
         exclusive=True,
     )
     written = write_tombstones(compared.left_over, assignment, ports.network, ports.clock)
     syncs = written.syncs
     if syncs:
-        identity = FlowIdentity(flow.name, flow.source, flow.target, producer_id)
+        identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
         session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
     return replace(
         keys,

@@ -232,8 +232,7 @@ class Tails:
             source=tail.pair.source,
             target=tail.pair.target,
             position=recorded.for_producer(self.producer.current).position,
-            producer_id=self.producer.current,
-            former_producer_ids=self.producer.former,
+            producer=self.producer,
             end_offset=None,
             exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
         )

@@ -123,10 +123,10 @@ class Divergence:
 class Assignment:
     """One partition of a copy task, where it stands, and how far it is to go.
 
-    It is written with `producer_id`. `former_producer_ids`: the flow wrote with these before, so batches with them
-    are its own, too. `end_offset`: the source offset to reach (None: no end); until both sides were seen they are read
-    though the partition may be there. `exclusive`: nobody else may write to the target partition,
-    except below `accepted_below`, where an operator accepted what lies there.
+    It is written with the current id of `producer`; what it wrote with before is its own, too. `end_offset`: the
+    source offset to reach (None: no end); until both sides were seen they are read though the partition may be
+    there. `exclusive`: nobody else may write to the target partition, except below `accepted_below`, where an
+    operator accepted what lies there.
     `target_log_start`: where the target's log began when it was found to begin behind the position: whatever the
     flow wrote between and did not record is lost; `remembered_sequence`: the flow's next one as the target then
     remembered it, None when it did not.
@@ -139,11 +139,10 @@ class Assignment:
     source: TopicPartition
     target: TopicPartition
     position: Position
-    producer_id: int
+    producer: FlowProducer
     end_offset: int | None
     exclusive: bool
     tail: TailKnowledge = NOTHING_KNOWN
-    former_producer_ids: frozenset[int] = frozenset()
     accepted_below: int = 0
     target_log_start: int = 0
     remembered_sequence: int | None = None
@@ -156,11 +155,6 @@ class Assignment:
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
         return self.source if side is Side.SOURCE else self.target
-
-    @property
-    def producer(self) -> FlowProducer:
-        """Whose batches at the target are the flow's own."""
-        return FlowProducer(self.producer_id, self.former_producer_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ class PartitionCopy:
         self.troubles = Troubles()
         self.requests = OpenRequests()
         self.source = SourceReading(assignment, writers)
-        self.window = SendWindow(assignment.producer_id, self.requests)
+        self.window = SendWindow(assignment.producer.current, self.requests)
         self.target = TailReconciliation(assignment, self.source, self.window, self.requests, self.troubles)
         self._refused_sequences = assignment.tail.refused_sequences
 

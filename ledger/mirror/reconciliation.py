@@ -158,7 +158,7 @@ class Between:
             self.landed.landed_offset,
             expected=self.landed.expected_offset,
             between=self._others,
-            own=assignment.producer_id,
+            own=assignment.producer.current,
         )
 
 
@@ -397,7 +397,7 @@ class TailReconciliation:
             return
         expected = self.builder.position.next_sequence
         following = expected if reported is None else reported
-        if first is not None and first.producer_id == self.assignment.producer_id:
+        if first is not None and first.producer_id == self._producer.current:
             following = first.base_sequence
         if following != expected:
             self._has_expired = True
@@ -461,7 +461,7 @@ class TailReconciliation:
     def _meet_foreign(self, found: TailBatch) -> None:
         if self.assignment.exclusive and not self._is_accepted(found) and found.header.count:
             others = self.tail.others(self._producer) or ForeignRecords.beginning(found.header)
-            self.stop_at_once(foreign(others, own=self.assignment.producer_id))
+            self.stop_at_once(foreign(others, own=self._producer.current))
             return
         self._take_over(found)
 

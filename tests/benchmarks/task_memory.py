@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ledger.clock import SystemClock
 from ledger.config.values import ClusterConfig
+from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import PartitionEnds
@@ -121,7 +122,7 @@ def measure(
             target=TopicPartition(topic, ids["west"], partition),
             position=copied_up_to(positions[partition]),
             tail=BOTH_SEEN,
-            producer_id=producer_id,
+            producer=FlowProducer(producer_id),
             end_offset=ends[partition].high_watermark,
             exclusive=True,
         )

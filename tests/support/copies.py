@@ -16,6 +16,7 @@ from kafka.admin import KafkaAdminClient
 
 from ledger.clock import SystemClock
 from ledger.config.values import ClusterConfig, SecretReference
+from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import OffsetSync, TopicPartition
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.batches import BatchHeader, batches
@@ -135,7 +136,7 @@ class Pair:
                     target=self.at("target", partition),
                     position=known.position if known else copied_up_to(0),
                     tail=BOTH_SEEN,
-                    producer_id=self.producer_id,
+                    producer=FlowProducer(self.producer_id),
                     end_offset=None if end_offset is None else end_offset[partition],
                     exclusive=self.exclusive,
                 )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from ledger.facts.identity import FlowProducer
 from ledger.facts.state import MirrorProducers
 from ledger.facts.syncs import FlowPosition, Gap, Position, TailKnowledge, TopicPartition
 from ledger.kafka.cluster import TopicDescription
@@ -82,7 +83,7 @@ def assignment(
             source_may_be_deleted=source_may_be_deleted,
         ),
         tail=tail,
-        producer_id=OWN_PRODUCER_ID,
+        producer=FlowProducer(OWN_PRODUCER_ID),
         end_offset=end_offset,
         exclusive=exclusive,
     )
@@ -242,7 +243,7 @@ class Bench:
                 source_offset=self.source_log(partition).log_start, target_offset=0, next_sequence=0
             ),
             tail=BOTH_SEEN,
-            producer_id=OWN_PRODUCER_ID,
+            producer=FlowProducer(OWN_PRODUCER_ID),
             end_offset=self.source_log(partition).end if end_offset is None else end_offset,
             exclusive=exclusive,
         )

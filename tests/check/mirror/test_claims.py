@@ -135,8 +135,7 @@ def with_new_id(told: Assignment, *, old_next: int | None) -> Assignment:
     """The assignment of a driver with the new id; `old_next`: the next sequence of the old one, when it is known."""
     return replace(
         told,
-        producer_id=NEW,
-        former_producer_ids=frozenset({OLD}),
+        producer=PRODUCER,
         position=replace(
             told.position,
             next_sequence=0,
@@ -188,7 +187,7 @@ def test_the_marker_that_shut_the_former_id_out_is_no_foreign_write(is_recorded:
     recovered = [] if is_recorded else [(SyncKind.COPIED, 0, 5, 0, OLD)]
     assert rows(result) == [*recovered, (SyncKind.COPIED, 6, 10, 0, None)]
     after = moved(told, source_offset=9, target_offset=10, next_sequence=4)
-    [idle] = bench.run(replace(after, producer_id=NEW, former_producer_ids=frozenset({OLD}), end_offset=9))
+    [idle] = bench.run(replace(after, producer=PRODUCER, end_offset=9))
     assert (idle.stop, idle.syncs) == (None, ())
 
 
@@ -242,7 +241,7 @@ def test_a_position_of_the_former_id_begins_at_sequence_0() -> None:
     assert found is not None
     progress.take_on(PartitionState(pair, found.position))
     [told] = progress.assignments(PRODUCER, exclusive=True)
-    assert (told.producer_id, told.position.next_sequence) == (NEW, 0)
+    assert told.position.next_sequence == 0
     assert told.position.former_sequence == (OLD, RECORDED.position.next_sequence)
     assert told.producer == PRODUCER
     assert pair.source.key == (SOURCE.topic_id, SOURCE.partition)

@@ -312,7 +312,7 @@ def test_it_continues_with_another_producer_id_when_a_marker_has_shut_its_own_ou
     [assignment] = [one for one in run_again(driver, *[nothing_left] * 2).assigned if one.source.topic == "t"]
     [second] = ids(driver)
     assert (second.former, second.current == first.current) == (frozenset({first.current}), False)
-    assert (assignment.producer_id, assignment.former_producer_ids) == (second.current, second.former)
+    assert assignment.producer == second
     assert (assignment.position.next_sequence, assignment.position.target_offset) == (0, 3)
 
 
@@ -330,7 +330,7 @@ def test_a_driver_that_starts_while_all_is_promoted_keeps_its_producer_id_until_
     [assignment] = run_again(driver, nothing_left).assigned
     [second] = ids(driver)
     assert (second.former, second.current == first.current) == (frozenset({first.current}), False)
-    assert (assignment.producer_id, assignment.position.target_offset) == (second.current, 3)
+    assert (assignment.producer.current, assignment.position.target_offset) == (second.current, 3)
 
 
 def test_it_asks_for_its_producer_id_before_the_first_round_and_at_each_change_of_direction() -> None:

@@ -202,7 +202,7 @@ def told(position: int = 0, *, partition: int = 0) -> Assignment:
         source=replace(AT_WEST, partition=partition),
         target=replace(AT_EAST, partition=partition),
         position=Position(source_offset=position, target_offset=0, next_sequence=0),
-        producer_id=1,
+        producer=FlowProducer(1),
         end_offset=None,
         exclusive=False,
     )

@@ -12,6 +12,7 @@ from ledger.clock import Instant, SystemClock
 from ledger.config.values import ClusterConfig
 from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
 from ledger.facts.findings import Findings, Side
+from ledger.facts.identity import FlowProducer
 from ledger.facts.state import WriterClaim
 from ledger.facts.syncs import NOTHING_KNOWN, TopicPartition
 from ledger.facts.tables import Row
@@ -323,7 +324,7 @@ def result_of(
         source=source,
         target=target,
         position=copied_up_to(0),
-        producer_id=7,
+        producer=FlowProducer(7),
         end_offset=None,
         exclusive=True,
     )

@@ -12,6 +12,7 @@ from kafka.admin import ACLOperation, ResourceType
 
 from ledger.clock import SystemClock
 from ledger.config.values import ClusterConfig
+from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.connection import BrokerConnection
@@ -58,7 +59,7 @@ class Copying:
             target=self.target,
             position=copied_up_to(position),
             tail=BOTH_SEEN,
-            producer_id=self.producer_id,
+            producer=FlowProducer(self.producer_id),
             end_offset=end_offset,
             exclusive=True,
         )
