@@ -18,11 +18,10 @@ from ledger.changeover.plans import (
 from ledger.changeover.scene import changed_topics
 from ledger.changeover.waiting import Behind, IsMirror, found_behind
 from ledger.errors import MirrorLedgerError
-from ledger.facts.changeovers import Sheet
 from ledger.facts.cut_offsets import Cut, CutSide
 from ledger.facts.direction import Directions
 from ledger.facts.fences import EpochMarker, Fence, FenceHow, MirrorLetIn, MirrorShutOut, ShutOuts
-from ledger.facts.group_offsets import IntendedCommit
+from ledger.facts.group_offsets import IntendedCommit, OffsetsSet
 from ledger.facts.groups import SHARE
 from ledger.facts.permissions import Permission
 from ledger.kafka.cluster import ClusterAdmin, FenceControl, PartitionEnds
@@ -243,7 +242,7 @@ class GroupPlace:
 
 
 def group_places(
-    target: ClusterAdmin, sheets: Sequence[Sheet], cut: Cut | None = None
+    target: ClusterAdmin, sheets: Sequence[OffsetsSet], cut: Cut | None = None
 ) -> dict[str, list[GroupPlace] | None]:
     """By group how it stands; None: it is not shown to the principal that asks. `cut`: of the operation."""
     cut_at = {
@@ -291,7 +290,7 @@ def _group_check(group: str, places: list[GroupPlace] | None, *, are_started: bo
     return said("group", group, True, words if not moved else f"{words}, {moved} of them read on")
 
 
-def left_checks(source: ClusterAdmin, sheets: Sequence[Sheet]) -> list[Check]:
+def left_checks(source: ClusterAdmin, sheets: Sequence[OffsetsSet]) -> list[Check]:
     """Groups that are at work where they leave, or have read on there since their places were answered."""
     shared = {one.group for one in sheets if one.group_type == SHARE}
     there = TargetGroups.read(source, {one.group for one in sheets} - shared, shared)

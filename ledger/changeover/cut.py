@@ -15,6 +15,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
+from ledger.facts.codec import encode
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.identity import ClusterIdentities
 from ledger.facts.roles import OPERATOR_WRITER
@@ -83,7 +84,7 @@ def take_cut(
     if pause is not None:
         pause()
         _require_still(offsets, ports)
-    ports.fact_log.append_next(OPERATOR_WRITER, CUT_OFFSETS.name, [at.row() for at in offsets])
+    ports.fact_log.append_next(OPERATOR_WRITER, CUT_OFFSETS.name, list(map(encode, offsets)))
     return ports.state.cut(operation_id)
 
 

@@ -265,7 +265,10 @@ def is_at_its_place(one: Setting) -> bool:
 def sheets_of(plan_id: str, settings: Sequence[Setting], *, target_cluster: str, basis: Basis) -> list[Sheet]:
     """One for each group of which something is at its place; `basis` as it is set with."""
     placed = [replace(one, outcome=Outcome.TO_BE_SET) for one in settings if is_at_its_place(one)]
-    return [Sheet.of(plan_id, one) for one in intentions(placed, target_cluster=target_cluster, basis=basis)]
+    return [
+        Sheet(plan_id=plan_id, intended=one)
+        for one in intentions(placed, target_cluster=target_cluster, basis=basis)
+    ]
 
 
 # Put together -------------------------------------------------------------------------------------
@@ -278,7 +281,7 @@ class RecordedSheets:
     `left_out`: what an export did not hold, in words."""
 
     operation_id: str
-    by_group: Mapping[str, Sheet]
+    by_group: Mapping[str, OffsetsSet]
     moved: frozenset[str]
     left_out: tuple[str, ...] = ()
 
@@ -320,9 +323,9 @@ def sheets_of_operation(context: Context, operation_id: str) -> RecordedSheets:
     return RecordedSheets(operation_id, last_sheets(context, operation_id), moved)
 
 
-def last_sheets(context: Context, operation_id: str) -> dict[str, Sheet]:
-    """By group the last sheet that an operation recorded."""
-    sheets = [Sheet.of_row(row) for row in _rows(context, operation_id, OperationKind.SHEET)]
+def last_sheets(context: Context, operation_id: str) -> dict[str, OffsetsSet]:
+    """By group what the last sheet says that an operation recorded."""
+    sheets = [Sheet.of_row(row).intended for row in _rows(context, operation_id, OperationKind.SHEET)]
     return {one.group: one for one in sheets}
 
 

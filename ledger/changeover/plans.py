@@ -3,13 +3,14 @@
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.changeovers import ApplyClaimed, ApplyEnded, PlanRecorded, StepDone, StepFailed, UndoBegun
+from ledger.facts.codec import LEFT_OUT, decode, encode, form
 from ledger.facts.operations import OperationKind
 from ledger.facts.tables import Row
 
@@ -235,7 +236,7 @@ class Choices:
     """
 
     topics: tuple[str, ...] | None = None
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
     groups: tuple[str, ...] | None = None
     accepted: tuple[str, ...] = ()
     fence: FenceChoice = FenceChoice.CLOSED
@@ -273,7 +274,12 @@ class Plan:
     to_cluster_id: str
     topics: tuple[PlannedTopic, ...]
     choices: Choices
-    hooks: Mapping[StepName, str]
+    hooks: Mapping[StepName, str] = field(
+        metadata=form(
+            write=lambda hooks: {str(step): command for step, command in sorted(hooks.items())},
+            read=lambda hooks: {StepName(step): command for step, command in hooks.items()},
+        )
+    )
     direction: str | None
     permissions: str
     steps: tuple[StepName, ...]
@@ -301,38 +307,15 @@ class Plan:
 
     def content(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
-            "kind": str(self.kind),
-            "from_cluster": self.from_cluster,
-            "from_cluster_id": self.from_cluster_id,
-            "to_cluster": self.to_cluster,
-            "to_cluster_id": self.to_cluster_id,
-            "topics": [asdict(topic) for topic in self.topics],
-            "choices": _choices_content(self.choices),
-            "hooks": {str(step): command for step, command in sorted(self.hooks.items())},
-            "direction": self.direction,
-            "permissions": self.permissions,
-            "steps": [str(step) for step in self.steps],
-            "blockers": [str(code) for code in self.blockers],
-        }
+        return encode(self)
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Self:
         """Raises `KeyError`, `TypeError` or `ValueError` for what is no plan of this program."""
-        return cls(
-            kind=ChangeoverKind(content["kind"]),
-            from_cluster=content["from_cluster"],
-            from_cluster_id=content["from_cluster_id"],
-            to_cluster=content["to_cluster"],
-            to_cluster_id=content["to_cluster_id"],
-            topics=tuple(PlannedTopic(**topic) for topic in content["topics"]),
-            choices=_choices(content["choices"]),
-            hooks={StepName(step): command for step, command in content["hooks"].items()},
-            direction=content["direction"],
-            permissions=content["permissions"],
-            steps=tuple(map(StepName, content["steps"])),
-            blockers=tuple(map(BlockerCode, content["blockers"])),
-        )
+        plan = decode(cls, content)
+        if lacks := encode(plan.choices).keys() - content["choices"].keys():
+            raise KeyError(*sorted(lacks))
+        return plan
 
     def differences(self, other: "Plan") -> list[str]:
         """Keys in which another plan is not the same."""
@@ -340,40 +323,10 @@ class Plan:
         return [name for name in mine if mine[name] != others[name]]
 
 
-def _choices_content(choices: Choices) -> dict[str, object]:
-    """Without what plans of earlier versions lack, where nothing is said by it: their ids stay theirs."""
-    found = {name: _plain(value) for name, value in asdict(choices).items()}
-    return {name: value for name, value in found.items() if value or name not in _ADDED_KEYS}
-
-
-_ADDED_KEYS: Mapping[str, object] = {"left_out": ()}
-"""Keys that plans of earlier versions lack, with what they mean by that."""
-
-
 def id_of(content: Mapping[str, Any]) -> str:
     """The id of a plan with this content, whichever version of the program wrote it."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
-
-
-def _choices(content: Mapping[str, Any]) -> Choices:
-    known = {**_ADDED_KEYS, **content}
-    values = {field.name: known[field.name] for field in fields(Choices)}
-    tuples = {
-        name: _as_tuple(values[name])
-        for name in ("topics", "left_out", "groups", "accepted", "confirmed_super_users")
-    }
-    return Choices(**{**values, **tuples, "fence": FenceChoice(values["fence"])})
-
-
-def _as_tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, StrEnum):
-        return str(value)
-    return list(value) if isinstance(value, tuple) else value
 
 
 # Applies ------------------------------------------------------------------------------------------

@@ -28,8 +28,7 @@ from ledger.changeover.plans import FenceChoice, StepName
 from ledger.changeover.seeing import read_applies, read_plan
 from ledger.context import Context
 from ledger.errors import UsageError
-from ledger.facts.changeovers import Sheet
-from ledger.facts.group_offsets import CommitResult, OffsetsSetResult
+from ledger.facts.group_offsets import CommitResult, OffsetsSet, OffsetsSetResult
 from ledger.facts.hand_overs import Purpose, TopicHandOver, merged
 from ledger.facts.operations import OperationContent, Why
 from ledger.offsets.setting import Outcome
@@ -169,7 +168,7 @@ def _record_moves(
     }
     contents: list[OperationContent] = []
     for group, sheet in sorted(proved.items()):
-        contents += [sheet.intended, OffsetsSetResult(group=group, results=_results(sheet))]
+        contents += [sheet, OffsetsSetResult(group=group, results=_results(sheet))]
     if contents:
         reason = f"verified export of plan {reading.plan.plan_id}"
         why = Why(reason, operation_id=sheets.operation_id)
@@ -177,7 +176,7 @@ def _record_moves(
     return sheets.moved | proved.keys()
 
 
-def _results(sheet: Sheet) -> tuple[CommitResult, ...]:
+def _results(sheet: OffsetsSet) -> tuple[CommitResult, ...]:
     return tuple(
         CommitResult(
             source_topic=one.source_topic,

@@ -1,11 +1,12 @@
 """Plans of changes of direction, and what became of each step of carrying one out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from ledger.facts.group_offsets import IntendedCommit, OffsetsSet, SeenAppend
+from ledger.facts.codec import inline
+from ledger.facts.group_offsets import OffsetsSet
 from ledger.facts.operations import OperationContent, OperationKind
 
 
@@ -45,19 +46,6 @@ class PlanRecorded(OperationContent):
     blockers: tuple[RecordedBlocker, ...]
     cut: str
     forecast: Mapping[str, Any]
-
-    def content(self) -> dict[str, object]:
-        return {**OperationContent.content(self), "blockers": [asdict(one) for one in self.blockers]}
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        named = {name: content[name] for name in ("plan_id", "plan", "cut", "forecast")}
-        return cls(**named, blockers=tuple(map(_blocker, content["blockers"])))
-
-
-def _blocker(recorded: Mapping[str, Any]) -> RecordedBlocker:
-    said = {name: recorded[name] for name in ("code", "words", "advice")}
-    return RecordedBlocker(**said, cause=recorded.get("cause", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,44 +198,4 @@ class Sheet(OperationContent):
 
     kind: ClassVar = OperationKind.SHEET
     plan_id: str
-    group: str
-    source_cluster: str
-    target_cluster: str
-    group_type: str | None
-    cut: str
-    commits: tuple[IntendedCommit, ...]
-    seen: tuple[SeenAppend, ...] | None = None
-
-    @classmethod
-    def of(cls, plan_id: str, intended: OffsetsSet) -> Self:
-        assert intended.source_cluster is not None, "a plan says where groups come from"
-        return cls(
-            plan_id=plan_id,
-            group=intended.group,
-            source_cluster=intended.source_cluster,
-            target_cluster=intended.target_cluster,
-            group_type=intended.group_type,
-            cut=intended.cut,
-            commits=intended.commits,
-            seen=intended.seen,
-        )
-
-    @property
-    def intended(self) -> OffsetsSet:
-        """As it is recorded when it is set."""
-        return OffsetsSet(
-            group=self.group,
-            source_cluster=self.source_cluster,
-            target_cluster=self.target_cluster,
-            group_type=self.group_type,
-            cut=self.cut,
-            commits=self.commits,
-            seen=self.seen,
-        )
-
-    def content(self) -> dict[str, object]:
-        return {"plan_id": self.plan_id, **self.intended.content()}
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls.of(content["plan_id"], OffsetsSet.of_content(content))
+    intended: OffsetsSet = field(metadata=inline())

@@ -5,9 +5,11 @@ as its target, with nothing read or copied twice.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
+
+from ledger.facts.codec import decode
 
 
 class CutSide(StrEnum):
@@ -43,21 +45,9 @@ class CutOffset:
     read_at_ms: int | None = None
     is_live: bool = False
 
-    @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> Self:
-        """From a row of `cut_offsets`, with or without its stamp."""
-        return cls(**{**{name: row[name] for name in _COLUMNS}, "side": CutSide(row["side"])})
-
-    def row(self) -> dict[str, object]:
-        """Its row without the stamp."""
-        return {**{name: getattr(self, name) for name in _COLUMNS}, "side": str(self.side)}
-
     @property
     def name(self) -> str:
         return f"{self.topic} partition {self.partition}"
-
-
-_COLUMNS = tuple(field.name for field in fields(CutOffset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +121,7 @@ class Cut:
         """Of two appends for one operation, made at the same moment, the first counts."""
         found = list(rows)
         first = min((row["round"] for row in found), default=None)
-        offsets = tuple(CutOffset.of_row(row) for row in found if row["round"] == first)
+        offsets = tuple(decode(CutOffset, row) for row in found if row["round"] == first)
         return cls(operation_id, offsets, first)
 
     def is_behind(self, other: "Cut") -> bool:

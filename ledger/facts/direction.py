@@ -3,8 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
+from ledger.facts.codec import LEFT_OUT
 from ledger.facts.fences import FENCE_KINDS, Fence, Unfenced
 from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.requests import AskedBy
@@ -36,16 +37,8 @@ class DirectionChange(OperationContent):
     former: str
     former_id: str
     topics: tuple[str, ...] | None
-    later: bool = False
-    left_out: tuple[str, ...] = ()
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls(**_keys(content))
-
-    def content(self) -> dict[str, object]:
-        found = OperationContent.content(self)
-        return {key: value for key, value in found.items() if value or key not in _ONLY_WHERE_SO}
+    later: bool = field(default=False, metadata=LEFT_OUT)
+    left_out: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
 
     def covers(self, source: str, target: str, topic: str) -> bool:
         """Whether it is about a flow from `source` into this topic of `target`."""
@@ -61,26 +54,11 @@ class DirectionChange(OperationContent):
         return frozenset((*(self.topics or ()), *self.left_out))
 
 
-_ONLY_WHERE_SO = frozenset({"later", "left_out", "no_reverse", "cut_operation"})
-"""Keys that a row lacks where nothing is to be said by them."""
-
-
 def is_among(
     topic: str, topics: Collection[str] | None, *, later: bool = False, left_out: Collection[str] = ()
 ) -> bool:
     """Whether a topic is one of these: of all (None), of those that are named, or of those that come later too."""
     return topics is None or topic in topics or (later and topic not in left_out)
-
-
-def _keys(content: Mapping[str, Any]) -> dict[str, Any]:
-    topics = content["topics"]
-    named = {name: content[name] for name in ("cluster", "cluster_id", "former", "former_id")}
-    return {
-        **named,
-        "topics": None if topics is None else tuple(topics),
-        "later": content.get("later", False),
-        "left_out": tuple(content.get("left_out", ())),
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +74,7 @@ class Promoted(DirectionChange):
     """
 
     kind: ClassVar = OperationKind.PROMOTED
-    no_reverse: bool = False
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls(**_keys(content), no_reverse=content.get("no_reverse", False))
+    no_reverse: bool = field(default=False, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +88,7 @@ class Demoted(DirectionChange):
     """
 
     kind: ClassVar = OperationKind.DEMOTED
-    cut_operation: str | None = None
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls(**_keys(content), cut_operation=content.get("cut_operation"))
+    cut_operation: str | None = field(default=None, metadata=LEFT_OUT)
 
 
 Promotion = Callable[[str], str | None]

@@ -1,12 +1,13 @@
 """Fences, and the mirror shut out: what proves them, and what is recorded of them."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from ledger.facts.acls import denial
-from ledger.facts.operations import OperationContent, OperationKind, acl_content, known_acls, objects_of
+from ledger.facts.codec import REQUIRED
+from ledger.facts.operations import TOPIC_ACLS, OperationContent, OperationKind
 from ledger.facts.permissions import Permission
 from ledger.facts.requests import AskedBy
 from ledger.facts.tables import Row
@@ -69,47 +70,9 @@ class MirrorShutOut(OperationContent):
     principal: str | None
     flows: Mapping[str, int]
     topics: tuple[str, ...]
-    rules: tuple[Permission, ...]
+    rules: tuple[Permission, ...] = field(metadata=TOPIC_ACLS)
     markers: tuple[EpochMarker, ...]
     proof: tuple[ShutOutProof, ...] | None
-
-    def content(self) -> dict[str, object]:
-        return {
-            "cluster": self.cluster,
-            "cluster_id": self.cluster_id,
-            "former": self.former,
-            "principal": self.principal,
-            "flows": dict(self.flows),
-            "topics": list(self.topics),
-            "rules": [acl_content(rule) for rule in self.rules],
-            "markers": [asdict(marker) for marker in self.markers],
-            "proof": None if self.proof is None else [_proof_content(proof) for proof in self.proof],
-        }
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        proof = content["proof"]
-        named = {name: content[name] for name in ("cluster", "cluster_id", "former", "principal", "flows")}
-        return cls(
-            **named,
-            topics=tuple(content["topics"]),
-            rules=tuple(known_acls(content["rules"])),
-            markers=tuple(EpochMarker(**_known(EpochMarker, marker)) for marker in content["markers"]),
-            proof=None if proof is None else tuple(map(_proof_of, proof)),
-        )
-
-
-def _proof_content(proof: ShutOutProof) -> dict[str, object]:
-    return {**asdict(proof), "fences": list(proof.fences)}
-
-
-def _proof_of(content: Mapping[str, Any]) -> ShutOutProof:
-    return ShutOutProof(**{**_known(ShutOutProof, content), "fences": tuple(content["fences"])})
-
-
-def _known(kind: type[EpochMarker | ShutOutProof], content: Mapping[str, Any]) -> dict[str, Any]:
-    """Without keys of a later program."""
-    return {field.name: content[field.name] for field in fields(kind)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,26 +91,7 @@ class MirrorLetIn(OperationContent):
     cluster_id: str
     former: str | None = None
     topics: tuple[str, ...]
-    rules: tuple[Permission, ...]
-
-    def content(self) -> dict[str, object]:
-        return {
-            "cluster": self.cluster,
-            "cluster_id": self.cluster_id,
-            "former": self.former,
-            "topics": list(self.topics),
-            "rules": [acl_content(rule) for rule in self.rules],
-        }
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls(
-            cluster=content["cluster"],
-            cluster_id=content["cluster_id"],
-            former=content.get("former"),
-            topics=tuple(content["topics"]),
-            rules=tuple(known_acls(content["rules"])),
-        )
+    rules: tuple[Permission, ...] = field(metadata=TOPIC_ACLS)
 
 
 SHUT_OUT_KINDS = (OperationKind.MIRROR_SHUT_OUT, OperationKind.MIRROR_LET_IN)
@@ -471,13 +415,13 @@ class Fence(OperationContent):
     topic_id: str | None
     how: str
     proof: str
-    denied: tuple[str, ...] = ()
-    former: Mapping[str, str | None] = field(default_factory=dict)
-    super_users: tuple[str, ...] | None = None
-    confirmed: tuple[str, ...] = ()
-    hook: HookRun | None = None
-    partitions: tuple[FencedPartition, ...] = ()
-    override: str | None = None
+    denied: tuple[str, ...] = field(default=(), metadata=REQUIRED)
+    former: Mapping[str, str | None] = field(default_factory=dict, metadata=REQUIRED)
+    super_users: tuple[str, ...] | None = field(default=None, metadata=REQUIRED)
+    confirmed: tuple[str, ...] = field(default=(), metadata=REQUIRED)
+    hook: HookRun | None = field(default=None, metadata=REQUIRED)
+    partitions: tuple[FencedPartition, ...] = field(default=(), metadata=REQUIRED)
+    override: str | None = field(default=None, metadata=REQUIRED)
 
     @property
     def rules(self) -> frozenset[Permission]:
@@ -493,35 +437,6 @@ class Fence(OperationContent):
     def is_made(self) -> bool:
         """Whether anything was changed for it that has to be changed back."""
         return bool(self.denied or self.former or self.hook is not None)
-
-    def content(self) -> dict[str, object]:
-        return {
-            **OperationContent.content(self),
-            "hook": None if self.hook is None else {**asdict(self.hook), "command": list(self.hook.command)},
-            "partitions": objects_of(self.partitions),
-        }
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        named = ("cluster", "cluster_id", "topic", "topic_id", "how", "proof", "former", "override")
-        hook, users = content["hook"], content["super_users"]
-        return cls(
-            **{name: content[name] for name in named},
-            denied=tuple(content["denied"]),
-            super_users=None if users is None else tuple(users),
-            confirmed=tuple(content["confirmed"]),
-            hook=None
-            if hook is None
-            else HookRun(command=tuple(hook["command"]), exit_code=hook["exit_code"], output=hook["output"]),
-            partitions=tuple(map(_partition, content["partitions"])),
-        )
-
-
-def _partition(recorded: Mapping[str, Any]) -> FencedPartition:
-    names = ("partition", "end", "last_stable", "quiet_ms", "is_telling", "proof")
-    later = ("evidence", "leader_epoch")
-    known = [*names, *(name for name in later if name in recorded)]
-    return FencedPartition(**{name: recorded[name] for name in known})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -540,27 +455,9 @@ class Unfenced(OperationContent):
     topic: str
     topic_id: str | None
     how: str
-    denied: tuple[str, ...] = ()
-    restored: Mapping[str, str | None] = field(default_factory=dict)
-    hook: HookRun | None = None
-
-    def content(self) -> dict[str, object]:
-        return {
-            **OperationContent.content(self),
-            "hook": None if self.hook is None else {**asdict(self.hook), "command": list(self.hook.command)},
-        }
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        named = ("cluster", "cluster_id", "topic", "topic_id", "how", "restored")
-        hook = content["hook"]
-        return cls(
-            **{name: content[name] for name in named},
-            denied=tuple(content["denied"]),
-            hook=None
-            if hook is None
-            else HookRun(command=tuple(hook["command"]), exit_code=hook["exit_code"], output=hook["output"]),
-        )
+    denied: tuple[str, ...] = field(default=(), metadata=REQUIRED)
+    restored: Mapping[str, str | None] = field(default_factory=dict, metadata=REQUIRED)
+    hook: HookRun | None = field(default=None, metadata=REQUIRED)
 
 
 FENCE_KINDS = (OperationKind.FENCE, OperationKind.UNFENCED)

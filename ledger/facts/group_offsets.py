@@ -1,11 +1,11 @@
 """Offsets of groups that were set at a target, as it is recorded: what was about to be set, and what became of it."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Self, TypeVar
+from typing import ClassVar
 
-from ledger.facts.operations import OperationContent, OperationKind, objects_of
+from ledger.facts.codec import LEFT_OUT
+from ledger.facts.operations import OperationContent, OperationKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,26 +81,7 @@ class OffsetsSet(OperationContent):
     group_type: str | None = None
     cut: str
     commits: tuple[IntendedCommit, ...]
-    seen: tuple[SeenAppend, ...] | None = None
-
-    def content(self) -> dict[str, object]:
-        found = {**OperationContent.content(self), "commits": objects_of(self.commits)}
-        seen = found.pop("seen")
-        return found if seen is None else {**found, "seen": objects_of(self.seen or ())}
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls(
-            group=content["group"],
-            source_cluster=content.get("source_cluster"),
-            target_cluster=content["target_cluster"],
-            group_type=content.get("group_type"),
-            cut=content["cut"],
-            commits=tuple(_known(IntendedCommit, one) for one in content["commits"]),
-            seen=None
-            if content.get("seen") is None
-            else tuple(_known(SeenAppend, one) for one in content["seen"]),
-        )
+    seen: tuple[SeenAppend, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,22 +98,6 @@ class OffsetsSetResult(OperationContent):
     kind: ClassVar = OperationKind.OFFSETS_SET_RESULT
     group: str
     results: tuple[CommitResult, ...]
-
-    def content(self) -> dict[str, object]:
-        return {"group": self.group, "results": objects_of(self.results)}
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        results = tuple(_known(CommitResult, one) for one in content["results"])
-        return cls(group=content["group"], results=results)
-
-
-_PartT = TypeVar("_PartT", IntendedCommit, CommitResult, SeenAppend)
-
-
-def _known(part: type[_PartT], recorded: Mapping[str, Any]) -> _PartT:
-    """Keys that are not known here are ignored."""
-    return part(**{one.name: recorded[one.name] for one in fields(part) if one.name in recorded})
 
 
 # Extras decisions ---------------------------------------------------------------------------------
@@ -178,15 +143,3 @@ class ExtrasDecided(OperationContent):
     topic_id: str
     policy: str
     ranges: tuple[ExtraRange, ...]
-
-    def content(self) -> dict[str, object]:
-        return {**OperationContent.content(self), "ranges": [asdict(one) for one in self.ranges]}
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        ranges = tuple(
-            ExtraRange(partition=one["partition"], extra_start=one["extra_start"], extra_end=one["extra_end"])
-            for one in content["ranges"]
-        )
-        named = {name: content[name] for name in ("cluster", "cluster_id", "topic", "topic_id", "policy")}
-        return cls(**named, ranges=ranges)

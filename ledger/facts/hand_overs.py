@@ -1,12 +1,13 @@
 """Settings and permissions that a cluster was given when a direction changed, as it is recorded."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from ledger.facts.operations import OperationContent, OperationKind
-from ledger.facts.permissions import Permission, PermissionKind
+from ledger.facts.codec import decode, form, key
+from ledger.facts.operations import SETTINGS_CHANGE, OperationContent, OperationKind
+from ledger.facts.permissions import Permission
 from ledger.facts.tables import Row
 from ledger.topics.following import REQUIRED_AT_TARGET, SettingsChange, is_fence
 from ledger.topics.naming import matches_any
@@ -66,8 +67,8 @@ class TopicHandOver:
 
     topic: str
     topic_id: str
-    change: SettingsChange
-    former: Mapping[str, str | None]
+    change: SettingsChange = field(metadata=SETTINGS_CHANGE)
+    former: Mapping[str, str | None] = field(metadata=key("before"))
 
     @classmethod
     def of(cls, topic: str, topic_id: str, change: SettingsChange, own: Settings) -> "TopicHandOver":
@@ -252,6 +253,15 @@ class Purpose(StrEnum):
     MIRROR = "mirror"  # the reverse flow is to copy there
 
 
+PERMISSIONS = form(
+    write=lambda permissions: [
+        {name: value for name, value in one.recorded().items() if value is not None} for one in permissions
+    ],
+    read=lambda permissions: tuple(decode(Permission, one) for one in permissions),
+)
+"""As rows of `operations` have them: without what a kind does not have."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Changes(OperationContent):
     """Settings and permissions of `cluster`; `former`: the cluster that they come from, or that is read next."""
@@ -261,23 +271,7 @@ class _Changes(OperationContent):
     former: str
     purpose: str
     topics: tuple[TopicHandOver, ...]
-    permissions: tuple[Permission, ...]
-
-    def content(self) -> dict[str, object]:
-        return {
-            **OperationContent.content(self),
-            "purpose": str(self.purpose),
-            "topics": [_topic_json(topic) for topic in self.topics],
-            "permissions": [_permission_json(permission) for permission in self.permissions],
-        }
-
-    @classmethod
-    def _parts(cls, content: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            **{name: content[name] for name in ("cluster", "cluster_id", "former", "purpose")},
-            "topics": tuple(map(_topic, content["topics"])),
-            "permissions": tuple(map(_permission, content["permissions"])),
-        }
+    permissions: tuple[Permission, ...] = field(metadata=PERMISSIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,11 +294,6 @@ class HandedOver(_Changes):
     unknown: tuple[str, ...]
     manual: tuple[str, ...]
 
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        unknown, manual = tuple(content["unknown"]), tuple(content["manual"])
-        return cls(**cls._parts(content), unknown=unknown, manual=manual)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOverUndone(_Changes):
@@ -321,10 +310,6 @@ class HandOverUndone(_Changes):
     handed_over: str
     left: tuple[str, ...]
 
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls(**cls._parts(content), handed_over=content["handed_over"], left=tuple(content["left"]))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOverResult(OperationContent):
@@ -339,41 +324,6 @@ class HandOverResult(OperationContent):
     of: str
     cluster: str
     failed: tuple[str, ...]
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls(of=content["of"], cluster=content["cluster"], failed=tuple(content["failed"]))
-
-
-def _topic_json(topic: TopicHandOver) -> dict[str, object]:
-    return {
-        "topic": topic.topic,
-        "topic_id": topic.topic_id,
-        "set": dict(topic.change.to_set),
-        "removed": list(topic.change.to_remove),
-        "before": dict(topic.former),
-    }
-
-
-def _topic(content: Mapping[str, Any]) -> TopicHandOver:
-    return TopicHandOver(
-        topic=content["topic"],
-        topic_id=content["topic_id"],
-        change=SettingsChange(content["set"], tuple(content["removed"])),
-        former=content["before"],
-    )
-
-
-def _permission_json(permission: Permission) -> dict[str, object]:
-    return {name: value for name, value in permission.recorded().items() if value is not None}
-
-
-def _permission(content: Mapping[str, Any]) -> Permission:
-    known = {name: value for name, value in content.items() if name in _OF_PERMISSION}
-    return Permission(**{**known, "kind": PermissionKind(content["kind"])})
-
-
-_OF_PERMISSION = frozenset(field.name for field in fields(Permission))
 
 
 HAND_OVER_KINDS = (OperationKind.HANDED_OVER, OperationKind.HAND_OVER_UNDONE, OperationKind.HAND_OVER_RESULT)

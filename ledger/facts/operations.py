@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from ledger.errors import InvalidValueError
+from ledger.facts.codec import LEFT_OUT, REQUIRED, decode, encode, form, inline
 from ledger.facts.permissions import Permission, topic_acl
 from ledger.facts.tables import Row, in_order
 from ledger.topics.following import SettingsChange
@@ -101,19 +102,19 @@ class Why:
 
 
 class OperationContent:
-    """Base of frozen dataclasses; unless they say otherwise, their fields are the keys of the JSON object."""
+    """Base of frozen dataclasses, whose fields are the keys of the JSON object (`facts.codec`)."""
 
     __slots__ = ()
     kind: ClassVar[OperationKind]
 
     def content(self) -> dict[str, object]:
         """The JSON object of a row, as PROTOCOL.md has it for the kind."""
-        return {name: _plain(getattr(self, name)) for name in _names(type(self))}
+        return encode(self)
 
     @classmethod
     def of_content(cls, content: Mapping[str, Any]) -> Self:
         """From the JSON object of a row; raises `KeyError` or `TypeError` where a key is missing."""
-        return cls(**{name: content[name] for name in _names(cls) if name in content})
+        return decode(cls, content)
 
     @classmethod
     def of_row(cls, row: Row) -> Self:
@@ -128,23 +129,6 @@ class OperationContent:
                 f"operation {row.get('operation_id')} is no {cls.kind} as PROTOCOL.md has it, it was not read: "
                 f"{row['content']} ({type(error).__name__}: {error})"
             ) from error
-
-
-def objects_of(parts: Sequence[object]) -> list[dict[str, object]]:
-    """The JSON objects of dataclasses of one kind, whose values are plain: of thousands `asdict` would copy each."""
-    names = _names(type(parts[0])) if parts else []
-    return [{name: getattr(one, name) for name in names} for one in parts]
-
-
-def _names(kind: type[object]) -> list[str]:
-    return [field.name for field in fields(kind)]  # type: ignore[arg-type]  # all of these are dataclasses
-
-
-def _plain(value: object) -> object:
-    """As JSON gives it back."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value
 
 
 def recorded_cut(rows: Iterable[Row]) -> str | None:
@@ -311,6 +295,10 @@ def settlements(rows: Iterable[Row]) -> dict[tuple[str, int], SettledByEpoch]:
 # What a flow changed at its target, as it is recorded: topics, their settings, access control lists.
 
 
+SETTINGS_CHANGE = inline(to_set="set", to_remove="removed")
+"""As rows of `operations` have a change of settings: its keys are among those of the topic."""
+
+
 class TopicAction(StrEnum):
     """What a flow did with a target topic."""
 
@@ -334,28 +322,8 @@ class TopicFollowed(OperationContent):
     action: str
     topic: str
     topic_id: str
-    partitions: int | None = None
-    change: SettingsChange = field(default_factory=SettingsChange)
-
-    def content(self) -> dict[str, object]:
-        return {
-            "action": self.action,
-            "topic": self.topic,
-            "topic_id": self.topic_id,
-            "partitions": self.partitions,
-            "set": dict(self.change.to_set),
-            "removed": list(self.change.to_remove),
-        }
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls(
-            action=content["action"],
-            topic=content["topic"],
-            topic_id=content["topic_id"],
-            partitions=content["partitions"],
-            change=SettingsChange(content["set"], tuple(content["removed"])),
-        )
+    partitions: int | None = field(default=None, metadata=REQUIRED)
+    change: SettingsChange = field(default_factory=SettingsChange, metadata=SETTINGS_CHANGE)
 
 
 def followed_settings(rows: Sequence[Row]) -> dict[str, frozenset[str]]:
@@ -367,6 +335,37 @@ def followed_settings(rows: Sequence[Row]) -> dict[str, frozenset[str]]:
         after = (before | followed.change.to_set.keys()) - set(followed.change.to_remove)
         names[followed.topic_id] = after
     return names
+
+
+def _acl_content(acl: Permission) -> dict[str, object]:
+    return {
+        "pattern": acl.pattern_type,
+        "name": acl.resource_name,
+        "principal": acl.entity,
+        "host": acl.host,
+        "operation": acl.operation,
+        "permission": acl.permission_type,
+    }
+
+
+def _known_acls(recorded: Iterable[Mapping[str, str]]) -> Iterator[Permission]:
+    """The rules whose words this program knows."""
+    for rule in recorded:
+        if rule["pattern"] in ("literal", "prefixed") and rule["permission"] in ("allow", "deny"):
+            yield topic_acl(
+                rule["name"],
+                rule["principal"],
+                rule["operation"],
+                permission_type=rule["permission"],
+                pattern_type=rule["pattern"],
+                host=rule["host"],
+            )
+
+
+TOPIC_ACLS = form(
+    write=lambda acls: [_acl_content(acl) for acl in acls], read=lambda acls: tuple(_known_acls(acls))
+)
+"""Rules about topics as rows of `operations` have them."""
 
 
 class AclAction(StrEnum):
@@ -388,40 +387,7 @@ class AclsFollowed(OperationContent):
 
     kind: ClassVar = OperationKind.ACLS_FOLLOWED
     action: str
-    acls: tuple[Permission, ...]
-
-    def content(self) -> dict[str, object]:
-        return {"action": str(self.action), "acls": [acl_content(acl) for acl in self.acls]}
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        return cls(content["action"], tuple(known_acls(content["acls"])))
-
-
-def acl_content(acl: Permission) -> dict[str, object]:
-    """A rule about a topic as rows of `operations` have it."""
-    return {
-        "pattern": acl.pattern_type,
-        "name": acl.resource_name,
-        "principal": acl.entity,
-        "host": acl.host,
-        "operation": acl.operation,
-        "permission": acl.permission_type,
-    }
-
-
-def known_acls(recorded: Iterable[Mapping[str, str]]) -> Iterator[Permission]:
-    """The rules of `acl_content` whose words this program knows."""
-    for rule in recorded:
-        if rule["pattern"] in ("literal", "prefixed") and rule["permission"] in ("allow", "deny"):
-            yield topic_acl(
-                rule["name"],
-                rule["principal"],
-                rule["operation"],
-                permission_type=rule["permission"],
-                pattern_type=rule["pattern"],
-                host=rule["host"],
-            )
+    acls: tuple[Permission, ...] = field(metadata=TOPIC_ACLS)
 
 
 def created_acls(rows: Sequence[Row]) -> frozenset[Permission]:
@@ -442,8 +408,6 @@ def created_acls(rows: Sequence[Row]) -> frozenset[Permission]:
 
 FindingKey = tuple[str, str | None, int | None]
 """Name, topic and partition of a finding (`mirror.findings`)."""
-
-_ONLY_OF_CLUSTERS = ("cluster", "since_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -473,14 +437,8 @@ class FindingRaised(_OfFinding):
     kind: ClassVar = OperationKind.FINDING_RAISED
     message: str
     next: str | None = None
-    cluster: str | None = None
-    since_ms: int | None = None
-
-    def content(self) -> dict[str, object]:
-        said = OperationContent.content(self)
-        return {
-            name: value for name, value in said.items() if value is not None or name not in _ONLY_OF_CLUSTERS
-        }
+    cluster: str | None = field(default=None, metadata=LEFT_OUT)
+    since_ms: int | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -613,11 +571,3 @@ class LedgerRepaired(OperationContent):
     kind: ClassVar = OperationKind.LEDGER_REPAIRED
     table: str
     given_up: Sequence[GivenUp]
-
-    def content(self) -> dict[str, object]:
-        return {"table": self.table, "given_up": [asdict(one) for one in self.given_up]}
-
-    @classmethod
-    def of_content(cls, content: Mapping[str, Any]) -> Self:
-        found = [GivenUp(one["file"], one["words"], one["rows"]) for one in content["given_up"]]
-        return cls(content["table"], found)

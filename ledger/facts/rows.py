@@ -1,11 +1,11 @@
 """Facts as rows of their tables, and back."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
-from ledger.facts.groups import GroupEvent, GroupFact, ShareOffset
+from ledger.facts.codec import decode, encode
 from ledger.facts.history import AdoptionHistory, FormerCopy
 from ledger.facts.permissions import (
     Permission,
@@ -15,17 +15,12 @@ from ledger.facts.permissions import (
     PermissionsOfKind,
 )
 from ledger.facts.syncs import (
-    Absence,
-    Checkpoint,
     FlowPosition,
-    Gap,
-    GapCause,
     OffsetSync,
     Position,
     RecordedSync,
     SyncCause,
     SyncKind,
-    TopicPartition,
     holding,
     source_may_be_deleted,
 )
@@ -41,32 +36,6 @@ class TopicEvent(StrEnum):
     RECREATED = "recreated"  # another topic id than at the last read: the former incarnation has ended
     PARTITIONS_ADDED = "partitions_added"
     CONFIGURATION_CHANGED = "configuration_changed"
-
-
-AnyOffset: TypeAlias = Checkpoint | ShareOffset
-Offset = TypeVar("Offset", Checkpoint, ShareOffset)
-
-
-def offset_row(offset: AnyOffset) -> dict[str, object]:
-    """A row of its table without its stamp."""
-    absence = None if offset.absence is None else offset.absence.value
-    return {**asdict(offset), "absence": absence}
-
-
-def recorded_offset(kind: type[Offset], row: Mapping[str, Any]) -> Offset:
-    """What a row without its stamp says."""
-    absence = None if row["absence"] is None else Absence(row["absence"])
-    return kind(**{**row, "absence": absence})
-
-
-def group_row(fact: GroupFact) -> dict[str, object]:
-    """A row of `groups` without its stamp."""
-    return {**asdict(fact), "event": fact.event.value}
-
-
-def recorded_group(row: Mapping[str, Any]) -> GroupFact:
-    """What a row of `groups` without its stamp says."""
-    return GroupFact(**{**row, "event": GroupEvent(row["event"])})
 
 
 _COLUMNS = tuple(field.name for field in fields(Permission))
@@ -87,8 +56,7 @@ def recorded_permissions(rows: Sequence[Mapping[str, Any]]) -> Permissions:
 
 
 def _permission(row: Mapping[str, Any]) -> Permission:
-    reported = {name: row[name] for name in _COLUMNS if row[name] is not None}
-    return Permission(**{**reported, "kind": PermissionKind(row["kind"])})
+    return decode(Permission, {name: row[name] for name in _COLUMNS if row[name] is not None})
 
 
 # Sync rows ----------------------------------------------------------------------------------------
@@ -107,73 +75,12 @@ class FlowIdentity:
 
 def sync_row(identity: FlowIdentity, sync: OffsetSync) -> Row:
     """One row without its stamp."""
-    return {
-        "flow": identity.flow,
-        "source_cluster": identity.source_cluster,
-        "target_cluster": identity.target_cluster,
-        "source_topic": sync.source.topic,
-        "source_topic_id": sync.source.topic_id,
-        "source_partition": sync.source.partition,
-        "source_leader_epoch": sync.source_leader_epoch,
-        "target_topic": sync.target.topic,
-        "target_topic_id": sync.target.topic_id,
-        "target_partition": sync.target.partition,
-        "source_start": sync.source_start,
-        "source_end": sync.source_end,
-        "target_start": sync.target_start,
-        "target_end": sync.target_end,
-        "first_sequence": sync.first_sequence,
-        "producer_id": identity.producer_id,
-        "former_producer_id": sync.former_producer_id,
-        "gaps": [
-            {"source_start": gap.source_start, "source_end": gap.source_end, "cause": str(gap.cause)}
-            for gap in sync.gaps
-        ],
-        "kind": str(sync.kind),
-        "cause": None if sync.cause is None else str(sync.cause),
-        "recovered": sync.recovered,
-        "first_timestamp_ms": sync.first_timestamp_ms,
-        "last_timestamp_ms": sync.last_timestamp_ms,
-        "records": sync.records,
-        "bytes": sync.bytes,
-        "checksum": sync.checksum,
-        "raw_batches": sync.raw_batches,
-        "record_path_batches": sync.record_path_batches,
-    }
-
-
-_AS_IT_IS = (
-    "source_leader_epoch",
-    "source_start",
-    "source_end",
-    "target_start",
-    "target_end",
-    "first_sequence",
-    "recovered",
-    "first_timestamp_ms",
-    "last_timestamp_ms",
-    "records",
-    "bytes",
-    "checksum",
-    "raw_batches",
-    "record_path_batches",
-    "former_producer_id",
-)
+    return {**encode(identity), **encode(sync)}
 
 
 def recorded_sync(row: Mapping[str, Any]) -> RecordedSync:
     """The offset sync that a row tells, with its place in the order of recording."""
-    sync = OffsetSync(
-        source=TopicPartition(row["source_topic"], row["source_topic_id"], row["source_partition"]),
-        target=TopicPartition(row["target_topic"], row["target_topic_id"], row["target_partition"]),
-        gaps=tuple(
-            Gap(gap["source_start"], gap["source_end"], GapCause(gap["cause"])) for gap in row["gaps"]
-        ),
-        kind=SyncKind(row["kind"]),
-        cause=None if row["cause"] is None else SyncCause(row["cause"]),
-        **{name: row[name] for name in _AS_IT_IS},
-    )
-    return RecordedSync(row["writer_epoch"], row["round"], sync, row["producer_id"])
+    return RecordedSync(row["writer_epoch"], row["round"], decode(OffsetSync, row), row["producer_id"])
 
 
 def flow_position(row: Mapping[str, Any]) -> FlowPosition:

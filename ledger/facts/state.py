@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 from ledger.errors import ClaimBegunError
 from ledger.facts.acls import denial
 from ledger.facts.changeovers import PlanExported
+from ledger.facts.codec import decode
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.direction import DIRECTION_ROWS, Directions
 from ledger.facts.fences import FENCE_KINDS, SHUT_OUT_KINDS, Fence, Fences, ShutOuts
@@ -49,8 +50,6 @@ from ledger.facts.rows import (
     adoptions,
     copying_flows,
     former_copies,
-    recorded_group,
-    recorded_offset,
     recorded_permissions,
     recorded_sync,
 )
@@ -282,16 +281,16 @@ class LedgerState(ABC):
 
     def last_checkpoints(self, cluster: str) -> list[Checkpoint]:
         rows = self._newest(CHECKPOINTS.name, cluster, ("group_id", "topic", "partition"))
-        return [recorded_offset(Checkpoint, row) for row in rows]
+        return [decode(Checkpoint, row) for row in rows]
 
     def last_groups(self, cluster: str) -> list[GroupFact]:
         """What was recorded last of each group, and of the listing."""
-        return [recorded_group(row) for row in self._newest(GROUPS.name, cluster, ("group_id",))]
+        return [decode(GroupFact, row) for row in self._newest(GROUPS.name, cluster, ("group_id",))]
 
     def last_share_offsets(self, cluster: str) -> list[ShareOffset]:
         """What was recorded last of each share group and partition."""
         rows = self._newest(SHARE_OFFSETS.name, cluster, ("group_id", "topic", "partition"))
-        return [recorded_offset(ShareOffset, row) for row in rows]
+        return [decode(ShareOffset, row) for row in rows]
 
     def last_high_watermarks(self, cluster: str) -> list[HighWatermark]:
         rows = self._newest(HIGH_WATERMARKS.name, cluster, ("topic", "topic_id", "partition"))
@@ -326,7 +325,7 @@ class LedgerState(ABC):
             ("topic", "=", topic),
             ("partition", "=", partition),
         )
-        return [CutOffset.of_row(row) for row in self._source.rows(CUT_OFFSETS.name, of_target)]
+        return [decode(CutOffset, row) for row in self._source.rows(CUT_OFFSETS.name, of_target)]
 
     # --------------------------------------------------------------------------------------------
 

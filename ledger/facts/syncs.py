@@ -3,12 +3,14 @@
 import base64
 import binascii
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from functools import lru_cache
+from typing import Any
 
 from ledger.errors import InvalidValueError
+from ledger.facts.codec import inline
 
 # Facts --------------------------------------------------------------------------------------------
 # What the ledger records: offset syncs, checkpoints, high watermarks, topic states, writer claims.
@@ -129,6 +131,11 @@ class PartitionPair:
     target: TopicPartition
 
 
+def _of_side(side: str) -> Mapping[str, Any]:
+    """Columns of a partition in rows of `offset_syncs`."""
+    return inline(topic=f"{side}_topic", topic_id=f"{side}_topic_id", partition=f"{side}_partition")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSync:
     """Source `[source_start, source_end)` went to target `[target_start, target_end)`, gaps left out.
@@ -137,8 +144,8 @@ class OffsetSync:
     were written with this one, before the flow got the id that `first_sequence` is for.
     """
 
-    source: TopicPartition
-    target: TopicPartition
+    source: TopicPartition = field(metadata=_of_side("source"))
+    target: TopicPartition = field(metadata=_of_side("target"))
     source_leader_epoch: int | None
     source_start: int
     source_end: int

@@ -257,12 +257,7 @@ class RequestHandler:
             request_kind=request.kind,
             result=result,
             message=granted.words,
-            accepted={
-                state.pair.source.key: Acceptance(
-                    state.pair.target.topic_id, state.position.target_offset, state.accepted_below
-                )
-                for state in granted.accepting
-            },
+            accepted=tuple(map(_accepted, granted.accepting)),
         )
         return [*granted.facts], lambda: self.operations.record(receipt, flow=self.flow, reason=None)
 
@@ -435,3 +430,13 @@ def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:
             "or is a new topic by now"
         )
     return found
+
+
+def _accepted(state: PartitionState) -> Acceptance:
+    return Acceptance(
+        topic_id=state.pair.source.topic_id,
+        partition=state.pair.source.partition,
+        target_topic_id=state.pair.target.topic_id,
+        target_end=state.position.target_offset,
+        below=state.accepted_below,
+    )

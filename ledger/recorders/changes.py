@@ -4,8 +4,9 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
 
-from ledger.facts.groups import GroupFact, UnreadGroup, has_members
+from ledger.facts.groups import GroupFact, ShareOffset, UnreadGroup, has_members
 from ledger.facts.permissions import (
     Permission,
     PermissionEvent,
@@ -14,7 +15,7 @@ from ledger.facts.permissions import (
     known_after,
     permission_changes,
 )
-from ledger.facts.rows import _COLUMNS, AnyOffset, Offset, TopicEvent
+from ledger.facts.rows import _COLUMNS, TopicEvent
 from ledger.facts.syncs import Absence, Checkpoint, HighWatermark, TopicState
 from ledger.facts.tables import Row
 from ledger.kafka.cluster import GroupListing
@@ -26,6 +27,9 @@ from ledger.kafka.cluster import GroupListing
 # They are committed offsets, rows of `checkpoints`, and share-partition start offsets, rows of
 # `share_offsets`.
 
+
+AnyOffset: TypeAlias = Checkpoint | ShareOffset
+Offset = TypeVar("Offset", Checkpoint, ShareOffset)
 
 OffsetKey = tuple[str, str, int]
 """Group, topic, partition: one offset of a cluster."""

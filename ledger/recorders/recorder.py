@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from ledger.clock import Clock, now_by
 from ledger.errors import ClusterUnavailableError, OtherClusterError, PreconditionError, ShutOutError
+from ledger.facts.codec import encode
 from ledger.facts.findings import FindingName
 from ledger.facts.groups import MOVING, GroupEvent, GroupFact, ShareOffset, UnreadGroup
 from ledger.facts.identity import LiveCluster
@@ -26,7 +27,6 @@ from ledger.facts.roles import (
     recorder_of,
     verdict_here,
 )
-from ledger.facts.rows import group_row, offset_row
 from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import Absence, Checkpoint, HighWatermark, TopicState
 from ledger.facts.tables import CHECKPOINTS, GROUPS, HIGH_WATERMARKS, PERMISSIONS, SHARE_OFFSETS, TOPICS, Row
@@ -79,9 +79,9 @@ class GroupRows:
 
     def by_table(self) -> dict[str, list[Row]]:
         return {
-            CHECKPOINTS.name: [offset_row(row) for row in self.checkpoints],
-            GROUPS.name: [group_row(row) for row in self.groups],
-            SHARE_OFFSETS.name: [offset_row(row) for row in self.share_offsets],
+            CHECKPOINTS.name: list(map(encode, self.checkpoints)),
+            GROUPS.name: list(map(encode, self.groups)),
+            SHARE_OFFSETS.name: list(map(encode, self.share_offsets)),
         }
 
 

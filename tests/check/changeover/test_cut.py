@@ -9,6 +9,7 @@ import pytest
 from ledger.changeover.cut import CutFlow, CutPorts, take_cut
 from ledger.config.values import FlowConfig
 from ledger.errors import PreconditionError, UsageError
+from ledger.facts.codec import encode
 from ledger.facts.cut_offsets import Cut, CutPair
 from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.syncs import PartitionPair, Position, SyncCause, TopicPartition
@@ -234,7 +235,7 @@ def test_a_map_of_another_incarnation_is_none_of_the_one_that_is_there(drained: 
 
 def test_of_two_appends_for_one_operation_the_first_counts(drained: Clusters) -> None:
     cut = drained.cut()
-    later = [replace(at, high_watermark=99).row() for at in cut.offsets]
+    later = [encode(replace(at, high_watermark=99)) for at in cut.offsets]
     MemoryFactLog(drained.ledger, drained.clock).append_next("operator", "cut_offsets", later)
     assert MemoryLedgerState(drained.ledger).cut("op") == cut
 
@@ -255,8 +256,10 @@ def test_a_cut_on_disk_is_read_as_it_was_taken(drained: Clusters, tmp_path: Path
     assert (state.cut("op").offsets, state.cut_targets(FORWARD, "t", 0)) == ((), [])
     taken = drained.cut()
     log = DeltaFactLog(path, FakeClock())
-    log.append_next("operator", "cut_offsets", [at.row() for at in taken.offsets])
-    log.append_next("operator", "cut_offsets", [replace(at, operation_id="b").row() for at in taken.offsets])
+    log.append_next("operator", "cut_offsets", list(map(encode, taken.offsets)))
+    log.append_next(
+        "operator", "cut_offsets", [encode(replace(at, operation_id="b")) for at in taken.offsets]
+    )
     assert state.cut("op") == taken
     assert [at.operation_id for at in state.cut_targets(FORWARD, "t", 0)] == ["op", "b"]
     assert state.cut_targets(BACK, "t", 0) == state.cut_targets(FORWARD, "t", 1) == []

@@ -448,7 +448,7 @@ def test_of_several_attempts_the_first_knows_what_was_there_and_what_was_refused
     assert reports(intended(2, 5), result("set"), intended(5, 7), result("refused")) == [(2, (5, 7))]
     assert reports(intended(2, 5)) == [(2, (5,))], "it may be there"
     assert reports(intended(2, 5), result("refused")) == []
-    already = Sheet.of("p", intended(5, 5))
+    already = Sheet(plan_id="p", intended=intended(5, 5))
     assert reports(intended(2, 5), result("set"), already) == [(2, (5,))]
     assert reports(result("already_set"), already) == [(5, (5,))], (
         "nobody has set it, and who reads on is at work"

@@ -34,11 +34,10 @@ from ledger.changeover.plans import ApplyState, Plan, StepName
 from ledger.changeover.waiting import Behind
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.acls import denial
-from ledger.facts.changeovers import Sheet
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.direction import Demoted, Direction, Directions, Promoted
 from ledger.facts.fences import EpochMarker, Fence, MirrorLetIn, MirrorShutOut, ShutOutProof, ShutOuts
-from ledger.facts.group_offsets import IntendedCommit
+from ledger.facts.group_offsets import IntendedCommit, OffsetsSet
 from ledger.facts.hand_overs import Purpose, TopicHandOver
 from ledger.facts.permissions import Permission
 from ledger.kafka.cluster import FenceControl
@@ -133,7 +132,7 @@ def test_broken_invariants_are_named() -> None:
 # Groups -----------------------------------------------------------------------------------------
 
 
-def sheet(cluster: MemoryCluster, group: str, to: Mapping[int, int], **changed: Any) -> Sheet:
+def sheet(cluster: MemoryCluster, group: str, to: Mapping[int, int], **changed: Any) -> OffsetsSet:
     commits = tuple(
         IntendedCommit(
             topic="orders",
@@ -148,8 +147,7 @@ def sheet(cluster: MemoryCluster, group: str, to: Mapping[int, int], **changed: 
         )
         for partition, offset in to.items()
     )
-    return Sheet(
-        plan_id="p",
+    return OffsetsSet(
         group=group,
         source_cluster="east",
         target_cluster="west",
@@ -277,7 +275,8 @@ def test_a_sheet_has_what_stands_at_its_place_with_the_commit_that_it_comes_from
     }
     left = SourceCommits("east", {("billing", "orders", 0): SourceCommit(topic_id="E1", leader_epoch=3)})
     settings = [Setting(answer, 7, outcome) for outcome in Outcome]
-    found = sheets_of("p", settings, target_cluster="west", basis=Basis(None, "c", left))
+    sheets = sheets_of("p", settings, target_cluster="west", basis=Basis(None, "c", left))
+    found = [one.intended for one in sheets]
     assert [len(one.commits) for one in found] == [4]
     first = found[0].commits[0]
     assert (first.source_topic_id, first.source_leader_epoch, first.source_offset, first.to) == (

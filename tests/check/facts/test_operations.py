@@ -106,7 +106,7 @@ def test_of_acceptances_of_a_place_the_last_one_counts() -> None:
     last["accepted"] = [{**told, "below": 1600}]
     found = acceptances([row("receipt", first), row("receipt", last, 2)])
     place = (told["topic_id"], told["partition"])
-    assert found == {place: Acceptance(told["target_topic_id"], told["target_end"], 1600)}
+    assert found == {place: Acceptance(*place, told["target_topic_id"], told["target_end"], 1600)}
 
 
 @pytest.mark.parametrize("content", [{"request_kind": "pause"}, [], None, 7])

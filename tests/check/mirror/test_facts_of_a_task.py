@@ -133,7 +133,7 @@ def test_a_row_has_every_column_of_the_table_but_the_stamp(kind: SyncKind) -> No
     builder.copied(copy(0, 4, Gap(1, 2, GapCause.COMPACTED)), base_offset=3, recovered=True)
     sync = replace(builder.syncs()[0], kind=kind, cause=SyncCause.RETENTION)
     row = sync_row(FlowIdentity("east-to-west", "east", "west"), sync)
-    assert list(row) == [c.name for c in OFFSET_SYNCS.columns if c not in STAMP]
+    assert row.keys() == {c.name for c in OFFSET_SYNCS.columns if c not in STAMP}
     assert (row["flow"], row["source_cluster"], row["target_cluster"]) == ("east-to-west", "east", "west")
     assert (row["source_topic_id"], row["target_topic_id"]) == (SOURCE.topic_id, TARGET.topic_id)
     assert row["gaps"] == [{"source_start": 1, "source_end": 2, "cause": "compacted"}]

@@ -221,7 +221,9 @@ def test_foreign_records_are_accepted_up_to_the_end_of_now() -> None:
     [receipt] = handler.receipts
     assert "40" in str(receipt["message"])
     kept = acceptances([{"content": json.dumps(receipt)}])
-    assert kept == {(SOURCE.topic_id, 0): Acceptance(TARGET.topic_id, target_end=25, below=40)}
+    assert kept == {
+        (SOURCE.topic_id, 0): Acceptance(SOURCE.topic_id, 0, TARGET.topic_id, target_end=25, below=40)
+    }
 
 
 def test_of_a_whole_topic_foreign_records_are_accepted_where_it_stopped() -> None:

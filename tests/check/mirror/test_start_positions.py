@@ -265,7 +265,7 @@ def test_what_the_source_deleted_before_it_was_copied_lies_ahead_when_a_target_i
 def test_what_was_accepted_stays_so_until_the_flow_has_written_behind_it(
     target_topic_id: str, target_end: int, below: int
 ) -> None:
-    accepted = Acceptance(target_topic_id, target_end, 90)
+    accepted = Acceptance("accepted", 0, target_topic_id, target_end, 90)
     assert take_on(start_positions(RECORDED, accepted=accepted)).state.accepted_below == below
 
 

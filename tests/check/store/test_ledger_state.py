@@ -53,16 +53,16 @@ def receipt(acceptance: Acceptance) -> Receipt:
         request_kind="accept_foreign",
         result="done",
         message="as told",
-        accepted={("s", 1): acceptance},
+        accepted=(acceptance,),
     )
 
 
 def test_the_last_acceptance_of_a_partition_counts(flow: WrittenLedger) -> None:
     for below in (50, 40):
-        flow.operation("receipt", receipt(Acceptance("t", 30, below)).content())
-    flow.operation("receipt", receipt(Acceptance("t", 9, 9)).content(), flow="another")
+        flow.operation("receipt", receipt(Acceptance("s", 1, "t", 30, below)).content())
+    flow.operation("receipt", receipt(Acceptance("s", 1, "t", 9, 9)).content(), flow="another")
     flow.receipt("later", "resume", "done", "goes on")
-    assert state(flow).acceptances(FLOW) == {("s", 1): Acceptance("t", 30, 40)}
+    assert state(flow).acceptances(FLOW) == {("s", 1): Acceptance("s", 1, "t", 30, 40)}
 
 
 def test_all_rows_of_a_partition_come_back_whatever_topic_id_it_had(flow: WrittenLedger) -> None:
@@ -141,7 +141,7 @@ def test_what_a_driver_does_after_another_has_claimed_is_refused(flow: WrittenLe
     earlier = claimed(DeltaFactLog(flow.path, FakeClock()), FLOW)
     claimed(DeltaFactLog(flow.path, FakeClock()), FLOW)
     with pytest.raises(ShutOutError):
-        earlier.record(receipt(Acceptance("t", 1, 1)), flow=FLOW, reason=None)
+        earlier.record(receipt(Acceptance("s", 1, "t", 1, 1)), flow=FLOW, reason=None)
     assert flow.operations() == []
 
 

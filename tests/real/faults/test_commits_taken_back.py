@@ -7,7 +7,8 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ledger.facts.rows import FlowIdentity, offset_row, sync_row
+from ledger.facts.codec import encode
+from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.syncs import OffsetSync, RecordedSync, SyncCause, SyncKind, common_end
 from ledger.store import catalog
 from ledger.store.sql import run_query
@@ -137,7 +138,7 @@ def test_a_commit_lands_where_a_consumer_at_the_source_is_put_back_to(trio: Trio
         for number, sync in enumerate(pair.syncs, 1):
             stamp = {"writer": "flow:f", "writer_epoch": 1, "round": number, "recorded_at_ms": 1}
             ledger.append("offset_syncs", [{**stamp, **sync_row(identity, sync)}])
-        ledger.append("checkpoints", [row("checkpoints", **offset_row(one)) for one in commits])
+        ledger.append("checkpoints", [row("checkpoints", **encode(one)) for one in commits])
         params: dict[str, catalog.Value] = {"flow": "f", "driver_lives": False}
         answer = run_query(catalog.query("offset_translation"), params, ledger.at(ledger.latest()))
         assert {one["group_id"]: (one["target_offset"], one["status"]) for one in answer.to_pylist()} == {
