@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from ledger.facts.operations import DriverStarting, OperationKind, PendingStart
-from ledger.facts.requests import AskedBy
+from ledger.facts.requests import asked_in_words
 from ledger.facts.roles import LastClaim, ProcessMark, RoleVerdict
 from ledger.words import duration
 
@@ -115,7 +115,7 @@ def with_its_end(driver: DriverReport, rows: Iterable[Mapping[str, Any]]) -> Dri
         if row["kind"] == OperationKind.DRIVER_STARTING:
             ends_by_itself, asked_to_stop = DriverStarting.of_row(row).until_caught_up, None
         else:
-            asked_to_stop = AskedBy.of_row(row).described(row["operation_id"], row["recorded_at_ms"])
+            asked_to_stop = asked_in_words(row)
     return replace(driver, ends_by_itself=ends_by_itself, asked_to_stop=asked_to_stop)
 
 

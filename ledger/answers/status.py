@@ -19,13 +19,13 @@ from ledger.facts.findings import FindingName, Side
 from ledger.facts.requests import (
     REQUEST_CLASSES,
     REQUEST_ROWS,
-    AskedBy,
     FlowRequests,
     OperatorRequest,
     PartitionStatus,
     Pauses,
     Receipt,
     RequestKind,
+    asked_in_words,
     pausing,
 )
 from ledger.facts.syncs import SyncCause, SyncKind
@@ -628,8 +628,7 @@ def _request(row: Row) -> OperatorRequest:
     return OperatorRequest(
         operation_id=row["operation_id"],
         asked=REQUEST_CLASSES[RequestKind(row["kind"])](**coordinates),
-        requested_at_ms=row["requested_at_ms"],
-        asked_by=AskedBy.of_row(row),
+        asked_in_words=asked_in_words({**row, "recorded_at_ms": row["requested_at_ms"]}),
     )
 
 

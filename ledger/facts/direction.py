@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from ledger.facts.codec import LEFT_OUT
 from ledger.facts.fences import FENCE_KINDS, Fence, Unfenced
 from ledger.facts.operations import OperationContent, OperationKind
-from ledger.facts.requests import AskedBy
+from ledger.facts.requests import asked_in_words
 from ledger.facts.tables import Row
 
 
@@ -135,7 +135,7 @@ class Directions:
             if row["kind"] == OperationKind.DRIVER_STARTING:
                 started.setdefault(row["flow"], row["round"])
             else:
-                changes.append((_change(row), _made_by(row)))
+                changes.append((_change(row), asked_in_words(row)))
         return cls(tuple(changes), started)
 
     def promotion(self, source: str, target: str, topic: str) -> str | None:
@@ -215,10 +215,6 @@ class Directions:
 def _change(row: Row) -> DirectionChange:
     is_promotion = row["kind"] == OperationKind.PROMOTED
     return Promoted.of_row(row) if is_promotion else Demoted.of_row(row)
-
-
-def _made_by(row: Row) -> str:
-    return AskedBy.of_row(row).described(row["operation_id"], row["recorded_at_ms"])
 
 
 # Standing -----------------------------------------------------------------------------------------

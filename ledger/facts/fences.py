@@ -9,7 +9,7 @@ from ledger.facts.acls import denial
 from ledger.facts.codec import REQUIRED
 from ledger.facts.operations import TOPIC_ACLS, OperationContent, OperationKind
 from ledger.facts.permissions import Permission
-from ledger.facts.requests import AskedBy
+from ledger.facts.requests import asked_in_words
 from ledger.facts.tables import Row
 
 # Shut outs ----------------------------------------------------------------------------------------
@@ -489,7 +489,7 @@ class Fences:
                 active.pop((lifted.cluster, lifted.topic), None)
                 continue
             fence = Fence.of_row(row)
-            words = AskedBy.of_row(row).described(row["operation_id"], row["recorded_at_ms"])
+            words = asked_in_words(row)
             at = fence.cluster, fence.topic
             active[at] = ActiveFence(fence, row["operation_id"], words, row["recorded_at_ms"])
         return cls(active)

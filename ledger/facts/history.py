@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from ledger.errors import InvalidValueError
 from ledger.facts.syncs import (
+    MAPPED,
     GapCause,
     OffsetRange,
     OffsetSync,
@@ -110,9 +111,6 @@ def unmapped(sync: OffsetSync) -> tuple[Unmapped, ...]:
     return tuple(stretches)
 
 
-MAPPED = frozenset({SyncKind.COPIED, SyncKind.ADOPTED})
-
-
 def unpaired(sync: OffsetSync) -> Unpaired:
     return Unpaired(sync.source_start, sync.target_start, sync.target_end)
 
@@ -194,9 +192,6 @@ def _check_range(what: str, source_start: int, source_end: int) -> None:
 # these stretches are copied back. What several clusters hold comes back from one of them only.
 
 
-_PAIRED = (SyncKind.COPIED, SyncKind.ADOPTED)
-
-
 @dataclass(frozen=True, slots=True)
 class FormerCopy:
     """What a flow has copied, after supersession, of a partition that is not there any more."""
@@ -208,7 +203,7 @@ class FormerCopy:
     def segments(self) -> Iterator[tuple[OffsetSync, Segment]]:
         """Where its records went; what lies at the target without a source offset is not among them."""
         for sync in self.syncs:
-            if sync.kind in _PAIRED:
+            if sync.kind in MAPPED:
                 yield from ((sync, segment) for segment in expand(sync))
 
 

@@ -247,33 +247,19 @@ REQUEST_CLASSES: Mapping[RequestKind, type[Request]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AskedBy:
-    """Who asked for something, why, and when."""
-
-    operator: str
-    reason: str | None
-    ticket: str | None
-
-    @classmethod
-    def of_row(cls, row: Row) -> "AskedBy":
-        """As a row of `operations` has it."""
-        return cls(row["operator"], row["reason"], row["ticket"])
-
-    def described(self, operation_id: str, requested_at_ms: int) -> str:
-        """In words, with the operation that they can be looked up by."""
-        why = "".join(f", {text}" for text in (self.reason, self.ticket) if text is not None)
-        return f"by {self.operator} {instant(requested_at_ms)}{why}; operation {operation_id}"
+def asked_in_words(row: Row) -> str:
+    """Who asked for what a row of `operations` holds, when, why, and the operation that it can be looked up by."""
+    why = "".join(f", {row[name]}" for name in ("reason", "ticket") if row[name] is not None)
+    return f"by {row['operator']} {instant(row['recorded_at_ms'])}{why}; operation {row['operation_id']}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorRequest:
-    """A request as it was recorded."""
+    """A request as it was recorded; `asked_in_words`: who asked, when and why."""
 
     operation_id: str
     asked: Request
-    requested_at_ms: int
-    asked_by: AskedBy
+    asked_in_words: str
 
     @classmethod
     def of_row(cls, row: Row) -> "OperatorRequest":
@@ -281,8 +267,7 @@ class OperatorRequest:
         return cls(
             operation_id=row["operation_id"],
             asked=REQUEST_CLASSES[RequestKind(row["kind"])].of_row(row),
-            requested_at_ms=row["recorded_at_ms"],
-            asked_by=AskedBy.of_row(row),
+            asked_in_words=asked_in_words(row),
         )
 
     @property
@@ -300,11 +285,6 @@ class OperatorRequest:
     @property
     def offset(self) -> int | None:
         return self.asked.offset
-
-    @property
-    def asked_in_words(self) -> str:
-        """Who asked, when, why, and the operation."""
-        return self.asked_by.described(self.operation_id, self.requested_at_ms)
 
     @property
     def subject(self) -> str:
@@ -353,7 +333,7 @@ class FlowRequests:
             asked=tuple(OperatorRequest.of_row(row) for row in rows if row["kind"] in REQUEST_CLASSES),
             answered=frozenset(Receipt.of_row(row).request for row in rows if row["kind"] == Receipt.kind),
             last_stop=stops[-1]["round"] if stops else 0,
-            last_stop_by=_asked_in_words(stops[-1]) if stops else None,
+            last_stop_by=asked_in_words(stops[-1]) if stops else None,
         )
 
     def asks_to_stop(self, *, since: int) -> bool:
@@ -367,10 +347,6 @@ class FlowRequests:
     @property
     def waiting(self) -> tuple[OperatorRequest, ...]:
         return tuple(request for request in self.asked if request.operation_id not in self.answered)
-
-
-def _asked_in_words(row: Row) -> str:
-    return AskedBy.of_row(row).described(row["operation_id"], row["recorded_at_ms"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from ledger.facts.permissions import (
     PermissionsOfKind,
 )
 from ledger.facts.syncs import (
+    MAPPED,
     FlowPosition,
     OffsetSync,
     Position,
@@ -131,13 +132,10 @@ def copying_flows(rows: Iterable[Mapping[str, Any]]) -> dict[CopyKey, str]:
     for group in _by_partition(rows):
         flow = group[0]["flow"]
         for sync in holding(recorded_sync(row) for row in group):
-            if sync.kind in _MAPPED_KINDS and sync.records:
+            if sync.kind in MAPPED and sync.records:
                 key = (sync.source.topic_id, sync.source.partition, sync.target.topic_id)
                 found[key] = min(flow, found.get(key, flow))
     return found
-
-
-_MAPPED_KINDS = frozenset({SyncKind.COPIED, SyncKind.ADOPTED})
 
 
 def _by_partition(rows: Iterable[Mapping[str, Any]]) -> Iterable[list[Mapping[str, Any]]]:

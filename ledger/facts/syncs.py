@@ -43,6 +43,10 @@ class SyncKind(StrEnum):
     UNPAIRED = "unpaired"  # the flow's own records at the target whose source offset could not be identified
 
 
+MAPPED = frozenset({SyncKind.COPIED, SyncKind.ADOPTED})
+"""Kinds of rows that pair source offsets with target offsets."""
+
+
 class SyncCause(StrEnum):
     """Why a row that is not a copy was written."""
 

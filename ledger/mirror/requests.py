@@ -7,7 +7,6 @@ from typing import Any
 from ledger.errors import PreconditionError
 from ledger.facts.requests import (
     Acceptance,
-    AskedBy,
     FlowRequests,
     OperatorRequest,
     PartitionStatus,
@@ -150,7 +149,7 @@ def _resume_judged(ask: Request, flow: KnownFlow) -> Judgement:
 
 def _unasked(ask: Request) -> OperatorRequest:
     """The request that it would be, asked by nobody yet."""
-    return OperatorRequest(operation_id="", asked=ask, requested_at_ms=0, asked_by=AskedBy("", None, None))
+    return OperatorRequest(operation_id="", asked=ask, asked_in_words="by nobody")
 
 
 def _refuse_part_of_a_pause(ask: Request, flow: KnownFlow) -> None:

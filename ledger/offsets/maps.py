@@ -28,7 +28,6 @@ from itertools import pairwise
 
 from ledger.errors import InvalidValueError
 from ledger.facts.history import (
-    MAPPED,
     Segment,
     Unmapped,
     UnmappedKind,
@@ -38,7 +37,7 @@ from ledger.facts.history import (
     unmapped,
     unpaired,
 )
-from ledger.facts.syncs import GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition, effective
+from ledger.facts.syncs import MAPPED, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition, effective
 
 # Earlier copies -----------------------------------------------------------------------------------
 # Copies that supersession took out of a map, that the target holds still, and that were not made again.

@@ -652,26 +652,6 @@ def nothing_taken_over() -> None:
     """Nobody else could have taken over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """Where it is recorded what is about to be set, and what became of it; of one operation."""
-
-    operations: OperationLog
-    target: str
-    basis: Basis
-    why: Why
-
-    def intend(self, settings: Sequence[Setting]) -> None:
-        self._add(intentions(settings, target_cluster=self.target, basis=self.basis))
-
-    def add_results(self, settings: Sequence[Setting]) -> None:
-        self._add(results(settings))
-
-    def _add(self, contents: Sequence[OperationContent]) -> None:
-        if contents:
-            self.operations.record_parts(contents, self.why, flow=self.basis.flow)
-
-
 def set_and_record(
     target: ClusterAdmin,
     settings: Sequence[Setting],
@@ -694,8 +674,8 @@ def set_and_record(
     if not any(one.outcome in (Outcome.TO_BE_SET, Outcome.SET) for one in settings):
         return None, list(settings)
     operation_id = why.operation_id or random_id()
-    record = Record(operations, target.alias, basis, replace(why, operation_id=operation_id))
-    setting = _Groups(target, record, rules, attempts, require_own)
+    why = replace(why, operation_id=operation_id)
+    setting = _Groups(target, operations, basis, why, rules, attempts, require_own)
     done: list[Setting] = []
     for part in _in_parts(settings):
         done += setting.carry_out(part)
@@ -734,7 +714,9 @@ def _in_parts(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
 @dataclass(frozen=True, slots=True)
 class _Groups:
     target: ClusterAdmin
-    record: Record
+    operations: OperationLog
+    basis: Basis
+    why: Why
     rules: Rules
     attempts: EarlierAttempts
     require_own: Callable[[], None]
@@ -743,17 +725,24 @@ class _Groups:
         """Set what is to be set, and read all of it back; all others stay as they are. What somebody has committed
         since it was judged is judged by that, once."""
         settings = self._above_log_starts(settings)
-        self.record.intend(settings)
+        self._intend(settings)
         refused = self._commit(settings)
         if moved := {place for place, why in refused.items() if why is CommitRefusal.MOVED}:
             settings = self._judged_again(settings, moved)
             again = [one for one in settings if one.place in moved]
-            self.record.intend(again)
+            self._intend(again)
             others = {place: why for place, why in refused.items() if place not in moved}
             refused = {**others, **self._commit(again)}
         done = self._read_back(settings, refused)
-        self.record.add_results(done)
+        self._record(results(done))
         return done
+
+    def _intend(self, settings: Sequence[Setting]) -> None:
+        self._record(intentions(settings, target_cluster=self.target.alias, basis=self.basis))
+
+    def _record(self, contents: Sequence[OperationContent]) -> None:
+        if contents:
+            self.operations.record_parts(contents, self.why, flow=self.basis.flow)
 
     def _above_log_starts(self, settings: Sequence[Setting]) -> list[Setting]:
         """What lies below the log start by now is judged again, as an answer that has expired there."""

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from ledger.clock import Clock, now_by
 from ledger.errors import ClusterUnavailableError, OtherClusterError, PreconditionError, ShutOutError

@@ -8,7 +8,6 @@ from ledger.answers.requests import judge
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.requests import (
     AcceptForeign,
-    AskedBy,
     FlowRequests,
     OperatorRequest,
     Pause,
@@ -39,8 +38,7 @@ def paused(topic: str | None) -> KnownFlow:
     pause = OperatorRequest(
         operation_id="op-1",
         asked=Pause(topic=topic),
-        requested_at_ms=1_000,
-        asked_by=AskedBy("anna", "broker move", "OPS-7"),
+        asked_in_words="by anna 1970-01-01 00:00:01Z, broker move, OPS-7; operation op-1",
     )
     return replace(KNOWN, requests=FlowRequests((pause,)))
 

@@ -10,7 +10,6 @@ import pytest
 from ledger.facts.requests import (
     REQUEST_CLASSES,
     Acceptance,
-    AskedBy,
     OperatorRequest,
     RequestKind,
     acceptances,
@@ -98,8 +97,7 @@ class Handler:
         request = OperatorRequest(
             operation_id="asked",
             asked=REQUEST_CLASSES[kind](topic=topic, partition=partition, offset=offset),
-            requested_at_ms=1,
-            asked_by=AskedBy("ben", None, None),
+            asked_in_words="by ben",
         )
         facts, give_receipt = handler.answer(request, self.earlier)
         assert self.receipts == [], "the facts come first"
@@ -119,8 +117,7 @@ def _asked(
     return OperatorRequest(
         operation_id=operation_id,
         asked=REQUEST_CLASSES[kind](topic=topic, partition=partition),
-        requested_at_ms=0,
-        asked_by=AskedBy("anna", "a move", None),
+        asked_in_words="by anna 1970-01-01 00:00:00Z, a move; operation op-1",
     )
 
 

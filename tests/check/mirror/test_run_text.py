@@ -3,7 +3,7 @@
 import pytest
 
 from ledger.facts.findings import Side
-from ledger.facts.requests import AskedBy, OperatorRequest, Pause
+from ledger.facts.requests import OperatorRequest, Pause
 from ledger.mirror.assignment import Troubles
 from ledger.mirror.progress import Lag, RunEnd, RunProgress, RunSummary
 from ledger.mirror.states import Unreached
@@ -26,8 +26,7 @@ def pause(topic: str | None) -> OperatorRequest:
     return OperatorRequest(
         operation_id="op-1",
         asked=Pause(topic=topic),
-        requested_at_ms=0,
-        asked_by=AskedBy("anna", "a move", None),
+        asked_in_words=BY_ANNA,
     )
 
 
