@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Self
 
 from ledger.errors import Trouble
 
@@ -23,279 +22,122 @@ class Verdict(StrEnum):
 
 
 class Check(StrEnum):
-    """One thing that is checked: its name, what it is about, and when it comes out badly.
+    """One thing that is checked: what it is about, its question, and when it comes out badly, if it ever does."""
 
-    `fails` and `warns` are None for a check that never does.
-    """
-
-    about: str
-    asks: str
-    fails: str | None
-    warns: str | None
-
-    def __new__(cls, name: str, about: str, asks: str, fails: str | None, warns: str | None) -> Self:
-        member = str.__new__(cls, name)
-        member._value_ = name
-        member.about = about
-        member.asks = asks
-        member.fails = fails
-        member.warns = warns
-        return member
-
-    BOOTSTRAP_ADDRESS = (
-        "bootstrap_address",
-        "cluster",
-        "does every configured address answer?",
-        "an address does not connect, log in and answer in time",
-        None,
-    )
-    ADVERTISED_BROKER = (
-        "advertised_broker",
-        "broker",
-        "does every broker answer at the address that the cluster gives clients?",
-        "a broker does not connect, log in and answer in time",
-        None,
-    )
-    TLS_CERTIFICATE = (
-        "tls_certificate",
-        "broker",
-        "how long is the broker's certificate valid?",
-        "it has expired, or is not valid yet",
-        "it expires within 14 days",
-    )
-    CLIENT_CERTIFICATE = (
-        "client_certificate",
-        "cluster",
-        "how long is the mirror's own certificate valid?",
-        "it has expired, or is not valid yet",
-        "it expires within 14 days",
-    )
-    CLUSTER_IDENTITY = (
-        "cluster_identity",
-        "cluster",
-        "is the alias the cluster that the ledger recorded under it?",
-        "the Kafka cluster id is another than at the last claim",
-        None,
-    )
-    BROKER_VERSION = (
-        "broker_version",
-        "broker",
-        "does the broker speak the requests that its side of a flow needs?",
-        "a request that is needed is missing",
-        "a request is missing that something weaker can replace",
-    )
-    BROKER_CLOCK = (
-        "broker_clock",
-        "broker",
-        "how far is the broker's clock from this machine's? (target, with --probe)",
-        None,
-        "they differ by more than a second",
-    )
-    ENABLED = (
-        "enabled",
-        "flow",
-        "is the flow disabled by the configuration? (a row only for those that are)",
-        None,
-        "it was named although enabled = false",
-    )
-    SELECTED_TOPICS = (
-        "selected_topics",
-        "flow",
-        "does every pattern of topics, and every rename rule, select a topic that the principal can see?",
-        None,
-        "one of them selects none, or a name is excluded that no topic has",
-    )
-    SELECTED_GROUPS = (
-        "selected_groups",
-        "flow",
-        "does every pattern of groups match a group that the principal can see?",
-        None,
-        "one of them (.* apart) matches none, or a name is excluded that no group has",
-    )
-    TOPIC_NAMES = (
-        "topic_names",
-        "flow",
-        "does every target topic have a name, of its own also in metrics, where . and _ are the same?",
-        "a source topic cannot have its target name: not a name, its own, or another topic's",
-        "two of them have one, or a target topic and another topic of the target",
-    )
-    SOURCE_PERMISSIONS = (
-        "source_permissions",
-        "flow",
-        "may the principal read what the flow reads at the source?",
-        "an operation on a topic or group is missing",
-        "only some groups can be seen",
-    )
-    SOURCE_EXCESS = (
-        "source_excess",
-        "flow",
-        "may the principal do more than read at the source?",
-        None,
-        "it may write, alter or delete, or nothing is forbidden to anybody there",
-    )
-    TARGET_PERMISSIONS = (
-        "target_permissions",
-        "flow",
-        "may the principal create, write, read and configure the target topics?",
-        "an operation is missing",
-        "only some groups can be seen",
-    )
-    TARGET_WRITERS = (
-        "target_writers",
-        "flow",
-        "may anybody but the mirror write to target topics that are the flow's own?",
-        None,
-        "a rule lets another principal write there before it is promoted, or nothing is forbidden to anybody there",
-    )
-    RECORDED_PERMISSIONS = (
-        "recorded_permissions",
-        "flow",
-        "may the recorders read what both clusters allow to whom?",
-        None,
-        "Describe or DescribeConfigs is missing on a cluster: a kind is recorded as not_permitted",
-    )
-    RETENTION_TIME = (
-        "retention_time",
-        "flow",
-        "how long until the source deletes by age what is not copied yet?",
-        "the flow's position lies before the log start: records were deleted",
-        "less than a quarter of the retention time is left (--retention-left)",
-    )
-    RETENTION_BYTES = (
-        "retention_bytes",
-        "flow",
-        "how many bytes until the source deletes by size what is not copied yet?",
-        None,
-        "less than a quarter of the retention size is left (--retention-left)",
-    )
-    TOMBSTONES = (
-        "tombstones",
-        "flow",
-        "are tombstones of compacted source topics copied before the cleaner drops them?",
-        None,
-        "a position has less than a quarter of delete.retention.ms left (--retention-left)",
-    )
-    BATCH_SIZE = (
-        "batch_size",
-        "flow",
-        "does the target take the largest batch that the source takes?",
-        "max.message.bytes of a target topic, or socket.request.max.bytes of a broker, is smaller",
-        "replica.fetch.max.bytes of a target broker is smaller: replication slows down",
-    )
-    TARGET_REPLICATION = (
-        "target_replication",
-        "flow",
-        "do copied records survive the loss of a target broker?",
-        "replicas or in-sync replicas are asked for that the target does not have",
-        "one replica, one in-sync replica, unclean elections, or fewer replicas than at the source",
-    )
-    TARGET_PARTITIONS = (
-        "target_partitions",
-        "flow",
-        "do partitions of source and target topics match?",
-        None,
-        "a target topic has more, or fewer until the flow adds them",
-    )
-    TARGET_SETTINGS = (
-        "target_settings",
-        "flow",
-        "do target topics keep records as the bytes and times that they are, and for as long?",
-        None,
-        "a setting changes or refuses records, or they expire sooner than at the source",
-    )
-    PRODUCER_STATE = (
-        "producer_state",
-        "broker",
-        "how long does a target broker remember a producer that is silent?",
-        None,
-        "producer.id.expiration.ms is below an hour",
-    )
-    COMPARE_AND_APPEND = (
-        "compare_and_append",
-        "cluster",
-        "does the target refuse what was written already? (with --probe)",
-        "it accepts a repetition, a hole or an overlap, or the probe's topic stays behind",
-        None,
-    )
-    LEDGER_TABLES = (
-        "ledger_tables",
-        "ledger",
-        "are all tables there, of the schema version of this program?",
-        "a table is missing, unreadable or of another version",
-        "a table is missing that has come within the schema version: it is read as empty",
-    )
-    LEDGER_APPEND_ONLY = (
-        "ledger_append_only",
-        "ledger",
-        "do all tables refuse updates and deletes?",
-        "delta.appendOnly is not true",
-        None,
-    )
-    LEDGER_RETENTION = (
-        "ledger_retention",
-        "ledger",
-        "do superseded files and entries of the log stay as long as readers may need them?",
-        None,
-        "they may be removed within an hour, or nobody knows when",
-    )
-    LEDGER_CHECKPOINTS = (
-        "ledger_checkpoints",
-        "ledger",
-        "how often does an append write a checkpoint?",
-        None,
-        "more often than every 50 commits, or less often than every 1000",
-    )
-    LEDGER_HISTORY = (
-        "ledger_history",
-        "ledger",
-        "has anybody rewritten a table?",
-        "its history has a restore, an overwrite, a delete, an update or a merge",
-        "its history has an operation that no part of this program does",
-    )
-    LEDGER_MAINTENANCE = (
-        "ledger_maintenance",
-        "ledger",
-        "are small files merged, and old entries of the log removed?",
-        None,
-        "200 files of a table wait to be merged, or 1,000 entries of its log should have been removed an hour ago",
-    )
-    LEDGER_COMMITS = (
-        "ledger_commits",
-        "ledger",
-        "when was the newest commit of each table?",
-        None,
-        None,
-    )
-    LEDGER_CLOCKS = (
-        "ledger_clocks",
-        "ledger",
-        "do the recorded times of each writer rise from round to round?",
-        None,
-        "within seven days a time was more than a second earlier than that of the writer's append before",
-    )
-    LEDGER_EXCLUSIVE_CREATE = (
-        "ledger_exclusive_create",
-        "ledger",
-        "does the store refuse to create a file that exists? (local folders)",
-        "of two creations of one file, the second succeeds",
-        None,
-    )
-    LEDGER_PLACE = (
-        "ledger_place",
-        "ledger",
-        "does the ledger outlive the source?",
-        None,
-        None,
-    )
-    LEDGER_DISK = (
-        "ledger_disk",
-        "ledger",
-        "how much room is left where the ledger is? (local folders)",
-        "less than 512 MiB",
-        "less than 5 GiB",
-    )
-    JAVA = ("java", "machine", "is there a Java for Spark?", "none, or older than 17", None)
-    PYTHON = ("python", "machine", "is this Python one that the mirror runs on?", "older than 3.11", None)
+    BOOTSTRAP_ADDRESS = "bootstrap_address"
+    """Cluster: does every configured address answer? Failed: an address does not connect, log in and answer
+    in time."""
+    ADVERTISED_BROKER = "advertised_broker"
+    """Broker: does every broker answer at the address that the cluster gives clients? Failed: a broker does
+    not connect, log in and answer in time."""
+    TLS_CERTIFICATE = "tls_certificate"
+    """Broker: how long is the broker's certificate valid? Failed: it has expired, or is not valid yet.
+    Warning: it expires within 14 days."""
+    CLIENT_CERTIFICATE = "client_certificate"
+    """Cluster: how long is the mirror's own certificate valid? Failed: it has expired, or is not valid yet.
+    Warning: it expires within 14 days."""
+    CLUSTER_IDENTITY = "cluster_identity"
+    """Cluster: is the alias the cluster that the ledger recorded under it? Failed: the Kafka cluster id is
+    another than at the last claim."""
+    BROKER_VERSION = "broker_version"
+    """Broker: does the broker speak the requests that its side of a flow needs? Failed: a request that is
+    needed is missing. Warning: a request is missing that something weaker can replace."""
+    BROKER_CLOCK = "broker_clock"
+    """Broker: how far is the broker's clock from this machine's? (target, with --probe) Warning: they differ
+    by more than a second."""
+    ENABLED = "enabled"
+    """Flow: is the flow disabled by the configuration? (a row only for those that are) Warning: it was named
+    although enabled = false."""
+    SELECTED_TOPICS = "selected_topics"
+    """Flow: does every pattern of topics, and every rename rule, select a topic that the principal can see?
+    Warning: one of them selects none, or a name is excluded that no topic has."""
+    SELECTED_GROUPS = "selected_groups"
+    """Flow: does every pattern of groups match a group that the principal can see? Warning: one of them (.*
+    apart) matches none, or a name is excluded that no group has."""
+    TOPIC_NAMES = "topic_names"
+    """Flow: does every target topic have a name, of its own also in metrics, where . and _ are the same?
+    Failed: a source topic cannot have its target name: not a name, its own, or another topic's. Warning: two
+    of them have one, or a target topic and another topic of the target."""
+    SOURCE_PERMISSIONS = "source_permissions"
+    """Flow: may the principal read what the flow reads at the source? Failed: an operation on a topic or
+    group is missing. Warning: only some groups can be seen."""
+    SOURCE_EXCESS = "source_excess"
+    """Flow: may the principal do more than read at the source? Warning: it may write, alter or delete, or
+    nothing is forbidden to anybody there."""
+    TARGET_PERMISSIONS = "target_permissions"
+    """Flow: may the principal create, write, read and configure the target topics? Failed: an operation is
+    missing. Warning: only some groups can be seen."""
+    TARGET_WRITERS = "target_writers"
+    """Flow: may anybody but the mirror write to target topics that are the flow's own? Warning: a rule lets
+    another principal write there before it is promoted, or nothing is forbidden to anybody there."""
+    RECORDED_PERMISSIONS = "recorded_permissions"
+    """Flow: may the recorders read what both clusters allow to whom? Warning: Describe or DescribeConfigs is
+    missing on a cluster: a kind is recorded as not_permitted."""
+    RETENTION_TIME = "retention_time"
+    """Flow: how long until the source deletes by age what is not copied yet? Failed: the flow's position lies
+    before the log start: records were deleted. Warning: less than a quarter of the retention time is left
+    (--retention-left)."""
+    RETENTION_BYTES = "retention_bytes"
+    """Flow: how many bytes until the source deletes by size what is not copied yet? Warning: less than a
+    quarter of the retention size is left (--retention-left)."""
+    TOMBSTONES = "tombstones"
+    """Flow: are tombstones of compacted source topics copied before the cleaner drops them? Warning: a
+    position has less than a quarter of delete.retention.ms left (--retention-left)."""
+    BATCH_SIZE = "batch_size"
+    """Flow: does the target take the largest batch that the source takes? Failed: max.message.bytes of a
+    target topic, or socket.request.max.bytes of a broker, is smaller. Warning: replica.fetch.max.bytes of a
+    target broker is smaller: replication slows down."""
+    TARGET_REPLICATION = "target_replication"
+    """Flow: do copied records survive the loss of a target broker? Failed: replicas or in-sync replicas are
+    asked for that the target does not have. Warning: one replica, one in-sync replica, unclean elections, or
+    fewer replicas than at the source."""
+    TARGET_PARTITIONS = "target_partitions"
+    """Flow: do partitions of source and target topics match? Warning: a target topic has more, or fewer until
+    the flow adds them."""
+    TARGET_SETTINGS = "target_settings"
+    """Flow: do target topics keep records as the bytes and times that they are, and for as long? Warning: a
+    setting changes or refuses records, or they expire sooner than at the source."""
+    PRODUCER_STATE = "producer_state"
+    """Broker: how long does a target broker remember a producer that is silent? Warning:
+    producer.id.expiration.ms is below an hour."""
+    COMPARE_AND_APPEND = "compare_and_append"
+    """Cluster: does the target refuse what was written already? (with --probe) Failed: it accepts a
+    repetition, a hole or an overlap, or the probe's topic stays behind."""
+    LEDGER_TABLES = "ledger_tables"
+    """Ledger: are all tables there, of the schema version of this program? Failed: a table is missing,
+    unreadable or of another version. Warning: a table is missing that has come within the schema version: it
+    is read as empty."""
+    LEDGER_APPEND_ONLY = "ledger_append_only"
+    """Ledger: do all tables refuse updates and deletes? Failed: delta.appendOnly is not true."""
+    LEDGER_RETENTION = "ledger_retention"
+    """Ledger: do superseded files and entries of the log stay as long as readers may need them? Warning: they
+    may be removed within an hour, or nobody knows when."""
+    LEDGER_CHECKPOINTS = "ledger_checkpoints"
+    """Ledger: how often does an append write a checkpoint? Warning: more often than every 50 commits, or less
+    often than every 1000."""
+    LEDGER_HISTORY = "ledger_history"
+    """Ledger: has anybody rewritten a table? Failed: its history has a restore, an overwrite, a delete, an
+    update or a merge. Warning: its history has an operation that no part of this program does."""
+    LEDGER_MAINTENANCE = "ledger_maintenance"
+    """Ledger: are small files merged, and old entries of the log removed? Warning: 200 files of a table wait
+    to be merged, or 1,000 entries of its log should have been removed an hour ago."""
+    LEDGER_COMMITS = "ledger_commits"
+    """Ledger: when was the newest commit of each table?"""
+    LEDGER_CLOCKS = "ledger_clocks"
+    """Ledger: do the recorded times of each writer rise from round to round? Warning: within seven days a
+    time was more than a second earlier than that of the writer's append before."""
+    LEDGER_EXCLUSIVE_CREATE = "ledger_exclusive_create"
+    """Ledger: does the store refuse to create a file that exists? (local folders) Failed: of two creations of
+    one file, the second succeeds."""
+    LEDGER_PLACE = "ledger_place"
+    """Ledger: does the ledger outlive the source?"""
+    LEDGER_DISK = "ledger_disk"
+    """Ledger: how much room is left where the ledger is? (local folders) Failed: less than 512 MiB. Warning:
+    less than 5 GiB."""
+    JAVA = "java"
+    """Machine: is there a Java for Spark? Failed: none, or older than 17."""
+    PYTHON = "python"
+    """Machine: is this Python one that the mirror runs on? Failed: older than 3.11."""
 
 
 # Advice -------------------------------------------------------------------------------------------

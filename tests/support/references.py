@@ -132,10 +132,13 @@ def _troubles() -> Iterator[str]:
 
 
 def _checks() -> Iterator[str]:
-    for check in Check:
-        yield from item(
-            f"`{check}` ({check.about}): {check.asks}", {"Failed": check.fails, "Warning": check.warns}
+    for check, meaning in meanings(Check).items():
+        said = re.fullmatch(
+            r"(Machine|Ledger|Cluster|Broker|Flow): (.*?\?.*?)(?: Failed: (.*?)\.)?(?: Warning: (.*)\.)?",
+            meaning,
         )
+        assert said, f"{check} does not say what it asks of what"
+        yield from item(f"`{check}` ({said[1].lower()}): {said[2]}", {"Failed": said[3], "Warning": said[4]})
 
 
 # What operators read ------------------------------------------------------------------------------

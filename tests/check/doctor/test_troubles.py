@@ -213,12 +213,3 @@ def test_the_sentence_counts_by_subject() -> None:
     assert sentence([*not_made, NotMade("ledger", Check.LEDGER_DISK), *of_flow]) == (
         "12 other checks of cluster east, 1 of the ledger and 7 of flow f could not be made"
     )
-
-
-# -- The list of checks ----------------------------------------------------------------------------
-
-
-def test_a_check_asks_something_of_something() -> None:
-    abouts = {"machine", "ledger", "cluster", "broker", "flow"}
-    assert {check.about for check in Check} == abouts
-    assert all("?" in check.asks for check in Check)
