@@ -21,6 +21,7 @@ from ledger.doctor.probes import ClusterProbe, TargetProbe
 from ledger.doctor.results import CheckResult, Unmeasured, duration, failed, measure, unknown
 from ledger.errors import Trouble
 from ledger.facts.syncs import SEQUENCE_MODULUS
+from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import TopicDescription
 from ledger.kafka.requests import ErrorCode
 
@@ -64,10 +65,6 @@ ENDS = {0: 7, 1: 5}
 NOT_ASKED = "not asked for: --probe creates and deletes a topic at the target"
 
 
-def skipped_probe(subject: str) -> CheckResult:
-    return CheckResult(subject, Check.COMPARE_AND_APPEND, Verdict.SKIPPED, NOT_ASKED, "examine with --probe")
-
-
 def compare_and_append(subject: str, observed: AppendObservation | Unmeasured) -> CheckResult:
     """Whether every answer was the one that exactly-once rests on."""
     check = Check.COMPARE_AND_APPEND
@@ -104,21 +101,10 @@ def _wrong_ends(ends: Mapping[int, int]) -> Iterator[str]:
 # Clocks ----------------------------------------------------------------------------------------
 
 
-def source_clock(subject: str) -> CheckResult:
-    """Only a write tells a broker's time, and a source is never written to."""
-    measured = "cannot be measured without writing to the source"
-    return CheckResult(subject, Check.BROKER_CLOCK, Verdict.SKIPPED, measured)
-
-
-def target_clocks(
-    cluster: str, observed: Sequence[ClockObservation] | Unmeasured | None
-) -> Iterator[CheckResult]:
-    """One result for each broker; `observed` None: no probe was asked for."""
-    check = Check.BROKER_CLOCK
-    if observed is None:
-        yield CheckResult(f"cluster {cluster}", check, Verdict.SKIPPED, NOT_ASKED, "examine with --probe")
-    elif isinstance(observed, Unmeasured):
-        yield unknown(f"cluster {cluster}", check, observed)
+def target_clocks(cluster: str, observed: Sequence[ClockObservation] | Unmeasured) -> Iterator[CheckResult]:
+    """One result for each broker."""
+    if isinstance(observed, Unmeasured):
+        yield unknown(f"cluster {cluster}", Check.BROKER_CLOCK, observed)
     else:
         for one in observed:
             yield _clock(f"broker {cluster}/{one.node_id}", one)
@@ -334,6 +320,10 @@ class ClusterMeasurements:
         return self.probe.alias
 
     @property
+    def admin(self) -> KafkaAdmin:
+        return self.probe.admin
+
+    @property
     def granting(self) -> Granting:
         return Granting(self.probe.servers, self.probe.principal)
 
@@ -372,8 +362,8 @@ def measured_cluster(probe: ClusterProbe) -> ClusterMeasurements:
     if unreachable is not None:
         return ClusterMeasurements(probe, addresses, unreachable, unreachable, unreachable, unreachable)
     brokers = _reached_brokers(probe)
-    cluster_id = _because_of_a_broker(measure(probe.cluster_id, _subject(probe.alias)), brokers)
-    topics = _because_of_a_broker(measure(probe.topics, _subject(probe.alias)), brokers)
+    cluster_id = _because_of_a_broker(measure(probe.admin.cluster_id, _subject(probe.alias)), brokers)
+    topics = _because_of_a_broker(measure(probe.admin.topics, _subject(probe.alias)), brokers)
     return ClusterMeasurements(probe, addresses, None, brokers, cluster_id, topics)
 
 
@@ -498,22 +488,13 @@ def probe_findings(
     """What only writing tells, in topics of its own; `target` None: not asked for."""
     subject = f"cluster {seen.alias}"
     if not is_target:
-        if is_source:
-            yield source_clock(subject)
+        if is_source:  # only a write tells a broker's time, and a source is never written to
+            measured = "cannot be measured without writing to the source"
+            yield CheckResult(subject, Check.BROKER_CLOCK, Verdict.SKIPPED, measured)
         return
     if target is None:
-        yield skipped_probe(subject)
-        yield from target_clocks(seen.alias, None)
+        for check in (Check.COMPARE_AND_APPEND, Check.BROKER_CLOCK):
+            yield CheckResult(subject, check, Verdict.SKIPPED, NOT_ASKED, "examine with --probe")
         return
-    yield compare_and_append(subject, seen.ask(lambda: _appended(target)))
-    yield from target_clocks(seen.alias, seen.ask(lambda: _clocks(target, seen)))
-
-
-def _appended(target: TargetProbe) -> AppendObservation:
-    with target.compare_and_append() as topic:
-        return topic.appends(SENDS)
-
-
-def _clocks(target: TargetProbe, seen: ClusterMeasurements) -> Sequence[ClockObservation]:
-    with target.clock(max(len(seen.node_ids), 1)) as topic:
-        return topic.clocks()
+    yield compare_and_append(subject, seen.ask(lambda: target.appends(SENDS)))
+    yield from target_clocks(seen.alias, seen.ask(lambda: target.clocks(len(seen.node_ids))))

@@ -2,20 +2,21 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ledger.config.flows import plain_names
 from ledger.config.values import FlowConfig, TargetMode
 from ledger.doctor import permissions, topic_settings
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.cluster import ClusterMeasurements
-from ledger.doctor.measurements import Operation, Operations, Permissions, Settings
+from ledger.doctor.measurements import Operation, Permissions, Settings
 from ledger.doctor.probes import LedgerProbe
 from ledger.doctor.results import (
     LEDGER,
     CheckResult,
     Unmeasured,
-    counted,
     duration,
+    known,
     measure,
     named,
     size,
@@ -27,7 +28,6 @@ from ledger.facts.acls import may_write, writers
 from ledger.facts.direction import Directions
 from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.facts.permissions import Permission
-from ledger.facts.syncs import FlowPosition
 from ledger.kafka.cluster import PartitionEnds, TopicDescription
 from ledger.topics.following import ConfiguredTopic, TopicFollowing
 from ledger.topics.naming import (
@@ -40,6 +40,7 @@ from ledger.topics.naming import (
     plain_name,
     taken_topics,
 )
+from ledger.words import counted
 
 # Retention ----------------------------------------------------------------------------------------
 # Verdicts on retention: how long what is not copied yet stays at the source.
@@ -358,9 +359,9 @@ _BROKER_DEFAULTS = {
 """Settings of a topic by the broker's setting that they default to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FlowMeasurements:
-    """A flow with its two clusters; `selected` are the source topics that it takes, by name."""
+    """A flow with its two clusters."""
 
     flow: FlowConfig
     selection: TopicSelection
@@ -372,7 +373,7 @@ class FlowMeasurements:
     def subject(self) -> str:
         return f"flow {self.flow.name}"
 
-    @property
+    @cached_property
     def taken(self) -> TakenTopics | Unmeasured:
         """What the flow makes of the source's topics, by the rule that its driver goes by."""
         if isinstance(self.source.topics, Unmeasured):
@@ -382,41 +383,43 @@ class FlowMeasurements:
             self.selection, self.flow.naming, internal, same_cluster=self.source.is_one_with(self.target)
         )
 
-    @property
+    @cached_property
     def selected(self) -> Mapping[str, TopicDescription] | Unmeasured:
-        taken = self.taken
-        if isinstance(taken, Unmeasured) or isinstance(self.source.topics, Unmeasured):
-            return taken if isinstance(taken, Unmeasured) else {}
-        return {name: self.source.topics[name] for name in taken.names}
+        """The source topics that it takes, by name."""
+        return measure(lambda: {name: known(self.source.topics)[name] for name in known(self.taken).names})
+
+    @cached_property
+    def target_names(self) -> Mapping[str, str] | Unmeasured:
+        """By source topic what it is called at the target."""
+        return measure(lambda: {name: self.flow.naming.target_name(name) for name in known(self.selected)})
 
     @property
-    def following(self) -> TopicFollowing:
-        """How the flow makes target topics."""
-        flow, brokers = self.flow, len(self.target.node_ids)
-        return TopicFollowing(flow.naming, brokers, flow.replication_factor, flow.settings_following)
+    def written_topics(self) -> frozenset[str]:
+        """Names that the flow writes to at its target, as far as they are known."""
+        return frozenset(() if isinstance(self.target_names, Unmeasured) else self.target_names.values())
 
 
 def flow_findings(
     one: FlowMeasurements, *, also_target: frozenset[str], now_ms: int, share: float
 ) -> Iterator[CheckResult]:
     """All that is said of a flow. `also_target`: source topics that some flow writes to."""
-    selected = one.selected
+    subject = one.subject
     if not one.flow.enabled:
         measured = "enabled = false: run refuses it"
         yield CheckResult(
-            one.subject, Check.ENABLED, Verdict.WARNING, measured, "remove the line when it is to run"
+            subject, Check.ENABLED, Verdict.WARNING, measured, "remove the line when it is to run"
         )
-    yield from _selection(one, selected)
-    yield from conflicts(one.subject, one.taken)
-    yield topic_names(one.subject, _wanted(one, selected), one.target.topics)
-    yield from _source_permissions(one, selected, also_target)
-    yield from _target_permissions(one, selected)
-    yield from retention(one.subject, _standings(one, selected), now_ms=now_ms, share=share)
-    pairs = _pairs(one, selected)
-    yield from topic_settings.batch_size(one.subject, pairs, one.target.broker_settings())
-    yield from topic_settings.replication(one.subject, pairs, one.target.broker_count)
-    yield from topic_settings.partitions(one.subject, pairs)
-    yield from topic_settings.settings(one.subject, pairs)
+    yield from _selection(one)
+    yield from conflicts(subject, one.taken)
+    yield topic_names(subject, measure(lambda: [*known(one.target_names).values()]), one.target.topics)
+    yield from _source_permissions(one, also_target)
+    yield from _target_permissions(one)
+    yield from retention(subject, measure(lambda: _retention_readings(one)), now_ms=now_ms, share=share)
+    pairs = measure(lambda: _pairs(one))
+    yield from topic_settings.batch_size(subject, pairs, one.target.broker_settings())
+    yield from topic_settings.replication(subject, pairs, one.target.broker_count)
+    yield from topic_settings.partitions(subject, pairs)
+    yield from topic_settings.settings(subject, pairs)
 
 
 def left_out(flow: FlowConfig) -> CheckResult:
@@ -425,58 +428,32 @@ def left_out(flow: FlowConfig) -> CheckResult:
     return CheckResult(f"flow {flow.name}", Check.ENABLED, Verdict.SKIPPED, "enabled = false", advice)
 
 
-def target_topics(one: FlowMeasurements) -> frozenset[str]:
-    """Names that the flow writes to at its target."""
-    selected = one.selected
-    return frozenset(() if isinstance(selected, Unmeasured) else map(one.flow.naming.target_name, selected))
-
-
-def _wanted(
-    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured
-) -> list[str] | Unmeasured:
-    return selected if isinstance(selected, Unmeasured) else [*map(one.flow.naming.target_name, selected)]
-
-
-def _selection(
-    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured
-) -> Iterator[CheckResult]:
-    taken = one.taken
-    refusals = {} if isinstance(taken, Unmeasured) else taken.refusals
+def _selection(one: FlowMeasurements) -> Iterator[CheckResult]:
+    refusals = {} if isinstance(one.taken, Unmeasured) else one.taken.refusals
     cluster, idle = one.source.alias, list(idle_patterns(one.selection, refusals))
-    names = selected if isinstance(selected, Unmeasured) else list(selected)
-    yield selected_topics(one.subject, cluster, names, idle)
-    listed = one.source.ask(one.source.probe.groups)
-    groups = listed if isinstance(listed, Unmeasured) else [group.group_id for group in listed]
+    yield selected_topics(one.subject, cluster, measure(lambda: list(known(one.selected))), idle)
+    groups = one.source.ask(lambda: [group.group_id for group in one.source.admin.groups()])
     yield selected_groups(one.subject, cluster, groups, one.flow.group_patterns)
 
 
 # Permissions -----------------------------------------------------------------------------------
 
 
-def _source_permissions(
-    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured, also_target: frozenset[str]
-) -> Iterator[CheckResult]:
+def _source_permissions(one: FlowMeasurements, also_target: frozenset[str]) -> Iterator[CheckResult]:
     """Topics that the flow names are asked for too: what may not be described is in no listing."""
-    seen = () if isinstance(selected, Unmeasured) else tuple(selected)
+    seen = () if isinstance(one.selected, Unmeasured) else tuple(one.selected)
     asked = list(dict.fromkeys([*seen, *plain_names(one.flow.topics)]))
-    found = _permissions(one, one.source, asked, selected)
+    found = _permissions(one, one.source, asked)
     operations = {} if isinstance(found, Unmeasured) else found.topics
-    topics = [name for name in asked if name in seen or _is_hidden(operations, name)]
+    topics = [name for name in asked if name in seen or operations.get(name) is None]
     yield from permissions.source(one.subject, found, topics, one.source.granting, also_target=also_target)
     yield permissions.recorded(one.subject, one.source.alias, found, one.source.granting)
 
 
-def _is_hidden(operations: Mapping[str, Operations | None], name: str) -> bool:
-    return operations.get(name) is None
-
-
-def _target_permissions(
-    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured
-) -> Iterator[CheckResult]:
-    names = () if isinstance(selected, Unmeasured) else tuple(selected)
-    wanted = [one.flow.naming.target_name(name) for name in names]
+def _target_permissions(one: FlowMeasurements) -> Iterator[CheckResult]:
+    wanted = [] if isinstance(one.target_names, Unmeasured) else [*one.target_names.values()]
     there = {} if isinstance(one.target.topics, Unmeasured) else one.target.topics
-    found = _permissions(one, one.target, wanted, selected)
+    found = _permissions(one, one.target, wanted)
     existing = [name for name in wanted if name in there]
     absent = [name for name in wanted if name not in there]
     yield from permissions.target(one.subject, found, existing, absent, one.target.granting)
@@ -494,60 +471,60 @@ def _target_writers(
         yield no_authorizer(one.subject)
         return
     directions = measure(one.ledger.directions, LEDGER)
-    known = Directions() if isinstance(directions, Unmeasured) else directions
-    own = [name for name in wanted if known.promotion(one.flow.source, one.flow.target, name) is None]
-    acls = found if isinstance(found, Unmeasured) else one.target.ask(one.target.probe.topic_acls)
+    active = Directions() if isinstance(directions, Unmeasured) else directions
+    own = [name for name in wanted if active.promotion(one.flow.source, one.flow.target, name) is None]
+    acls = found if isinstance(found, Unmeasured) else one.target.ask(one.target.admin.topic_acls)
     if isinstance(acls, Unmeasured) and acls.trouble is Trouble.NOT_ALLOWED:
         acls = replace(acls, advice=one.target.granting.command([Operation.DESCRIBE], [("cluster", None)]))
     yield target_writers(one.subject, own, acls, one.target.probe.principal)
 
 
 def _permissions(
-    one: FlowMeasurements,
-    cluster: ClusterMeasurements,
-    topics: Sequence[str],
-    selected: Mapping[str, TopicDescription] | Unmeasured,
+    one: FlowMeasurements, cluster: ClusterMeasurements, topics: Sequence[str]
 ) -> Permissions | Unmeasured:
-    if isinstance(selected, Unmeasured):
-        return selected
+    if isinstance(one.selected, Unmeasured):
+        return one.selected
     return cluster.ask(lambda: cluster.probe.permissions(topics, plain_names(one.flow.groups)))
 
 
 # Retention -------------------------------------------------------------------------------------
 
 
-def _standings(
-    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured
-) -> list[RetentionReading] | Unmeasured:
-    if isinstance(selected, Unmeasured):
-        return selected
-    recorded = measure(lambda: one.ledger.positions(one.flow.name), LEDGER)
-    if isinstance(recorded, Unmeasured):
-        return recorded
-    positions = [position for position in recorded if _is_of(position, selected)]
-    return one.source.ask(lambda: _measured_readings(one.source, positions)) if positions else []
-
-
-def _is_of(position: FlowPosition, selected: Mapping[str, TopicDescription]) -> bool:
+def _retention_readings(one: FlowMeasurements) -> list[RetentionReading]:
     """Positions of earlier incarnations, and of topics that the flow left, have nothing to lose."""
-    topic = selected.get(position.source_topic)
-    return topic is not None and topic.topic_id == position.source_topic_id
+    topic_ids = {(name, topic.topic_id) for name, topic in known(one.selected).items()}
+    recorded = known(measure(lambda: one.ledger.positions(one.flow.name), LEDGER))
+    positions = {
+        (found.source_topic, found.partition): found.position.source_offset
+        for found in recorded
+        if (found.source_topic, found.source_topic_id) in topic_ids
+    }
+    return known(one.source.ask(lambda: _measured_readings(one.source, positions))) if positions else []
 
 
 def _measured_readings(
-    source: ClusterMeasurements, positions: Sequence[FlowPosition]
+    source: ClusterMeasurements, at: Mapping[tuple[str, int], int]
 ) -> list[RetentionReading]:
-    at = {(known.source_topic, known.partition): known.position.source_offset for known in positions}
-    topics = sorted({topic for topic, _ in at})
-    ends = source.probe.ends(list(at))
-    settings = source.probe.settings(topics)
+    ends = source.admin.ends(list(at))
+    settings = source.admin.effective_settings(sorted({topic for topic, _ in at}))
     behind = {p: at[p] for p, found in ends.items() if found.log_start <= at[p] < found.last_stable}
     timestamps = source.probe.timestamps(behind)
     sizes = _sizes(source, settings, ends)
     return [
-        _reading(partition, at[partition], found, settings[partition[0]], timestamps, sizes)
-        for partition, found in sorted(ends.items())
-        if partition[0] in settings
+        RetentionReading(
+            topic=topic,
+            partition=partition,
+            position=at[topic, partition],
+            log_start=found.log_start,
+            end=found.last_stable,
+            timestamp_ms=timestamps.get((topic, partition)),
+            bytes=sizes.get((topic, partition)),
+            retention_ms=_limit(settings[topic], "retention.ms", "delete"),
+            retention_bytes=_limit(settings[topic], "retention.bytes", "delete"),
+            delete_retention_ms=_limit(settings[topic], "delete.retention.ms", "compact"),
+        )
+        for (topic, partition), found in sorted(ends.items())
+        if topic in settings
     ]
 
 
@@ -566,28 +543,6 @@ def _sizes(
     return {} if isinstance(found, Unmeasured) else found
 
 
-def _reading(
-    partition: tuple[str, int],
-    position: int,
-    ends: PartitionEnds,
-    settings: Settings,
-    timestamps: Mapping[tuple[str, int], int],
-    sizes: Mapping[tuple[str, int], int],
-) -> RetentionReading:
-    return RetentionReading(
-        topic=partition[0],
-        partition=partition[1],
-        position=position,
-        log_start=ends.log_start,
-        end=ends.last_stable,
-        timestamp_ms=timestamps.get(partition),
-        bytes=sizes.get(partition),
-        retention_ms=_limit(settings, "retention.ms", "delete"),
-        retention_bytes=_limit(settings, "retention.bytes", "delete"),
-        delete_retention_ms=_limit(settings, "delete.retention.ms", "compact"),
-    )
-
-
 def _limit(settings: Settings, name: str, policy: str) -> int | None:
     """A limit that applies under the topic's cleanup policy; Kafka writes -1 for none."""
     applies = policy in settings.get("cleanup.policy", "delete").split(",")
@@ -598,65 +553,42 @@ def _limit(settings: Settings, name: str, policy: str) -> int | None:
 # Pairs -----------------------------------------------------------------------------------------
 
 
-def _pairs(
-    one: FlowMeasurements, selected: Mapping[str, TopicDescription] | Unmeasured
-) -> tuple[TopicPair, ...] | Unmeasured:
-    there = one.target.topics
-    if isinstance(selected, Unmeasured):
-        return selected
-    if isinstance(there, Unmeasured):
-        return there
-    wanted = [one.flow.naming.target_name(name) for name in selected]
-    existing = one.target.ask(lambda: one.target.probe.settings([n for n in wanted if n in there]))
-    if isinstance(existing, Unmeasured):
-        return existing
-    sources = one.source.ask(lambda: _source_sides(one, selected))
-    if isinstance(sources, Unmeasured):
-        return sources
-    absent = _absent_sides(one, [side for side in sources if _target_of(one, side) not in existing])
-    if isinstance(absent, Unmeasured):
-        return absent
-    sides = {name: _side(there[name], settings) for name, settings in existing.items()} | absent
-    return tuple(
-        TopicPair(side, sides[_target_of(one, side)], _target_of(one, side) in existing) for side in sources
-    )
-
-
-def _target_of(one: FlowMeasurements, side: SideOfPair) -> str:
-    return one.flow.naming.target_name(side.name)
-
-
-def _source_sides(one: FlowMeasurements, selected: Mapping[str, TopicDescription]) -> list[SideOfPair]:
-    settings = one.source.probe.settings(list(selected))
-    return [_side(selected[name], found) for name, found in settings.items()]
+def _pairs(one: FlowMeasurements) -> tuple[TopicPair, ...]:
+    names, selected, there = known(one.target_names), known(one.selected), known(one.target.topics)
+    source, target = one.source, one.target
+    wanted = [name for name in names.values() if name in there]
+    existing = known(target.ask(lambda: target.admin.effective_settings(wanted)))
+    described = known(source.ask(lambda: source.admin.effective_settings(list(selected))))
+    sides = [_side(selected[name], settings) for name, settings in described.items()]
+    absent = _absent_sides(one, [side for side in sides if names[side.name] not in existing])
+    targets = {name: _side(there[name], settings) for name, settings in existing.items()} | absent
+    return tuple(TopicPair(side, targets[names[side.name]], names[side.name] in existing) for side in sides)
 
 
 def _side(topic: TopicDescription, settings: Settings) -> SideOfPair:
     return SideOfPair(topic.name, topic.partitions, topic.replication_factor, settings)
 
 
-def _absent_sides(one: FlowMeasurements, sources: Sequence[SideOfPair]) -> dict[str, SideOfPair] | Unmeasured:
+def _absent_sides(one: FlowMeasurements, sources: Sequence[SideOfPair]) -> dict[str, SideOfPair]:
     """Target topics as the flow will create them: their settings, over the defaults of the target's brokers."""
     if not sources:
         return {}
-    defaults = one.target.broker_settings()
-    if isinstance(defaults, Unmeasured):
-        return defaults
-    own = one.source.ask(lambda: one.source.probe.own_settings([source.name for source in sources]))
-    if isinstance(own, Unmeasured):
-        return own
-    brokers = next(iter(defaults.values()), {})
+    brokers = next(iter(known(one.target.broker_settings()).values()), {})
     inherited = {name: brokers[default] for name, default in _BROKER_DEFAULTS.items()}
+    own = known(one.source.ask(lambda: one.source.admin.configurations([side.name for side in sources])))
+    flow = one.flow
+    following = TopicFollowing(
+        flow.naming, len(one.target.node_ids), flow.replication_factor, flow.settings_following
+    )
+    created = [
+        following.creation(
+            ConfiguredTopic(side.name, "", side.partitions, side.replication_factor, own.get(side.name, {}))
+        )
+        for side in sources
+    ]
     return {
-        _target_of(one, source): _absent_side(one, source, own.get(source.name, {}), inherited)
-        for source in sources
+        made.name: SideOfPair(
+            made.name, made.partitions, made.replication_factor, {**inherited, **made.configuration}
+        )
+        for made in created
     }
-
-
-def _absent_side(one: FlowMeasurements, source: SideOfPair, own: Settings, inherited: Settings) -> SideOfPair:
-    made = one.following.creation(
-        ConfiguredTopic(source.name, "", source.partitions, source.replication_factor, own)
-    )
-    return SideOfPair(
-        made.name, made.partitions, made.replication_factor, {**inherited, **made.configuration}
-    )

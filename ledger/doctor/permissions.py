@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.measurements import Operation, Operations, Permissions
-from ledger.doctor.results import CheckResult, Unmeasured, counted, named, unknown
-from ledger.words import shell_word
+from ledger.doctor.results import CheckResult, Unmeasured, named, unknown
+from ledger.words import counted, shell_word
 
 SOURCE_TOPIC = (Operation.DESCRIBE, Operation.READ, Operation.DESCRIBE_CONFIGS)
 SOURCE_TOO_MUCH = frozenset({Operation.WRITE, Operation.ALTER, Operation.DELETE, Operation.ALTER_CONFIGS})

@@ -9,7 +9,6 @@ from ledger.doctor.results import (
     LEDGER,
     CheckResult,
     Unmeasured,
-    counted,
     duration,
     failed,
     named,
@@ -21,7 +20,7 @@ from ledger.facts.cuts import ClockStep
 from ledger.facts.tables import KEEP_SUPERSEDED_HOURS, SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, was_added
 from ledger.jvm import check_java
 from ledger.store.merging import BEHIND_FILES, files_behind
-from ledger.words import instant
+from ledger.words import counted, instant
 
 MACHINE = "machine"
 _HOURS_OF = {"minute": 1 / 60, "hour": 1, "day": 24, "week": 168}

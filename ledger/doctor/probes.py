@@ -54,12 +54,10 @@ from ledger.errors import (
 )
 from ledger.facts.cuts import ClockStep
 from ledger.facts.direction import Directions
-from ledger.facts.permissions import Permission
 from ledger.facts.syncs import FlowPosition, TopicPartition
 from ledger.facts.tables import TABLES
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.batches import HEADER_BYTES, Record, encode, patch_for_target, read_header
-from ledger.kafka.cluster import GroupListing, PartitionEnds, TopicDescription
 from ledger.kafka.connection import (
     Address,
     BrokerConnection,
@@ -198,17 +196,17 @@ _FETCHED_AT_ONCE = 200
 
 
 class ClusterProbe:
-    """Reads one cluster; never writes. Constructing it opens nothing; `close` ends its connections."""
+    """Reads one cluster, what `admin` tells and more; never writes. Constructing it opens nothing."""
 
     def __init__(self, cluster: ClusterConfig, clock: Clock, environ: Mapping[str, str] = os.environ) -> None:
         self.alias = cluster.name
         self.servers = cluster.bootstrap_servers
         self._cluster = cluster
         self._environ = environ
-        self._admin = KafkaAdmin(cluster.name, cluster, clock, timeout_s=TIMEOUT_S, environ=environ)
+        self.admin = KafkaAdmin(cluster.name, cluster, clock, timeout_s=TIMEOUT_S, environ=environ)
 
     def close(self) -> None:
-        self._admin.close()
+        self.admin.close()
 
     @property
     def principal(self) -> str | None:
@@ -251,45 +249,25 @@ class ClusterProbe:
         return None if location is None else file_validity(Path(location))
 
     def brokers(self) -> Sequence[Broker]:
-        answer = self._admin.connection.run("list the brokers", metadata, [])
+        answer = self.admin.connection.run("list the brokers", metadata, [])
         return [Broker(b.node_id, str(Address(b.host, b.port))) for b in answer.brokers]
-
-    def cluster_id(self) -> str:
-        return self._admin.cluster_id()
 
     # -- topics and groups -----------------------------------------------------------------------
 
-    def topics(self) -> Mapping[str, TopicDescription]:
-        return self._admin.topics()
-
-    def groups(self) -> Sequence[GroupListing]:
-        return self._admin.groups()
-
-    def own_settings(self, topics: Sequence[str]) -> Mapping[str, Settings]:
-        """Per topic the settings that were set on the topic itself."""
-        return self._admin.configurations(topics)
-
-    def ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, PartitionEnds]:
-        return self._admin.ends(partitions)
-
-    def settings(self, topics: Sequence[str]) -> Mapping[str, Settings]:
-        """Per topic every setting with the value that counts, defaults included."""
-        return self._admin.effective_settings(topics)
-
     def broker_settings(self, node_ids: Sequence[int]) -> Mapping[int, Settings]:
         operation = "describe the configuration of brokers (DescribeConfigs on the cluster)"
-        return self._admin.connection.run(operation, broker_settings, node_ids)
+        return self.admin.connection.run(operation, broker_settings, node_ids)
 
     def sizes(self, topics: Mapping[str, int]) -> Mapping[Partition, int]:
         """Bytes on disk by partition, of topics given with their number of partitions."""
         operation = "describe log directories (Describe on the cluster)"
-        return self._admin.connection.run(operation, partition_sizes, topics)
+        return self.admin.connection.run(operation, partition_sizes, topics)
 
     def timestamps(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """The largest timestamp of the batch at each offset; partitions without an answer are left out."""
         if not positions:
             return {}
-        topics = self.topics()
+        topics = self.admin.topics()
         wanted = {
             TopicPartition(name, topics[name].topic_id, partition): offset
             for (name, partition), offset in positions.items()
@@ -303,13 +281,9 @@ class ClusterProbe:
     # -- permissions -----------------------------------------------------------------------------
 
     def permissions(self, topics: Collection[str], groups: Collection[str]) -> Permissions:
-        return self._admin.connection.run(
+        return self.admin.connection.run(
             "ask which operations are authorized", asked_permissions, topics, groups
         )
-
-    def topic_acls(self) -> frozenset[Permission]:
-        """All rules about topics. Raises `PreconditionError` where the principal may not read them."""
-        return self._admin.topic_acls()
 
 
 def _address(text: str) -> Address:
@@ -374,16 +348,15 @@ class TargetProbe:
     def close(self) -> None:
         self._admin.close()
 
-    @contextmanager
-    def compare_and_append(self) -> Iterator["ProbeTopic"]:
+    def appends(self, script: Sequence[Send]) -> AppendObservation:
+        """What it answers to these batches."""
         with self._topic(APPEND_PARTITIONS, {"message.timestamp.type": "CreateTime"}) as topic:
-            yield topic
+            return topic.appends(script)
 
-    @contextmanager
-    def clock(self, brokers: int) -> Iterator["ProbeTopic"]:
-        """With a partition for every broker."""
-        with self._topic(brokers, {"message.timestamp.type": "LogAppendTime"}) as topic:
-            yield topic
+    def clocks(self, brokers: int) -> Sequence[ClockObservation]:
+        """Of every broker: a topic has a partition for each."""
+        with self._topic(max(brokers, 1), {"message.timestamp.type": "LogAppendTime"}) as topic:
+            return topic.clocks()
 
     @contextmanager
     def _topic(self, partitions: int, settings: Mapping[str, str]) -> Iterator["ProbeTopic"]:

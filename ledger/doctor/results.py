@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from ledger.doctor.checks import OF_TROUBLE, Check, Verdict
 from ledger.errors import MirrorLedgerError, Trouble
+from ledger.words import counted
 
 LEDGER = "ledger"
 
@@ -72,10 +73,27 @@ class CheckResult:
 Value = TypeVar("Value")
 
 
+class UnmeasuredError(Exception):
+    """What a measurement rests on could not be measured; raised by `known`, and caught by `measure`."""
+
+    def __init__(self, why: Unmeasured) -> None:
+        super().__init__(why.reason)
+        self.why = why
+
+
+def known(value: Value | Unmeasured) -> Value:
+    """A measured value, for another measurement that rests on it."""
+    if isinstance(value, Unmeasured):
+        raise UnmeasuredError(value)
+    return value
+
+
 def measure(measurement: Callable[[], Value], at: str = "") -> Value | Unmeasured:
     """The measured value, or why there is none. An examination continues after what it cannot measure."""
     try:
         return measurement()
+    except UnmeasuredError as error:
+        return error.why
     except MirrorLedgerError as error:
         return Unmeasured(str(error), error.trouble, at)
 
@@ -100,11 +118,6 @@ def named(names: Sequence[str]) -> str:
     """`a, b, c, d, e and 4 more`."""
     more = len(names) - _NAMED_AT_MOST
     return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
-
-
-def counted(number: int, one: str) -> str:
-    """`1 topic`, `2 topics`."""
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
 
 
 def duration(ms: int) -> str:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.measurements import Settings
-from ledger.doctor.results import CheckResult, Unmeasured, counted, named, size, unknown
+from ledger.doctor.results import CheckResult, Unmeasured, named, size, unknown
 from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.mirror.targets import concerns
 from ledger.topics.following import is_fence
+from ledger.words import counted
 
 BATCH_OVERHEAD_BYTES = 12
 """Kafka's own default of `max.message.bytes` is that much above `replica.fetch.max.bytes`."""

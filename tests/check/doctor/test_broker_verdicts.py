@@ -1,10 +1,14 @@
 """Verdicts on brokers: every verdict of every check, and both sides of every boundary."""
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from ledger.doctor import cluster
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.measurements import Answer, AppendObservation, ClockObservation, Reach, Validity
+from ledger.doctor.probes import ClusterProbe
 from ledger.doctor.results import CheckResult, Unmeasured, is_safe
 
 NOW = 1_700_000_000_000
@@ -162,9 +166,24 @@ def test_a_repetition_that_was_written_after_all_fails() -> None:
     assert (result.verdict, result.measured) == (Verdict.FAILED, "partition 0 ends at 10, not at 7")
 
 
-def test_a_probe_without_answers_is_unknown_and_none_is_skipped() -> None:
+def test_a_probe_without_answers_is_unknown() -> None:
     assert cluster.compare_and_append("cluster west", NO_ANSWER).verdict is Verdict.UNKNOWN
-    assert cluster.skipped_probe("cluster west").verdict is Verdict.SKIPPED
+    assert [f.verdict for f in cluster.target_clocks("west", NO_ANSWER)] == [Verdict.UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("is_target", "checks"),
+    [(False, [Check.BROKER_CLOCK]), (True, [Check.COMPARE_AND_APPEND, Check.BROKER_CLOCK])],
+)
+def test_what_only_a_write_tells_is_skipped_where_nobody_asked_for_it(
+    is_target: bool, checks: list[Check]
+) -> None:
+    probe = cast(ClusterProbe, SimpleNamespace(alias="east"))
+    seen = cluster.ClusterMeasurements(probe, {}, None, {}, "id", {})
+    found = list(cluster.probe_findings(seen, None, is_source=True, is_target=is_target))
+    assert [(one.subject, one.check, one.verdict) for one in found] == [
+        ("cluster east", check, Verdict.SKIPPED) for check in checks
+    ]
 
 
 @pytest.mark.parametrize(
@@ -189,12 +208,6 @@ def test_the_direction_of_a_wrong_clock_is_told() -> None:
         for stamped in (15_010, 5_000)
     )
     assert (ahead, behind) == ("at least 5 s ahead of this machine", "at least 5 s behind this machine")
-
-
-def test_clocks_that_are_not_measured() -> None:
-    assert cluster.source_clock("cluster east").verdict is Verdict.SKIPPED
-    assert [f.verdict for f in cluster.target_clocks("west", None)] == [Verdict.SKIPPED]
-    assert [f.verdict for f in cluster.target_clocks("west", NO_ANSWER)] == [Verdict.UNKNOWN]
 
 
 @pytest.mark.parametrize(("expires_ms", "verdict"), [(3_600_000, Verdict.OK), (3_599_999, Verdict.WARNING)])
