@@ -2,47 +2,45 @@
 
 import shutil
 import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import click
 import pyarrow as pa
 
-from ledger.errors import UsageError
+from ledger.errors import PreconditionError, UnsafeError, UsageError
+from ledger.facts.syncs import PartitionPair
 from ledger.offsets.rendering import RENDERERS, render_table
 from ledger.words import shown_lines
 
 _NO_TERMINAL = 160
 """Characters of a line where the terminal's width is not known: nobody reads along, and few answers are wider."""
 
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="How it is printed.",
-)
-wide_option = click.option(
-    "--wide", is_flag=True, help="Tables with every column, a line for each row, however wide."
-)
+SHOW_CUT = "mirror-ledger.show-cut"
+"""Where a command remembers that `--show-cut` was given."""
+_TYPES = {"string": pa.string(), "bigint": pa.int64()}
 
 
-def _remember(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
-    context.meta[_SHOW_CUT] = is_asked
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a command prints a table."""
 
+    output: str = "table"
+    wide: bool = False
 
-_SHOW_CUT = "mirror-ledger.show-cut"
-show_cut_option = click.option(
-    "--show-cut",
-    is_flag=True,
-    expose_value=False,
-    callback=_remember,
-    help="Print the token of the cut, which --as-of takes, on stderr; -o json has it there in any case.",
-)
+    def put(self, answer: pa.Table) -> None:
+        put(rendered(answer, self.output, wide=self.wide))
+
+    def put_rows(self, rows: Iterable[Mapping[str, object]], columns: str) -> None:
+        """Rows under columns that are declared as headers of queries do: `topic string, partition bigint`."""
+        declared = (column.split() for column in columns.split(", "))
+        schema = pa.schema([(name, _TYPES[type_]) for name, type_ in declared])
+        self.put(pa.Table.from_pylist(list(rows), schema=schema))
 
 
 def say_cut(token: str, output: str) -> None:
     """What names the rows behind an answer: 300 characters, so people ask for them, and programs need not."""
-    if click.get_current_context().meta.get(_SHOW_CUT) or output == "json":
+    if click.get_current_context().meta.get(SHOW_CUT) or output == "json":
         say(f"cut {token}")
 
 
@@ -69,6 +67,15 @@ def say(text: str) -> None:
     click.echo(shown_lines(text), err=True)
 
 
+def put_operation(operation_id: str | None, words: str, *, about: str = "") -> None:
+    """What a command did on stderr, and the id of its operation on stdout; None: there was nothing to do."""
+    if operation_id is None:
+        say(f"{about}nothing to do: {words}; nothing was recorded")
+        return
+    say(words)
+    put(f"{operation_id}\n")
+
+
 def asked_for(question: str) -> str:
     """What a person types; the question is on stderr."""
     return str(click.prompt(shown_lines(question), err=True))
@@ -81,3 +88,14 @@ def confirmed(question: str) -> bool:
 
 def terminal_width() -> int:
     return shutil.get_terminal_size(fallback=(_NO_TERMINAL, 24)).columns
+
+
+def refuse_partitions(headline: str, reasons: Mapping[PartitionPair, str], *, of: int) -> None:
+    """Say why, by partition: some of so many refused is exit code 4, all of them 5; none is no error."""
+    if not reasons:
+        return
+    lines = "\n  ".join(
+        f"{pair.source.topic} partition {pair.source.partition}: {reason}" for pair, reason in reasons.items()
+    )
+    message = f"{headline}:\n  {lines}"
+    raise PreconditionError(message) if len(reasons) == of else UnsafeError(message)

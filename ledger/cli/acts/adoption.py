@@ -1,12 +1,22 @@
-"""`adopt`: take over what MirrorMaker 2, or somebody by hand, has mirrored."""
+"""`adopt` and `resync-keys`: both sides of a flow compared record by record, and what that comes to recorded."""
 
 import click
-import pyarrow as pa
 
-from ledger.adopt.adopting import Consent, Verdict, adopt_flow, result_row
-from ledger.cli.acts.refusals import refuse_partitions
+from ledger.adopt import adopting, key_resync
+from ledger.adopt.adopting import Consent, Verdict, adopt_flow
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
+from ledger.cli.options import partition_option, table_options
+from ledger.cli.printing import Form, refuse_partitions, say
+
+_ADOPTED = (
+    "source_topic string, partition bigint, target_topic string, verdict string, paired bigint, source_first bigint, "
+    "source_last bigint, target_first bigint, target_last bigint, duplicates bigint, unmatched_source string, "
+    "unmatched_target string, source_goes_on bigint, target_goes_on bigint, remarks string"
+)
+_RESYNCED = (
+    "source_topic string, partition bigint, target_topic string, source_keys bigint, target_keys bigint, "
+    "left_over bigint, tombstones bigint, target_first bigint, target_last bigint, remarks string"
+)
 
 
 @click.command()
@@ -19,8 +29,7 @@ from ledger.cli.printing import output_option, put, rendered, require_tables, sa
 @click.option(
     "--accept-foreign", is_flag=True, help="Continue after records of others at the end of the target."
 )
-@output_option
-@wide_option
+@table_options
 @click.pass_context
 def adopt(
     context: click.Context,
@@ -29,21 +38,12 @@ def adopt(
     dry_run: bool,
     accept_missing: bool,
     accept_foreign: bool,
-    output: str,
-    wide: bool,
+    form: Form,
 ) -> None:
     """Take over for FLOW the target topics that something else has filled; nothing is copied again."""
-    require_tables(output, wide=wide)
-    config = configuration(context)
-    adoptions = adopt_flow(
-        config,
-        flow,
-        topics=topics,
-        consent=Consent(missing=accept_missing, foreign=accept_foreign),
-        dry_run=dry_run,
-    )
-    rows = [result_row(adoption) for adoption in adoptions]
-    put(rendered(pa.Table.from_pylist(rows, schema=_SCHEMA), output, wide=wide))
+    consent = Consent(missing=accept_missing, foreign=accept_foreign)
+    adoptions = adopt_flow(configuration(context), flow, topics=topics, consent=consent, dry_run=dry_run)
+    form.put_rows(map(adopting.result_row, adoptions), _ADOPTED)
     if dry_run:
         say("dry run: nothing was claimed or recorded")
     refused = {one.pair: one.remarks[0] for one in adoptions if one.verdict is Verdict.REFUSED}
@@ -51,23 +51,22 @@ def adopt(
     refuse_partitions(headline, refused, of=len(adoptions))
 
 
-_TEXT, _NUMBER = pa.string(), pa.int64()
-_SCHEMA = pa.schema(
-    {
-        "source_topic": _TEXT,
-        "partition": _NUMBER,
-        "target_topic": _TEXT,
-        "verdict": _TEXT,
-        "paired": _NUMBER,
-        "source_first": _NUMBER,
-        "source_last": _NUMBER,
-        "target_first": _NUMBER,
-        "target_last": _NUMBER,
-        "duplicates": _NUMBER,
-        "unmatched_source": _TEXT,
-        "unmatched_target": _TEXT,
-        "source_goes_on": _NUMBER,
-        "target_goes_on": _NUMBER,
-        "remarks": _TEXT,
-    }
-)
+@click.command(name="resync-keys")
+@click.argument("flow")
+@click.option("--topic", required=True, help="The source topic; it must be compacted.")
+@partition_option
+@click.option("--dry-run", is_flag=True, help="Compare and report; claim, write and record nothing.")
+@table_options
+@click.pass_context
+def resync_keys(
+    context: click.Context, flow: str, topic: str, partition: int | None, dry_run: bool, form: Form
+) -> None:
+    """Write a tombstone to FLOW's target for every key alive there that the source has no record of."""
+    config = configuration(context)
+    done = key_resync.resync_keys(config, flow, topic=topic, partition=partition, dry_run=dry_run)
+    form.put_rows(map(key_resync.result_row, done), _RESYNCED)
+    if dry_run:
+        say("dry run: nothing was claimed, written or recorded")
+    refused = {keys.pair: keys.refused for keys in done if keys.refused is not None}
+    headline = f"{flow}: keys of {len(refused)} of {len(done)} partitions may still differ"
+    refuse_partitions(headline, refused, of=len(done))

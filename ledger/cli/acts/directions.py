@@ -1,36 +1,31 @@
-"""`promote` and `demote`: say that applications write at a cluster now, and no flow from the other one may."""
+"""Which way clusters are mirrored: `promote`, `demote`, the `cut` between them, and `accept-cluster`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import click
 
+from ledger.changeover import directions
+from ledger.changeover.cut import cut_of_pair
 from ledger.changeover.directions import change_direction
 from ledger.changeover.pairs import Pair
-from ledger.changeover.shut_out import ShutOutResult, shut_out
+from ledger.changeover.shut_out import shut_out
 from ledger.cli.configured import command_context
-from ledger.cli.printing import put, say
-from ledger.cli.why import required_why_options
-from ledger.context import Context
+from ledger.cli.options import required_why_options, seconds_option, together
+from ledger.cli.printing import put, put_operation, say
 from ledger.errors import UnsafeError, UsageError
-from ledger.facts.direction import Demoted, DirectionChange, Promoted
+from ledger.facts.direction import Demoted, Promoted
 from ledger.facts.operations import Why
+from ledger.store.session import random_id
 
-
-def _direction(command: Callable[..., None]) -> Callable[..., None]:
-    """What both take: the clusters, the topics, and why."""
-    for parameter in (
-        required_why_options,
-        click.option(
-            "--topic",
-            "topics",
-            multiple=True,
-            help="Only this topic of CLUSTER; may be repeated. Default: all.",
-        ),
-        click.option("--over", "former", required=True, help="The cluster where applications wrote before."),
-        click.argument("cluster"),
-    ):
-        command = parameter(command)
-    return click.pass_context(command)
+_direction = together(
+    click.pass_context,
+    click.argument("cluster"),
+    click.option("--over", "former", required=True, help="The cluster where applications wrote before."),
+    click.option(
+        "--topic", "topics", multiple=True, help="Only this topic of CLUSTER; may be repeated. Default: all."
+    ),
+    required_why_options,
+)
 
 
 @click.command()
@@ -45,15 +40,7 @@ def _direction(command: Callable[..., None]) -> Callable[..., None]:
     is_flag=True,
     help="With --shut-out: also end the flows' producer epochs at CLUSTER. It cannot be undone.",
 )
-@click.option(
-    "--wait",
-    "limit_s",
-    type=click.FloatRange(min=0),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="With --shut-out: for drivers to stop.",
-)
+@seconds_option("--wait", "limit_s", "With --shut-out: for drivers to stop.", default=120.0)
 def promote(
     context: click.Context,
     cluster: str,
@@ -70,15 +57,12 @@ def promote(
         raise UsageError("--abort-marker is a part of --shut-out; nothing was recorded")
     pair = Pair(cluster, former, tuple(topics) or None)
     command = command_context(context, why)
-    promoted = _change(command, Promoted, pair, no_reverse=no_reverse)
+    promoted = change_direction(command, Promoted, pair, no_reverse=no_reverse)
+    put_operation(promoted.operation_id, promoted.words)
     if not is_shut_out:
         return
-    part = command.part_of(promoted)
+    part = command.part_of(promoted.operation_id)
     done = shut_out(part, pair, with_markers=with_markers, limit_s=limit_s, say=say)
-    _tell(done, is_new=promoted is None)
-
-
-def _tell(done: ShutOutResult, *, is_new: bool) -> None:
     for proof in done.recorded.proof or ():
         fences = " and ".join(proof.fences) or "nothing"
         proven = "proven" if proof.is_proven else "unproven"
@@ -86,7 +70,7 @@ def _tell(done: ShutOutResult, *, is_new: bool) -> None:
             f"{proven}: {proof.topic} partition {proof.partition} of flow {proof.flow}: {proof.stopped}; {fences}"
         )
     say(done.words)
-    if is_new:
+    if promoted.operation_id is None:
         put(f"{done.operation_id}\n")
     if done.unproven:
         raise UnsafeError(f"it is promoted, and the shut-out is not proven: {done.unproven[0].reason}")
@@ -102,22 +86,52 @@ def demote(
 ) -> None:
     """Take a promotion of CLUSTER back: flows into it from the other cluster continue."""
     pair = Pair(cluster, former, tuple(topics) or None)
-    _change(command_context(context, why), Demoted, pair, keep_ends=keep_ends)
+    changed = change_direction(command_context(context, why), Demoted, pair, keep_ends=keep_ends)
+    put_operation(changed.operation_id, changed.words)
 
 
-def _change(
-    command: Context,
-    kind: type[DirectionChange],
-    pair: Pair,
-    *,
-    keep_ends: bool = False,
-    no_reverse: bool = False,
-) -> str | None:
-    """Returns the operation, None: there was nothing to record."""
-    changed = change_direction(command, kind, pair, keep_ends=keep_ends, no_reverse=no_reverse)
-    if changed.operation_id is None:
-        say(f"nothing to do: {changed.words}; nothing was recorded")
-        return None
-    say(changed.words)
-    put(f"{changed.operation_id}\n")
-    return changed.operation_id
+@click.command()
+@click.option("--from", "source", required=True, help="The cluster that flows copied from.")
+@click.option("--to", "target", required=True, help="The cluster that they copied to.")
+@click.option(
+    "--topic", "topics", multiple=True, help="Only this topic of the target; may be repeated. Default: all."
+)
+@click.option("--operation", help="Record it for this operation, once. Default: an operation of its own.")
+@seconds_option(
+    "--quiet-seconds",
+    "quiet_s",
+    "For so long nothing may come to either side, or the cut is refused.",
+    default=2.0,
+    most=3600,
+)
+@click.pass_context
+def cut(
+    context: click.Context,
+    source: str,
+    target: str,
+    topics: Sequence[str],
+    operation: str | None,
+    quiet_s: float,
+) -> None:
+    """Record where source and target of a pair stand, partition by partition, with the map between them."""
+    pair = Pair(target, source, tuple(topics) or None)
+    taken = cut_of_pair(
+        command_context(context), pair, operation_id=operation or random_id(), quiet_s=quiet_s
+    )
+    say(taken.words)
+    no_start = taken.facts["no_start"]
+    for why in no_start if isinstance(no_start, list) else ():
+        say(f"no way back from some partitions: {why}")
+    put(f"{taken.operation_id}\n")
+
+
+@click.command(name="accept-cluster")
+@click.argument("cluster")
+@click.option("--cluster-id", required=True, help="The Kafka cluster id that answers behind CLUSTER now.")
+@click.option("--rebuilt", is_flag=True, help="It was formatted again under the id that the ledger knows.")
+@required_why_options
+@click.pass_context
+def accept_cluster(context: click.Context, cluster: str, cluster_id: str, rebuilt: bool, why: Why) -> None:
+    """Let CLUSTER, an alias of the configuration, stand for the cluster that answers there now."""
+    accepted = directions.accept_cluster(command_context(context, why), cluster, cluster_id, rebuilt=rebuilt)
+    put_operation(accepted.operation_id, accepted.words, about=f"{cluster}: ")

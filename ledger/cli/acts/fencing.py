@@ -4,7 +4,7 @@ What happens goes to stderr, the operation id to stdout. Exit codes: 0 fenced an
 by an operator's word, or nothing to do; 1 the cluster does not answer; 2 usage; 4 not proved in time; 5 refused.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -13,34 +13,30 @@ from ledger.changeover.fencing import AskedLifting, fence_topics, unfence_topics
 from ledger.changeover.measures import AskedFence
 from ledger.cli.accepting import PRODUCERS_STOPPED, SUPER_USER, UNPROVEN, accept_option
 from ledger.cli.configured import command_context
-from ledger.cli.printing import put, say
-from ledger.cli.why import required_why_options
+from ledger.cli.options import required_why_options, seconds_option, together
+from ledger.cli.printing import put_operation, say
 from ledger.errors import UsageError
 from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.operations import Why
 from ledger.machine import HookCommand, words_of
 
-_SECONDS = click.FloatRange(min=0, min_open=True)
 _BOUNDS = QuietBounds()
 
 
-def _of_fences(command: Callable[..., None]) -> Callable[..., None]:
-    """What both take: the cluster, the topics, why, and a hook."""
-    for parameter in (
-        required_why_options,
-        click.option(
-            "--hook-seconds",
-            type=_SECONDS,
-            default=300.0,
-            show_default=True,
-            help="End the hook after these.",
-        ),
-        click.option("--hook", metavar="COMMAND", help="Program and arguments, run without a shell."),
-        click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
-        click.argument("cluster"),
-    ):
-        command = parameter(command)
-    return click.pass_context(command)
+_of_fences = together(
+    click.pass_context,
+    click.argument("cluster"),
+    click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated."),
+    click.option("--hook", metavar="COMMAND", help="Program and arguments, run without a shell."),
+    seconds_option(
+        "--hook-seconds",
+        "hook_seconds",
+        "End the hook after these.",
+        default=300.0,
+        is_more_than_least=True,
+    ),
+    required_why_options,
+)
 
 
 @click.command()
@@ -56,32 +52,24 @@ def _of_fences(command: Callable[..., None]) -> Callable[..., None]:
     (PRODUCERS_STOPPED, SUPER_USER, UNPROVEN),
     help="Your word: producers are stopped (--how shut), a super user does not write, to continue without a proof.",
 )
-@click.option(
-    "--abort-open-transactions-after",
-    "abort_after_s",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Abort what is open by then. Default: wait for it.",
+@seconds_option(
+    "--abort-open-transactions-after", "abort_after_s", "Abort what is open by then. Default: wait for it."
 )
-@click.option(
+@seconds_option(
     "--quiet-seconds",
     "least_s",
-    type=_SECONDS,
+    "How long at least the fenced ends have to stand still, where no leader proves the fence.",
     default=_BOUNDS.least_s,
-    show_default=True,
-    help="How long at least the fenced ends have to stand still, where no leader proves the fence.",
+    is_more_than_least=True,
 )
-@click.option(
+@seconds_option(
     "--most-quiet-seconds",
     "most_s",
-    type=_SECONDS,
+    "How long at most, where writers pause for longer or nobody knows for how long.",
     default=_BOUNDS.most_s,
-    show_default=True,
-    help="How long at most, where writers pause for longer or nobody knows for how long.",
+    is_more_than_least=True,
 )
-@click.option(
-    "--wait", "wait_s", type=_SECONDS, default=300.0, show_default=True, help="Seconds for the proof."
-)
+@seconds_option("--wait", "wait_s", "Seconds for the proof.", default=300.0, is_more_than_least=True)
 def fence(
     context: click.Context,
     cluster: str,
@@ -106,7 +94,7 @@ def fence(
         **options,
     )
     done = fence_topics(command_context(context, why), asked, say)
-    _tell(done.operation_id, done.words)
+    put_operation(done.operation_id, done.words)
 
 
 @click.command()
@@ -122,16 +110,8 @@ def unfence(
     """Lift fences of CLUSTER: remove the rules and set back the settings that their receipts list, nothing else."""
     asked = AskedLifting(cluster=cluster, topics=tuple(topics) or None, hook=_hook(hook, hook_seconds))
     done = unfence_topics(command_context(context, why), asked, say)
-    _tell(done.operation_id, done.words)
+    put_operation(done.operation_id, done.words)
 
 
 def _hook(command: str | None, seconds: float) -> HookCommand | None:
     return None if command is None else HookCommand(words_of(command), seconds)
-
-
-def _tell(operation_id: str | None, words: str) -> None:
-    if operation_id is None:
-        say(f"nothing to do: {words}; nothing was recorded")
-        return
-    say(words)
-    put(f"{operation_id}\n")

@@ -1,21 +1,19 @@
 """`hand-over`: settings and permissions of a cluster become what applications, or the mirror back, need there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import click
-import pyarrow as pa
 
 from ledger.changeover.hand_over import Asked, Ready, show_hand_over, undo_hand_over
 from ledger.changeover.hand_over import hand_over as carry_out
 from ledger.changeover.pairs import Pair
 from ledger.cli.configured import command_context
-from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
-from ledger.cli.why import required_why_options
+from ledger.cli.options import required_why_options, table_options, together
+from ledger.cli.printing import Form, put, say
 from ledger.errors import UnsafeError
 from ledger.facts.hand_overs import Purpose
 from ledger.facts.operations import Why
-
-_SCHEMA = pa.schema({name: pa.string() for name in ("cluster", "part", "name", "change")})
 
 
 @click.group(name="hand-over")
@@ -23,30 +21,28 @@ def hand_over() -> None:
     """Let topics of a cluster have the settings and permissions that they had at the other one."""
 
 
-def _pair_options(command: Callable[..., None]) -> Callable[..., None]:
-    for parameter in (
-        click.option(
-            "--mirror-principal",
-            "mirrors",
-            multiple=True,
-            help="A principal that is no application (User:mirror): none of its rules is carried. Can be repeated.",
-        ),
-        click.option(
-            "--for",
-            "purpose",
-            type=click.Choice([str(purpose) for purpose in Purpose]),
-            default=str(Purpose.APPLICATIONS),
-            show_default=True,
-            help="applications: they come to the cluster --to. mirror: the reverse flow is to copy to --from.",
-        ),
-        click.option(
-            "--topic", "topics", multiple=True, help="Only this topic of --to; may be repeated. Default: all."
-        ),
-        click.option("--to", "to_cluster", required=True, help="The cluster where applications come to."),
-        click.option("--from", "from_cluster", required=True, help="The cluster where they were."),
-    ):
-        command = parameter(command)
-    return click.pass_context(command)
+_pair_options = together(
+    click.pass_context,
+    click.option("--from", "from_cluster", required=True, help="The cluster where they were."),
+    click.option("--to", "to_cluster", required=True, help="The cluster where applications come to."),
+    click.option(
+        "--topic", "topics", multiple=True, help="Only this topic of --to; may be repeated. Default: all."
+    ),
+    click.option(
+        "--for",
+        "purpose",
+        type=click.Choice([str(purpose) for purpose in Purpose]),
+        default=str(Purpose.APPLICATIONS),
+        show_default=True,
+        help="applications: they come to the cluster --to. mirror: the reverse flow is to copy to --from.",
+    ),
+    click.option(
+        "--mirror-principal",
+        "mirrors",
+        multiple=True,
+        help="A principal that is no application (User:mirror): none of its rules is carried. Can be repeated.",
+    ),
+)
 
 
 def _asked(
@@ -58,40 +54,19 @@ def _asked(
 
 @hand_over.command()
 @_pair_options
-@output_option
-@wide_option
-def show(
-    context: click.Context,
-    from_cluster: str,
-    to_cluster: str,
-    topics: Sequence[str],
-    purpose: str,
-    mirrors: Sequence[str],
-    output: str,
-    wide: bool,
-) -> None:
+@table_options
+def show(context: click.Context, form: Form, **asked: Any) -> None:
     """What would be changed, what of it nobody knows, and what is left to people. Changes nothing."""
-    require_tables(output, wide=wide)
-    asked = _asked(from_cluster, to_cluster, topics, purpose, mirrors)
-    plan = show_hand_over(command_context(context), asked)
-    put(rendered(pa.Table.from_pylist(plan.rows(), schema=_SCHEMA), output, wide=wide))
+    plan = show_hand_over(command_context(context), _asked(**asked))
+    form.put_rows(plan.rows(), "cluster string, part string, name string, change string")
 
 
 @hand_over.command(name="apply")
 @_pair_options
 @required_why_options
-def apply_hand_over(
-    context: click.Context,
-    from_cluster: str,
-    to_cluster: str,
-    topics: Sequence[str],
-    purpose: str,
-    mirrors: Sequence[str],
-    why: Why,
-) -> None:
+def apply_hand_over(context: click.Context, why: Why, **asked: Any) -> None:
     """Make the changes that `show` lists, with a receipt; asked again it does what is lacking."""
-    asked = _asked(from_cluster, to_cluster, topics, purpose, mirrors)
-    done = carry_out(command_context(context, why), asked, say)
+    done = carry_out(command_context(context, why), _asked(**asked), say)
     _say(done)
     if done.unknown:
         raise UnsafeError(

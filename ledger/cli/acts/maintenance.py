@@ -3,16 +3,20 @@
 from dataclasses import asdict
 
 import click
-import pyarrow as pa
 
 from ledger.answers.maintenance import damages, maintain_ledger, repair_ledger
 from ledger.cli.configured import command_context, configuration
-from ledger.cli.printing import output_option, put, rendered, require_tables, say, wide_option
-from ledger.cli.why import why_options
+from ledger.cli.options import table_options, why_options
+from ledger.cli.printing import Form, put, say
 from ledger.context import Context
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.facts.operations import Why
 from ledger.words import counted
+
+_MAINTAINED = (
+    "table string, files bigint, merged bigint, merged_bytes bigint, written bigint, written_bytes bigint, "
+    "given_up bigint, removed bigint, log_entries bigint"
+)
 
 
 @click.command()
@@ -21,22 +25,19 @@ from ledger.words import counted
     "--repair", is_flag=True, help="Continue without what is damaged, where no copy of it can be put back."
 )
 @why_options
-@output_option
-@wide_option
+@table_options
 @click.pass_context
-def maintain(context: click.Context, dry_run: bool, repair: bool, why: Why, output: str, wide: bool) -> None:
+def maintain(context: click.Context, dry_run: bool, repair: bool, why: Why, form: Form) -> None:
     """Merge small files of the ledger's tables, remove superseded ones, shorten the logs; facts stay.
 
     Running drivers and recorders do the same beside their work; this is for ledgers without any, and may run
     beside them.
     """
-    require_tables(output, wide=wide)
     if repair:
         _repair(command_context(context, why), dry_run=dry_run)
         return
     done, failed = maintain_ledger(configuration(context), dry_run=dry_run)
-    rows = [asdict(upkeep) for upkeep in done]
-    put(rendered(pa.Table.from_pylist(rows, schema=_SCHEMA), output, wide=wide))
+    form.put_rows(map(asdict, done), _MAINTAINED)
     if dry_run:
         say("dry run: nothing was written or removed")
     if failed:
@@ -62,19 +63,3 @@ def _repair(command: Context, *, dry_run: bool) -> None:
             if dry_run
             else f"{words} given up; ledger_repaired lists them"
         )
-
-
-_NUMBER = pa.int64()
-_SCHEMA = pa.schema(
-    {
-        "table": pa.string(),
-        "files": _NUMBER,
-        "merged": _NUMBER,
-        "merged_bytes": _NUMBER,
-        "written": _NUMBER,
-        "written_bytes": _NUMBER,
-        "given_up": _NUMBER,
-        "removed": _NUMBER,
-        "log_entries": _NUMBER,
-    }
-)

@@ -1,30 +1,25 @@
 """`offsets set`: groups' offsets at the target, by its admin API."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import click
-import pyarrow as pa
 
 from ledger.answers.ledger import Ledger
 from ledger.changeover.directions import require_settable
 from ledger.cli.accepting import NEWER, OBJECTIVE, accept_option
 from ledger.cli.answers.offsets import NAME_MAPS, asked_maps
-from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import command_context
-from ledger.cli.partitions import partition_option
-from ledger.cli.printing import (
-    output_option,
-    put,
-    rendered,
-    require_tables,
-    say,
-    say_cut,
+from ledger.cli.options import (
+    as_of_option,
+    partition_option,
+    seconds_option,
     show_cut_option,
-    wide_option,
+    table_options,
+    why_options,
 )
-from ledger.cli.why import why_options
+from ledger.cli.printing import Form, say, say_cut
 from ledger.errors import MirrorLedgerError, PreconditionError, UnsafeError, UsageError
 from ledger.facts.direction import Direction
 from ledger.facts.operations import Why
@@ -43,6 +38,11 @@ from ledger.offsets.setting import (
 from ledger.offsets.sheets import Asked, PositionSheet, position_sheet, set_positions, watch_for
 from ledger.store.answers import MISSING_ROWS, require_complete
 
+_SET = (
+    "group_id string, source_topic string, source_partition bigint, target_topic string, target_partition bigint, "
+    "former_offset bigint, target_offset bigint, status string, result string"
+)
+
 
 @click.command(name="set")
 @click.option("--flow", help="The flow whose map alone is used; offsets are set at its target.")
@@ -60,16 +60,16 @@ from ledger.store.answers import MISSING_ROWS, require_complete
     help="Set over newer commits, against an objective, or with this status (or leave the partition). Can be "
     "repeated.",
 )
-@click.option(
+@seconds_option(
     "--watch",
     "watch_s",
-    type=click.FloatRange(min=0, max=3600, min_open=True),
-    help="With --from and --to: seconds for which commits have to stand still, before there and afterwards here.",
+    "With --from and --to: seconds for which commits have to stand still, before there and afterwards here.",
+    most=3600,
+    is_more_than_least=True,
 )
 @click.option("--dry-run", is_flag=True, help="Hold it against the target; set and record nothing.")
 @why_options
-@output_option
-@wide_option
+@table_options
 @click.pass_context
 def set_offsets(
     context: click.Context,
@@ -87,8 +87,7 @@ def set_offsets(
     despite_objectives: bool,
     dry_run: bool,
     why: Why,
-    output: str,
-    wide: bool,
+    form: Form,
 ) -> None:
     """Set committed offsets of groups without members at a cluster, as translated from the ledger."""
     asked = asked_maps(flow, from_cluster, to_cluster)
@@ -102,7 +101,6 @@ def set_offsets(
         raise UsageError("--partition needs --topic; no offset was set")
     if watch_s is not None and (dry_run or isinstance(asked, str)):
         raise UsageError("--watch goes with --from and --to, and without --dry-run; no offset was set")
-    require_tables(output, wide=wide)
     command = command_context(context, why)
     config = command.config
     choice = Choice(accepted, overwrite_newer=overwrite_newer)
@@ -118,7 +116,7 @@ def set_offsets(
         operation_id, settings = flow_answers.set_offsets(
             command, ledger.snapshot, asked, answer, choice, dry_run=dry_run
         )
-        _show(ledger.cut, list(map(result_row, settings)), _SCHEMA, output, wide=wide)
+        form.put_rows(map(result_row, settings), _SET)
         left_out = _left_out(asked, settings)
     else:
         watch = None if watch_s is None else watch_for(watch_s, say)
@@ -135,9 +133,10 @@ def set_offsets(
                 require=lambda found: require(of_all.way, found.answers),
             )
         )
-        _show(ledger.cut, sheet.lines, _SHEET_SCHEMA, output, wide=wide)
+        form.put_rows(sheet.lines, f"{_SET}, repeated bigint, outputs string, group_type string")
         left_out = _blocked(sheet)
         way, answers = of_all.way, sheet.answers
+    say_cut(ledger.cut, form.output)
     if dry_run:
         say("dry run: nothing was set or recorded")
         require(way, answers)
@@ -145,13 +144,6 @@ def set_offsets(
         say(f"operation {operation_id}")
     if left_out is not None:
         raise left_out
-
-
-def _show(
-    cut: str, rows: Sequence[Mapping[str, object]], schema: pa.Schema, output: str, *, wide: bool
-) -> None:
-    put(rendered(pa.Table.from_pylist(list(rows), schema=schema), output, wide=wide))
-    say_cut(cut, output)
 
 
 def _left_out(flow: str, settings: Sequence[Setting]) -> MirrorLedgerError | None:
@@ -173,20 +165,3 @@ def _refusal(name: str, left_out: int, total: int, lines: Sequence[str]) -> Mirr
     reported = "\n  ".join(lines)
     message = f"{name}: {left_out} of {total} offsets are not as answered:\n  {reported}"
     return PreconditionError(message) if left_out == total else UnsafeError(message)
-
-
-_TEXT, _NUMBER = pa.string(), pa.int64()
-_SCHEMA = pa.schema(
-    {
-        "group_id": _TEXT,
-        "source_topic": _TEXT,
-        "source_partition": _NUMBER,
-        "target_topic": _TEXT,
-        "target_partition": _NUMBER,
-        "former_offset": _NUMBER,
-        "target_offset": _NUMBER,
-        "status": _TEXT,
-        "result": _TEXT,
-    }
-)
-_SHEET_SCHEMA = pa.schema([*_SCHEMA, ("repeated", _NUMBER), ("outputs", _TEXT), ("group_type", _TEXT)])

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import click
 
 from ledger.cli.configured import configuration
-from ledger.cli.printing import output_option, put, say, terminal_width
+from ledger.cli.options import output_option
+from ledger.cli.printing import put, say, terminal_width
 from ledger.doctor.checks import Verdict
 from ledger.doctor.examination import examine
 from ledger.doctor.flow import DEFAULT_SHARE
-from ledger.doctor.results import CheckResult, is_safe, one_row_for_each_cause
+from ledger.doctor.results import is_safe, one_row_for_each_cause
 from ledger.doctor.text import RENDERERS, render_text, summary
 from ledger.errors import UnsafeError, UsageError
 
@@ -31,7 +32,7 @@ from ledger.errors import UnsafeError, UsageError
     show_default=True,
     help="Warn when less than this share of a source's retention is left for what is not copied yet.",
 )
-@output_option
+@output_option("json", "csv")
 @click.pass_context
 def doctor(
     context: click.Context,
@@ -47,7 +48,8 @@ def doctor(
     config = configuration(context)
     results = one_row_for_each_cause(examine(config, flows, probe=probe, retention_share=retention_left))
     printed = [result for result in results if result.verdict in wanted]
-    put(_rendered(printed, output))
+    is_table = output == "table"
+    put(render_text(printed, width=terminal_width()) if is_table else RENDERERS[output](printed))
     summed = summary(results, printed)
     if not is_safe(results, strict=strict):
         raise UnsafeError(f"not everything that a mirror needs is in order: {summed}")
@@ -62,9 +64,3 @@ def _verdicts(only: Sequence[str]) -> frozenset[Verdict]:
             f"--only takes {', '.join(Verdict)}, got {', '.join(map(repr, strange))}; nothing was checked"
         )
     return frozenset(map(Verdict, names)) or frozenset(Verdict)
-
-
-def _rendered(printed: Sequence[CheckResult], output: str) -> str:
-    if output == "table":
-        return render_text(printed, width=terminal_width())
-    return RENDERERS[output](printed)

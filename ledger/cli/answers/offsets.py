@@ -6,10 +6,17 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ledger.cli.answers.reading import as_of_option, opened, show
+from ledger.cli.answers.reading import opened
 from ledger.cli.commands import Commands
-from ledger.cli.partitions import OFFSET, partition_option
-from ledger.cli.printing import put, rendered, require_tables, say, show_cut_option, wide_option
+from ledger.cli.options import (
+    OFFSET,
+    as_of_option,
+    output_option,
+    partition_option,
+    show_cut_option,
+    wide_option,
+)
+from ledger.cli.printing import Form, put, rendered, require_tables, say, say_cut
 from ledger.errors import UnsafeError, UsageError
 from ledger.offsets.between_clusters import untranslated_groups, untranslated_groups_at
 from ledger.offsets.rendering import KafkaReset, render_kafka_reset
@@ -45,14 +52,7 @@ def offsets() -> None:
 )
 @as_of_option
 @show_cut_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "csv", _RESET]),
-    default="table",
-    show_default=True,
-    help="How it is printed.",
-)
+@output_option("json", "csv", _RESET)
 @click.option(
     "--accept",
     "accepted",
@@ -81,9 +81,7 @@ def translate(
     require_tables(output, wide=wide)
     if accepted and output != _RESET:
         raise UsageError("--accept is about the file of -o kafka-reset; nothing was translated")
-    if offset is not None:
-        _refuse_beside_an_offset(groups, topic, partition, output)
-    _require_topic(topic, partition)
+    _require_fitting(groups, topic, partition, offset, output)
     asked = asked_maps(flow, from_cluster, to_cluster)
     if asked is None:
         raise UsageError(f"{NAME_MAPS}; nothing was translated")
@@ -107,7 +105,8 @@ def translate(
     if output == _RESET:
         _show_reset(found, accepted)
     else:
-        show(ledger, found, output, wide=wide)
+        Form(output, wide).put(found)
+        say_cut(ledger.cut, output)
 
 
 def asked_maps(
@@ -128,9 +127,13 @@ def _say_untranslated(found: pa.Table) -> None:
         _say_table(found)
 
 
-def _refuse_beside_an_offset(
-    groups: tuple[str, ...], topic: str | None, partition: int | None, output: str
+def _require_fitting(
+    groups: tuple[str, ...], topic: str | None, partition: int | None, offset: int | None, output: str
 ) -> None:
+    if offset is None:
+        if partition is not None and topic is None:
+            raise UsageError("--partition needs --topic; nothing was translated")
+        return
     if groups:
         raise UsageError(
             "--offset and --group do not go together: one offset is translated whoever committed it; "
@@ -143,11 +146,6 @@ def _refuse_beside_an_offset(
             "--offset and -o kafka-reset do not go together: a line of that file names a group; "
             "nothing was translated"
         )
-
-
-def _require_topic(topic: str | None, partition: int | None) -> None:
-    if partition is not None and topic is None:
-        raise UsageError("--partition needs --topic; nothing was translated")
 
 
 def _show_reset(answer: pa.Table, accepted: tuple[str, ...]) -> None:

@@ -10,16 +10,8 @@ import pyarrow as pa
 from ledger.answers.ledger import Ledger
 from ledger.answers.text import WIDTH, render_open_apply, render_report, render_reports_json
 from ledger.cli.configured import configuration
-from ledger.cli.printing import (
-    output_option,
-    put,
-    rendered,
-    require_tables,
-    say,
-    say_cut,
-    show_cut_option,
-    wide_option,
-)
+from ledger.cli.options import as_of_option, show_cut_option, table_options
+from ledger.cli.printing import Form, put, say, say_cut
 from ledger.errors import UnsafeError, UsageError
 from ledger.store import catalog
 from ledger.store.catalog import Value
@@ -27,20 +19,11 @@ from ledger.words import counted
 
 _NARROWEST = 60
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
-as_of_option = click.option(
-    "--as-of", help="A time (ISO-8601 with offset, or epoch ms), an operation id or a cut token; default now."
-)
 
 
 def opened(context: click.Context, as_of: str | None) -> Ledger:
     """The ledger of the command's configuration, at the cut that is asked about."""
     return Ledger.open(configuration(context), as_of=as_of)
-
-
-def show(ledger: Ledger, answer: pa.Table, output: str, *, wide: bool = False) -> None:
-    """The answer on stdout, the cut that it was computed from on stderr, where it is asked for."""
-    put(rendered(answer, output, wide=wide))
-    say_cut(ledger.cut, output)
 
 
 @click.command()
@@ -53,8 +36,7 @@ def show(ledger: Ledger, answer: pa.Table, output: str, *, wide: bool = False) -
 )
 @as_of_option
 @show_cut_option
-@output_option
-@wide_option
+@table_options
 @click.pass_context
 def status(
     context: click.Context,
@@ -62,29 +44,27 @@ def status(
     partitions: bool,
     check: bool,
     as_of: str | None,
-    output: str,
-    wide: bool,
+    form: Form,
 ) -> None:
     """Where FLOW, or every flow, stands, why, and what to do next. CSV is the table of partitions."""
-    require_tables(output, wide=wide)
     ledger = opened(context, as_of)
     found = ledger.status(*([flow] if flow else []))
-    if output == "json":
+    if form.output == "json":
         put(render_reports_json(found.flows, found.open_apply))
-    if output == "table":
+    if form.output == "table":
         width = max(_NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
         begun = [] if found.open_apply is None else [found.open_apply]
         changing = [render_open_apply(one, at_ms=found.at_ms, width=width) for one in begun]
         put("\n".join([*changing, *(render_report(report, width) for report in found.flows)]))
-    if output == "csv" or (output == "table" and partitions):
-        put(rendered(found.partitions, output, wide=wide))
+    if form.output == "csv" or (form.output == "table" and partitions):
+        form.put(found.partitions)
     for line in found.objections:
         say(f"objectives: {line}")
     for line in found.maintenance:
         say(f"ledger: {line}")
-    say_cut(ledger.cut, output)
+    say_cut(ledger.cut, form.output)
     if check and found.needs_attention:
-        if output != "table":
+        if form.output != "table":
             for line in found.of_flows:
                 say(line)
         raise UnsafeError(f"{counted(len(found.needs_attention), 'reason')} to act, named above")
@@ -96,8 +76,7 @@ def status(
 @click.option("--list", "list_only", is_flag=True, help="List the queries and what they answer.")
 @as_of_option
 @show_cut_option
-@output_option
-@wide_option
+@table_options
 @click.pass_context
 def query(
     context: click.Context,
@@ -105,23 +84,22 @@ def query(
     params: tuple[str, ...],
     list_only: bool,
     as_of: str | None,
-    output: str,
-    wide: bool,
+    form: Form,
 ) -> None:
     """Run the query NAME of the catalog. An audit that returns rows exits with 4."""
-    require_tables(output, wide=wide)
     if list_only or name is None:
         rows = [
             {"query": found.name, "parameters": found.stated_parameters, "answers": found.answers}
             for found in catalog.queries().values()
         ]
-        put(rendered(pa.Table.from_pylist(rows), output, wide=wide))
+        form.put(pa.Table.from_pylist(rows))
         return
     wanted = catalog.query(name)
     values = values_of(wanted, params)
     ledger = opened(context, as_of)
     answer = ledger.query(name, **values)
-    show(ledger, answer.table, output, wide=wide)
+    form.put(answer.table)
+    say_cut(ledger.cut, form.output)
     if wanted.is_audit and len(answer):
         raise UnsafeError(f"{name}: {counted(len(answer), 'row')} break the invariant")
 

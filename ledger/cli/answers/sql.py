@@ -11,16 +11,9 @@ import click
 from ledger.answers.elsewhere import SealedLedger
 from ledger.answers.ledger import VIEWS, declared_in
 from ledger.cli.answers.prompt import Prompt, Render
-from ledger.cli.answers.reading import as_of_option, opened, split, typed, values_of
-from ledger.cli.printing import (
-    output_option,
-    put,
-    rendered,
-    require_tables,
-    say_cut,
-    show_cut_option,
-    wide_option,
-)
+from ledger.cli.answers.reading import opened, split, typed, values_of
+from ledger.cli.options import as_of_option, show_cut_option, table_options
+from ledger.cli.printing import Form, put, rendered, say_cut
 from ledger.errors import UsageError
 from ledger.store.catalog import Value
 
@@ -40,8 +33,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 )
 @as_of_option
 @show_cut_option
-@output_option
-@wide_option
+@table_options
 @click.pass_context
 def sql(
     context: click.Context,
@@ -49,24 +41,22 @@ def sql(
     file: str | None,
     params: tuple[str, ...],
     as_of: str | None,
-    output: str,
-    wide: bool,
+    form: Form,
 ) -> None:
     """Carry out STATEMENT on the ledger's tables and views, in DuckDB; without one, ask for statements.
 
     Statements that do not come from a terminal are read from stdin to its end. What they create is in memory:
     the ledger cannot be changed, and no file and no network is reached.
     """
-    require_tables(output, wide=wide)
     if statement is not None and file is not None:
         raise UsageError("a STATEMENT and --file do not go together; nothing was read")
     text = statement if file is None else _read(file)
     ledger = opened(context, as_of)
     declared = declared_in(text or "")
-    render = partial(rendered, output=output, wide=wide)
+    render = partial(rendered, output=form.output, wide=form.wide)
     values = _guessed(params) if declared is None else values_of(declared, params)
     with ledger.sql_session(values, declared) as session:
-        say_cut(ledger.cut, output)
+        say_cut(ledger.cut, form.output)
         if text is None and sys.stdin.isatty():
             Prompt(session, render).run()
         else:

@@ -1,19 +1,23 @@
-"""`apply`: a plan carried out."""
+"""`apply`, `undo` and `verify`: a plan carried out, undone, and read back."""
 
 import sys
 
 import click
 
 from ledger.changeover.applying import apply_plan
+from ledger.changeover.checks import CheckStatus
 from ledger.changeover.losses import TAKEN_FOR_DONE
 from ledger.changeover.receipts import Waits
 from ledger.changeover.seeing import read_plan
+from ledger.changeover.undoing import OnFailure, plan_of_operation, undo_apply
+from ledger.changeover.verifying import verify_changeover
 from ledger.cli.changeover.followed import Followed
 from ledger.cli.configured import command_context
-from ledger.cli.printing import asked_for, put, say
-from ledger.cli.why import required_why_options
-from ledger.errors import UsageError
+from ledger.cli.options import required_why_options, table_options
+from ledger.cli.printing import Form, asked_for, put, say
+from ledger.errors import UnsafeError, UsageError
 from ledger.facts.operations import Why
+from ledger.words import counted
 
 
 @click.command(name="apply")
@@ -30,13 +34,49 @@ def apply_command(context: click.Context, plan_id: str, why: Why, yes: bool) -> 
             say(f"at {step} this is run here, as you: {plan.hooks[step]}")
     if not yes:
         target = plan.to_cluster
-        require_typed(target, f"applications will move to {target}", without="carries the plan out")
+        _require_typed(target, f"applications will move to {target}", without="carries the plan out")
     followed = Followed()
     confirm = _said_by_hooks if yes else followed.ask
     put(f"{apply_plan(command, plan_id, confirm, followed.reports)}\n")
 
 
-def require_typed(name: str, outcome: str, *, without: str) -> None:
+def _said_by_hooks(_what: str, _waits: Waits) -> str:
+    return TAKEN_FOR_DONE
+
+
+@click.command()
+@click.argument("operation")
+@required_why_options
+@click.option("--yes", is_flag=True, help="Ask nobody.")
+@click.option(
+    "--leave",
+    "on_failure",
+    flag_value=OnFailure.LEAVE,
+    type=OnFailure,
+    default=OnFailure.STOP,
+    help="Leave what cannot be undone as it is, and end: for an apply that has not come to its end.",
+)
+@click.pass_context
+def undo(context: click.Context, operation: str, why: Why, yes: bool, on_failure: OnFailure) -> None:
+    """Undo what the apply OPERATION has changed, in reverse order; refused once applications write there."""
+    command = command_context(context, why)
+    source = plan_of_operation(command, operation).from_cluster
+    if not yes:
+        _require_typed(source, f"applications will be back at {source}", without="takes it back")
+    done = undo_apply(command, operation, Followed().reports, on_failure=on_failure)
+    if done is None:
+        say(f"operation {operation} was undone before: nothing to do; nothing was recorded")
+        return
+    put(f"{operation}\n")
+    if done.left:
+        raise UnsafeError(
+            "not all is as it was before: "
+            + "; ".join(f"{step}: {done.words[step]}" for step in done.left)
+            + ". The apply is over, and is not undone a second time"
+        )
+
+
+def _require_typed(name: str, outcome: str, *, without: str) -> None:
     """Have a person type the name of a cluster; raises `UsageError` for another one, or where nobody can be asked.
 
     `outcome`: what will be, `without`: what --yes does.
@@ -48,5 +88,15 @@ def require_typed(name: str, outcome: str, *, without: str) -> None:
         raise UsageError(f"{typed!r} is not {name!r}; nothing was done")
 
 
-def _said_by_hooks(_what: str, _waits: Waits) -> str:
-    return TAKEN_FOR_DONE
+@click.command()
+@click.argument("name", metavar="ID")
+@table_options
+@click.pass_context
+def verify(context: click.Context, name: str, form: Form) -> None:
+    """Read back what ID has made: an operation of `apply`, or a plan that was exported and carried out by hand."""
+    checks = verify_changeover(command_context(context), name)
+    form.put_rows((one.row() for one in checks), "check string, subject string, status string, words string")
+    wrong = sum(one.status is CheckStatus.NOT_OK for one in checks)
+    unknown = sum(one.status is CheckStatus.UNKNOWN for one in checks)
+    if wrong or unknown:
+        raise UnsafeError(f"of {counted(len(checks), 'check')} {wrong} are not ok, and {unknown} unknown")

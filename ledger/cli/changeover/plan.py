@@ -1,6 +1,6 @@
 """`plan`: what a change of direction would do, what stands against it, and what it would cost. It changes nothing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,17 @@ from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice,
 from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
 from ledger.cli import accepting
 from ledger.cli.accepting import accept_option
-from ledger.cli.answers.reading import as_of_option
 from ledger.cli.configured import command_context
-from ledger.cli.printing import (
+from ledger.cli.options import (
+    as_of_option,
     output_option,
-    put,
-    require_tables,
-    say,
-    say_cut,
+    seconds_option,
     show_cut_option,
-    terminal_width,
-    wide_option,
+    table_options,
+    together,
+    why_options,
 )
-from ledger.cli.why import why_options
+from ledger.cli.printing import Form, put, require_tables, say, say_cut, terminal_width
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.changeovers import RecordedBlocker
 from ledger.facts.direction import Direction
@@ -46,14 +44,7 @@ _RISKS = (
 _STATUSES = (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, CHANGELOG)
 _ACCEPT = "Continue although this stands against it, or with groups of this status. Can be repeated."
 _FORMS = {"json": plan_json, "md": plan_markdown}
-_plan_output = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", *_FORMS]),
-    default="table",
-    show_default=True,
-    help="How it is printed.",
-)
+_plan_output = output_option(*_FORMS)
 _plan_wide = click.option("--wide", is_flag=True, help="Everything, a line for each, however long.")
 
 
@@ -79,116 +70,98 @@ def plan() -> None:
     """Plan a change of direction, and show plans."""
 
 
-def _planning(command: Callable[..., None]) -> Callable[..., None]:
-    """What both kinds take."""
-    for parameter in (
-        _plan_output,
-        _plan_wide,
-        show_cut_option,
-        why_options,
-        as_of_option,
-        click.option(
-            "--hook",
-            "hooks",
-            multiple=True,
-            metavar="STEP=COMMAND",
-            help="An external command for a step. Can be repeated. It is recorded: no secrets.",
-        ),
-        click.option(
-            "--hook-seconds",
-            type=click.FloatRange(min=0, min_open=True),
-            default=600.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="End a hook after these, with what it started.",
-        ),
-        click.option(
-            "--abort-marker",
-            is_flag=True,
-            help="Shut the mirror out by an abort marker as well. It cannot be undone.",
-        ),
-        click.option("--no-reverse", is_flag=True, help="Nothing is to be mirrored back afterwards."),
-        click.option(
-            "--abort-open-transactions-after",
-            "abort_transactions_after",
-            type=click.FloatRange(min=0),
-            metavar="SECONDS",
-            help="Abort transactions that are open so long after the fence. Default: wait for them.",
-        ),
-        click.option(
-            "--fence",
-            type=click.Choice([str(one) for one in FenceChoice]),
-            default=str(FenceChoice.CLOSED),
-            show_default=True,
-            help="How producers are kept from the source.",
-        ),
-        click.option(
-            "--wait-progress",
-            "progress_seconds",
-            type=click.FloatRange(min=0),
-            default=0.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long to watch for the groups' first commits at the target.",
-        ),
-        click.option(
-            "--wait-groups",
-            "groups_seconds",
-            type=click.FloatRange(min=1),
-            default=300.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long to wait until the groups are at rest.",
-        ),
-        click.option(
-            "--watch",
-            "watch_seconds",
-            type=click.FloatRange(min=0, max=3600),
-            metavar="SECONDS",
-            help="For so long commits have to stand still before groups are set, and to stay afterwards. Default: two "
-            "intervals of the recorders; 0: nobody watches.",
-        ),
-        click.option(
-            "--wait-drain",
-            "drain_seconds",
-            type=click.FloatRange(min=1),
-            default=300.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long to wait until all is copied, and the mirror has stopped.",
-        ),
-        click.option(
-            "--quiet-seconds",
-            type=click.FloatRange(min=0.1),
-            default=5.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long at least the fenced ends have to stand still, where no leader proves the fence.",
-        ),
-        click.option(
-            "--most-quiet-seconds",
-            type=click.FloatRange(min=0.1),
-            default=30.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long at most, where writers pause for longer or nobody knows for how long.",
-        ),
-        click.option("--group", "groups", multiple=True, help="Only this group moves. Can be repeated."),
-        click.option(
-            "--leave-out",
-            "left_out",
-            multiple=True,
-            metavar="TOPIC",
-            help="All topics but this one of the target; groups get no place there. Can be repeated.",
-        ),
-        click.option(
-            "--topic", "topics", multiple=True, help="Only this topic of the target. Can be repeated."
-        ),
-        click.option("--to", "target", required=True, help="The cluster that applications go to."),
-        click.option("--from", "source", required=True, help="The cluster that applications leave."),
-    ):
-        command = parameter(command)
-    return click.pass_context(command)
+_planning = together(
+    click.pass_context,
+    click.option("--from", "source", required=True, help="The cluster that applications leave."),
+    click.option("--to", "target", required=True, help="The cluster that applications go to."),
+    click.option("--topic", "topics", multiple=True, help="Only this topic of the target. Can be repeated."),
+    click.option(
+        "--leave-out",
+        "left_out",
+        multiple=True,
+        metavar="TOPIC",
+        help="All topics but this one of the target; groups get no place there. Can be repeated.",
+    ),
+    click.option("--group", "groups", multiple=True, help="Only this group moves. Can be repeated."),
+    seconds_option(
+        "--most-quiet-seconds",
+        "most_quiet_seconds",
+        "How long at most, where writers pause for longer or nobody knows for how long.",
+        default=30.0,
+        least=0.1,
+    ),
+    seconds_option(
+        "--quiet-seconds",
+        "quiet_seconds",
+        "How long at least the fenced ends have to stand still, where no leader proves the fence.",
+        default=5.0,
+        least=0.1,
+    ),
+    seconds_option(
+        "--wait-drain",
+        "drain_seconds",
+        "How long to wait until all is copied, and the mirror has stopped.",
+        default=300.0,
+        least=1,
+    ),
+    seconds_option(
+        "--watch",
+        "watch_seconds",
+        "For so long commits have to stand still before groups are set, and to stay afterwards. Default: two "
+        "intervals of the recorders; 0: nobody watches.",
+        most=3600,
+    ),
+    seconds_option(
+        "--wait-groups",
+        "groups_seconds",
+        "How long to wait until the groups are at rest.",
+        default=300.0,
+        least=1,
+    ),
+    seconds_option(
+        "--wait-progress",
+        "progress_seconds",
+        "How long to watch for the groups' first commits at the target.",
+        default=0.0,
+    ),
+    click.option(
+        "--fence",
+        type=click.Choice([str(one) for one in FenceChoice]),
+        default=str(FenceChoice.CLOSED),
+        show_default=True,
+        help="How producers are kept from the source.",
+    ),
+    seconds_option(
+        "--abort-open-transactions-after",
+        "abort_transactions_after",
+        "Abort transactions that are open so long after the fence. Default: wait for them.",
+    ),
+    click.option("--no-reverse", is_flag=True, help="Nothing is to be mirrored back afterwards."),
+    click.option(
+        "--abort-marker",
+        is_flag=True,
+        help="Shut the mirror out by an abort marker as well. It cannot be undone.",
+    ),
+    seconds_option(
+        "--hook-seconds",
+        "hook_seconds",
+        "End a hook after these, with what it started.",
+        default=600.0,
+        is_more_than_least=True,
+    ),
+    click.option(
+        "--hook",
+        "hooks",
+        multiple=True,
+        metavar="STEP=COMMAND",
+        help="An external command for a step. Can be repeated. It is recorded: no secrets.",
+    ),
+    as_of_option,
+    why_options,
+    show_cut_option,
+    _plan_wide,
+    _plan_output,
+)
 
 
 @plan.command()
@@ -208,13 +181,11 @@ def failover(context: click.Context, **options: Any) -> None:
 
 
 @plan.command(name="list")
-@output_option
-@wide_option
+@table_options
 @click.pass_context
-def list_plans(context: click.Context, output: str, wide: bool) -> None:
+def list_plans(context: click.Context, form: Form) -> None:
     """All plans of the ledger, and how far each was carried out."""
-    require_tables(output, wide=wide)
-    put(rendered_rows(seeing.plan_rows(command_context(context)), output))
+    put(rendered_rows(seeing.plan_rows(command_context(context)), form.output))
 
 
 @plan.command()

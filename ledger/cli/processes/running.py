@@ -1,4 +1,4 @@
-"""Commands that write: `init`, `run`, `stop`; and what spark-submit needs: `spark-jars`."""
+"""Commands that write: `init`, `run`; and what spark-submit needs: `spark-jars`."""
 
 import threading
 
@@ -6,16 +6,12 @@ import click
 from pyspark.sql import SparkSession
 
 from ledger.answers.maintenance import init_ledger
-from ledger.answers.requests import await_end, request_stop
-from ledger.cli.acts.operating import wait_option
-from ledger.cli.configured import command_context, configuration
+from ledger.cli.configured import configuration
 from ledger.cli.printing import put, say
 from ledger.cli.processes.progress import lines_on_stderr, shown_progress
 from ledger.cli.processes.signals import start_spark
-from ledger.cli.why import why_options
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
-from ledger.facts.operations import Why
 from ledger.jvm import delta_jars
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.run import run_flow
@@ -119,17 +115,3 @@ def refuse_unfinished(flow: str, summary: RunSummary) -> None:
 def spark_jars() -> None:
     """Print the jars that spark-submit needs (--jars), fetching them once."""
     put(",".join(str(jar) for jar in delta_jars()) + "\n")
-
-
-@click.command()
-@click.argument("flow")
-@wait_option("Wait until no driver of it is at work.")
-@why_options
-@click.pass_context
-def stop(context: click.Context, flow: str, wait_s: float, why: Why) -> None:
-    """Ask a running FLOW, wherever its driver is, to end after its round."""
-    command = command_context(context, why)
-    operation_id = request_stop(command, flow)
-    say(f"{flow}: asked to stop; operation {operation_id}")
-    if wait_s:
-        say(await_end(command, flow, seconds=wait_s))

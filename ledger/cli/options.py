@@ -1,0 +1,122 @@
+"""Options that several commands take, each said once."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from ledger.cli.printing import SHOW_CUT, Form, require_tables
+from ledger.facts.operations import Why
+
+Command = Callable[..., None]
+Parameter = Callable[[Command], Command]
+
+PARTITION = click.IntRange(0, 2**31 - 1)
+OFFSET = click.IntRange(0, 2**63 - 1)
+"""Within what Kafka has."""
+
+partition_option = click.option("--partition", type=PARTITION, help="Only this partition of the topic.")
+as_of_option = click.option(
+    "--as-of", help="A time (ISO-8601 with offset, or epoch ms), an operation id or a cut token; default now."
+)
+wide_option = click.option(
+    "--wide", is_flag=True, help="Tables with every column, a line for each row, however wide."
+)
+
+
+def together(*parameters: Parameter) -> Parameter:
+    """All of them, in this order."""
+
+    def added(command: Command) -> Command:
+        for parameter in reversed(parameters):
+            command = parameter(command)
+        return command
+
+    return added
+
+
+def output_option(*forms: str) -> Parameter:
+    """`-o`, a table unless another form is asked for."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", *forms]),
+        default="table",
+        show_default=True,
+        help="How it is printed.",
+    )
+
+
+def seconds_option(
+    name: str,
+    argument: str,
+    help: str,
+    *,
+    default: float | None = None,
+    least: float = 0,
+    most: float | None = None,
+    is_more_than_least: bool = False,
+) -> Parameter:
+    return click.option(
+        name,
+        argument,
+        type=click.FloatRange(min=least, max=most, min_open=is_more_than_least),
+        default=default,
+        show_default=bool(default),
+        metavar="SECONDS",
+        help=help,
+    )
+
+
+def wait_option(what: str) -> Parameter:
+    """How many seconds to wait for what was asked for; 0, the default: not at all."""
+    return seconds_option("--wait", "wait_s", what, default=0)
+
+
+def _remember(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
+    context.meta[SHOW_CUT] = is_asked
+
+
+show_cut_option = click.option(
+    "--show-cut",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember,
+    help="Print the token of the cut, which --as-of takes, on stderr; -o json has it there in any case.",
+)
+
+
+def table_options(command: Command) -> Command:
+    """`-o` and `--wide` as `form`, of a command that prints a table."""
+
+    @wraps(command)
+    def formed(*args: Any, output: str, wide: bool, **options: Any) -> None:
+        require_tables(output, wide=wide)
+        command(*args, form=Form(output, wide), **options)
+
+    return together(output_option("json", "csv"), wide_option)(formed)
+
+
+# The operator's words, which the ledger keeps with what was done ------------------------------------
+
+
+def why_options(command: Command) -> Command:
+    """`--reason` and `--ticket` as `why`, of a command that may be asked without a word."""
+    return _why(command, is_required=False)
+
+
+def required_why_options(command: Command) -> Command:
+    """The same of a command that has to be given a reason."""
+    return _why(command, is_required=True)
+
+
+def _why(command: Command, *, is_required: bool) -> Command:
+    @wraps(command)
+    def reported(*args: Any, reason: str | None, ticket: str | None, **options: Any) -> None:
+        command(*args, why=Why(reason, ticket), **options)
+
+    return together(
+        click.option("--reason", required=is_required, help="Why, for the ledger."),
+        click.option("--ticket", help="Reference to a ticket, for the ledger."),
+    )(reported)
