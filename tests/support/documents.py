@@ -1,7 +1,6 @@
 """The repository as data: its files, sections and tables of documents, and commands as they write them."""
 
 import ast
-import json
 import re
 import shlex
 import subprocess
@@ -10,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -113,11 +111,6 @@ def definitions(text: str) -> dict[str, Definition]:
             assert name not in found, f"{name} is defined twice"
             found[name] = defined
     return found
-
-
-def json_examples(text: str) -> list[Any]:
-    """What the JSON blocks of a text hold."""
-    return [json.loads(block[2]) for block in _FENCED.finditer(text) if block[1] == "json"]
 
 
 def _items(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -302,12 +302,15 @@ _PARTS = {
 
 
 def _kinds() -> Iterator[str]:
+    above = ""
     for kind in OperationKind:
         if kind in _PARTS:
             yield from ("", f"**{_PARTS[kind]}:**", "")
         content = EVERY_KIND[kind]
         stated = _one_line(content.__doc__).partition(" Keys: ")[0]
-        yield from item(f"`{kind}`: {begun(stated)}", {"Keys": _keys(content)})
+        keys = _keys(content)
+        yield from item(f"`{kind}`: {begun(stated)}", {"Keys": "as above" if keys == above else keys})
+        above = keys
 
 
 def _keys(content: type[OperationContent]) -> str:

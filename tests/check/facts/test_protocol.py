@@ -1,4 +1,4 @@
-"""`PROTOCOL.md`, the schema and the classes of `facts` say the same; its example rows tell one story."""
+"""`PROTOCOL.md`, the schema and the classes of `facts` say the same, and so do the rows of `story.json`."""
 
 import json
 import re
@@ -18,8 +18,8 @@ from ledger.facts.tables import SCHEMA_VERSION, STAMP, TABLES, Table
 from ledger.store import catalog
 from ledger.store.delta_tables import arrow_schema
 from ledger.store.sql import Relation, run_query
-from tests.support.documents import definitions, json_examples, section
-from tests.support.operation_contents import content_of
+from tests.support.documents import definitions, section
+from tests.support.operation_contents import CONTENTS, STORY, content_of
 
 # -- Tables and columns ----------------------------------------------------------------------------
 
@@ -50,8 +50,7 @@ def test_every_cause_of_an_offset_sync_is_stated() -> None:
 
 
 def test_every_view_is_stated() -> None:
-    provided = {*catalog.view_names(), *catalog.names_between_clusters()} - INNER_VIEWS
-    assert set(definitions(section(PROTOCOL, "Views"))) == provided
+    assert set(definitions(section(PROTOCOL, "Views"))) == {*catalog.view_names()} - INNER_VIEWS
 
 
 INNER_VIEWS = {"asked_stripes", "sync_pieces"}
@@ -65,9 +64,11 @@ def test_the_version_is_stated() -> None:
 # -- Operations ------------------------------------------------------------------------------------
 
 SECTION = section(PROTOCOL, "Operations")
-STATED = {kind: defined.parts["Keys"] for kind, defined in definitions(SECTION).items()}
+STATED: dict[str, str] = {}
 """By kind its keys in words."""
-(EXAMPLES,) = json_examples(SECTION)
+for _kind, _defined in definitions(SECTION).items():
+    is_above = _defined.parts["Keys"] == "as above"
+    STATED[_kind] = [*STATED.values()][-1] if is_above else _defined.parts["Keys"]
 
 every_kind = pytest.mark.parametrize("kind", OperationKind)
 
@@ -80,7 +81,7 @@ def keys_of(value: object) -> set[str]:
 
 
 def test_the_kinds_that_are_stated_are_those_that_exist() -> None:
-    assert set(STATED) == set(EXAMPLES) == set(OperationKind)
+    assert set(STATED) == set(CONTENTS) == set(OperationKind)
 
 
 def test_every_kind_has_its_class() -> None:
@@ -91,7 +92,7 @@ def test_every_kind_has_its_class() -> None:
 
 @every_kind
 def test_every_key_is_stated(kind: OperationKind) -> None:
-    example = EXAMPLES[kind]
+    example = CONTENTS[kind]
     keys = set(example).union(*(keys_of(value) for value in example.values() if isinstance(value, list)))
     assert keys <= set(re.findall(r"`(\w+)`", STATED[kind]))
 
@@ -113,18 +114,15 @@ def assert_says(read: object, stated: object) -> None:
 def test_an_example_is_read_as_what_it_says_and_recorded_as_it_is_stated(kind: OperationKind) -> None:
     read = content_of(kind)
     assert isinstance(read, EVERY_KIND[kind])
-    assert_says(read, EXAMPLES[kind])
-    assert list(read.content().items()) == list(EXAMPLES[kind].items())
-    assert json.loads(json.dumps(read.content())) == EXAMPLES[kind]
+    assert_says(read, CONTENTS[kind])
+    assert list(read.content().items()) == list(CONTENTS[kind].items())
+    assert json.loads(json.dumps(read.content())) == CONTENTS[kind]
 
 
 # -- Example rows ----------------------------------------------------------------------------------
 
 Row = Mapping[str, Any]
-EXAMPLE_ROWS: Mapping[str, list[Row]] = {
-    table.name: json_examples(section(PROTOCOL, f"`{table.name}`"))[0] for table in TABLES
-}
-(CONTENTS,) = json_examples(section(PROTOCOL, "Operations"))
+EXAMPLE_ROWS: Mapping[str, list[Row]] = STORY["rows"]
 OF_TYPE = {"string": str, "boolean": bool, "double": float, "int": int, "bigint": int}
 BITS = {"int": 31, "bigint": 63}
 FLOW = "east-to-west"
