@@ -1,7 +1,7 @@
 """Requests that operators leave in the ledger, and the wait for their receipts."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -66,79 +66,6 @@ def _require_known(ask: Request, flow: KnownFlow) -> None:
         )
 
 
-# Receipts -----------------------------------------------------------------------------------------
-# Waiting for a driver's answer to a request, or for its end.
-
-
-_READ_EVERY_S = 0.5
-T = TypeVar("T")
-
-
-def wait_for_receipt(
-    operation_id: str,
-    receipts: Callable[[], Iterable[Receipt]],
-    *,
-    seconds: float,
-    clock: Clock,
-    sleep: Callable[[float], None],
-) -> Receipt:
-    """The receipt of a request that was done.
-
-    Raises `UnsafeError` when the driver refused it, `PreconditionError` when there is no receipt in time.
-    """
-
-    def found() -> Receipt | None:
-        return next((receipt for receipt in receipts() if receipt.request == operation_id), None)
-
-    receipt = _awaited(found, seconds=seconds, clock=clock, sleep=sleep)
-    if receipt is None:
-        raise PreconditionError(
-            f"no receipt of operation {operation_id} within {seconds:g} s; the request stays in the ledger "
-            "and is taken up by the flow's driver"
-        )
-    return _done(receipt)
-
-
-def wait_for_end(
-    flow: str,
-    verdict: Callable[[], RoleVerdict],
-    *,
-    seconds: float,
-    clock: Clock,
-    sleep: Callable[[float], None],
-) -> RoleVerdict:
-    """Why no driver of the flow is at work any more; raises `PreconditionError` when one still is by then."""
-
-    def found() -> RoleVerdict | None:
-        return None if (now := verdict()) is RoleVerdict.IN_USE else now
-
-    ended = _awaited(found, seconds=seconds, clock=clock, sleep=sleep)
-    if ended is None:
-        raise PreconditionError(
-            f"the driver of {flow} has not ended within {seconds:g} s; it was asked to, and ends after its round"
-        )
-    return ended
-
-
-def _awaited(
-    ask: Callable[[], T | None], *, seconds: float, clock: Clock, sleep: Callable[[float], None]
-) -> T | None:
-    """What is there in time; None: nothing."""
-    deadline = clock.monotonic() + seconds
-    while (found := ask()) is None and (left_s := deadline - clock.monotonic()) > 0:
-        sleep(min(_READ_EVERY_S, left_s))
-    return found
-
-
-def _done(receipt: Receipt) -> Receipt:
-    if not receipt.is_done:
-        raise UnsafeError(f"{receipt.request_kind} was {receipt.result}: {receipt.message}")
-    return receipt
-
-
-# Requests -----------------------------------------------------------------------------------------
-
-
 def request_stop(context: Context, flow_name: str) -> str:
     """Leave a request in the ledger that a running driver of the flow sees; returns its operation id."""
     context.config.flow(flow_name)
@@ -176,26 +103,57 @@ def request(context: Context, flow_name: str, ask: Request) -> Requested:
     return Requested(operation_id, judged.words, taken_up)
 
 
+# Receipts -----------------------------------------------------------------------------------------
+# Waiting for a driver's answer to a request, or for its end.
+
+
+_READ_EVERY_S = 0.5
+T = TypeVar("T")
+
+
 def await_receipt(context: Context, flow_name: str, operation_id: str, *, seconds: float) -> Receipt:
-    """The driver's receipt of a request that was done; raises when it was refused or none came in time."""
+    """The driver's receipt of a request that was done.
 
-    def receipts() -> list[Receipt]:
-        return status.receipts_of(_operations_of(context.ledger.now([OPERATIONS.name]), flow_name))
+    Raises `UnsafeError` when the driver refused it, `PreconditionError` when there is no receipt in time.
+    """
 
-    return wait_for_receipt(operation_id, receipts, seconds=seconds, clock=context.clock, sleep=time.sleep)
+    def found() -> Receipt | None:
+        rows = _operations_of(context.ledger.now([OPERATIONS.name]), flow_name)
+        return next((one for one in status.receipts_of(rows) if one.request == operation_id), None)
+
+    receipt = _awaited(found, context.clock, seconds=seconds)
+    if receipt is None:
+        raise PreconditionError(
+            f"no receipt of operation {operation_id} within {seconds:g} s; the request stays in the ledger "
+            "and is taken up by the flow's driver"
+        )
+    if not receipt.is_done:
+        raise UnsafeError(f"{receipt.request_kind} was {receipt.result}: {receipt.message}")
+    return receipt
 
 
 def await_end(context: Context, flow_name: str, *, seconds: float) -> str:
-    """That no driver of the flow is at work any more, in words; raises when one still is by then."""
+    """That no driver of the flow is at work any more; raises `PreconditionError` when one still is by then."""
     flow, state = context.config.flow(flow_name), context.state
-    ended = wait_for_end(
-        flow_name,
-        lambda: verdict_now(flow, state.last_claim(writer_of(flow_name))),
-        seconds=seconds,
-        clock=context.clock,
-        sleep=time.sleep,
-    )
+
+    def found() -> RoleVerdict | None:
+        verdict = verdict_now(flow, state.last_claim(writer_of(flow_name)))
+        return None if verdict is RoleVerdict.IN_USE else verdict
+
+    ended = _awaited(found, context.clock, seconds=seconds)
+    if ended is None:
+        raise PreconditionError(
+            f"the driver of {flow_name} has not ended within {seconds:g} s; it was asked to, and ends after its round"
+        )
     return f"{flow_name}: no driver is at work ({ended.replace('_', ' ')})"
+
+
+def _awaited(ask: Callable[[], T | None], clock: Clock, *, seconds: float) -> T | None:
+    """What is there in time; None: nothing."""
+    deadline = clock.monotonic() + seconds
+    while (found := ask()) is None and (left_s := deadline - clock.monotonic()) > 0:
+        time.sleep(min(_READ_EVERY_S, left_s))
+    return found
 
 
 def _operations_of(at: DeltaSnapshot, flow_name: str) -> list[dict[str, Any]]:

@@ -71,14 +71,7 @@ class Outage:
 def outages(finding_rows: Iterable[Row], *, at_ms: int) -> list[Outage]:
     """What the flow's driver sees, from the answer of `flow_findings`: whole clusters first, the longest first."""
     found = [
-        Outage(
-            row["finding"],
-            str(_SIDES[row["finding"]]),
-            row["source_topic"],
-            row["message"],
-            row["open_since_ms"],
-            _seconds(row["open_since_ms"], at_ms),
-        )
+        _outage(row, _SIDES[row["finding"]], row["source_topic"], row["open_since_ms"], at_ms)
         for row in finding_rows
         if row["finding"] in OUTAGE_FINDINGS
     ]
@@ -88,14 +81,7 @@ def outages(finding_rows: Iterable[Row], *, at_ms: int) -> list[Outage]:
 def recorders_outages(reach_rows: Iterable[Row], sides: Mapping[str, Side], *, at_ms: int) -> list[Outage]:
     """What recorders of the flow's clusters (alias to side) see, from the answer of `cluster_reach`."""
     return [
-        Outage(
-            row["finding"],
-            str(sides[row["cluster"]]),
-            row["topic"],
-            row["message"],
-            row["since_ms"],
-            _seconds(row["since_ms"], at_ms),
-        )
+        _outage(row, sides[row["cluster"]], row["topic"], row["since_ms"], at_ms)
         for row in reach_rows
         if row["finding"] == FindingName.CLUSTER_UNREACHABLE
         and row["until_ms"] is None
@@ -103,8 +89,9 @@ def recorders_outages(reach_rows: Iterable[Row], sides: Mapping[str, Side], *, a
     ]
 
 
-def _seconds(since_ms: int, at_ms: int) -> float:
-    return max(0.0, (at_ms - since_ms) / 1000)
+def _outage(row: Row, side: Side, topic: str | None, since_ms: int, at_ms: int) -> Outage:
+    seconds = max(0.0, (at_ms - since_ms) / 1000)
+    return Outage(row["finding"], str(side), topic, row["message"], since_ms, seconds)
 
 
 # Flow report --------------------------------------------------------------------------------------
@@ -270,8 +257,7 @@ class FlowReport:
             first = min(stopped.stopped_at_ms for stopped in alarming)
             number = sum(len(stopped.partitions) for stopped in alarming)
             reasons.append(f"{counted(number, 'partition')} stopped since {instant(first)}")
-        if late := [recording for recording in self.recordings if recording.is_late]:
-            reasons += [_unrecorded(recording) for recording in late]
+        reasons += [_unrecorded(recording) for recording in self.recordings if recording.is_late]
         reasons += [
             f"no group of {recording.cluster} could be read: {recording.unread_groups}"
             for recording in self.recordings
@@ -438,7 +424,8 @@ def flow_report(
     )
     lags = {_incarnation(row): lag_columns(row, measurable) for row in answers["replication_lag"]}
     partitions = [{**row, **lags.get(_incarnation(row), NO_LAG)} for row in answers["flow_status"]]
-    current, deleted = _by_incarnation(partitions)
+    current = [row for row in partitions if row["status"] != PartitionStatus.GONE]
+    deleted = [_deleted(row) for row in partitions if row["status"] == PartitionStatus.GONE]
     operations = answers["flow_operations"]
     pauses = tuple(pausing(_request(row) for row in operations))
     direction = direction_report(
@@ -461,7 +448,7 @@ def flow_report(
         outages=tuple(_outages(driver, answers, expected.sides, at_ms)),
         lag=lag_of(answers["replication_lag"], to_be_copied, at_ms=at_ms),
         stopped=tuple(_as_requests_are_granted(one, direction) for one in stopped),
-        gone=tuple(found for row in deleted if (found := _deleted(row)).is_worth_reporting),
+        gone=tuple(one for one in deleted if one.is_worth_reporting),
         losses=tuple(_losses(answers["flow_losses"])),
         pausing=pauses,
         waiting=tuple(_waiting(row) for row in operations if row["result"] is None),
@@ -519,27 +506,14 @@ def _recording(row: Row, driver: DriverReport, at_ms: int, expected: Expected) -
         checkpoints_age_seconds=checkpoints_age_s,
         ends_age_seconds=ends_age_s,
         is_late=is_late and is_running,
-        unread_groups=_unread_groups(row, expected) if is_running else None,
+        unread_groups=expected.unread_groups(row["cluster"])
+        if is_running and row["checkpoints_at_ms"] is None
+        else None,
     )
-
-
-def _unread_groups(row: Row, expected: Expected) -> str | None:
-    """Why nobody knows what its groups have committed, where not one commit was ever read."""
-    if row["checkpoints_at_ms"] is not None:
-        return None
-    return expected.unread_groups(row["cluster"])
 
 
 def _age_s(since_ms: int | None, at_ms: int) -> float | None:
     return None if since_ms is None else (at_ms - since_ms) / 1000
-
-
-def _by_incarnation(status_rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-    current: list[Row] = []
-    deleted: list[Row] = []
-    for row in status_rows:
-        (deleted if row["status"] == PartitionStatus.GONE else current).append(row)
-    return current, deleted
 
 
 def requests_of(operation_rows: Iterable[Row]) -> FlowRequests:
@@ -624,10 +598,9 @@ def _loss(kind: str, cause: str | None, rows: Sequence[Row]) -> Loss:
 
 
 def _request(row: Row) -> OperatorRequest:
-    coordinates = {name: row[f"source_{name}"] for name in ("topic", "partition", "offset")}
     return OperatorRequest(
         operation_id=row["operation_id"],
-        asked=REQUEST_CLASSES[RequestKind(row["kind"])](**coordinates),
+        asked=REQUEST_CLASSES[RequestKind(row["kind"])](**_coordinates(row)),
         asked_in_words=asked_in_words({**row, "recorded_at_ms": row["requested_at_ms"]}),
     )
 
@@ -654,8 +627,11 @@ def _last_answered(rows: Iterable[Row]) -> list[AnsweredRequest]:
 
 
 def _asked(row: Row) -> dict[str, Any]:
-    coordinates = {name: row[f"source_{name}"] for name in ("topic", "partition", "offset")}
-    return {**coordinates, **{name: row[name] for name in _AS_ASKED}}
+    return {**_coordinates(row), **{name: row[name] for name in _AS_ASKED}}
+
+
+def _coordinates(row: Row) -> dict[str, Any]:
+    return {name: row[f"source_{name}"] for name in ("topic", "partition", "offset")}
 
 
 def _finding(row: Row) -> OpenFinding:

@@ -5,10 +5,10 @@ Long lines are folded under their label, commands are not: they are there to be 
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from ledger.answers.drivers import DriverReport, DriverState
+from ledger.answers.drivers import DriverState
 from ledger.answers.lag import Lag, LagState
 from ledger.answers.status import OUTAGE_FINDINGS, FlowReport
 from ledger.changeover.plans import ApplyState
@@ -111,10 +111,11 @@ def _folded(label: str, text: str, width: int, *, indent: int = _INDENT) -> list
 
 
 def _driver(report: FlowReport) -> Iterator[_Line]:
-    yield _Line("driver", _driver_words(report.driver, report))
+    yield _Line("driver", _driver_words(report))
 
 
-def _driver_words(driver: DriverReport, report: FlowReport) -> str:
+def _driver_words(report: FlowReport) -> str:
+    driver = report.driver
     where = f"process {driver.process} on host {driver.host}"
     if driver.starting_since_ms is not None:
         return f"starting since {_when(driver.starting_since_ms, report)}: {where}"
@@ -265,21 +266,9 @@ def _receipts(report: FlowReport) -> Iterator[_Line]:
         )
 
 
-_SECTIONS: tuple[Callable[[FlowReport], Iterator[_Line]], ...] = (
-    *(
-        _fences,
-        _driver,
-        _lag,
-        _recordings,
-        _held,
-        _stopped,
-        _deleted,
-        _losses,
-        _paused,
-        _waiting,
-        _findings,
-        _receipts,
-    ),
+_SECTIONS = (
+    *(_fences, _driver, _lag, _recordings, _held, _stopped),
+    *(_deleted, _losses, _paused, _waiting, _findings, _receipts),
 )
 
 

@@ -5,6 +5,7 @@ Fields of a row are the columns of the query that it comes from, whose header sa
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, make_dataclass
+from enum import StrEnum
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -216,12 +217,14 @@ def translated_offset(*, status: str, **columns: Any) -> TranslatedOffset:
     return TranslatedOffset(status=known, **columns)
 
 
-def place(*, status: str, **columns: Any) -> Place:
-    return Place(status=PlaceStatus(status), **columns)
+def with_status(row: Callable[..., Row], statuses: type[StrEnum]) -> Callable[..., Row]:
+    """Makes a row of columns, its status as a value of that enumeration."""
+    return lambda *, status, **columns: row(status=statuses(status), **columns)
 
 
-def partition_lag(*, status: str, **columns: Any) -> PartitionLag:
-    return PartitionLag(status=LagStatus(status), **columns)
+place = with_status(Place, PlaceStatus)
+partition_lag = with_status(PartitionLag, LagStatus)
+partition_loss = with_status(PartitionLoss, LossStatus)
 
 
 def mapping(**columns: Any) -> Mapping[str, Any]:
@@ -235,7 +238,3 @@ def row_class(query: Query) -> Callable[..., Any]:
     name = "".join(word.capitalize() for word in query.name.split("_"))
     columns = [column.name for column in query.columns]
     return make_dataclass(name, columns, frozen=True, slots=True, kw_only=True)
-
-
-def partition_loss(*, status: str, **columns: Any) -> PartitionLoss:
-    return PartitionLoss(status=LossStatus(status), **columns)

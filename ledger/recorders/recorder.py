@@ -577,7 +577,7 @@ class ClusterRecorder:
         topics, states = memory.topics.read(seen)
         rows: dict[str, list[Row]] = {
             **groups.by_table(),
-            HIGH_WATERMARKS.name: [asdict(row) for row in ends.rows],
+            HIGH_WATERMARKS.name: list(map(encode, ends.rows)),
             TOPICS.name: topics,
             PERMISSIONS.name: memory.permissions.rows(seen.permissions),
         }

@@ -1,23 +1,23 @@
 """`sandbox`: real Kafka clusters on loopback, to try things out."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 import click
+import pyarrow as pa
 
 from ledger import jvm
-from ledger.cli.printing import put, say
+from ledger.cli.options import output_option
+from ledger.cli.printing import put, rendered, say
 from ledger.clock import SystemClock
 from ledger.errors import PreconditionError
 from ledger.sandbox import Sandbox, SandboxCluster
-from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce
 from ledger.sandbox.groups import consume, plan_groups
+from ledger.sandbox.log_gaps import RECORDS_ARE_OLDER_BY_MS, produce
 from ledger.sandbox.reading import ends
 from ledger.sandbox.workload import Workload
-
-COLUMNS = ("cluster", "broker", "address", "pid", "state", "cluster id")
 
 root_option = click.option(
     "--root",
@@ -25,14 +25,6 @@ root_option = click.option(
     default=lambda: jvm.home() / "sandbox",
     show_default="sandbox in the home folder",
     help="Where data, logs and the state of the sandbox are kept.",
-)
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="How it is printed.",
 )
 
 
@@ -45,7 +37,7 @@ def sandbox() -> None:
 @click.option("--clusters", default="east,west", show_default=True, help="Aliases, separated by commas.")
 @click.option("--brokers", type=int, default=1, show_default=True, help="1 or 3 per cluster.")
 @root_option
-@output_option
+@output_option("json")
 def up(clusters: str, brokers: int, root: Path, output: str) -> None:
     """Start clusters, or whatever is dead of them, and print where they listen."""
     aliases = [alias.strip() for alias in clusters.split(",") if alias.strip()]
@@ -53,7 +45,7 @@ def up(clusters: str, brokers: int, root: Path, output: str) -> None:
     wanted = Sandbox(root)
     running = wanted.up(aliases, brokers)
     say(f"configuration: {wanted.configuration}")
-    put(_rendered(running, output) + "\n")
+    put(_rendered(running, output))
 
 
 @sandbox.command()
@@ -107,35 +99,29 @@ def kill(root: Path, cluster: str) -> None:
 
 @sandbox.command()
 @root_option
-@output_option
+@output_option("json")
 def status(root: Path, output: str) -> None:
     """Print what there is and whether it runs."""
     found = Sandbox(root).status()
     if not found:
         say(f"no sandbox under {root}")
-    put(_rendered(found, output) + "\n")
+    if found or output == "json":
+        put(_rendered(found, output))
 
 
 def _rendered(clusters: Mapping[str, SandboxCluster], output: str) -> str:
     if output == "json":
-        return json.dumps([asdict(cluster) for cluster in clusters.values()], indent=2)
-    return _table([COLUMNS, *(row for cluster in clusters.values() for row in _rows(cluster))])
-
-
-def _rows(cluster: SandboxCluster) -> Iterable[tuple[str, ...]]:
-    for broker in cluster.brokers:
-        yield (
-            cluster.alias,
-            str(broker.node_id),
-            f"127.0.0.1:{broker.port}",
-            str(broker.pid or "-"),
-            broker.state.value,
-            cluster.cluster_id,
-        )
-
-
-def _table(rows: list[tuple[str, ...]]) -> str:
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+        return json.dumps([asdict(cluster) for cluster in clusters.values()], indent=2) + "\n"
+    rows = [
+        {
+            "cluster": cluster.alias,
+            "broker": broker.node_id,
+            "address": f"127.0.0.1:{broker.port}",
+            "pid": broker.pid,
+            "state": broker.state.value,
+            "cluster id": cluster.cluster_id,
+        }
+        for cluster in clusters.values()
+        for broker in cluster.brokers
+    ]
+    return rendered(pa.Table.from_pylist(rows), "table", wide=True)

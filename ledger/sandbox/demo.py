@@ -6,10 +6,10 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import click
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow as pa
 from ledger import jvm
 from ledger.answers.maintenance import init_ledger
 from ledger.changeover.applying import apply_plan
-from ledger.changeover.plans import ChangeoverKind, Choices, StepName
+from ledger.changeover.plans import Apply, ChangeoverKind, Choices, StepName
 from ledger.changeover.seeing import make_plan, read_applies, record_plan
 from ledger.changeover.text import plan_table
 from ledger.cli.changeover.followed import Followed
@@ -38,9 +38,14 @@ from ledger.offsets import flow_answers
 from ledger.offsets.translation import UncommittedStatus
 from ledger.recorders.run import record_clusters
 from ledger.sandbox import Sandbox
-from ledger.sandbox.filling import RECORDS_ARE_OLDER_BY_MS, produce
 from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume
-from ledger.sandbox.log_gaps import KEPT_AS_IT_IS, configure, wait_until_cleaned
+from ledger.sandbox.log_gaps import (
+    KEPT_AS_IT_IS,
+    RECORDS_ARE_OLDER_BY_MS,
+    configure,
+    produce,
+    wait_until_cleaned,
+)
 from ledger.sandbox.reading import Partition, Readings, Record, ends, read_partitions, read_topics
 from ledger.sandbox.resumption import Resumption, compare
 from ledger.sandbox.workload import Delivery, RecordSource, Workload
@@ -224,15 +229,6 @@ _TRANSLATION_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Failover:
-    """What was carried out; `records_lost`: as `apply` reports it, None: unknown; `audits`: those that passed."""
-
-    records_lost: int | None
-    audits: Sequence[str]
-    figures: Mapping[str, Any]
-
-
 def translate(config: MirrorConfig, shown: Progress) -> None:
     """Where every group would continue, from the ledger alone."""
     with shown.step("translate every group from the ledger alone") as step:
@@ -242,7 +238,7 @@ def translate(config: MirrorConfig, shown: Progress) -> None:
     show("Where committed offsets land", translated.select(_TRANSLATION_COLUMNS))
 
 
-def fail_over(context: Context, shown: Progress) -> Failover:
+def fail_over(context: Context, shown: Progress) -> Apply:
     """Plan it and carry it out; raises `UnsafeError` where something stands against it."""
     say(_COMMAND)
     with shown.step("plan the failover") as step:
@@ -259,9 +255,7 @@ def fail_over(context: Context, shown: Progress) -> Failover:
     operation_id = apply_plan(
         context, plan_id, lambda _what, _waits: "so it is in the demonstration", Followed().reports
     )
-    receipt = read_applies(context.snapshot()).the(operation_id)
-    audits = receipt.done[StepName.AUDIT].read_back["audits"]
-    return Failover(receipt.figures["records_lost"], audits, receipt.figures)
+    return read_applies(context.snapshot()).the(operation_id)
 
 
 def resume_groups(servers: str, source: Source, written: Readings, shown: Progress) -> list[Resumption]:
@@ -329,24 +323,11 @@ def _records(*readings: Readings) -> Records:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """All that came of the demonstration; `downtime_s`: from the kill until applications could write at the target."""
-
-    source: Source
-    summary: RunSummary
-    failover: Failover
-    downtime_s: float
-    written: Readings
-    resumptions: Sequence[Resumption]
-    difference: Difference
-
-
-def problems(failover: Failover, resumptions: Sequence[Resumption], found: Difference) -> list[str]:
-    """What was not as promised."""
+def problems(reported: int | None, resumptions: Sequence[Resumption], found: Difference) -> list[str]:
+    """What was not as promised; `reported`: how many records are lost as `apply` says, None: unknown."""
     words = [str(one) for one in resumptions if not one.is_exact]
-    if failover.records_lost != found.lost:
-        words.append(f"{failover.records_lost} records were reported lost, {found.lost} are")
+    if reported != found.lost:
+        words.append(f"{reported} records were reported lost, {found.lost} are")
     if found.surplus:
         words.append(f"{found.surplus} records of west were written by nobody, or twice")
     if found.missing:
@@ -354,41 +335,46 @@ def problems(failover: Failover, resumptions: Sequence[Resumption], found: Diffe
     return words
 
 
-def close(played: Played, shown: Progress) -> None:
-    """Print what came of it; raises `UnsafeError` when anything is not exact."""
-    summary, source, resumptions = played.summary, played.source, played.resumptions
+def close(
+    source: Source,
+    summary: RunSummary,
+    failover: Apply,
+    downtime_s: float,
+    written: Readings,
+    resumptions: Sequence[Resumption],
+    found: Difference,
+    shown: Progress,
+) -> None:
+    """Print what came of it; raises `UnsafeError` when anything is not exact.
+
+    `downtime_s`: from the kill until applications could write at the target.
+    """
+    figures, reported = failover.figures, failover.figures["records_lost"]
+    audits = failover.done[StepName.AUDIT].read_back["audits"]
     lines = [
         f"mirrored   {summary.records:,} of {source.records:,} committed records, {summary.bytes / 1e6:,.1f} MB; "
         f"batches: {summary.raw_batches:,} raw, {summary.record_path_batches:,} record path",
-        f"downtime   {duration(played.downtime_s)} from the kill to applications on west; "
-        f"{duration(_downtime(played.failover))} of that within apply",
-        f"lost       {_number(played.failover.records_lost)} records reported, "
-        f"{_number(played.difference.lost)} found on east",
-        f"written    {_sum(map(len, played.written.values()))} records on west after the failover",
+        f"downtime   {duration(downtime_s)} from the kill to applications on west; "
+        f"{duration(float(figures['downtime_seconds']))} of that within apply",
+        f"lost       {'unknown' if reported is None else f'{reported:,}'} records reported, "
+        f"{found.lost:,} found on east",
+        f"written    {_sum(map(len, written.values()))} records on west after the failover",
         f"groups     {len(source.groups)} resumed on west, on {len(resumptions)} partitions",
         f"records    {_sum(one.read_at_source for one in resumptions)} read on east, "
         f"{_sum(one.read_on_target for one in resumptions)} on west, "
         f"{_sum(one.expected for one in resumptions)} were due there",
         f"skipped    {_sum(one.skipped for one in resumptions)}",
         f"repeated   {_sum(one.repeated for one in resumptions)}",
-        f"audits     {len(played.failover.audits)} passed within apply",
+        f"audits     {len(audits)} passed within apply",
         f"took       {shown.elapsed_s:.0f} s",
     ]
     put("\n".join(lines) + "\n")
-    if wrong := problems(played.failover, resumptions, played.difference):
+    if wrong := problems(reported, resumptions, found):
         raise UnsafeError("the failover was not exact:\n  " + "\n  ".join(wrong))
-
-
-def _downtime(failover: Failover) -> float:
-    return float(failover.figures["downtime_seconds"])
 
 
 def _sum(numbers: Iterable[int]) -> str:
     return f"{sum(numbers):,}"
-
-
-def _number(count: int | None) -> str:
-    return "unknown" if count is None else f"{count:,}"
 
 
 # Command ------------------------------------------------------------------------------------------
@@ -412,7 +398,7 @@ def demo(records: int, keep: bool) -> None:
     logging.getLogger().setLevel(logging.WARNING)  # the steps tell enough
     sandbox.down()
     try:
-        close(_play(sandbox, shown, records), shown)
+        _play(sandbox, shown, records)
     finally:
         if keep:
             say(f"kept: {sandbox.root}; configuration: {sandbox.configuration}")
@@ -426,7 +412,7 @@ def _leave_on_signals() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _play(sandbox: Sandbox, shown: Progress, records: int) -> Played:
+def _play(sandbox: Sandbox, shown: Progress, records: int) -> None:
     with shown.step("start clusters east and west") as step:
         clusters = sandbox.up(["east", "west"], brokers=1)
         step.outcome = ", ".join(cluster.bootstrap_servers for cluster in clusters.values())
@@ -450,4 +436,4 @@ def _play(sandbox: Sandbox, shown: Progress, records: int) -> Played:
     with shown.step("start cluster east again"):
         sandbox.start("east")
     difference = compare_logs(east, west, source, written, shown)
-    return Played(source, summary, failover, downtime_s, written, resumptions, difference)
+    close(source, summary, failover, downtime_s, written, resumptions, difference, shown)

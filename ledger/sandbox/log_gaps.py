@@ -1,7 +1,7 @@
 """Topics of the workload whose offsets have gaps: aborted transactions and markers, and compaction."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from confluent_kafka.admin import (
     AdminClient,
@@ -13,7 +13,14 @@ from confluent_kafka.admin import (
 
 from ledger.errors import ClusterUnavailableError
 from ledger.sandbox.reading import Readings, Record, ends, read_topics
-from ledger.sandbox.workload import TIMEOUT_S, Delivery, RecordSource, Workload, create_topics
+from ledger.sandbox.workload import (
+    TIMEOUT_S,
+    Delivery,
+    RecordSource,
+    Workload,
+    create_topics,
+    produce_events,
+)
 
 TRANSFER_PARTITIONS = 2
 TRANSACTION_RECORDS = 120
@@ -31,6 +38,21 @@ CLEANED_QUICKLY = {
 # They travel to the target of a flow: with the first, both sides keep the records that they have.
 KEPT_AS_IT_IS = {"min.compaction.lag.ms": "86400000"}
 CLEANED_AGAIN = {"min.compaction.lag.ms": "0"}
+
+
+RECORDS_ARE_OLDER_BY_MS = 600_000
+"""How long before now a workload's times start: none may lie in the future."""
+
+
+def produce(servers: str, workload: Workload, say: Callable[[str], None]) -> int:
+    """Create and fill every topic of a workload; returns the records produced. `say` gets the progress in words."""
+    source = RecordSource(workload)
+    say(workload.inventory)
+    produce_inventory(servers, workload, source)
+    produce_events(servers, workload, source, lambda: say(f"{source.taken:,} records"))
+    say(workload.transfers)
+    produce_transfers(servers, workload, source)
+    return source.taken
 
 
 def produce_transfers(servers: str, workload: Workload, source: RecordSource) -> None:

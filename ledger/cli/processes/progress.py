@@ -26,14 +26,11 @@ class _Stretch:
     records: int = 0
     bytes: int = 0
 
-    def rate(self, progress: RunProgress, now: float) -> Rate | None:
-        if now <= self.at:
-            return None
+    def ended(self, progress: RunProgress, now: float) -> "tuple[Rate | None, _Stretch]":
+        """The rate over it, and the next one; None: no time has passed."""
         summary = progress.summary
-        return Rate(summary.records - self.records, summary.bytes - self.bytes, now - self.at)
-
-    def begin(self, progress: RunProgress, now: float) -> None:
-        self.at, self.records, self.bytes = now, progress.summary.records, progress.summary.bytes
+        rate = Rate(summary.records - self.records, summary.bytes - self.bytes, now - self.at)
+        return rate if now > self.at else None, _Stretch(now, summary.records, summary.bytes)
 
 
 @dataclass(slots=True)
@@ -43,26 +40,21 @@ class ProgressLines:
     flow: str
     clock: Clock
     write: Callable[[str], None]
-    _printed: _Stretch = field(init=False)
+    _since: _Stretch = field(init=False)
     _is_first: bool = True
 
     def __post_init__(self) -> None:
-        self._printed = _Stretch(self.clock.monotonic())
+        self._since = _Stretch(self.clock.monotonic())
 
     def __call__(self, progress: RunProgress) -> None:
         now = self.clock.monotonic()
-        if not self._is_due(progress, now):
+        has_copied = progress.summary.records > self._since.records
+        every_s = EVERY_S if has_copied or self._is_first else QUIET_EVERY_S
+        if not (self._is_first and has_copied) and now - self._since.at < every_s:
             return
-        rate = None if self._is_first else self._printed.rate(progress, now)
-        self.write(progress_line(self.flow, progress, rate))
-        self._printed.begin(progress, now)
+        rate, self._since = self._since.ended(progress, now)
+        self.write(progress_line(self.flow, progress, None if self._is_first else rate))
         self._is_first = False
-
-    def _is_due(self, progress: RunProgress, now: float) -> bool:
-        has_copied = progress.summary.records > self._printed.records
-        if self._is_first and has_copied:
-            return True
-        return now - self._printed.at >= (EVERY_S if has_copied or self._is_first else QUIET_EVERY_S)
 
 
 def lines_on_stderr(flow: str) -> ProgressLines:
@@ -77,19 +69,18 @@ def shown_progress(flow: str, shown: StatusLine) -> Iterator[Tell]:
         yield lines_on_stderr(flow)
         return
     clock = SystemClock()
-    stretch: _Stretch | None = None
+    since: _Stretch | None = None
     rate: Rate | None = None
     shown.update(f"{flow}: starting")
     with shown:
 
         def show(progress: RunProgress) -> None:
-            nonlocal stretch, rate
+            nonlocal since, rate
             now = clock.monotonic()
-            if stretch is None:
-                stretch = _Stretch(now, progress.summary.records, progress.summary.bytes)
-            elif rate is None or now - stretch.at >= _SHOWN_RATE_S:
-                rate = stretch.rate(progress, now)
-                stretch.begin(progress, now)
+            if since is None:
+                _, since = _Stretch(now).ended(progress, now)
+            elif rate is None or now - since.at >= _SHOWN_RATE_S:
+                rate, since = since.ended(progress, now)
             shown.update(progress_line(flow, progress, rate))
 
         yield show

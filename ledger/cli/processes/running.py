@@ -10,12 +10,11 @@ from ledger.cli.configured import configuration
 from ledger.cli.printing import put, say
 from ledger.cli.processes.progress import lines_on_stderr, shown_progress
 from ledger.cli.processes.signals import start_spark
-from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
 from ledger.jvm import delta_jars
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.run import run_flow
-from ledger.mirror.spark import SessionFactory, local_session
+from ledger.mirror.spark import local_session
 from ledger.mirror.standby import stand_by
 from ledger.mirror.text import end_line, unfinished
 from ledger.terminal import StatusLine
@@ -62,42 +61,29 @@ def run(
     def session() -> SparkSession:
         return start_spark(lambda: local_session(tasks=tasks), stop_signal)
 
-    if standby:
-        _stand_by(config, flow, session, stop_signal, allow_scope_reduction=allow_scope_reduction)
-        return
-    with shown_progress(flow, StatusLine()) as tell:
-        summary = run_flow(
+    summary: RunSummary | None
+    if standby:  # progress is printed in lines: most of the time there is none
+        summary = stand_by(
             config,
             flow,
             session=session,
-            until_caught_up=until_caught_up,
-            take_over=take_over,
             allow_scope_reduction=allow_scope_reduction,
-            from_cut=from_cut,
             stop=stop_signal,
-            on_round=tell,
+            on_round=lines_on_stderr(flow),
         )
-    say(end_line(flow, summary))
-    refuse_unfinished(flow, summary)
-
-
-def _stand_by(
-    config: MirrorConfig,
-    flow: str,
-    session: SessionFactory,
-    stop_signal: threading.Event,
-    *,
-    allow_scope_reduction: bool,
-) -> None:
-    """Progress is printed in lines: most of the time there is none."""
-    summary = stand_by(
-        config,
-        flow,
-        session=session,
-        allow_scope_reduction=allow_scope_reduction,
-        stop=stop_signal,
-        on_round=lines_on_stderr(flow),
-    )
+    else:
+        with shown_progress(flow, StatusLine()) as tell:
+            summary = run_flow(
+                config,
+                flow,
+                session=session,
+                until_caught_up=until_caught_up,
+                take_over=take_over,
+                allow_scope_reduction=allow_scope_reduction,
+                from_cut=from_cut,
+                stop=stop_signal,
+                on_round=tell,
+            )
     if summary is None:
         say(f"{flow}: ended by a signal while it waited as standby; nothing was copied")
         return

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.sandbox.demo import Difference, Failover, Records, difference, problems
+from ledger.sandbox.demo import Difference, Records, difference, problems
 from ledger.sandbox.reading import PlacedRecord, Record
 from ledger.sandbox.resumption import Resumption, compare
 
 # -- The demonstration -----------------------------------------------------------------------------
 
 EXACT = Difference(lost=2, surplus=0, missing=0)
-REPORTED = Failover(records_lost=2, audits=(), figures={})
+REPORTED = 2
 RESUMED = Resumption(
     group_id="billing",
     partition=("orders", 0),
@@ -52,7 +52,7 @@ def test_nothing_is_said_of_what_is_exact() -> None:
 
 @pytest.mark.parametrize("reported", [None, 1, 3])
 def test_a_loss_that_was_reported_otherwise_is_a_problem(reported: int | None) -> None:
-    [words] = problems(replace(REPORTED, records_lost=reported), [RESUMED], EXACT)
+    [words] = problems(reported, [RESUMED], EXACT)
     assert words == f"{reported} records were reported lost, 2 are"
 
 
