@@ -1,8 +1,8 @@
 """The report of a flow, from the answers of queries at one cut."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, TypeVar
 
 from ledger.answers.direction import (
     DIRECTION_REPORT_KINDS,
@@ -376,6 +376,7 @@ def unknown_lag(lag: Lag) -> str:
 # Flow answers -------------------------------------------------------------------------------------
 
 
+Made = TypeVar("Made", "WaitingRequest", "AnsweredRequest", "OpenFinding")
 LAST_RECEIPTS = 5
 LATE_AFTER_SWEEPS = 3
 """No commits recorded of a cluster for so many full sweeps, while the flow's driver runs: nobody records them."""
@@ -386,8 +387,6 @@ QUERIES = (
 """Where all but the driver's state comes from."""
 OPERATIONS_READ = tuple(dict.fromkeys((*REPORT_KINDS, *DIRECTION_REPORT_KINDS)))
 """Kinds of the rows of `operations` that are read besides."""
-
-_AS_ASKED = ("operator", "reason", "ticket", "requested_at_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,7 +415,7 @@ def flow_report(
     expected: Expected,
 ) -> FlowReport:
     """From the answers of `QUERIES`, by name, and rows of `OPERATIONS_READ`; ages are counted to `at_ms`."""
-    findings = tuple(_finding(row) for row in answers["flow_findings"])
+    findings = tuple(_of_row(OpenFinding, row) for row in answers["flow_findings"])
     measurable = Measurable(
         expected.way.is_mirrored,
         _out_of_reach(findings),
@@ -451,7 +450,7 @@ def flow_report(
         gone=tuple(one for one in deleted if one.is_worth_reporting),
         losses=tuple(_losses(answers["flow_losses"])),
         pausing=pauses,
-        waiting=tuple(_waiting(row) for row in operations if row["result"] is None),
+        waiting=tuple(_of_row(WaitingRequest, row) for row in operations if row["result"] is None),
         findings=findings,
         receipts=tuple(_last_answered(operations)),
         recordings=tuple(_recording(row, driver, at_ms, expected) for row in answers["flow_recording"]),
@@ -605,42 +604,27 @@ def _request(row: Row) -> OperatorRequest:
     )
 
 
-def _waiting(row: Row) -> WaitingRequest:
-    return WaitingRequest(row["operation_id"], row["kind"], **_asked(row))
-
-
 def _last_answered(rows: Iterable[Row]) -> list[AnsweredRequest]:
     """The latest first."""
     answered = [row for row in rows if row["result"] is not None]
     latest_first = sorted(answered, key=lambda row: row["answered_at_ms"], reverse=True)
     return [
-        AnsweredRequest(
-            row["operation_id"],
-            row["kind"],
-            result=row["result"],
-            message=row["message"],
+        _of_row(
+            AnsweredRequest,
+            row,
+            request=row["operation_id"],
+            request_kind=row["kind"],
             recorded_at_ms=row["answered_at_ms"],
-            **_asked(row),
         )
         for row in latest_first[:LAST_RECEIPTS]
     ]
 
 
-def _asked(row: Row) -> dict[str, Any]:
-    return {**_coordinates(row), **{name: row[name] for name in _AS_ASKED}}
+def _of_row(made: type[Made], row: Row, **other_names: Any) -> Made:
+    """Each field is the column of its name, or of that name at the source."""
+    names = [one.name for one in fields(made) if one.name not in other_names]
+    return made(**{name: row[name if name in row else f"source_{name}"] for name in names}, **other_names)
 
 
 def _coordinates(row: Row) -> dict[str, Any]:
     return {name: row[f"source_{name}"] for name in ("topic", "partition", "offset")}
-
-
-def _finding(row: Row) -> OpenFinding:
-    return OpenFinding(
-        row["finding"],
-        row["source_topic"],
-        row["source_partition"],
-        row["message"],
-        row["next"],
-        row["open_since_ms"],
-        row["raised_at_ms"],
-    )

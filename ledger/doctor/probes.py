@@ -86,17 +86,7 @@ from ledger.store.state import DeltaLedgerState
 
 
 _ANY = 1
-_OPERATIONS = {
-    ACLOperation.READ: Operation.READ,
-    ACLOperation.WRITE: Operation.WRITE,
-    ACLOperation.CREATE: Operation.CREATE,
-    ACLOperation.DELETE: Operation.DELETE,
-    ACLOperation.ALTER: Operation.ALTER,
-    ACLOperation.DESCRIBE: Operation.DESCRIBE,
-    ACLOperation.DESCRIBE_CONFIGS: Operation.DESCRIBE_CONFIGS,
-    ACLOperation.ALTER_CONFIGS: Operation.ALTER_CONFIGS,
-    ACLOperation.IDEMPOTENT_WRITE: Operation.IDEMPOTENT_WRITE,
-}
+_OPERATIONS = {code: Operation[code.name] for code in ACLOperation if code.name in Operation.__members__}
 
 
 async def asked_permissions(

@@ -1,12 +1,12 @@
 """What the sandbox remembers between calls: addresses, identities and processes, in one JSON file."""
 
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from ledger.sandbox.processes import Process, is_paused, is_running
 from ledger.sandbox.properties import FarPorts, ListenerSecurity, NodePorts
@@ -74,6 +74,7 @@ class ClusterRecord:
 
 
 Records = dict[str, ClusterRecord]  # by alias, in the order in which they were asked for
+_RECORDS = TypeAdapter(Records)
 
 
 def load(root: Path) -> Records | None:
@@ -82,14 +83,13 @@ def load(root: Path) -> Records | None:
         text = (root / STATE_FILE).read_text()
     except FileNotFoundError:
         return None
-    return {alias: _cluster(fields) for alias, fields in json.loads(text).items()}
+    return _RECORDS.validate_json(text)
 
 
 def save(root: Path, records: Records) -> None:
     """Replace the state file at once, so that a reader never sees half of it."""
-    text = json.dumps({alias: asdict(record) for alias, record in records.items()}, indent=2)
     scratch = root / f"{STATE_FILE}.new"
-    scratch.write_text(text)
+    scratch.write_bytes(_RECORDS.dump_json(records, indent=2))
     os.replace(scratch, root / STATE_FILE)
 
 
@@ -104,32 +104,8 @@ def view(alias: str, record: ClusterRecord) -> SandboxCluster:
 
 
 def _view_node(node: NodeRecord) -> SandboxBroker:
-    process = node.live
-    return SandboxBroker(
-        node_id=node.ports.node_id,
-        port=node.ports.client,
-        pid=process.pid if process else None,
-        state=_state_of(process),
-        far=node.ports.far,
-    )
-
-
-def _state_of(process: Process | None) -> BrokerState:
+    process, ports = node.live, node.ports
     if process is None:
-        return BrokerState.DEAD
-    return BrokerState.PAUSED if is_paused(process) else BrokerState.RUNNING
-
-
-def _cluster(fields: dict[str, Any]) -> ClusterRecord:
-    return ClusterRecord(
-        cluster_id=fields["cluster_id"],
-        nodes=tuple(_node(node) for node in fields["nodes"]),
-        security=ListenerSecurity(**fields["security"]),
-        overrides=fields["overrides"],
-    )
-
-
-def _node(fields: dict[str, Any]) -> NodeRecord:
-    process, ports = fields["process"], fields["ports"]
-    far = FarPorts(**ports["far"]) if ports["far"] else None
-    return NodeRecord(NodePorts(**{**ports, "far": far}), Process(**process) if process else None)
+        return SandboxBroker(ports.node_id, ports.client, None, BrokerState.DEAD, ports.far)
+    state = BrokerState.PAUSED if is_paused(process) else BrokerState.RUNNING
+    return SandboxBroker(ports.node_id, ports.client, process.pid, state, ports.far)
