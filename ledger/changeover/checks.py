@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ledger.changeover.hand_over import HandOver
+from ledger.changeover.hand_over import hand_over_rows
 from ledger.changeover.measures import LEAST_MESSAGE_BYTES, SETTING
 from ledger.changeover.plans import (
     Apply,
@@ -23,6 +23,7 @@ from ledger.facts.direction import Directions
 from ledger.facts.fences import EpochMarker, Fence, FenceHow, MirrorLetIn, MirrorShutOut, ShutOuts
 from ledger.facts.group_offsets import IntendedCommit, OffsetsSet
 from ledger.facts.groups import SHARE
+from ledger.facts.hand_overs import HandedOver
 from ledger.facts.permissions import Permission
 from ledger.kafka.cluster import ClusterAdmin, FenceControl, PartitionEnds
 from ledger.offsets.setting import TargetGroups
@@ -319,11 +320,11 @@ def left_out_checks(cluster: str, left_out: Sequence[str]) -> list[Check]:
 # Settings, permissions, fences ------------------------------------------------------------------
 
 
-def hand_over_checks(lacking: HandOver) -> list[Check]:
+def hand_over_checks(lacking: HandedOver) -> list[Check]:
     """Nothing is lacking that applications had; what is left to people is named, as before."""
     checks = [
         said("hand_over", lacking.cluster, False, f"lacks: {row['name']}: {row['change']}")
-        for row in lacking.rows()
+        for row in hand_over_rows(lacking)
         if row["part"] in ("setting", "permission")
     ]
     checks += [said("hand_over", lacking.cluster, None, words) for words in lacking.unknown]

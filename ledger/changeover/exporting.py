@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from ledger.changeover.fencing import recorded_limits
 from ledger.changeover.groups import is_at_its_place, places_of, sheets_of
-from ledger.changeover.hand_over import Asked as AskedHandOver
-from ledger.changeover.hand_over import HandOver, show_hand_over
+from ledger.changeover.hand_over import show_hand_over
 from ledger.changeover.measures import LEAST_MESSAGE_BYTES, SETTING
 from ledger.changeover.pairs import Pair
 from ledger.changeover.permissions import in_words, quota_names
@@ -26,7 +25,7 @@ from ledger.context import Context
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.facts.acls import closing
 from ledger.facts.changeovers import PlanExported
-from ledger.facts.hand_overs import Purpose, TopicHandOver
+from ledger.facts.hand_overs import HandedOver, Purpose, TopicHandOver
 from ledger.facts.permissions import Permission, PermissionKind
 from ledger.kafka.cluster import FenceControl
 from ledger.offsets.rendering import render_kafka_reset
@@ -689,14 +688,14 @@ def _denied(rules: Sequence[Permission]) -> dict[str, list[str]]:
     }
 
 
-def _hand_over(context: Context, plan: Plan) -> tuple[HandOver | None, Sequence[str]]:
+def _hand_over(context: Context, plan: Plan) -> tuple[HandedOver | None, Sequence[str]]:
     """What the target lacks, and what of that is left to people."""
     if StepName.HAND_OVER not in plan.steps:
         return None, ()
     topics = plan.target_names
     pair = Pair(plan.to_cluster, plan.from_cluster, topics)
     try:
-        found = show_hand_over(context, AskedHandOver(pair, Purpose.APPLICATIONS))
+        found = show_hand_over(context, pair, Purpose.APPLICATIONS)
     except MirrorLedgerError as error:
         return None, (f"what applications need could not be compared: {error}",)
     return found, (*found.manual, *(f"unknown: {words}" for words in found.unknown))

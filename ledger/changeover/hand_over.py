@@ -211,49 +211,17 @@ def require_promoted(known: KnownPair, directions: Directions) -> None:
 # What would be changed at a cluster: from what the ledger knows, compared with what the cluster has now.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandOver:
-    """What is to be changed at `cluster`, of which nothing is known, and what is left to people."""
-
-    cluster: str
-    cluster_id: str
-    former: str
-    purpose: Purpose
-    topics: tuple[TopicHandOver, ...]
-    permissions: tuple[Permission, ...]
-    unknown: tuple[str, ...]
-    manual: tuple[str, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.topics or self.permissions)
-
-    @property
-    def content(self) -> HandedOver:
-        return HandedOver(
-            cluster=self.cluster,
-            cluster_id=self.cluster_id,
-            former=self.former,
-            purpose=self.purpose,
-            topics=self.topics,
-            permissions=self.permissions,
-            unknown=self.unknown,
-            manual=self.manual,
-        )
-
-    def rows(self) -> list[dict[str, object]]:
-        """One for each change, and for each thing that is unknown or left to people."""
-        return [
-            *(self._row("setting", name, what) for topic in self.topics for name, what in _changes(topic)),
-            *(
-                self._row("permission", one.entity, f"create: {permission_words(one)}")
-                for one in self.permissions
-            ),
-            *(self._row("unknown", None, words) for words in self.unknown),
-            *(self._row("manual", None, words) for words in self.manual),
-        ]
-
-    def _row(self, part: str, name: str | None, what: str) -> dict[str, object]:
-        return {"cluster": self.cluster, "part": part, "name": name, "change": what}
+def hand_over_rows(plan: HandedOver) -> list[dict[str, object]]:
+    """One for each change, and for each thing that is unknown or left to people."""
+    found = [
+        *(("setting", name, what) for topic in plan.topics for name, what in _changes(topic)),
+        *(("permission", one.entity, f"create: {permission_words(one)}") for one in plan.permissions),
+        *(("unknown", None, words) for words in plan.unknown),
+        *(("manual", None, words) for words in plan.manual),
+    ]
+    return [
+        {"cluster": plan.cluster, "part": part, "name": name, "change": what} for part, name, what in found
+    ]
 
 
 def _changes(topic: TopicHandOver) -> Iterator[tuple[str, str]]:
@@ -297,7 +265,7 @@ Change = Callable[[KnownTopic, LiveTopic], tuple[SettingsChange, list[Remark]]]
 
 def planned_for_applications(
     known: KnownPair, target: ClusterAdmin, permissions: PermissionAdmin
-) -> HandOver:
+) -> HandedOver:
     """What applications need at the cluster where they come to. The former one is not asked for anything."""
     promotable = [topic for topic in known.topics if topic.is_promotable]
     there = _Settings(target, [topic.target for topic in known.topics])
@@ -323,7 +291,7 @@ def planned_for_applications(
     )
 
 
-def planned_for_mirror(known: KnownPair, former: ClusterAdmin, cluster: ClusterAdmin) -> HandOver:
+def planned_for_mirror(known: KnownPair, former: ClusterAdmin, cluster: ClusterAdmin) -> HandedOver:
     """What the former cluster needs so that a flow can copy back to it, from where applications are now."""
     promotable = [topic for topic in known.topics if topic.is_promotable]
     there = _Settings(former, [topic.source for topic in promotable])
@@ -374,8 +342,8 @@ def _hand_over(
     unknown: Sequence[Remark],
     remarks: Sequence[Remark],
     gaps: PermissionGaps,
-) -> HandOver:
-    return HandOver(
+) -> HandedOver:
+    return HandedOver(
         cluster=admin.alias,
         cluster_id=admin.cluster_id(),
         former=former,
@@ -400,10 +368,6 @@ READ_BACK_S = 15.0
 _POLL_S = 0.2
 _PERMISSIONS_AT_ONCE = 500
 _TOPICS_AT_ONCE = 100
-
-
-def _silent(_words: str) -> None:
-    """For who follows nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -440,40 +404,33 @@ class ClusterChanges:
     operations: OperationLog
     clock: Clock
     sleep: Callable[[float], None]
-    progress: Callable[[str], None] = _silent
+    progress: Callable[[str], None] = lambda _words: None
     read_back_s: float = READ_BACK_S
 
-    def hand_over(self, plan: HandOver, recorded: HandOvers, why: Why) -> Ready:
+    def hand_over(self, plan: HandedOver, recorded: HandOvers, why: Why) -> Ready:
         """Carry out a plan. An operation that did not end for the same clusters is continued, unless `why` names one.
 
         Raises `UnsafeError` when parts of it were refused, or not read back, and `PreconditionError` when all were;
         both after the others are done and recorded.
         """
-        begun = recorded.unfinished(plan.cluster, plan.former, plan.purpose)
+        begun = recorded.unfinished(plan.cluster, plan.former, Purpose(plan.purpose))
         why = replace(why, operation_id=why.operation_id or begun)
         before = (
-            [] if why.operation_id is None else recorded.parts(why.operation_id, plan.cluster, plan.purpose)
+            []
+            if why.operation_id is None
+            else recorded.parts(why.operation_id, plan.cluster, Purpose(plan.purpose))
         )
-        if not plan:
-            is_begun = begun is not None and begun == why.operation_id
-            return self._nothing_lacking(plan, before, why, is_begun=is_begun)
-        operation_id = self._record(plan.content, why)
-        failed = self._changed(plan.topics, plan.permissions, create=True)
-        self._record_result(HandedOver, failed, replace(why, operation_id=operation_id))
-        self._require(failed, len(plan.topics) + len(plan.permissions), operation_id)
-        return self._ready(operation_id, plan, [*before, plan.content])
+        if plan.topics or plan.permissions:
+            operation_id = self._carry_out(plan, why, create=True)
+            return self._ready(operation_id, plan, [*before, plan])
+        if begun is None or begun != why.operation_id:
+            return self._ready(None, plan, before)
+        self._record_result(HandedOver, [], why)
+        return self._ready(begun, plan, before)
 
-    def _nothing_lacking(
-        self, plan: HandOver, before: Sequence[HandedOver], why: Why, *, is_begun: bool
-    ) -> Ready:
-        if is_begun:
-            self._record_result(HandedOver, [], why)
-        return self._ready(why.operation_id if is_begun else None, plan, before)
-
-    def _ready(self, operation_id: str | None, plan: HandOver, parts: Sequence[HandedOver]) -> Ready:
+    def _ready(self, operation_id: str | None, plan: HandedOver, parts: Sequence[HandedOver]) -> Ready:
         """`parts`: all that the operation has changed there, earlier attempts among them."""
-        topics = merged(topic for part in parts for topic in part.topics)
-        permissions = {one for part in parts for one in part.permissions}
+        topics, permissions = _all_of(parts)
         words = (
             f"{self.admin.alias}: {_counted(topics, permissions)} as at {plan.former}"
             if topics or permissions
@@ -506,11 +463,7 @@ class ClusterChanges:
         undoing = self._undoing(operation_id, parts)
         before = recorded.undone(operation_id, self.admin.alias)
         if undoing.topics or undoing.permissions:
-            undo_id = self._record(undoing, why)
-            why = replace(why, operation_id=undo_id)
-            failed = self._changed(undoing.topics, undoing.permissions, create=False)
-            self._record_result(HandOverUndone, failed, why)
-            self._require(failed, len(undoing.topics) + len(undoing.permissions), undo_id)
+            undo_id = self._carry_out(undoing, why, create=False)
             return self._undone(undo_id, undoing, [*before.parts, undoing])
         if before.open_under is not None:
             self._record_result(HandOverUndone, [], replace(why, operation_id=before.open_under))
@@ -518,8 +471,7 @@ class ClusterChanges:
 
     def _undone(self, undo_id: str | None, undoing: HandOverUndone, parts: Sequence[HandOverUndone]) -> Ready:
         """`parts`: all that was undone there, by earlier attempts too."""
-        topics = merged(topic for part in parts for topic in part.topics)
-        permissions = {one for part in parts for one in part.permissions}
+        topics, permissions = _all_of(parts)
         done = f"{self.admin.alias}: {_counted(topics, permissions)} as before"
         return Ready(
             operation_id=undo_id,
@@ -531,8 +483,7 @@ class ClusterChanges:
 
     def _undoing(self, operation_id: str, parts: Sequence[HandedOver]) -> HandOverUndone:
         last = parts[-1]
-        topics = merged(topic for part in parts for topic in part.topics)
-        created = {permission for part in parts for permission in part.permissions}
+        topics, created = _all_of(parts)
         own, found = self._own(topics), self._found({one.kind for one in created})
         kept = [topic for topic in topics if topic.key in own]
         changed = {one.identity for one in found - created if one.kind is PermissionKind.QUOTA}
@@ -556,13 +507,6 @@ class ClusterChanges:
             handed_over=operation_id,
             left=tuple(left),
         )
-
-    def verify(self, operation_id: str, recorded: HandOvers) -> list[str]:
-        """What of an operation is not as it was made at this cluster now, in words. Changes nothing."""
-        parts = recorded.parts(operation_id, self.admin.alias)
-        topics = merged(topic for part in parts for topic in part.topics)
-        created = sorted({one for part in parts for one in part.permissions}, key=permission_words)
-        return self._unlike(topics, created, create=True)
 
     # -- what is there ---------------------------------------------------------------------------
 
@@ -588,6 +532,25 @@ class ClusterChanges:
         return frozenset(one for kind in kinds for one in read[kind].found)
 
     # -- changes ---------------------------------------------------------------------------------
+
+    def _carry_out(self, plan: HandedOver | HandOverUndone, why: Why, *, create: bool) -> str:
+        """With the intention before and what was read back behind it; returns the operation id."""
+        operation_id = self.operations.record_parts([plan], why)
+        failed = self._changed(plan.topics, plan.permissions, create=create)
+        self._record_result(type(plan), failed, replace(why, operation_id=operation_id))
+        if not failed:
+            return operation_id
+        lines = "\n  ".join(failed)
+        message = (
+            f"cluster {self.admin.alias}, operation {operation_id}: {len(failed)} parts were not done or not read "
+            f"back; mend the cause and ask again, or undo:\n  {lines}"
+        )
+        are_all = len(failed) == len(plan.topics) + len(plan.permissions)
+        raise PreconditionError(message) if are_all else UnsafeError(message)
+
+    def _record_result(self, of: type[OperationContent], failed: Sequence[str], why: Why) -> None:
+        result = HandOverResult(of=of.kind.value, cluster=self.admin.alias, failed=tuple(failed))
+        self.operations.record_parts([result], why)
 
     def _changed(
         self, topics: Sequence[TopicHandOver], permissions: Sequence[Permission], *, create: bool
@@ -651,23 +614,13 @@ class ClusterChanges:
             *(f"{permission_words(one)}: {state}" for one in permissions if (one in there) != create),
         ]
 
-    # -- what is recorded ------------------------------------------------------------------------
 
-    def _record(self, content: OperationContent, why: Why) -> str:
-        return self.operations.record_parts([content], why)
-
-    def _record_result(self, of: type[OperationContent], failed: Sequence[str], why: Why) -> None:
-        self._record(HandOverResult(of=of.kind.value, cluster=self.admin.alias, failed=tuple(failed)), why)
-
-    def _require(self, failed: Sequence[str], count: int, operation_id: str) -> None:
-        if not failed:
-            return
-        lines = "\n  ".join(failed)
-        message = (
-            f"cluster {self.admin.alias}, operation {operation_id}: {len(failed)} parts were not done or not read "
-            f"back; mend the cause and ask again, or undo:\n  {lines}"
-        )
-        raise PreconditionError(message) if len(failed) == count else UnsafeError(message)
+def _all_of(
+    parts: Sequence[HandedOver] | Sequence[HandOverUndone],
+) -> tuple[list[TopicHandOver], set[Permission]]:
+    """What several rows of one operation and cluster list is one change."""
+    topics = merged(topic for part in parts for topic in part.topics)
+    return topics, {one for part in parts for one in part.permissions}
 
 
 def _counted(topics: Sequence[TopicHandOver], permissions: Collection[Permission]) -> str:
@@ -683,28 +636,27 @@ def _counted(topics: Sequence[TopicHandOver], permissions: Collection[Permission
 # Making a cluster of a pair ready for applications or for the mirror, and changing it back.
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked for: a pair of clusters with topics, for whom, and further principals of mirrors."""
-
-    pair: Pair
-    purpose: Purpose
-    mirrors: frozenset[str] = frozenset()
+def show_hand_over(
+    context: Context, pair: Pair, purpose: Purpose, mirrors: Collection[str] = ()
+) -> HandedOver:
+    """What would be changed now; changes nothing. `mirrors`: further principals of mirrors."""
+    return _planned(context, purpose, _known(context, pair, mirrors))
 
 
-def show_hand_over(context: Context, asked: Asked) -> HandOver:
-    """What would be changed now; changes nothing."""
-    return _planned(context, asked, _known(context, asked))
-
-
-def hand_over(context: Context, asked: Asked, progress: Callable[[str], None]) -> Ready:
+def hand_over(
+    context: Context,
+    pair: Pair,
+    purpose: Purpose,
+    progress: Callable[[str], None],
+    mirrors: Collection[str] = (),
+) -> Ready:
     """Change it, as an operation of its own or as a part of another one.
 
     Raises where a flow may still write there, and what `ClusterChanges.hand_over` raises.
     """
-    known = _known(context, asked)
+    known = _known(context, pair, mirrors)
     require_promoted(known, context.state.directions())
-    plan = _planned(context, asked, known)
+    plan = _planned(context, purpose, known)
     changes = _cluster_changes(context, plan.cluster, progress)
     return changes.hand_over(plan, context.state.hand_overs(), context.why)
 
@@ -723,24 +675,22 @@ def undo_hand_over(context: Context, operation_id: str, progress: Callable[[str]
     return done
 
 
-def _known(context: Context, asked: Asked) -> KnownPair:
-    config, pair = context.config, asked.pair
+def _known(context: Context, pair: Pair, mirrors: Collection[str]) -> KnownPair:
+    config = context.config
 
     def selects(flow: FlowConfig, topic: str) -> bool:
         return config.topic_selection(flow.name).selects(topic)
 
     configured = [config.cluster(alias).mirror_principal for alias in (pair.cluster, pair.former)]
     flows = pair.flows_of(config.flows.values(), config.copies)
-    return known_pair(
-        context.state, pair, flows, selects, asked.mirrors | frozenset(filter(None, configured))
-    )
+    return known_pair(context.state, pair, flows, selects, frozenset({*mirrors, *filter(None, configured)}))
 
 
-def _planned(context: Context, asked: Asked, known: KnownPair) -> HandOver:
+def _planned(context: Context, purpose: Purpose, known: KnownPair) -> HandedOver:
     """The plan for the cluster that it names. Who applications leave is asked for nothing."""
     cluster = context.administered(known.cluster)
     require_recorded(context.state, cluster)
-    if asked.purpose is Purpose.APPLICATIONS:
+    if purpose is Purpose.APPLICATIONS:
         return planned_for_applications(known, cluster, cluster)
     former = context.administered(known.former)
     require_recorded(context.state, former)

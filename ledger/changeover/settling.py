@@ -10,10 +10,9 @@ operation is appended before the offset syncs that it tells of, so that no such 
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Self
 
 from ledger.clock import Clock
 from ledger.config.values import FlowConfig, TargetMode
@@ -150,14 +149,32 @@ class Tail:
         )
 
     @property
-    def syncs(self) -> tuple[OffsetSync, ...]:
-        return () if self.found is None else self.found.syncs
+    def records(self) -> int:
+        return 0 if self.found is None else self.found.records
 
     @property
     def words(self) -> str:
         if self.found is None:
             return f"not settled: {self.refused}"
-        return f"{counted(self.found.records, 'record')} found, up to target offset {self.found.end}"
+        return f"{counted(self.records, 'record')} found, up to target offset {self.found.end}"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """For a receipt, and as a line for people; `others`: what other writers left there, in words."""
+        found, others = self.found, None if self.found is None else self.found.others
+        return {
+            "topic": self.recorded.source_topic,
+            "partition": self.recorded.partition,
+            "target_topic": self.recorded.target_topic,
+            "source_start": self.recorded.position.source_offset,
+            "target_start": self.recorded.position.target_offset,
+            "target_end": None if found is None else found.end,
+            "records": self.records,
+            "others": None
+            if others is None
+            else f"{others.records} from target offset {others.first.base_offset} on",
+            "refused": self.refused,
+        }
 
     def operation(self) -> Settled:
         """What is recorded of one that was read."""
@@ -263,57 +280,12 @@ class SettlePorts:
 
 
 @dataclass(frozen=True, slots=True)
-class SettledPartition:
-    """One partition's line; `refused`: why it was not settled (None: it was).
-
-    `source_start`: where its records count from at the source. `target_start`, `target_end`: what was read.
-    """
-
-    pair: PartitionPair
-    source_start: int
-    target_start: int
-    target_end: int | None = None
-    records: int = 0
-    others: str | None = None
-    refused: str | None = None
-
-    @classmethod
-    def of(cls, tail: Tail) -> Self:
-        at, found = tail.recorded.position, tail.found
-        if found is None:
-            return cls(tail.pair, at.source_offset, at.target_offset, refused=tail.refused)
-        others = found.others
-        return cls(
-            tail.pair,
-            at.source_offset,
-            at.target_offset,
-            found.end,
-            found.records,
-            None if others is None else f"{others.records} from target offset {others.first.base_offset} on",
-        )
-
-    def facts(self) -> dict[str, object]:
-        """For a receipt."""
-        return {
-            "topic": self.pair.source.topic,
-            "partition": self.pair.source.partition,
-            "target_topic": self.pair.target.topic,
-            "source_start": self.source_start,
-            "target_start": self.target_start,
-            "target_end": self.target_end,
-            "records": self.records,
-            "others": self.others,
-            "refused": self.refused,
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class SettledFlow:
     """What came of it; `operation_id` None: the flow has no partition at the target, nothing was recorded."""
 
     flow: str
     operation_id: str | None
-    partitions: tuple[SettledPartition, ...]
+    partitions: tuple[Tail, ...]
 
     @property
     def records(self) -> int:
@@ -325,7 +297,7 @@ class SettledFlow:
 
     @property
     def words(self) -> str:
-        read = [one for one in self.partitions if one.refused is None]
+        read = [one.found for one in self.partitions if one.found is not None]
         with_records = sum(1 for one in read if one.records)
         settled = (
             f"{self.flow}: {counted(self.records, 'record')} copied and not recorded, "
@@ -340,7 +312,7 @@ class SettledFlow:
         return {
             "flow": self.flow,
             "records": self.records,
-            "partitions": [one.facts() for one in self.partitions],
+            "partitions": [one.facts for one in self.partitions],
         }
 
 
@@ -366,14 +338,14 @@ def settle(
         # As the ledger is after the claim: the driver may have recorded until then.
         producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
         tails = Tails(flow, producer, ports.target, ports.state, ports.network, ports.clock).read(progress)
-        found = [tail for tail in tails if tail.found is not None]
-        operation_id = None
-        if found:
-            contents = [tail.operation() for tail in found]
-            operation_id = ports.operations.record_parts(contents, why, flow=flow.name)
-        _record_syncs(flow, session, producer, found)
+        contents = [tail.operation() for tail in tails if tail.found is not None]
+        operation_id = ports.operations.record_parts(contents, why, flow=flow.name) if contents else None
+        identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
+        syncs = [sync for tail in tails if tail.found is not None for sync in tail.found.syncs]
+        if syncs:
+            session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
         session.release()
-    return SettledFlow(flow.name, operation_id, tuple(map(SettledPartition.of, tails)))
+    return SettledFlow(flow.name, operation_id, tuple(tails))
 
 
 def _claim_row(flow: FlowConfig, source: LiveCluster, ports: SettlePorts, host: str) -> Row:
@@ -417,15 +389,6 @@ def _recorded_source(flow: FlowConfig, ports: SettlePorts) -> LiveCluster:
             f"nothing was settled. Run it instead: mirror-ledger run {flow.name} --until-caught-up"
         )
     return LiveCluster(recorded, None)
-
-
-def _record_syncs(
-    flow: FlowConfig, session: WriterSession, producer: FlowProducer, tails: Sequence[Tail]
-) -> None:
-    identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
-    rows = [sync_row(identity, sync) for tail in tails for sync in tail.syncs]
-    if rows:
-        session.append(OFFSET_SYNCS.name, rows)
 
 
 # Put together -------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from ledger.changeover.cut import cut_of_pair
 from ledger.changeover.directions import change_direction, is_done
 from ledger.changeover.fencing import AskedLifting, fence_topics, leave_topics_open, unfence_topics
 from ledger.changeover.groups import moved_by, places_of, readers, record_sheets
-from ledger.changeover.hand_over import Asked as AskedHandOver
 from ledger.changeover.hand_over import Ready, hand_over
 from ledger.changeover.losses import (
     Took,
@@ -415,11 +414,8 @@ def lift_fences(scene: Scene, cluster: str, topics: Sequence[str], waits: Waits)
 def handed_over(scene: Scene, purpose: Purpose, waits: Waits) -> Ready:
     """What became of it, for the topics of the plan; the mirrors of both clusters are no applications."""
     plan = scene.plan
-    return hand_over(
-        scene.context,
-        AskedHandOver(pairs.Pair(plan.to_cluster, plan.from_cluster, plan.target_names), purpose),
-        waits,
-    )
+    pair = pairs.Pair(plan.to_cluster, plan.from_cluster, plan.target_names)
+    return hand_over(scene.context, pair, purpose, waits)
 
 
 def shut_out_mirror(scene: Scene, waits: Waits) -> StepResult:

@@ -20,7 +20,6 @@ from ledger.changeover.checks import (
 )
 from ledger.changeover.conditions import Reading, conditions, lacking_rules
 from ledger.changeover.groups import RecordedSheets, exported_sheets, sheets_of_operation
-from ledger.changeover.hand_over import Asked as AskedHandOver
 from ledger.changeover.hand_over import show_hand_over
 from ledger.changeover.measures import SETTING
 from ledger.changeover.pairs import Pair
@@ -103,7 +102,7 @@ def _fences_by_hand(reading: Reading) -> list[Check]:
 def _hand_over(reading: Reading) -> list[Check]:
     plan = reading.plan
     pair = Pair(plan.to_cluster, plan.from_cluster, reading.plan.target_names)
-    lacking = show_hand_over(reading.context, AskedHandOver(pair, Purpose.APPLICATIONS))
+    lacking = show_hand_over(reading.context, pair, Purpose.APPLICATIONS)
     if reading.of is not None and reading.has(StepName.REVERSE):
         # The flow back follows settings at the former source: they are those of applications no longer.
         lacking = replace(lacking, topics=_undone(reading, reading.of.operation_id))

@@ -8,7 +8,6 @@ from typing import Any
 
 from ledger.changeover.hand_over import (
     ClusterChanges,
-    HandOver,
     KnownPair,
     Ready,
     known_pair,
@@ -16,6 +15,7 @@ from ledger.changeover.hand_over import (
 )
 from ledger.changeover.pairs import Pair
 from ledger.config.values import FlowConfig
+from ledger.facts.hand_overs import HandedOver
 from ledger.facts.operations import Why
 from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind, Permissions, quota_entity
 from ledger.facts.tables import PERMISSIONS, TOPICS, WRITERS
@@ -142,7 +142,7 @@ class Pairs:
     def permissions(self) -> MemoryPermissionAdmin:
         return MemoryPermissionAdmin(self.west, self.step)
 
-    def plan(self) -> HandOver:
+    def plan(self) -> HandedOver:
         return planned_for_applications(self.known(), self.west, self.permissions)
 
     @property

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ledger.changeover.hand_over import Asked, Ready, show_hand_over, undo_hand_over
+from ledger.changeover.hand_over import Ready, hand_over_rows, show_hand_over, undo_hand_over
 from ledger.changeover.hand_over import hand_over as carry_out
 from ledger.changeover.pairs import Pair
 from ledger.cli.configured import command_context
@@ -47,9 +47,9 @@ _pair_options = together(
 
 def _asked(
     from_cluster: str, to_cluster: str, topics: Sequence[str], purpose: str, mirrors: Sequence[str]
-) -> Asked:
+) -> dict[str, Any]:
     pair = Pair(to_cluster, from_cluster, tuple(topics) or None)
-    return Asked(pair, Purpose(purpose), frozenset(mirrors))
+    return {"pair": pair, "purpose": Purpose(purpose), "mirrors": mirrors}
 
 
 @hand_over.command()
@@ -57,8 +57,8 @@ def _asked(
 @table_options
 def show(context: click.Context, form: Form, **asked: Any) -> None:
     """What would be changed, what of it nobody knows, and what is left to people. Changes nothing."""
-    plan = show_hand_over(command_context(context), _asked(**asked))
-    form.put_rows(plan.rows(), "cluster string, part string, name string, change string")
+    plan = show_hand_over(command_context(context), **_asked(**asked))
+    form.put_rows(hand_over_rows(plan), "cluster string, part string, name string, change string")
 
 
 @hand_over.command(name="apply")
@@ -66,7 +66,7 @@ def show(context: click.Context, form: Form, **asked: Any) -> None:
 @required_why_options
 def apply_hand_over(context: click.Context, why: Why, **asked: Any) -> None:
     """Make the changes that `show` lists, with a receipt; asked again it does what is lacking."""
-    done = carry_out(command_context(context, why), _asked(**asked), say)
+    done = carry_out(command_context(context, why), progress=say, **_asked(**asked))
     _say(done)
     if done.unknown:
         raise UnsafeError(

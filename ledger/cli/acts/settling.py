@@ -22,7 +22,7 @@ _SETTLED = (
 def settle(context: click.Context, flow: str, why: Why, form: Form) -> None:
     """Record what FLOW had copied and not recorded when its driver and its source died. Only the target is needed."""
     done = settle_flow(command_context(context, why), flow, progress=say)
-    form.put_rows((one.facts() for one in done.partitions), _SETTLED)
+    form.put_rows((one.facts for one in done.partitions), _SETTLED)
     say(done.words)
     headline = f"{flow}: {len(done.refused)} of {len(done.partitions)} partitions are not settled"
     refuse_partitions(headline, done.refused, of=len(done.partitions))

@@ -29,7 +29,6 @@ from ledger.changeover.checks import (
     shut_out_checks,
 )
 from ledger.changeover.groups import sheets_of
-from ledger.changeover.hand_over import HandOver
 from ledger.changeover.plans import ApplyState, Plan, StepName
 from ledger.changeover.waiting import Behind
 from ledger.errors import ClusterUnavailableError, PreconditionError
@@ -38,7 +37,7 @@ from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.direction import Demoted, Direction, Directions, Promoted
 from ledger.facts.fences import EpochMarker, Fence, MirrorLetIn, MirrorShutOut, ShutOutProof, ShutOuts
 from ledger.facts.group_offsets import IntendedCommit, OffsetsSet
-from ledger.facts.hand_overs import Purpose, TopicHandOver
+from ledger.facts.hand_overs import HandedOver, Purpose, TopicHandOver
 from ledger.facts.permissions import Permission
 from ledger.kafka.cluster import FenceControl
 from ledger.offsets.setting import Basis, Outcome, Setting, SourceCommit, SourceCommits
@@ -398,7 +397,7 @@ def test_what_an_export_does_not_hold_is_never_shown_as_fine() -> None:
 
 
 def test_what_applications_lack_is_named_and_what_nobody_knows_is_unknown() -> None:
-    complete = HandOver(
+    complete = HandedOver(
         cluster="west",
         cluster_id="W",
         former="east",

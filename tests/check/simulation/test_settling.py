@@ -115,7 +115,11 @@ def test_records_of_others_are_told_and_nobodys_claim(mode: TargetMode) -> None:
     flow.write("x", "y", at=flow.west)
     done = flow.settle()
     [line] = done.partitions
-    assert (line.records, line.others, line.target_end) == (3, "2 from target offset 3 on", 5)
+    assert [line.facts[name] for name in ("records", "others", "target_end")] == [
+        3,
+        "2 from target offset 3 on",
+        5,
+    ]
     assert done.words.endswith("; records of other writers on 1")
     assert (receipts(flow)[0]["others"], receipts(flow)[0]["others_start"]) == (2, 3)
     assert flow.syncs() == SETTLED
