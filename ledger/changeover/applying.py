@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -94,35 +94,29 @@ def _reading(scene: Scene, step: StepName) -> Reading:
 # printed.
 
 
-@dataclass(frozen=True, slots=True)
-class StepHooks:
-    """Those of one operation: each command finds in its environment what it is run for."""
+def run_step_hook(
+    hooks: Hooks, plan: Plan, operation_id: str, step: StepName, command: str, waits: Waits
+) -> Mapping[str, Any]:
+    """What the receipt keeps of it; the command finds in its environment what it is run for.
 
-    hooks: Hooks
-    plan: Plan
-    operation_id: str
-
-    def run(self, step: StepName, command: str, waits: Waits) -> Mapping[str, Any]:
-        """What the receipt keeps of it. Raises `PreconditionError`, with what it printed, when it failed or took
-        longer than the plan lets it."""
-        seconds = self.plan.choices.hook_seconds
-        environment = {
-            "MIRROR_LEDGER_OPERATION": self.operation_id,
-            "MIRROR_LEDGER_STEP": str(step),
-            "MIRROR_LEDGER_FROM": self.plan.from_cluster,
-            "MIRROR_LEDGER_TO": self.plan.to_cluster,
-        }
-        result = self.hooks.run(HookCommand(words_of(command), seconds, environment), waits)
-        if not result.is_done:
-            how = (
-                f"took longer than {seconds:g} s, and was ended with what it had started"
-                if result.exit_code is None
-                else f"ended with {result.exit_code}"
-            )
-            raise PreconditionError(
-                f"the hook of {step} {how}: {result.output.strip() or 'it printed nothing'}"
-            )
-        return {"command": command, "exit_code": result.exit_code, "output": result.output}
+    Raises `PreconditionError`, with what it printed, when it failed or took longer than the plan lets it.
+    """
+    seconds = plan.choices.hook_seconds
+    environment = {
+        "MIRROR_LEDGER_OPERATION": operation_id,
+        "MIRROR_LEDGER_STEP": str(step),
+        "MIRROR_LEDGER_FROM": plan.from_cluster,
+        "MIRROR_LEDGER_TO": plan.to_cluster,
+    }
+    result = hooks.run(HookCommand(words_of(command), seconds, environment), waits)
+    if not result.is_done:
+        how = (
+            f"took longer than {seconds:g} s, and was ended with what it had started"
+            if result.exit_code is None
+            else f"ended with {result.exit_code}"
+        )
+        raise PreconditionError(f"the hook of {step} {how}: {result.output.strip() or 'it printed nothing'}")
+    return {"command": command, "exit_code": result.exit_code, "output": result.output}
 
 
 # Applying -----------------------------------------------------------------------------------------
@@ -148,10 +142,11 @@ def apply_plan(context: Context, plan_id: str, confirm: Confirm, reports: StepRe
         context = context.part_of(operation_id)
         scene = Scene(context, plan, former, begun_at_ms, scope, confirm, role.require_own)
         scene.require_current()
-        hooks = StepHooks(HookProcesses(context.config.secrets(os.environ)), plan, operation_id)
-        Applying(
-            role.record(context.why), actions(scene), checked_hook(scene, hooks.run), reports, beside
-        ).carry_out(plan, former, host=role.host)
+        run = partial(run_step_hook, HookProcesses(context.config.secrets(os.environ)), plan, operation_id)
+        applying = Applying(
+            role.record(context.why), actions(scene), checked_hook(scene, run), reports, beside
+        )
+        applying.carry_out(plan, former, host=role.host)
     return operation_id
 
 

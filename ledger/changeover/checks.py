@@ -116,18 +116,16 @@ def topic_checks(cluster: ClusterAdmin, topic_ids: Mapping[str, str]) -> list[Ch
     return bad or [said("topics", cluster.alias, True, f"{counted(len(topic_ids), 'topic')} as planned")]
 
 
-@dataclass(frozen=True, slots=True)
-class ThereNow:
-    """What of a shut-out the cluster has: rules, and whether a marker's leader remembers it."""
-
-    rules: Collection[Permission]
-    remembers: Callable[[EpochMarker], bool]
-
-
 def shut_out_checks(
-    shut_outs: ShutOuts, cluster_id: str, former: str, topics: Collection[str], there: ThereNow
+    shut_outs: ShutOuts,
+    cluster_id: str,
+    former: str,
+    topics: Collection[str],
+    rules: Collection[Permission],
+    remembers: Callable[[EpochMarker], bool],
 ) -> list[Check]:
-    """Topic by topic, what was recorded last of flows from `former`, compared with what is there."""
+    """Topic by topic, what was recorded last of flows from `former`, compared with what the cluster has: rules, and
+    whether a marker's leader remembers it."""
     changes = [
         one for one in shut_outs.changes if one.cluster_id == cluster_id and one.former in (None, former)
     ]
@@ -135,8 +133,8 @@ def shut_out_checks(
         _shut_out_check(
             [one for one in changes if topic in one.topics],
             topic,
-            shut_outs.rules(cluster_id, (topic,), former) - set(there.rules),
-            there.remembers,
+            shut_outs.rules(cluster_id, (topic,), former) - set(rules),
+            remembers,
         )
         for topic in sorted(topics)
     ]

@@ -11,7 +11,6 @@ from functools import partial
 from ledger.changeover.checks import (
     Check,
     CheckStatus,
-    ThereNow,
     direction_checks,
     fence_checks,
     fences_of_topics,
@@ -84,7 +83,7 @@ class Reading(PlanContext):
 class Condition:
     """What has to be so before each of `steps`, once `after` has been carried out (None: from the beginning).
 
-    `is_of_source`: asked of the former source. `to_type`: what is to be typed where it is not so, in words.
+    `is_of_source`: asked of the former source. `to_type`: what is to be typed where it is not so (`_to_type`).
     `until`: the last step before which `verify` asks it; None: it is to be so for good.
     """
 
@@ -92,7 +91,7 @@ class Condition:
     after: StepName | None
     steps: frozenset[StepName]
     ask: Callable[[Reading], Sequence[Check]]
-    to_type: Callable[[Reading], str]
+    to_type: str
     is_of_source: bool = False
     until: StepName | None = None
 
@@ -135,80 +134,52 @@ def require_conditions(reading: Reading, step: StepName) -> list[str]:
             continue
         if bad := [check for check in checks if check.status is CheckStatus.NOT_OK]:
             words = "; ".join(f"{check.subject}: {check.words}" for check in bad)
-            raise PreconditionError(f"{words}. Step {step} did nothing. {one.to_type(reading)}")
+            raise PreconditionError(f"{words}. Step {step} did nothing. {_to_type(one.to_type, reading)}")
     return [f"not asked for {', '.join(unknown)}: {away}"] if unknown else []
 
 
 # What is typed then -----------------------------------------------------------------------------
 
+_CORRECT_ADDRESSES = "Correct bootstrap_servers, then continue: {apply}"
+_UNDO_AND_PLAN = (
+    "This plan cannot be carried out any more: undo what was done before ({undo}), then plan again"
+)
+_UNDO_LATE = (
+    "Nothing copies what {source} has alone. Undo it, and keep producers away: {undo}; then plan again"
+)
+_DEMOTED = (
+    "{target} is not promoted over {source} any more: somebody has demoted it. Undo what is left: {undo}; then plan "
+    "again"
+)
+_SHUT_OUT_AGAIN = (
+    "Shut it out again: mirror-ledger promote {target} --over {source} --shut-out --reason WHY{target_topics}; then "
+    "continue: {apply}"
+)
+_FENCE_AGAIN = (
+    "If nobody is to write there, fence it again: mirror-ledger fence {source} --reason WHY --how {how}{source_topics}"
+    "; then continue: {apply}. If applications work there, undo: {undo}"
+)
+_STOP_GROUPS = (
+    "Stop their consumers at {source}, and let a recorder read them (mirror-ledger record {source} --once); then "
+    "continue, which sets them again: {apply}"
+)
+_SET_GROUPS = (
+    "Continue, which sets what is lacking: {apply}. What stands beyond its place is set lower by mirror-ledger offsets "
+    "set --from {source} --to {target} --group GROUP --accept newer"
+)
 
-def _continue(reading: Reading) -> str:
-    return apply_command(reading.plan.plan_id)
 
-
-def _undo(reading: Reading) -> str:
-    return undo_command(reading.operation_id)
-
-
-def _undo_and_plan(reading: Reading) -> str:
-    return (
-        f"This plan cannot be carried out any more: undo what was done before ({_undo(reading)}), then plan "
-        "again"
-    )
-
-
-def _undo_late(reading: Reading) -> str:
-    return (
-        f"Nothing copies what {reading.plan.from_cluster} has alone. Undo it, and keep producers away: "
-        f"{_undo(reading)}; then plan again"
-    )
-
-
-def _correct_addresses(reading: Reading) -> str:
-    return f"Correct bootstrap_servers, then continue: {_continue(reading)}"
-
-
-def _demoted(reading: Reading) -> str:
+def _to_type(words: str, reading: Reading) -> str:
+    """With topics of the plan by name: it may have left others out."""
     plan = reading.plan
-    return (
-        f"{plan.to_cluster} is not promoted over {plan.from_cluster} any more: somebody has demoted it. Undo what is "
-        f"left: {_undo(reading)}; then plan again"
-    )
-
-
-def _shut_out_again(reading: Reading) -> str:
-    """The topics of the plan by name: it may have left others out."""
-    plan = reading.plan
-    topics = "".join(f" --topic {one}" for one in reading.plan.target_names)
-    return (
-        f"Shut it out again: mirror-ledger promote {plan.to_cluster} --over {plan.from_cluster} --shut-out "
-        f"--reason WHY{topics}; then continue: {_continue(reading)}"
-    )
-
-
-def _fence_again(reading: Reading) -> str:
-    plan = reading.plan
-    topics = "".join(f" --topic {one}" for one in plan.source_names)
-    how = "shut --accept producers_stopped" if plan.choices.fence is FenceChoice.SHUT else "closed"
-    return (
-        f"If nobody is to write there, fence it again: mirror-ledger fence {plan.from_cluster} --reason WHY "
-        f"--how {how}{topics}; then continue: {_continue(reading)}. If applications work there, undo: {_undo(reading)}"
-    )
-
-
-def _stop_groups(reading: Reading) -> str:
-    alias = reading.plan.from_cluster
-    return (
-        f"Stop their consumers at {alias}, and let a recorder read them (mirror-ledger record {alias} --once); then "
-        f"continue, which sets them again: {_continue(reading)}"
-    )
-
-
-def _set_groups(reading: Reading) -> str:
-    plan = reading.plan
-    return (
-        f"Continue, which sets what is lacking: {_continue(reading)}. What stands beyond its place is set lower by "
-        f"mirror-ledger offsets set --from {plan.from_cluster} --to {plan.to_cluster} --group GROUP --accept newer"
+    return words.format(
+        apply=apply_command(plan.plan_id),
+        undo=undo_command(reading.operation_id),
+        source=plan.from_cluster,
+        target=plan.to_cluster,
+        source_topics="".join(f" --topic {one}" for one in plan.source_names),
+        target_topics="".join(f" --topic {one}" for one in plan.target_names),
+        how="shut --accept producers_stopped" if plan.choices.fence is FenceChoice.SHUT else "closed",
     )
 
 
@@ -258,7 +229,7 @@ def _shut_out(reading: Reading) -> list[Check]:
         return admin.producer_epochs([at], marker.producer_id).get(at, 0) >= marker.producer_epoch
 
     rules = admin.topic_acls() if shut_outs.rules(cluster_id, topics, former) else frozenset()
-    return shut_out_checks(shut_outs, cluster_id, former, topics, ThereNow(rules, remembers))
+    return shut_out_checks(shut_outs, cluster_id, former, topics, rules, remembers)
 
 
 def is_open_again(reading: Reading) -> bool:
@@ -367,39 +338,39 @@ _ALL = frozenset(_ORDER[: _STARTED + 1])
 _BEFORE_START = frozenset(_ORDER[:_STARTED])
 _START = frozenset({StepName.START_APPLICATIONS})
 CONDITIONS = (
-    Condition("cluster", None, _ALL, _target, _correct_addresses),
-    Condition("source", None, _ALL, _source, _correct_addresses, is_of_source=True),
+    Condition("cluster", None, _ALL, _target, _CORRECT_ADDRESSES),
+    Condition("source", None, _ALL, _source, _CORRECT_ADDRESSES, is_of_source=True),
     Condition(
-        "topics", None, _BEFORE_START, _target_topics, _undo_and_plan, until=StepName.START_APPLICATIONS
+        "topics", None, _BEFORE_START, _target_topics, _UNDO_AND_PLAN, until=StepName.START_APPLICATIONS
     ),
     Condition(
         "source_topics",
         None,
         _BEFORE_START,
         _source_topics,
-        _undo_and_plan,
+        _UNDO_AND_PLAN,
         is_of_source=True,
         until=StepName.START_APPLICATIONS,
     ),
-    Condition("promoted", StepName.PROMOTE, _until_started(StepName.PROMOTE), _directions, _demoted),
-    Condition("shut_out", StepName.SHUT_OUT, _until_started(StepName.SHUT_OUT), _shut_out, _shut_out_again),
+    Condition("promoted", StepName.PROMOTE, _until_started(StepName.PROMOTE), _directions, _DEMOTED),
+    Condition("shut_out", StepName.SHUT_OUT, _until_started(StepName.SHUT_OUT), _shut_out, _SHUT_OUT_AGAIN),
     Condition(
         "late_write",
         StepName.FENCE,
         _until_started(StepName.CUT),
         _late_writes,
-        _undo_late,
+        _UNDO_LATE,
         is_of_source=True,
     ),
     Condition(
-        "fence", StepName.FENCE, _until_started(StepName.DRAIN), _fences, _fence_again, is_of_source=True
+        "fence", StepName.FENCE, _until_started(StepName.DRAIN), _fences, _FENCE_AGAIN, is_of_source=True
     ),
     Condition(
         "left",
         StepName.MOVE_GROUPS,
         _START,
         _left,
-        _stop_groups,
+        _STOP_GROUPS,
         is_of_source=True,
         until=StepName.START_APPLICATIONS,
     ),
@@ -408,7 +379,7 @@ CONDITIONS = (
         StepName.MOVE_GROUPS,
         _START,
         _groups,
-        _set_groups,
+        _SET_GROUPS,
         until=StepName.START_APPLICATIONS,
     ),
 )

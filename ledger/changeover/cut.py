@@ -156,7 +156,7 @@ class _Reading:
             for at in self._partitions(one, cut_side, side)
         ]
         ends = {CutSide.SOURCE: self._ends(begun, source), CutSide.TARGET: self._ends(begun, target)}
-        read = [_with_ends(at, ends[at.side].get((at.topic, at.partition))) for at in begun]
+        read = [replace(at, **ends[at.side].get((at.topic, at.partition), {})) for at in begun]
         sources = {(at.flow, at.source_topic, at.partition): at for at in read if at.side is CutSide.SOURCE}
         known = self._known()
         for at in read:
@@ -196,12 +196,10 @@ class _Reading:
 
     # -- ends ------------------------------------------------------------------------------------
 
-    def _ends(
-        self, begun: Sequence[CutOffset], side: _Side
-    ) -> dict[tuple[str, int], HighWatermark | CutOffset]:
-        """By topic and partition as read now (a `CutOffset`), else as recorded."""
+    def _ends(self, begun: Sequence[CutOffset], side: _Side) -> dict[tuple[str, int], dict[str, Any]]:
+        """By topic and partition as read now, else as recorded."""
         wanted = {(at.topic, at.partition): at for at in begun if at.cluster == side.alias}
-        found: dict[tuple[str, int], HighWatermark | CutOffset] = {}
+        found: dict[tuple[str, int], dict[str, Any]] = {}
         if side.admin is not None:
             read_at_ms = self.ports.clock.now_ms()
             live = side.admin.ends(sorted(wanted))
@@ -209,11 +207,12 @@ class _Reading:
                 raise PreconditionError(
                     f"topics of {side.alias} changed while their ends were read; nothing was recorded. Try again"
                 )
-            found |= {key: _live(wanted[key], ends, read_at_ms) for key, ends in live.items()}
+            found = {key: _said(ends, read_at_ms, is_live=True) for key, ends in live.items()}
         if found.keys() < wanted.keys():
             recorded = self._recorded(side.alias)
-            known = {key: recorded.get((at.topic_id, at.partition)) for key, at in wanted.items()}
-            found = {**{key: ends for key, ends in known.items() if ends is not None}, **found}
+            for key in wanted.keys() - found.keys():
+                if (known := recorded.get((wanted[key].topic_id, key[1]))) is not None:
+                    found[key] = _said(known, known.read_at_ms, is_live=False)
         return found
 
     # -- where the way back begins ---------------------------------------------------------------
@@ -297,30 +296,16 @@ def _recorded_topics(recorded: Mapping[tuple[str, int], HighWatermark]) -> dict[
     }
 
 
-def _live(at: CutOffset, ends: PartitionEnds, read_at_ms: int) -> CutOffset:
-    return replace(
-        at,
-        leader_epoch=ends.leader_epoch,
-        log_start=ends.log_start,
-        last_stable=ends.last_stable,
-        high_watermark=ends.high_watermark,
-        read_at_ms=read_at_ms,
-        is_live=True,
-    )
-
-
-def _with_ends(at: CutOffset, known: HighWatermark | CutOffset | None) -> CutOffset:
-    if known is None:
-        return at
-    return replace(
-        at,
-        leader_epoch=known.leader_epoch,
-        log_start=known.log_start,
-        last_stable=known.last_stable,
-        high_watermark=known.high_watermark,
-        read_at_ms=known.read_at_ms,
-        is_live=isinstance(known, CutOffset),
-    )
+def _said(ends: PartitionEnds | HighWatermark, read_at_ms: int, *, is_live: bool) -> dict[str, Any]:
+    """What of a partition's row its ends say."""
+    return {
+        "leader_epoch": ends.leader_epoch,
+        "log_start": ends.log_start,
+        "last_stable": ends.last_stable,
+        "high_watermark": ends.high_watermark,
+        "read_at_ms": read_at_ms,
+        "is_live": is_live,
+    }
 
 
 def _partition(at: CutOffset) -> TopicPartition:

@@ -36,6 +36,8 @@ from ledger.store.state import DeltaLedgerState
 from ledger.topics.following import SettingsChange
 from ledger.words import instant, is_unicode, shell_word, shown
 
+_FUNCTIONS = Path(__file__).with_name("exported_functions.sh")
+"""What scripts ask people, record and wait for; it reads the file `GROUPS` beside them."""
 STEPS, UNDO = "steps.sh", "undo.sh"
 RESET, GROUPS, LEFT_OUT, POSITIONS = "reset.csv", "groups", "left_out.csv", "positions.csv"
 _GROUPS_AT_ONCE = 50
@@ -165,39 +167,7 @@ def _head(of: ExportedPlan, what: str = "") -> Iterator[str]:
             asks = "unless_away " if side == "from" else ""
             yield f'{side}_{name}() {{ {asks}{tool} {reached} "$@"; }}'
     yield from _unless_away(plan)
-    yield "quoted() { printf ' %q' \"$@\"; }"
-    yield "people() { printf '%s\\n' \"$1\"; read -r -p 'Enter when it is so '; }"
-    yield from _comments(
-        "What the ledger has to know; without the program people see to it, and record it later"
-    )
-    yield (
-        'ledger() { if command -v mirror-ledger > /dev/null; then mirror-ledger "$@"; '
-        'else people "without the program; to be recorded before any mirror runs again: '
-        'mirror-ledger$(quoted "$@")"; fi; }'
-    )
-    yield from _comments(
-        "FENCE_BY=tools where the program may not change the cluster that applications leave"
-    )
-    yield 'by_program() { [ "${FENCE_BY:-program}" = program ] && command -v mirror-ledger > /dev/null; }'
-    yield from _comments(
-        "How many members a group has, by what describes its state; none where there is no such group"
-    )
-    yield "members() {"
-    yield "  local state"
-    yield '  if ! state=$("$1" --describe --state --group "$2" 2>&1) && ! grep -qi "does not exist" <<< "$state"; then'
-    yield "    echo unknown"
-    yield "  else"
-    yield "    awk '$NF ~ /^[0-9]+$/ { n += $NF } END { print n + 0 }' <<< \"$state\""
-    yield "  fi"
-    yield "}"
-    yield "no_members() {"
-    yield "  local group count"
-    yield '  while IFS= read -r -d "" group <&3; do'
-    yield '    until count=$(members "$1" "$group"); [ "$count" = 0 ]; do'
-    yield '      people "members of group$(quoted "$group"): $count; stop them first"'
-    yield "    done"
-    yield f'  done 3< "$here/{GROUPS}"'
-    yield "}"
+    yield _FUNCTIONS.read_text(encoding="utf-8").rstrip()
 
 
 def _unless_away(plan: Plan) -> Iterator[str]:

@@ -32,7 +32,6 @@ from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError, UsageError
 from ledger.facts.fences import (
-    ActiveFence,
     Evidence,
     Fence,
     FencedPartition,
@@ -730,46 +729,35 @@ def _named(fences: Sequence[Fence]) -> str:
 # `unfence`: remove exactly the rules that the rows of a fence list, set back exactly what it has changed.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedLifting:
-    """Which fences of a cluster are lifted; `topics` None: all of it. `hook`: ends what another hook has stopped."""
-
-    cluster: str
-    topics: tuple[str, ...] | None
-    hook: HookCommand | None = None
-
-
-def unfence(asked: AskedLifting, parts: FenceParts, why: Why) -> UnfenceResult:
+def unfence(
+    cluster: str,
+    topics: Collection[str] | None,
+    parts: FenceParts,
+    why: Why,
+    hook: HookCommand | None = None,
+) -> UnfenceResult:
     """Lift the fences that stand, and record it; twice is as once. Where nothing was made no cluster is asked.
 
+    `topics` None: all of the cluster. `hook`: ends what another hook has stopped.
     Raises `PreconditionError` when another cluster answers than the recorded one, the hook fails, or a broker still has
     a rule after 30 s: then nothing is recorded, and the fence stands as far as the ledger knows.
     """
-    chosen = [
-        one
-        for one in parts.fences.at(asked.cluster)
-        if asked.topics is None or one.fence.topic in asked.topics
-    ]
+    chosen = [one for one in parts.fences.at(cluster) if topics is None or one.fence.topic in topics]
     if not chosen:
-        return UnfenceResult(None, f"no topic of {asked.cluster} that was named is fenced", ())
-    if asked.hook is not None or any(one.fence.is_made for one in chosen):
-        parts.identities.require(asked.cluster, live_cluster(parts.reader))
-    hook = _hook_run(asked, parts, chosen)
-    _remove_rules(parts, [one.fence for one in chosen])
-    restored = _set_back(parts, [one.fence for one in chosen if SETTING in one.fence.former])
-    lifted = [_lifted(parts, one.fence, hook, restored.get(one.fence.topic, {})) for one in chosen]
+        return UnfenceResult(None, f"no topic of {cluster} that was named is fenced", ())
+    if hook is not None or any(one.fence.is_made for one in chosen):
+        parts.identities.require(cluster, live_cluster(parts.reader))
+    fences, run = [one.fence for one in chosen], None
+    if hook is not None:
+        run = run_hook(parts, hook, "unfence", cluster, [one.topic for one in fences])
+        if run.exit_code != 0:
+            raise PreconditionError(
+                f"{failed_hook(run)}; the fences of {cluster} stand, nothing was recorded"
+            )
+    _remove_rules(parts, fences)
+    restored = _set_back(parts, [one for one in fences if SETTING in one.former])
+    lifted = [_lifted(parts, one, run, restored.get(one.topic, {})) for one in fences]
     return UnfenceResult(parts.operations.record_parts(lifted, why), _words(lifted), tuple(lifted))
-
-
-def _hook_run(asked: AskedLifting, parts: FenceParts, chosen: Sequence[ActiveFence]) -> HookRun | None:
-    if asked.hook is None:
-        return None
-    run = run_hook(parts, asked.hook, "unfence", asked.cluster, [one.fence.topic for one in chosen])
-    if run.exit_code != 0:
-        raise PreconditionError(
-            f"{failed_hook(run)}; the fences of {asked.cluster} stand, nothing was recorded"
-        )
-    return run
 
 
 def _remove_rules(parts: FenceParts, fences: Sequence[Fence]) -> None:
@@ -875,34 +863,33 @@ def fence_refusal(context: Context, asked: AskedFence) -> str | None:
     return refusal(asked, fence_parts(context, asked.cluster))
 
 
-def _silent(_line: str) -> None:
-    """For who follows nothing."""
-
-
-def unfence_topics(context: Context, asked: AskedLifting, say: Say) -> UnfenceResult:
+def unfence_topics(
+    context: Context,
+    cluster: str,
+    topics: Collection[str] | None,
+    say: Say,
+    hook: HookCommand | None = None,
+) -> UnfenceResult:
     """Lift fences of a cluster."""
+    parts = fence_parts(context, cluster, say)
     if context.why.operation_id is None:
-        _require_not_left(context, asked)
-    return unfence(asked, fence_parts(context, asked.cluster, say), context.why)
+        # A fence `shut` would stop what is mirrored back as well: it is lifted before that.
+        kept = [
+            one.fence.topic
+            for one in parts.fences.at(cluster)
+            if one.fence.how != FenceHow.SHUT and (topics is None or one.fence.topic in topics)
+        ]
+        require_not_left(
+            cluster,
+            kept,
+            context.config.clusters,
+            context.state.directions(),
+            undone="nothing was lifted or recorded",
+        )
+    return unfence(cluster, topics, parts, context.why, hook)
 
 
-def _require_not_left(context: Context, asked: AskedLifting) -> None:
-    """A fence `shut` would stop what is mirrored back as well: it is lifted before that."""
-    kept = [
-        one.fence.topic
-        for one in context.state.fences().at(asked.cluster)
-        if one.fence.how != FenceHow.SHUT and (asked.topics is None or one.fence.topic in asked.topics)
-    ]
-    require_not_left(
-        asked.cluster,
-        kept,
-        context.config.clusters,
-        context.state.directions(),
-        undone="nothing was lifted or recorded",
-    )
-
-
-def fence_parts(context: Context, cluster: str, say: Say = _silent) -> FenceParts:
+def fence_parts(context: Context, cluster: str, say: Say = lambda _line: None) -> FenceParts:
     """What fences of a cluster are made with: the mirror's credentials read, those of an administrator change."""
     return FenceParts(
         reader=context.cluster(cluster),

@@ -1,6 +1,6 @@
 """A plan from what was seen: its scope and steps, what stands against it, and what it would cost."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from ledger.facts.tables import Row
 from ledger.mirror.assignment import StopCause
 from ledger.offsets.first_unread import PlaceStatus
 from ledger.offsets.maps import TranslationStatus
-from ledger.offsets.setting import ADVICE, OutputsStatus, place_of
+from ledger.offsets.setting import ADVICE, OutputsStatus, oddities, place_of
 from ledger.offsets.sheets import CommitsRead, repeat_figures, repeat_forecast, unread_words
 from ledger.roles import fresh_seconds
 from ledger.words import by_topic, counted, duration
@@ -39,8 +39,6 @@ from ledger.words import by_topic, counted, duration
 
 CHANGELOG = "changelog"
 """What is accepted by name of state that does not belong to the commits."""
-Oddities = Callable[[Row], Collection[str]]
-"""What has to be accepted by name about a translation."""
 _AS_IT_HAS_TO_BE: Mapping[ChangeoverKind, Collection[str]] = {
     ChangeoverKind.SWITCHOVER: (TranslationStatus.AHEAD, TranslationStatus.NOT_YET_COPIED),
     ChangeoverKind.FAILOVER: (TranslationStatus.AHEAD,),
@@ -56,7 +54,7 @@ def accepted_when_moved(kind: ChangeoverKind, choices: Choices) -> tuple[str, ..
 
 
 def group_blockers(
-    kind: ChangeoverKind, seen: Seen, choices: Choices, places: Sequence[Row], oddities: Oddities
+    kind: ChangeoverKind, seen: Seen, choices: Choices, places: Sequence[Row]
 ) -> Iterator[Blocker]:
     """No place, or one that is not certain; what the target has against it; groups of which nobody knows.
 
@@ -202,9 +200,7 @@ class Planned:
         }
 
 
-def planned(
-    kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[StepName, str], oddities: Oddities
-) -> Planned:
+def planned(kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[StepName, str]) -> Planned:
     """The plan.
 
     Raises where there is nothing to plan about (no flow, no topic, a cluster that nobody recorded), and for a hook that
@@ -217,7 +213,7 @@ def planned(
     places = scope.among(seen.places)
     losses = scope.losses(seen.losses)
     moving = scope.moving(seen.places)
-    blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, moving, losses, oddities))))
+    blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, moving, losses))))
     steps = steps_of(kind, is_promoted=all(flow.is_promotable for flow in flows))
     _require_hooks_that_run(hooks, steps, choices.fence)
     plan = Plan(
@@ -356,7 +352,6 @@ def _blockers(
     topics: Sequence[PlannedTopic],
     places: Sequence[Row],
     losses: Sequence[Row],
-    oddities: Oddities,
 ) -> Iterator[Blocker]:
     yield from _of_clusters(kind, seen, choices)
     yield from _of_topics(kind, seen, topics)
@@ -364,7 +359,7 @@ def _blockers(
     yield from _of_directions(kind, seen, choices, topics)
     for flow in flows:
         yield from _of_flow_itself(kind, flow, choices, topics)
-    yield from group_blockers(kind, seen, choices, places, oddities)
+    yield from group_blockers(kind, seen, choices, places)
     if kind is ChangeoverKind.FAILOVER and CHANGELOG not in choices.accepted:
         yield from changelog_blockers(topics, places)
     yield from _of_fences(seen, choices, flows)

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ledger.changeover.fencing import fence_refusal
@@ -45,7 +45,7 @@ from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import live_cluster
 from ledger.machine import HookCommand, words_of
 from ledger.offsets.between_clusters import require_direction, unread_groups_at
-from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, Choice, Outcome, Setting, oddities
+from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, Choice, Outcome, Setting
 from ledger.offsets.sheets import Asked, CommitsRead, computed_sheet, group_answers
 from ledger.recorders.observation import RecorderSettings
 from ledger.roles import heartbeat_ms, verdict_now
@@ -117,7 +117,7 @@ def see(
     )
     settings = _settings(at, asked, target, there)
     places = [one.answer for one in settings]
-    directions, carried_out = state.directions(), _carried_out(at)
+    directions, carried_out = state.directions(), (read_applies(at), _rows(at, OperationKind.PLAN))
     seen_flows = [_flow(context, flow, (here, there), sql.incarnations(at, flow.name)) for flow in flows]
     maps = known_maps(context, pair)
     changed = [
@@ -322,27 +322,19 @@ def _shut_out_problem(context: Context, target: str, seen: SeenCluster) -> str |
 
 def _cluster(admin: KafkaAdmin, state: DeltaLedgerState) -> SeenCluster:
     identities = state.identities()
-    recorded = identities.recorded_id(admin.alias)
+    recorded_id = identities.recorded_id(admin.alias)
+    seen = SeenCluster(alias=admin.alias, recorded_id=recorded_id, live_id=None, trouble=None, topic_ids={})
     try:
         live = live_cluster(admin)
         topic_ids = {name: topic.topic_id for name, topic in admin.topics().items() if not topic.internal}
     except ClusterUnavailableError as error:
-        return SeenCluster(
-            alias=admin.alias, recorded_id=recorded, live_id=None, trouble=str(error), topic_ids={}
-        )
-    problem = None
+        return replace(seen, trouble=str(error))
+    seen = replace(seen, live_id=live.cluster_id, topic_ids=topic_ids)
     try:
         identities.require(admin.alias, live)
     except PreconditionError as error:
-        problem = str(error)
-    return SeenCluster(
-        alias=admin.alias,
-        recorded_id=recorded,
-        live_id=live.cluster_id,
-        trouble=None,
-        topic_ids=topic_ids,
-        identity_problem=problem,
-    )
+        return replace(seen, identity_problem=str(error))
+    return seen
 
 
 def _flow(
@@ -506,15 +498,6 @@ def _commits_read(
     return CommitsRead(read_at_ms, max(lost_at_ms - read_at_ms, 0) / 1000)
 
 
-def _carried_out(at: DeltaSnapshot) -> tuple[Applies, list[dict[str, object]]]:
-    """All applies, and the rows of their plans."""
-
-    def of_kinds(*kinds: OperationKind) -> list[dict[str, object]]:
-        return at.rows(OPERATIONS.name, [("kind", "in", kinds)])
-
-    return Applies.of_rows(of_kinds(*APPLY_KINDS)), of_kinds(OperationKind.PLAN)
-
-
 def _extras(
     at: DeltaSnapshot, pair: Direction, flows: Sequence[SeenFlow], directions: Directions
 ) -> Mapping[str, int]:
@@ -559,7 +542,7 @@ def make_plan(
 ) -> Planned:
     """What carrying it out would do now, or as of a cut; nothing is changed, and nothing recorded."""
     seen = see(context, kind, pair, choices, fence_hook=hooks.get(StepName.FENCE), as_of=as_of)
-    return planned(kind, seen, choices, hooks, oddities)
+    return planned(kind, seen, choices, hooks)
 
 
 def record_plan(context: Context, made: Planned) -> str:

@@ -2,7 +2,7 @@
 
 import shlex
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -10,7 +10,7 @@ from ledger.changeover import pairs
 from ledger.changeover.auditing import LedgerAudit, audit_rest, audit_rest_beside
 from ledger.changeover.cut import cut_of_pair
 from ledger.changeover.directions import change_direction, is_done
-from ledger.changeover.fencing import AskedLifting, fence_topics, leave_topics_open, unfence_topics
+from ledger.changeover.fencing import fence_topics, leave_topics_open, unfence_topics
 from ledger.changeover.groups import moved_by, places_of, readers, record_sheets
 from ledger.changeover.hand_over import Ready, hand_over
 from ledger.changeover.losses import (
@@ -402,13 +402,7 @@ def _open_to_applications(scene: Scene, waits: Waits) -> UnfenceResult | None:
     fenced = {one.fence.topic for one in scene.state.fences().at(cluster)} & set(scene.plan.target_names)
     if not fenced:
         return None
-    return lift_fences(scene, cluster, sorted(fenced), waits)
-
-
-def lift_fences(scene: Scene, cluster: str, topics: Sequence[str], waits: Waits) -> UnfenceResult:
-    """As a part of the operation."""
-    asked = AskedLifting(cluster=cluster, topics=tuple(topics))
-    return unfence_topics(scene.context, asked, waits)
+    return unfence_topics(scene.context, cluster, fenced, waits)
 
 
 def handed_over(scene: Scene, purpose: Purpose, waits: Waits) -> Ready:
@@ -474,7 +468,7 @@ def reverse(scene: Scene, waits: Waits) -> StepResult:
         return StepResult("nothing is to be mirrored back", {})
     if plan.choices.fence is FenceChoice.SHUT:
         # A topic that takes no batch takes none of the mirror's; what keeps producers out is that they were moved.
-        lift_fences(scene, plan.from_cluster, scene.plan.source_names, waits)
+        unfence_topics(scene.context, plan.from_cluster, plan.source_names, waits)
     ready = handed_over(scene, Purpose.MIRROR, waits)
     given_up = _give_up(scene)
     flows = [scene.config.flow(name) for name in plan.flows]

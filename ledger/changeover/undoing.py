@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ledger.changeover.directions import change_direction, planned_way
-from ledger.changeover.fencing import AskedLifting, fence_topics, leave_topics_open, unfence_topics
+from ledger.changeover.fencing import fence_topics, leave_topics_open, unfence_topics
 from ledger.changeover.groups import MovedCommit, moved_by, take_groups_back, why_at_work
 from ledger.changeover.hand_over import undo_hand_over
 from ledger.changeover.measures import AskedFence
@@ -398,8 +398,7 @@ def _unfence(back: _Back, waits: Waits) -> StepResult:
     own = [one.fence for one in back.state.fences().at(cluster) if one.operation_id == operation_id]
     if not own:
         return StepResult(f"{cluster} has no fence that this operation made")
-    asked = AskedLifting(cluster=cluster, topics=tuple(sorted(one.topic for one in own)))
-    done = unfence_topics(back.context, asked, waits)
+    done = unfence_topics(back.context, cluster, [one.topic for one in own], waits)
     words = done.words
     if any(one.how == FenceHow.HOOK for one in own):
         words += "; what the hook has stopped is to be started again"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ledger.changeover.applying import StepHooks
+from ledger.changeover.applying import run_step_hook
 from ledger.changeover.plans import (
     APPLY_KINDS,
     Applies,
@@ -127,7 +127,7 @@ class Stage:
         self.crash(step, "hook")
         waits("it runs")
         if self.hooks is not None:
-            return StepHooks(self.hooks, self.plan, "operation-1").run(step, command, waits)
+            return run_step_hook(self.hooks, self.plan, "operation-1", step, command, waits)
         return {"exit_code": 0, "output": f"ran {command}"}
 
     def _told(self) -> StepReports:

@@ -6,7 +6,6 @@ Each change of it, and each append to the ledger, is a step at which a test can 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ledger.changeover.fencing import AskedLifting
 from ledger.changeover.measures import AskedFence, FenceParts
 from ledger.errors import ClusterUnavailableError
 from ledger.facts.acls import Authorization
@@ -313,7 +312,3 @@ def asked(how: FenceHow = FenceHow.CLOSED, *topics: str, **more: object) -> Aske
     """A fence of `orders` and `users` unless others are named."""
     values = {"quiet": QuietBounds(5.0, 30.0), **more}
     return AskedFence(cluster="east", topics=topics or ("orders", "users"), how=how, **values)  # type: ignore[arg-type]
-
-
-def lifting(*topics: str, hook: HookCommand | None = None) -> AskedLifting:
-    return AskedLifting(cluster="east", topics=topics or None, hook=hook)

@@ -1,6 +1,5 @@
 """What a plan is made from, as it is seen of a pair against which nothing stands, and rows of `failover_loss`."""
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ from ledger.facts.fences import Fence
 from ledger.facts.roles import RoleVerdict
 from ledger.facts.syncs import FlowPosition, Position
 from ledger.facts.tables import Row
-from ledger.offsets.setting import oddities as real_oddities
 from ledger.offsets.sheets import CommitsRead
 from ledger.topics.naming import NamingKind
 
@@ -141,6 +139,7 @@ def place(group: str | None = "billing", **changed: Any) -> Row:
         "target_offset": 7,
         "status": "exact",
         "repeated": 2,
+        "absence": None,
     }
     return {**values, **changed}
 
@@ -195,10 +194,5 @@ SEEN = Seen(
 )
 
 
-def oddities(row: Row) -> Collection[str]:
-    """As the real ones, of answers that say less."""
-    return real_oddities({"absence": None, **row})
-
-
 def made(seen: Seen = SEEN, kind: ChangeoverKind = SWITCHOVER, **choices: Any) -> Planned:
-    return planned(kind, seen, Choices(**choices), {}, oddities)
+    return planned(kind, seen, Choices(**choices), {})

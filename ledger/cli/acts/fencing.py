@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ledger.changeover.fencing import AskedLifting, fence_topics, unfence_topics
+from ledger.changeover.fencing import fence_topics, unfence_topics
 from ledger.changeover.measures import AskedFence
 from ledger.cli.accepting import PRODUCERS_STOPPED, SUPER_USER, UNPROVEN, accept_option
 from ledger.cli.configured import command_context
@@ -108,8 +108,8 @@ def unfence(
     why: Why,
 ) -> None:
     """Lift fences of CLUSTER: remove the rules and set back the settings that their receipts list, nothing else."""
-    asked = AskedLifting(cluster=cluster, topics=tuple(topics) or None, hook=_hook(hook, hook_seconds))
-    done = unfence_topics(command_context(context, why), asked, say)
+    run = _hook(hook, hook_seconds)
+    done = unfence_topics(command_context(context, why), cluster, topics or None, say, run)
     put_operation(done.operation_id, done.words)
 
 

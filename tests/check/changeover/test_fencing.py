@@ -23,7 +23,6 @@ from tests.support.fenced_clusters import (
     Steps,
     allowing,
     asked,
-    lifting,
 )
 
 OURS = {denial("orders", "User:a"), denial("users", "User:b")}
@@ -64,7 +63,7 @@ def test_leaders_prove_it_within_seconds_however_long_writers_pause() -> None:
 def test_the_rows_of_an_apply_share_its_operation() -> None:
     site = FenceSite()
     assert fence(asked(), site.parts(), Why(operation_id="apply-1")).operation_id == "apply-1"
-    assert unfence(lifting(), site.parts(), Why(operation_id="apply-2")).operation_id == "apply-2"
+    assert unfence("east", None, site.parts(), Why(operation_id="apply-2")).operation_id == "apply-2"
     assert [row["operation_id"] for row in site.ledger.rows("operations")] == ["apply-1"] * 4 + [
         "apply-2"
     ] * 2
@@ -95,7 +94,7 @@ def test_ended_at_any_step_and_continued_it_comes_to_the_same(how: FenceHow, *, 
         assert [one.fence.proof for one in site.ledger.fences().at("east")] == ["proven", "proven"]
         for _ in range(2):
             try:
-                unfence(lifting(), site.parts(), WHY)
+                unfence("east", None, site.parts(), WHY)
                 break
             except EndedError:
                 ends += 1
@@ -139,7 +138,7 @@ def test_a_new_principal_is_denied_by_the_next_fence() -> None:
     fence(asked(), site.parts(), WHY)
     site.cluster.acls.add(allowing("User:c"))
     assert fence(asked(), site.parts(), WHY).fences[0].denied == ("User:a", "User:c")
-    unfence(lifting(), site.parts(), WHY)
+    unfence("east", None, site.parts(), WHY)
     assert site.cluster.acls == {allowing("User:a"), allowing("User:b", "users"), allowing("User:c")}
 
 
@@ -281,7 +280,7 @@ def test_a_fence_that_nobody_recorded_is_taken_over_and_lifted(
     parts = replace(site.parts(), recorded_limits=lambda: recorded)
     done = fence(asked(FenceHow.SHUT, "orders", producers_stopped=True), parts, WHY)
     assert done.fences[0].former == {"max.message.bytes": recorded.get("orders")}
-    unfence(lifting(), site.parts(), WHY)
+    unfence("east", None, site.parts(), WHY)
     assert site.cluster.settings["orders"] == own
 
 
@@ -363,10 +362,10 @@ def test_a_broker_that_lags_is_waited_for_and_one_that_stays_behind_is_told() ->
     assert fence(asked(), site.parts(), WHY).proof is Proof.PROVEN
     site.cluster.stale[2] = frozenset(site.cluster.acls)
     with pytest.raises(PreconditionError, match="broker 2 still has rules that were deleted"):
-        unfence(lifting(), site.parts(), WHY)
+        unfence("east", None, site.parts(), WHY)
     assert len(site.ledger.fences().at("east")) == 2
     site.cluster.stale.clear()
-    assert unfence(lifting(), site.parts(), WHY).operation_id is not None
+    assert unfence("east", None, site.parts(), WHY).operation_id is not None
 
     never = FenceSite(cluster=FencedCluster(stale={2: before}))
     with pytest.raises(PreconditionError, match="broker 2 does not have 2 of the rules"):
@@ -445,7 +444,7 @@ def test_who_makes_no_fence_leaves_one_open_without_asking_the_cluster_and_lifts
     ]
     again = leave_open(word, site.parts(), Why(operation_id="apply-1"))
     assert (again.operation_id, again.proof, len(rows(site))) == (None, Proof.UNPROVEN, 2)
-    assert [one.topic for one in unfence(lifting(), site.parts(), WHY).lifted] == ["orders", "users"]
+    assert [one.topic for one in unfence("east", None, site.parts(), WHY).lifted] == ["orders", "users"]
     assert site.parts().fences.at("east") == []
 
 
@@ -454,7 +453,7 @@ def test_what_was_made_is_not_lifted_while_the_cluster_is_away_and_stays_as_it_i
     fence(asked(), site.parts(), WHY)
     site.cluster.is_away = True
     with pytest.raises(ClusterUnavailableError):
-        unfence(lifting(), site.parts(), WHY)
+        unfence("east", None, site.parts(), WHY)
     left = leave_open(asked(unproven="it is dead"), site.parts(), Why(operation_id="apply-1"))
     assert (left.operation_id, left.proof) == (None, Proof.PROVEN)
 
@@ -514,7 +513,7 @@ def test_another_cluster_behind_the_alias_is_left_alone() -> None:
     claimed = {**claim, "event": "claimed", "source_cluster": "east", "source_cluster_id": "before"}
     site.ledger.claim("recorder:east", ["checkpoints"], claimed)
     steps = site.cluster.steps.number
-    for act in (lambda: fence(asked(), site.parts(), WHY), lambda: unfence(lifting(), site.parts(), WHY)):
+    for act in (lambda: fence(asked(), site.parts(), WHY), lambda: unfence("east", None, site.parts(), WHY)):
         with pytest.raises(PreconditionError, match="another cluster answers behind east"):
             act()
     assert site.cluster.steps.number == steps
@@ -525,7 +524,7 @@ def test_a_topic_is_fenced_in_one_way_at_a_time() -> None:
     fence(asked(), site.parts(), WHY)
     with pytest.raises(PreconditionError, match="orders of east is fenced by --how closed already, by anna"):
         fence(asked(FenceHow.SHUT, producers_stopped=True), site.parts(), WHY)
-    unfence(lifting("orders"), site.parts(), WHY)
+    unfence("east", ["orders"], site.parts(), WHY)
     assert (
         fence(asked(FenceHow.SHUT, "orders", producers_stopped=True), site.parts(), WHY).proof is Proof.PROVEN
     )
@@ -538,7 +537,7 @@ def test_a_setting_that_somebody_has_changed_since_is_left() -> None:
     site.cluster.settings["orders"] = {SETTING: "900"}
     users = site.cluster.described["users"]
     site.cluster.described["users"] = TopicDescription("users", "U2", users.partitions, 2, False)
-    lifted = unfence(lifting(), site.parts(), WHY).lifted
+    lifted = unfence("east", None, site.parts(), WHY).lifted
     assert [one.restored for one in lifted] == [{}, {}]
     assert site.cluster.settings["orders"] == {SETTING: "900"}
     assert any("was changed since, to 900: it is left so" in line for line in site.said)
@@ -558,7 +557,7 @@ def test_a_hook_is_run_once_and_its_result_is_watched() -> None:
     assert (done.proof, done.fences[0].hook and done.fences[0].hook.output) == (Proof.OBSERVED, "stopped")
     assert fence(asked(FenceHow.HOOK, hook=HOOK), site.parts(), WHY).operation_id is None
     assert [one.environment["MIRROR_LEDGER_TOPICS"] for one in site.hooks.ran] == ["orders,users"] * 2
-    lifted = unfence(lifting(hook=HOOK), site.parts(), WHY).lifted
+    lifted = unfence("east", None, site.parts(), WHY, HOOK).lifted
     assert [one.hook and one.hook.output for one in lifted] == ["started"] * 2
     assert site.hooks.ran[-1].environment["MIRROR_LEDGER_ACT"] == "unfence"
 
@@ -568,16 +567,16 @@ def test_a_hook_that_ends_nothing_leaves_the_fence() -> None:
     site.hooks.results = [HookResult(0, ""), HookResult(None, "")]
     fence(asked(FenceHow.HOOK, hook=HOOK), site.parts(), WHY)
     with pytest.raises(PreconditionError, match="was ended when its time was over: it printed nothing"):
-        unfence(lifting(hook=HOOK), site.parts(), WHY)
+        unfence("east", None, site.parts(), WHY, HOOK)
     assert len(site.ledger.fences().at("east")) == 2
 
 
 def test_there_is_nothing_to_lift_twice() -> None:
     site = FenceSite()
     fence(asked(), site.parts(), WHY)
-    assert unfence(lifting("none"), site.parts(), WHY).operation_id is None
-    assert [one.topic for one in unfence(lifting(), site.parts(), WHY).lifted] == ["orders", "users"]
-    assert unfence(lifting(), site.parts(), WHY).operation_id is None
+    assert unfence("east", ["none"], site.parts(), WHY).operation_id is None
+    assert [one.topic for one in unfence("east", None, site.parts(), WHY).lifted] == ["orders", "users"]
+    assert unfence("east", None, site.parts(), WHY).operation_id is None
 
 
 # Whether it stands ----------------------------------------------------------------------------------

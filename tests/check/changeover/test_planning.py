@@ -31,7 +31,6 @@ from tests.support.seen_pairs import (
     flow,
     loss,
     made,
-    oddities,
     place,
     position,
 )
@@ -387,9 +386,9 @@ def test_a_hook_that_would_never_run_is_refused(
     kind: ChangeoverKind, step: StepName, choices: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(UsageError, match=f"--hook {step}.*{words}.*nothing was planned"):
-        planned(kind, SEEN, Choices(**choices), {step: "/opt/stop"}, oddities)
+        planned(kind, SEEN, Choices(**choices), {step: "/opt/stop"})
     runs = {StepName.STOP_PRODUCERS: "/opt/stop", StepName.FENCE: "/opt/fence"}
-    made_of_both = planned(kind, SEEN, Choices(fence=FenceChoice.HOOK), runs, oddities)
+    made_of_both = planned(kind, SEEN, Choices(fence=FenceChoice.HOOK), runs)
     assert made_of_both.plan.hooks == runs
 
 

@@ -12,7 +12,6 @@ from ledger.changeover import seeing
 from ledger.changeover.checks import (
     Check,
     CheckStatus,
-    ThereNow,
     asked,
     audit_checks,
     cut_checks,
@@ -371,8 +370,8 @@ def test_the_mirror_is_shut_out_as_it_was_proved() -> None:
     def status(
         *changes: MirrorShutOut | MirrorLetIn, rules: tuple[Permission, ...] = (RULE,), remembers: bool = True
     ) -> CheckStatus:
-        there = ThereNow(rules, lambda _marker: remembers)
-        return shut_out_checks(ShutOuts(changes), "W", "east", ("orders",), there)[0].status
+        outs = ShutOuts(changes)
+        return shut_out_checks(outs, "W", "east", ("orders",), rules, lambda _marker: remembers)[0].status
 
     assert status(made) is OK
     assert status() is NOT_OK
