@@ -12,7 +12,7 @@ from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.errors import ClusterUnavailableError
-from ledger.facts.operations import OperationContent, Why
+from ledger.facts.operations import OperationContent, OperationKind, Why
 from ledger.facts.roles import ProcessTable, writer_of
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.admin import KafkaAdmin
@@ -73,10 +73,11 @@ class Context:
         """The ledger at the cut that `as_of` names; none is now."""
         return answers.snapshot(self.config, as_of)
 
-    def operations_of(self, operation_id: str) -> list[dict[str, Any]]:
-        """All rows of an operation by now, in the order of recording."""
+    def operations_of(self, operation_id: str, kind: OperationKind | None = None) -> list[dict[str, Any]]:
+        """Rows of an operation by now, of a kind or all, in the order of recording."""
         newest = self.ledger.now((OPERATIONS.name,))
-        return newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)])
+        rows = newest.rows(OPERATIONS.name, [("operation_id", "=", operation_id)])
+        return [row for row in rows if kind in (None, row["kind"])]
 
     @property
     def fact_log(self) -> DeltaFactLog:

@@ -11,8 +11,8 @@ from ledger.changeover.conditions import Reading, require_conditions
 from ledger.changeover.plans import Applies, Apply, Plan, StepName
 from ledger.changeover.receipts import Action, Applying, Hook, StepReports, StepResult, Waits
 from ledger.changeover.role import beside, claimed_role, continued, followed_epoch, require_not_done
-from ledger.changeover.scene import Confirm, Scene
 from ledger.changeover.seeing import read_applies, read_plan, scope_of
+from ledger.changeover.step_context import Confirm, StepContext
 from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.changeovers import PlanRecorded
@@ -23,7 +23,7 @@ from ledger.store.session import random_id
 # Which action carries out which step.
 
 
-_ACTIONS: Mapping[StepName, Callable[[Scene, Waits], StepResult]] = {
+_ACTIONS: Mapping[StepName, Callable[[StepContext, Waits], StepResult]] = {
     StepName.CHECK: steps.check,
     StepName.RECORD: steps.record,
     StepName.STOP_PRODUCERS: steps.stop_producers,
@@ -51,38 +51,38 @@ _CHECKED_BEFORE = frozenset(_ORDER[_ORDER.index(StepName.RECORD) : _ORDER.index(
 """Steps before which it is read where groups stand: `stop_groups` reads that itself, and drains are short."""
 
 
-def actions(scene: Scene) -> dict[StepName, Action]:
+def actions(shared: StepContext) -> dict[StepName, Action]:
     """By step what it does."""
-    return {step: partial(_act, scene, step) for step in _ACTIONS}
+    return {step: partial(_act, shared, step) for step in _ACTIONS}
 
 
-def checked_hook(scene: Scene, run: Hook) -> Hook:
+def checked_hook(shared: StepContext, run: Hook) -> Hook:
     """The same hook, which is not run where its step would do nothing: it comes before what the step does itself."""
 
     def checked(step: StepName, command: str, waits: Waits) -> Mapping[str, Any]:
-        require_conditions(_reading(scene, step), step)
+        require_conditions(_reading(shared, step), step)
         return run(step, command, waits)
 
     return checked
 
 
-def _act(scene: Scene, step: StepName, waits: Waits) -> StepResult:
+def _act(shared: StepContext, step: StepName, waits: Waits) -> StepResult:
     """Where its hook has started applications it is too late to ask: that was done before the hook."""
-    is_done_by_hook = step is StepName.START_APPLICATIONS and step in scene.plan.hooks
-    unknown = [] if is_done_by_hook else require_conditions(_reading(scene, step), step)
+    is_done_by_hook = step is StepName.START_APPLICATIONS and step in shared.plan.hooks
+    unknown = [] if is_done_by_hook else require_conditions(_reading(shared, step), step)
     if step in _CHECKED_BEFORE:
-        steps.read_groups(scene)
-    done = _ACTIONS[step](scene, waits)
+        steps.read_groups(shared)
+    done = _ACTIONS[step](shared, waits)
     return replace(done, words="; ".join([done.words, *unknown])) if unknown else done
 
 
-def _reading(scene: Scene, step: StepName) -> Reading:
+def _reading(shared: StepContext, step: StepName) -> Reading:
     """Behind all steps that come before this one."""
-    scene.require_own()
-    former = scene.former
+    shared.require_own()
+    former = shared.former
     return Reading(
-        context=scene.context,
-        plan=scene.plan,
+        context=shared.context,
+        plan=shared.plan,
         of=former,
         done=frozenset(_ORDER[: _ORDER.index(step)]),
         are_started=former is not None and StepName.START_APPLICATIONS in former.begun,
@@ -140,11 +140,11 @@ def apply_plan(context: Context, plan_id: str, confirm: Confirm, reports: StepRe
         begun_at_ms = context.clock.now_ms() if former is None else former.begun_at_ms
         scope = scope_of(context, plan)
         context = context.part_of(operation_id)
-        scene = Scene(context, plan, former, begun_at_ms, scope, confirm, role.require_own)
-        scene.require_current()
+        shared = StepContext(context, plan, former, begun_at_ms, scope, confirm, role.require_own)
+        shared.require_current()
         run = partial(run_step_hook, HookProcesses(context.config.secrets(os.environ)), plan, operation_id)
         applying = Applying(
-            role.record(context.why), actions(scene), checked_hook(scene, run), reports, beside
+            role.record(context.why), actions(shared), checked_hook(shared, run), reports, beside
         )
         applying.carry_out(plan, former, host=role.host)
     return operation_id

@@ -15,7 +15,7 @@ from ledger.changeover.plans import (
     apply_command,
     undo_command,
 )
-from ledger.changeover.scene import changed_topics
+from ledger.changeover.step_context import changed_topics
 from ledger.changeover.waiting import Behind, IsMirror, found_behind
 from ledger.errors import MirrorLedgerError
 from ledger.facts.cut_offsets import Cut, CutSide

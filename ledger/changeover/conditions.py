@@ -32,7 +32,7 @@ from ledger.changeover.plans import (
     apply_command,
     undo_command,
 )
-from ledger.changeover.scene import PlanContext
+from ledger.changeover.step_context import PlanContext
 from ledger.changeover.waiting import Behind, mirrors_at
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.cut_offsets import Cut, CutSide

@@ -123,15 +123,6 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What the ledger knows beside positions; `returned`: by flow of the way back, how far it has read a partition."""
-
-    flows: Mapping[str, FlowConfig]
-    identities: ClusterIdentities
-    returned: Mapping[str, Mapping[tuple[str, int], int]]
-
-
-@dataclass(frozen=True, slots=True)
 class _Reading:
     flows: Sequence[CutFlow]
     ports: CutPorts
@@ -158,9 +149,14 @@ class _Reading:
         ends = {CutSide.SOURCE: self._ends(begun, source), CutSide.TARGET: self._ends(begun, target)}
         read = [replace(at, **ends[at.side].get((at.topic, at.partition), {})) for at in begun]
         sources = {(at.flow, at.source_topic, at.partition): at for at in read if at.side is CutSide.SOURCE}
-        known = self._known()
+        flows = {one.flow.name: one.flow for one in self.flows}
+        opposites = sorted({flow.opposite for flow in flows.values() if flow.opposite is not None})
+        returned = {name: _read_to(self.ports.state.positions(name)) for name in opposites}
+        identities = self.ports.state.identities()
         for at in read:
-            yield self._with_start(at, sources.get((at.flow, at.source_topic, at.partition)), known)
+            at_source, flow = sources.get((at.flow, at.source_topic, at.partition)), flows[at.flow]
+            read_to = returned.get(flow.opposite or "", {}).get((at.topic_id, at.partition), 0)
+            yield self._with_start(at, at_source, flow, read_to, identities)
 
     # -- what is there ---------------------------------------------------------------------------
 
@@ -217,16 +213,18 @@ class _Reading:
 
     # -- where the way back begins ---------------------------------------------------------------
 
-    def _known(self) -> "_Known":
-        identities, names = self.ports.state.identities(), {one.flow.name: one.flow for one in self.flows}
-        opposites = sorted({flow.opposite for flow in names.values() if flow.opposite is not None})
-        return _Known(
-            names, identities, {name: _read_to(self.ports.state.positions(name)) for name in opposites}
-        )
+    def _with_start(
+        self,
+        at: CutOffset,
+        source: CutOffset | None,
+        flow: FlowConfig,
+        returned: int,
+        identities: ClusterIdentities,
+    ) -> CutOffset:
+        """Nothing is said of partitions whose other side was not read itself, or of which a side has lost its end.
 
-    def _with_start(self, at: CutOffset, source: CutOffset | None, known: "_Known") -> CutOffset:
-        """Nothing is said of partitions whose other side was not read itself, or of which a side has lost its end."""
-        flow = known.flows[at.flow]
+        `returned`: how far the flow of the way back has read it.
+        """
         is_known = at.is_live and source is not None and source.is_live
         if at.side is CutSide.SOURCE or not is_known or flow.topic_naming is not NamingKind.IDENTITY:
             return at
@@ -234,9 +232,8 @@ class _Reading:
         source_is_short = (source.high_watermark or 0) < (source.map_source_end or 0)
         if source_is_short or (at.high_watermark or 0) < (at.map_target_end or 0):
             return at
-        returned = known.returned.get(flow.opposite or "", {}).get((at.topic_id, at.partition), 0)
         start = max(at.map_target_end or 0, at.log_start or 0, returned)
-        own = known.identities.producers(at.cluster_id or "").get(at.flow)
+        own = identities.producers(at.cluster_id or "").get(at.flow)
         found = first_record(
             self.ports.target, _partition(at), start, at.high_watermark or 0, is_decided=lambda _id: False
         )

@@ -318,19 +318,16 @@ def record_sheets(context: Context, plan_id: str, sheet: PositionSheet, basis: B
 
 def sheets_of_operation(context: Context, operation_id: str) -> RecordedSheets:
     """What an operation recorded; of a group that it recorded more than once the last."""
-    results = _rows(context, operation_id, OperationKind.OFFSETS_SET_RESULT)
+    results = context.operations_of(operation_id, OperationKind.OFFSETS_SET_RESULT)
     moved = frozenset(OffsetsSetResult.of_row(row).group for row in results)
     return RecordedSheets(operation_id, last_sheets(context, operation_id), moved)
 
 
 def last_sheets(context: Context, operation_id: str) -> dict[str, OffsetsSet]:
     """By group what the last sheet says that an operation recorded."""
-    sheets = [Sheet.of_row(row).intended for row in _rows(context, operation_id, OperationKind.SHEET)]
+    rows = context.operations_of(operation_id, OperationKind.SHEET)
+    sheets = [Sheet.of_row(row).intended for row in rows]
     return {one.group: one for one in sheets}
-
-
-def _rows(context: Context, operation_id: str, kind: OperationKind) -> list[dict[str, Any]]:
-    return [row for row in context.operations_of(operation_id) if row["kind"] == kind]
 
 
 def moved_by(context: Context, operation_id: str) -> list[MovedCommit]:

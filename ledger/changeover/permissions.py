@@ -87,26 +87,17 @@ def wanted_acls(
 ) -> frozenset[Permission]:
     """P1 to P4: what is wanted at the target."""
     rules = [rule for rule in source if not not_carried.has(rule)]
-    of_topics = [rule for rule in rules if rule.resource_type == "topic"]
-    concerned = principals_of(of_topics, names)
-    wanted = {one for rule in of_topics for one in _at_target(rule, names)}
+    is_concerned = _concerned(rules, names)
+    wanted = {one for rule in rules if rule.resource_type == "topic" for one in _at_target(rule, names)}
     return frozenset(
-        wanted | {rule for rule in rules if rule.resource_type in _CARRIED and concerned.have(rule)}
+        wanted | {rule for rule in rules if rule.resource_type in _CARRIED and is_concerned(rule)}
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Principals:
-    """Who may do something, or may not, with the topics."""
-
-    named: frozenset[str]
-
-    def have(self, rule: Permission) -> bool:
-        return rule.entity == EVERYBODY or EVERYBODY in self.named or rule.entity in self.named
-
-
-def principals_of(of_topics: Iterable[Permission], names: TopicNames) -> Principals:
-    return Principals(frozenset(rule.entity for rule in of_topics if covered_topics(rule, names)))
+def _concerned(rules: Iterable[Permission], names: TopicNames) -> Callable[[Permission], bool]:
+    """Whether a rule is about somebody who may do something, or may not, with the topics."""
+    named = {rule.entity for rule in rules if rule.resource_type == "topic" and covered_topics(rule, names)}
+    return lambda rule: rule.entity == EVERYBODY or not named.isdisjoint({EVERYBODY, rule.entity})
 
 
 def covered_topics(rule: Permission, names: TopicNames) -> dict[str, str]:
@@ -332,9 +323,8 @@ def _of_the_cluster(
 ) -> Iterator[str]:
     """Rules of applications about anything but topics, groups and transactional ids."""
     rules = [rule for rule in source if not not_carried.has(rule)]
-    concerned = principals_of((rule for rule in rules if rule.resource_type == "topic"), names)
     others = (rule for rule in rules if rule.resource_type not in ("topic", "group", "transactional_id"))
-    for rule in sorted(filter(concerned.have, others), key=in_words):
+    for rule in sorted(filter(_concerned(rules, names), others), key=in_words):
         yield f"{former.alias} has, and it was left out: {in_words(rule)}"
 
 

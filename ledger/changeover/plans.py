@@ -131,54 +131,36 @@ class ChangeoverKind(StrEnum):
 
 
 class StepName(StrEnum):
-    """In the order in which they are carried out."""
+    """In the order in which they are carried out; `description`: what is done, as people read it."""
 
-    CHECK = "check"  # nothing that the plan read has changed, nothing speaks against it
-    RECORD = "record"  # what is needed afterwards is recorded without the mirror's driver
-    STOP_PRODUCERS = "stop_producers"  # by a hook or a person
-    FENCE = "fence"  # nobody writes to the former source any more, proven
-    DRAIN = "drain"  # all that lies there is copied
-    STOP_GROUPS = "stop_groups"  # by a hook or a person: their commits stand still and are recorded
-    PROMOTE = "promote"  # direction changes: the mirror stops
-    SHUT_OUT = "shut_out"  # the mirror cannot write to the new source any more
-    SETTLE = "settle"  # what the mirror had copied and nobody has recorded is recorded
-    CUT = "cut"  # the ends of both sides are recorded
-    HAND_OVER = "hand_over"  # settings and permissions for applications
-    MOVE_GROUPS = "move_groups"  # committed offsets are set, and read back
-    AUDIT = "audit"  # the ledger keeps its invariants
-    START_APPLICATIONS = "start_applications"  # by a hook or a person
-    FIRST_PROGRESS = "first_progress"  # each group's first commit behind what was set
-    REVERSE = "reverse"  # the other direction may be mirrored from the cut
-    REPORT = "report"
+    description: str
 
-    @property
-    def description(self) -> str:
-        """What is done, as people read it."""
-        return _TITLES[self]
+    def __new__(cls, name: str, description: str = "") -> Self:
+        member = str.__new__(cls, name)
+        member._value_, member.description = name, description
+        return member
+
+    CHECK = "check", "check what the plan was made from"
+    RECORD = "record", "record the target without the mirror"
+    STOP_PRODUCERS = "stop_producers", "stop the producers"  # by a hook or a person
+    FENCE = "fence", "fence the source, and prove it"  # nobody writes there any more
+    DRAIN = "drain", "wait until all of the source is copied"
+    STOP_GROUPS = "stop_groups", "stop the groups at the source"  # by a hook or a person, recorded
+    PROMOTE = "promote", "promote the target"  # direction changes: the mirror stops
+    SHUT_OUT = "shut_out", "shut the mirror out of the target"
+    SETTLE = "settle", "record what was copied last"  # and nobody has recorded
+    CUT = "cut", "record the ends of both sides"
+    HAND_OVER = "hand_over", "give applications their settings and permissions"
+    MOVE_GROUPS = "move_groups", "set the groups' offsets"  # and read them back
+    AUDIT = "audit", "audit the ledger"
+    START_APPLICATIONS = "start_applications", "start the applications at the target"  # by a hook or a person
+    FIRST_PROGRESS = "first_progress", "wait for the groups' first progress"  # a commit behind what was set
+    REVERSE = "reverse", "open the way for the reverse flow"  # it may copy from the cut
+    REPORT = "report", "report"
 
 
 BY_PEOPLE = (StepName.STOP_PRODUCERS, StepName.STOP_GROUPS, StepName.START_APPLICATIONS)
 """Steps that a hook or a person carries out; the tool finds out what came of them."""
-
-_TITLES = {
-    StepName.CHECK: "check what the plan was made from",
-    StepName.RECORD: "record the target without the mirror",
-    StepName.STOP_PRODUCERS: "stop the producers",
-    StepName.FENCE: "fence the source, and prove it",
-    StepName.DRAIN: "wait until all of the source is copied",
-    StepName.STOP_GROUPS: "stop the groups at the source",
-    StepName.PROMOTE: "promote the target",
-    StepName.SHUT_OUT: "shut the mirror out of the target",
-    StepName.SETTLE: "record what was copied last",
-    StepName.CUT: "record the ends of both sides",
-    StepName.HAND_OVER: "give applications their settings and permissions",
-    StepName.MOVE_GROUPS: "set the groups' offsets",
-    StepName.AUDIT: "audit the ledger",
-    StepName.START_APPLICATIONS: "start the applications at the target",
-    StepName.FIRST_PROGRESS: "wait for the groups' first progress",
-    StepName.REVERSE: "open the way for the reverse flow",
-    StepName.REPORT: "report",
-}
 
 _ONLY_SWITCHOVER = (StepName.DRAIN, StepName.STOP_GROUPS, StepName.REVERSE)
 _ONLY_FAILOVER = (StepName.SETTLE,)

@@ -317,19 +317,6 @@ class Fences:
     impossible: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Fenced:
-    """Topics that the mirror's principal may write to no more, and partitions of flows that markers hold.
-
-    `without_rules`, `without_markers`: why not.
-    """
-
-    topics: frozenset[str]
-    partitions: frozenset[tuple[str, str, int]]
-    without_rules: str | None
-    without_markers: str | None
-
-
 def wanted_fences(scope: ShutOutScope, ports: ShutOutPorts, found: PromotedPartitions) -> Fences:
     """What of the fences is there, and what is to be made. Raises `PreconditionError` for a blocker."""
     cluster_id = ports.cluster.cluster_id()
@@ -375,22 +362,6 @@ def _wanted_markers(
         if flow in producers
         for at in partitions
         for producer_id in sorted({producers[flow].current, *producers[flow].former})
-    )
-
-
-def make_fences(
-    scope: ShutOutScope, ports: ShutOutPorts, fences: Fences, found: PromotedPartitions
-) -> Fenced:
-    """Make what is lacking, and read back what holds."""
-    without_rules = fences.impossible or _deny(scope, ports, fences, found.topics)
-    held, without_markers = _mark(ports, fences.markers)
-    asked = {(one.flow, one.topic, one.partition) for one in fences.markers}
-    open_ = {(one.flow, one.topic, one.partition) for one in fences.markers if one not in held}
-    return Fenced(
-        topics=frozenset() if without_rules else frozenset(found.topics),
-        partitions=frozenset(asked - open_),
-        without_rules=without_rules,
-        without_markers=without_markers if scope.with_markers else "no marker was asked for",
     )
 
 
@@ -514,11 +485,15 @@ def shut_mirror_out(scope: ShutOutScope, ports: ShutOutPorts, why: Why) -> ShutO
         if fences.lacking or fences.markers:
             intended = _content(scope, ports, stopped, fences, proof=None)
             why = replace(why, operation_id=ports.operations.record_parts([intended], why))
-        fenced = make_fences(scope, ports, fences, stopped.partitions)
+        without_rules = fences.impossible or _deny(scope, ports, fences, stopped.partitions.topics)
+        held, without_markers = _mark(ports, fences.markers)
         if watch.are_last(stopped):
             break
         ports.progress("a driver claimed a flow meanwhile: waiting for it as well")
-    done = _content(scope, ports, stopped, fences, proof=_proof(stopped, fenced))
+    if not scope.with_markers:
+        without_markers = "no marker was asked for"
+    proof = _proof(stopped, fences, held, without_rules, without_markers)
+    done = _content(scope, ports, stopped, fences, proof=proof)
     return ShutOutResult(ports.operations.record_parts([done], why), done)
 
 
@@ -543,31 +518,37 @@ def _content(
     )
 
 
-def _proof(stopped: StoppedFlows, fenced: Fenced) -> tuple[ShutOutProof, ...]:
-    return tuple(
-        _proof_of(stopped, fenced, flow, at.topic, at.partition)
-        for flow, partitions in sorted(stopped.partitions.by_flow.items())
-        for at in partitions
-    )
-
-
-def _proof_of(stopped: StoppedFlows, fenced: Fenced, flow: str, topic: str, partition: int) -> ShutOutProof:
-    fences = (
-        *(("deny",) if topic in fenced.topics else ()),
-        *(("marker",) if (flow, topic, partition) in fenced.partitions else ()),
-    )
+def _proof(
+    stopped: StoppedFlows,
+    fences: Fences,
+    held: set[EpochMarker],
+    without_rules: str | None,
+    without_markers: str | None,
+) -> tuple[ShutOutProof, ...]:
+    """`held`: markers that leaders know of. `without_rules`, `without_markers`: why these keep nobody out."""
+    marked = {(one.flow, one.topic, one.partition) for one in held}
+    unmarked = {(one.flow, one.topic, one.partition) for one in fences.markers if one not in held}
     reason = (
         "nothing keeps a mirror out that goes by an older copy of the ledger: "
-        f"{fenced.without_rules}; {fenced.without_markers or 'the ledger knows no producer id of the flow there'}"
+        f"{without_rules}; {without_markers or 'the ledger knows no producer id of the flow there'}"
     )
-    return ShutOutProof(
-        flow=flow,
-        topic=topic,
-        partition=partition,
-        stopped=stopped.words[(flow, topic, partition)],
-        fences=fences,
-        reason=None if fences else reason,
-    )
+    found = []
+    for flow, partitions in sorted(stopped.partitions.by_flow.items()):
+        for at in partitions:
+            place = flow, at.topic, at.partition
+            kept_by = [] if without_rules else ["deny"]
+            kept_by += ["marker"] if place in marked - unmarked else []
+            found.append(
+                ShutOutProof(
+                    flow=flow,
+                    topic=at.topic,
+                    partition=at.partition,
+                    stopped=stopped.words[place],
+                    fences=tuple(kept_by),
+                    reason=None if kept_by else reason,
+                )
+            )
+    return tuple(found)
 
 
 # Letting in ---------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any
 
 from ledger.changeover.directions import change_direction, planned_way
 from ledger.changeover.fencing import fence_topics, leave_topics_open, unfence_topics
@@ -24,10 +23,10 @@ from ledger.changeover.receipts import (
     nothing_beside,
 )
 from ledger.changeover.role import beside, claimed_role, followed_epoch
-from ledger.changeover.scene import PlanContext
 from ledger.changeover.scope import promoted_pair
 from ledger.changeover.seeing import read_applies, read_plan, reverse_flows
 from ledger.changeover.shut_out import shut_out
+from ledger.changeover.step_context import PlanContext
 from ledger.changeover.waiting import Behind, mirrors_at, written_behind
 from ledger.context import Context
 from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
@@ -337,7 +336,7 @@ def _hand_back(back: _Back, waits: Waits) -> StepResult:
 
 def _close_again(back: _Back, waits: Waits) -> str | None:
     """What the target was left with when applications left it before, and what this operation has lifted."""
-    rows = _rows_of(back, OperationKind.UNFENCED)
+    rows = back.context.operations_of(back.operation_id, OperationKind.UNFENCED)
     lifted = [one for one in map(Unfenced.of_row, rows) if one.cluster == back.plan.to_cluster]
     if not lifted:
         return None
@@ -362,16 +361,12 @@ def _close_again(back: _Back, waits: Waits) -> str | None:
     return "; ".join(words)
 
 
-def _rows_of(back: _Back, kind: OperationKind) -> list[dict[str, Any]]:
-    return [row for row in back.context.operations_of(back.operation_id) if row["kind"] == kind]
-
-
 def _promote_again(back: _Back, waits: Waits) -> str | None:
     """The former source, where applications had come to it before and this operation has demoted it."""
     plan = back.plan
     demoted = [
         one
-        for one in map(Demoted.of_row, _rows_of(back, OperationKind.DEMOTED))
+        for one in map(Demoted.of_row, back.context.operations_of(back.operation_id, OperationKind.DEMOTED))
         if one.cluster == plan.from_cluster
     ]
     if not demoted:

@@ -248,9 +248,9 @@ class WhichGroups:
 class SeenCommits:
     """What was seen of groups since the first reading: since when each has stood still, and who commits alone.
 
-    `period_s`: for so long a group has to stand still of which that is asked, where its own interval is not known
-    (`intervals_s`, by group); two of a known one, if that is longer, and three times as long at most. `ends`:
-    of the partitions of fences that are proven. `were_at_rest`: once all were, as their step has found.
+    `period_s`: for so long a group has to stand still of which that is asked (0: nobody waits), where its own interval
+    is not known (`intervals_s`, by group); two of a known one, if that is longer, and three times as long at most.
+    `ends`: of the partitions of fences that are proven. `were_at_rest`: once all were, as their step has found.
     """
 
     clock: Clock
@@ -338,7 +338,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class GroupsAtRest:
-    """`recorded`: what the ledger knows by now. `seen`: what was seen of commits so far, None: nobody watches.
+    """`recorded`: what the ledger knows by now. `seen`: what was seen of commits so far.
 
     `fenced_ends`: of each partition behind a fence that is proven by now.
     """
@@ -347,13 +347,13 @@ class GroupsAtRest:
     topics: frozenset[str]
     which: WhichGroups
     recorded: Callable[[], Iterable[GroupPlace]]
-    seen: SeenCommits | None
+    seen: SeenCommits
     fenced_ends: Callable[[], Mapping[tuple[str, int], int]] = dict
 
     def read_again(self) -> None:
         """Read once more where groups stand, while that may tell of somebody at work; that the cluster does not answer
         is for the steps to say."""
-        if self.seen is not None and not self.seen.are_all_still:
+        if not self.seen.are_all_still:
             with suppress(ClusterUnavailableError, PreconditionError):
                 self._read()
 
@@ -366,16 +366,15 @@ class GroupsAtRest:
         record = f"A recorder has to be at work (mirror-ledger record {self.source.alias})"
         there = self._until(self._unreported, self._read(), patience, waits, advice=_TELL)
         there = self._until(self._busy, there, patience, waits, advice="Stop their consumers there")
-        self._know_ends()
+        self.seen.ends = self.fenced_ends()
         there = self._wait_for_who_commits(there, patience, waits)
         there = self._until(self._left, there, patience, waits, advice=record)
         self._require_still()
-        if self.seen is not None:
-            self.seen.were_at_rest = True
+        self.seen.were_at_rest = True
         commits = _offsets(there, self.topics)
         groups = sorted(_groups(commits))
         words = f"{counted(len(groups), 'group')} at rest, {counted(len(commits), 'commit')} recorded"
-        if self.seen is None or not (more := self.seen.waited_for):
+        if not (more := self.seen.waited_for):
             return StepResult(words, {"groups": groups})
         words += (
             f"; {counted(len(more), 'group')} without members watched for {max(more.values()):.0f} s more"
@@ -388,9 +387,9 @@ class GroupsAtRest:
         Raises `PreconditionError` where one has, or has committed what nobody recorded. What could be read when the
         groups were stopped, and cannot be now, is no reason: then they stood still.
         """
-        self._know_ends()
+        self.seen.ends = self.fenced_ends()
         there = self._read()
-        while self.seen is not None and (more := self.seen.waited_for):
+        while more := self.seen.waited_for:
             waits(f"commits of {counted(len(more), 'group')} without members are watched")
             patience.sleep(min(max(more.values()), 1.0))
             there = self._read()
@@ -421,10 +420,6 @@ class GroupsAtRest:
             patience.until(left, waits, advice=f"{advice}; {_CONTINUE}")
         return readings[-1]
 
-    def _know_ends(self) -> None:
-        if self.seen is not None:
-            self.seen.ends = self.fenced_ends()
-
     def _unreported(self, there: GroupsRead) -> str | None:
         """Of which groups the cluster does not say where they stand, and whether they are at work."""
         unread = dict(there.unread)
@@ -445,7 +440,7 @@ class GroupsAtRest:
     def _wait_for_who_commits(self, there: GroupsRead, patience: Patience, waits: Waits) -> GroupsRead:
         """Whoever was seen to commit without members may have ended since. Returns the last reading."""
         deadline_s = patience.clock.monotonic() + patience.seconds
-        while self.seen is not None and (busy := self.seen.at_work):
+        while busy := self.seen.at_work:
             remaining_s = deadline_s - patience.clock.monotonic()
             if remaining_s <= 0:
                 self._require_still()
@@ -455,8 +450,7 @@ class GroupsAtRest:
         return there
 
     def _require_still(self) -> None:
-        busy = frozenset() if self.seen is None else self.seen.at_work
-        if busy:
+        if busy := self.seen.at_work:
             raise PreconditionError(
                 f"{counted(len(busy), 'group')} at work at {self.source.alias}: commits of "
                 f"{', '.join(map(repr, sorted(busy)))} moved without members. Stop their consumers there, those that "
@@ -478,8 +472,10 @@ class GroupsAtRest:
 
     def _busy(self, there: GroupsRead) -> str | None:
         """Groups with members, or whose commit a transaction that is open is about to replace."""
-        if (members := self._members(there)) is not None:
-            return members
+        of_scope = _groups(_offsets(there, self.topics))
+        busy = sorted(name for name in of_scope if has_members(there.listed[name].group_state) is not False)
+        if busy:
+            return f"{counted(len(busy), 'group')} with members at {self.source.alias}: {', '.join(busy)}"
         pending = sorted(
             {
                 one.group_id
@@ -494,17 +490,9 @@ class GroupsAtRest:
             f"{', '.join(pending)} (it ends with its producer, or at its timeout)"
         )
 
-    def _members(self, there: GroupsRead) -> str | None:
-        of_scope = _groups(_offsets(there, self.topics))
-        busy = sorted(name for name in of_scope if has_members(there.listed[name].group_state) is not False)
-        if not busy:
-            return None
-        return f"{counted(len(busy), 'group')} with members at {self.source.alias}: {', '.join(busy)}"
-
     def _read(self) -> GroupsRead:
         there = read_source_groups(self.source, self.which.move, self.source.topics())
-        if self.seen is not None:
-            self.seen.see(there, self.topics)
+        self.seen.see(there, self.topics)
         return there
 
 

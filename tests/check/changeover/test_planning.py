@@ -7,8 +7,8 @@ import pytest
 
 from ledger.changeover.planning import planned
 from ledger.changeover.plans import BlockerCode, ChangeoverKind, Choices, FenceChoice, PlannedTopic, StepName
-from ledger.changeover.scene import changed_topics, require_no_later
 from ledger.changeover.scope import Scope, Seen, SeenCluster
+from ledger.changeover.step_context import changed_topics, require_no_later
 from ledger.changeover.text import repeated_words
 from ledger.config.values import Objective, TargetMode
 from ledger.errors import PreconditionError, UsageError

@@ -50,7 +50,7 @@ def at_rest(
         named=frozenset(groups) if groups else None,
         accepted=frozenset(),
     )
-    seen = SeenCommits(room.clock, quiet_s) if quiet_s else None
+    seen = SeenCommits(room.clock, quiet_s)
     return GroupsAtRest(room.cluster, frozenset({"orders"}), which, recorded, seen, lambda: dict(ends or {}))
 
 

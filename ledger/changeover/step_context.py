@@ -63,7 +63,7 @@ def changed_topics(cluster: ClusterAdmin, topic_ids: Mapping[str, str]) -> dict[
     return found
 
 
-# Scene --------------------------------------------------------------------------------------------
+# Context of steps ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene(PlanContext):
+class StepContext(PlanContext):
     """`former`: what an earlier process did of this operation, None: it begins now. `scope`: made when it began here,
     and asked by all steps. `require_own`: raises `ShutOutError` once another process carries out plans."""
 
