@@ -189,7 +189,7 @@ def audit_checks(audits: Collection[str], broken: Mapping[str, int]) -> list[Che
 
 
 @dataclass(frozen=True, slots=True)
-class GroupPlace:
+class ComparedCommit:
     """How a group stands on a partition, compared with its sheet; `now` None: it has no commit there.
 
     `ends`: of the partition there, None: it has no leader. `has_members`: of the group there. `cut_at`: where the
@@ -242,7 +242,7 @@ class GroupPlace:
 
 def group_places(
     target: ClusterAdmin, sheets: Sequence[OffsetsSet], cut: Cut | None = None
-) -> dict[str, list[GroupPlace] | None]:
+) -> dict[str, list[ComparedCommit] | None]:
     """By group how it stands; None: it is not shown to the principal that asks. `cut`: of the operation."""
     cut_at = {
         (one.topic, one.partition): one.high_watermark
@@ -256,7 +256,7 @@ def group_places(
         sheet.group: None
         if sheet.group in there.denied
         else [
-            GroupPlace(
+            ComparedCommit(
                 one,
                 there.committed.get((sheet.group, one.topic, one.partition)),
                 there.topic_ids.get(one.topic) == one.topic_id,
@@ -270,12 +270,12 @@ def group_places(
     }
 
 
-def group_checks(places: Mapping[str, list[GroupPlace] | None], *, are_started: bool) -> list[Check]:
+def group_checks(places: Mapping[str, list[ComparedCommit] | None], *, are_started: bool) -> list[Check]:
     """A line for each group: at its sheet, or beyond it once applications are started, or not."""
     return [_group_check(group, found, are_started=are_started) for group, found in sorted(places.items())]
 
 
-def _group_check(group: str, places: list[GroupPlace] | None, *, are_started: bool) -> Check:
+def _group_check(group: str, places: list[ComparedCommit] | None, *, are_started: bool) -> Check:
     if places is None:
         return said("group", group, None, "it is not shown to the principal that asks")
     troubles = [one.trouble for one in places if one.trouble is not None]

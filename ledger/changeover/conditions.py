@@ -186,14 +186,6 @@ def _to_type(words: str, reading: Reading) -> str:
 # What is asked ----------------------------------------------------------------------------------
 
 
-def _target(reading: Reading) -> list[Check]:
-    return _cluster(reading, reading.target, reading.plan.to_cluster_id)
-
-
-def _source(reading: Reading) -> list[Check]:
-    return _cluster(reading, reading.source, reading.plan.from_cluster_id)
-
-
 def _cluster(reading: Reading, admin: KafkaAdmin, cluster_id: str) -> list[Check]:
     """The cluster that answers is the one that the plan is about."""
     live = live_cluster(admin)
@@ -203,20 +195,6 @@ def _cluster(reading: Reading, admin: KafkaAdmin, cluster_id: str) -> list[Check
     if not is_same:
         words = f"another cluster answers: its {words}, the plan is about {cluster_id}"
     return [said("cluster", admin.alias, is_same, words)]
-
-
-def _target_topics(reading: Reading) -> list[Check]:
-    ids = {one.topic: one.topic_id for one in reading.plan.topics}
-    return topic_checks(reading.target, ids)
-
-
-def _source_topics(reading: Reading) -> list[Check]:
-    ids = {one.source_topic: one.source_topic_id for one in reading.plan.topics}
-    return topic_checks(reading.source, ids)
-
-
-def _directions(reading: Reading) -> list[Check]:
-    return direction_checks(reading.state.directions(), reading.plan)
 
 
 def _shut_out(reading: Reading) -> list[Check]:
@@ -251,12 +229,12 @@ def _fences(reading: Reading) -> list[Check]:
 
 def _allowed_since(reading: Reading) -> list[Check]:
     """Rules that let somebody write who was allowed nothing when the topics were closed."""
-    lacking, refusals = lacking_rules(reading)
+    lacking, refusals = lacking_now(reading)
     open_ones = [said("fence", one.resource_name, False, f"{one.entity} may write by now") for one in lacking]
     return open_ones + [said("fence", reading.plan.from_cluster, None, words) for words in refusals]
 
 
-def lacking_rules(reading: Reading) -> Rules:
+def lacking_now(reading: Reading) -> Rules:
     """What is lacking to close the topics of the plan; why that would not, or nobody knows, is said instead."""
     principal = reading.context.config.cluster(reading.plan.from_cluster).mirror_principal
     is_opened = reading.has(StepName.REVERSE)
@@ -338,21 +316,45 @@ _ALL = frozenset(_ORDER[: _STARTED + 1])
 _BEFORE_START = frozenset(_ORDER[:_STARTED])
 _START = frozenset({StepName.START_APPLICATIONS})
 CONDITIONS = (
-    Condition("cluster", None, _ALL, _target, _CORRECT_ADDRESSES),
-    Condition("source", None, _ALL, _source, _CORRECT_ADDRESSES, is_of_source=True),
     Condition(
-        "topics", None, _BEFORE_START, _target_topics, _UNDO_AND_PLAN, until=StepName.START_APPLICATIONS
+        "cluster",
+        None,
+        _ALL,
+        lambda at: _cluster(at, at.target, at.plan.to_cluster_id),
+        _CORRECT_ADDRESSES,
+    ),
+    Condition(
+        "source",
+        None,
+        _ALL,
+        lambda at: _cluster(at, at.source, at.plan.from_cluster_id),
+        _CORRECT_ADDRESSES,
+        is_of_source=True,
+    ),
+    Condition(
+        "topics",
+        None,
+        _BEFORE_START,
+        lambda at: topic_checks(at.target, {one.topic: one.topic_id for one in at.plan.topics}),
+        _UNDO_AND_PLAN,
+        until=StepName.START_APPLICATIONS,
     ),
     Condition(
         "source_topics",
         None,
         _BEFORE_START,
-        _source_topics,
+        lambda at: topic_checks(at.source, {one.source_topic: one.source_topic_id for one in at.plan.topics}),
         _UNDO_AND_PLAN,
         is_of_source=True,
         until=StepName.START_APPLICATIONS,
     ),
-    Condition("promoted", StepName.PROMOTE, _until_started(StepName.PROMOTE), _directions, _DEMOTED),
+    Condition(
+        "promoted",
+        StepName.PROMOTE,
+        _until_started(StepName.PROMOTE),
+        lambda at: direction_checks(at.state.directions(), at.plan),
+        _DEMOTED,
+    ),
     Condition("shut_out", StepName.SHUT_OUT, _until_started(StepName.SHUT_OUT), _shut_out, _SHUT_OUT_AGAIN),
     Condition(
         "late_write",

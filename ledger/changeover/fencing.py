@@ -858,11 +858,6 @@ def _known_ids(context: Context, cluster: str) -> dict[str, str]:
     return {one.topic: one.topic_id for one in context.state.last_topic_states(cluster)}
 
 
-def fence_refusal(context: Context, asked: AskedFence) -> str | None:
-    """Why such a fence would be refused now; None: it would not. Changes and records nothing."""
-    return refusal(asked, fence_parts(context, asked.cluster))
-
-
 def unfence_topics(
     context: Context,
     cluster: str,

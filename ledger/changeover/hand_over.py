@@ -296,23 +296,18 @@ def planned_for_mirror(known: KnownPair, former: ClusterAdmin, cluster: ClusterA
     promotable = [topic for topic in known.topics if topic.is_promotable]
     there = _Settings(former, [topic.source for topic in promotable])
     written = _Settings(cluster, [topic.target for topic in promotable])
-    readable = [topic for topic in promotable if written.topic(topic.target) is not None]
-    unread = [
-        written.why_unknown(topic.target) for topic in promotable if written.topic(topic.target) is None
-    ]
+    sources = {topic.target: written.topic(topic.target) for topic in promotable}
+    readable = [topic for topic in promotable if sources[topic.target] is not None]
+    unread = [written.why_unknown(name) for name, source in sources.items() if source is None]
 
     def change(topic: KnownTopic, live: LiveTopic) -> tuple[SettingsChange, list[Remark]]:
-        return for_copying(live, _effective(written, topic))
+        source = sources[topic.target]
+        assert source is not None, "those that are not there were left out"
+        return for_copying(live, source.effective)
 
     topics, unknown, remarks = _compared(readable, there, lambda topic: topic.source, change)
     unknown = [*unread, *unknown]
     return _hand_over(former, cluster.alias, Purpose.MIRROR, topics, unknown, remarks, PermissionGaps())
-
-
-def _effective(settings: _Settings, topic: KnownTopic) -> Settings:
-    live = settings.topic(topic.target)
-    assert live is not None, "those that are not there were left out"
-    return live.effective
 
 
 def _compared(

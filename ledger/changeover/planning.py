@@ -453,24 +453,17 @@ def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator
 
 def _of_topics(kind: ChangeoverKind, seen: Seen, topics: Sequence[PlannedTopic]) -> Iterator[Blocker]:
     for one in topics:
-        live = seen.target.topic_ids.get(one.topic)
-        if seen.target.live_id is not None and live != one.topic_id:
-            is_now = "is not there" if live is None else f"has the id {live} now"
-            yield Blocker(
-                BlockerCode.OTHER_TOPIC,
-                f"{one.topic} of {seen.target.alias} {is_now}; {one.flow} wrote to {one.topic_id}",
-            )
-        origin = seen.source.topic_ids.get(one.source_topic)
-        if (
-            kind is ChangeoverKind.SWITCHOVER
-            and seen.source.live_id is not None
-            and origin != one.source_topic_id
-        ):
-            is_now = "is not there" if origin is None else f"has the id {origin} now"
-            yield Blocker(
-                BlockerCode.OTHER_TOPIC,
-                f"{one.source_topic} of {seen.source.alias} {is_now}; {one.flow} copied {one.source_topic_id}",
-            )
+        asked = [(seen.target, one.topic, one.topic_id, "wrote to")]
+        if kind is ChangeoverKind.SWITCHOVER:
+            asked.append((seen.source, one.source_topic, one.source_topic_id, "copied"))
+        for cluster, name, known_id, did in asked:
+            live = cluster.topic_ids.get(name)
+            if cluster.live_id is not None and live != known_id:
+                is_now = "is not there" if live is None else f"has the id {live} now"
+                yield Blocker(
+                    BlockerCode.OTHER_TOPIC,
+                    f"{name} of {cluster.alias} {is_now}; {one.flow} {did} {known_id}",
+                )
 
 
 def _of_what_nobody_copies(seen: Seen, choices: Choices) -> Iterator[Blocker]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ledger.changeover.fencing import fence_refusal
+from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.groups import outputs_kept_to
 from ledger.changeover.losses import ALL_OF_IT, NOTHING_READ, UnrecordedCopies, losses
 from ledger.changeover.measures import AskedFence
@@ -290,7 +290,7 @@ def _fence_refusal(
     ):
         names = ", ".join(stopped)
         return f"{names} writes to these topics of {pair.source} as well, at any time: shut would stop it too"
-    return fence_refusal(context, asked)
+    return refusal(asked, fence_parts(context, pair.source))
 
 
 def _flows_that_continue(

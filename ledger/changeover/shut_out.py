@@ -26,13 +26,17 @@ from ledger.words import counted
 # What a shut-out is about, and what it is made with.
 
 
-@dataclass(frozen=True, slots=True)
-class ShutOutPorts:
-    """`cluster`: the promoted one as who may change rules reaches it, `mirror`: as the mirror does.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShutOut:
+    """A pair of which the mirror is shut out, or let in again, and what that is done with.
 
-    `progress` gets a line for people whenever something changes.
+    `cluster`: the promoted one as who may change rules reaches it, `mirror`: as the mirror does. `progress` gets a line
+    for people whenever something changes. To shut out: `flows`: those of the pair that copy to its topics, `others`:
+    all others into the cluster. `principal`: the mirror's at the cluster, None: not configured. `with_markers`: abort
+    markers are wanted as well. `limit_s`: how long to wait for drivers, and for brokers to know of the rules.
     """
 
+    pair: Pair
     cluster: ShutOutCluster
     mirror: WriteProbe
     state: LedgerState
@@ -42,23 +46,12 @@ class ShutOutPorts:
     clock: Clock
     sleep: Callable[[float], None]
     progress: Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShutOutScope:
-    """`flows`: those of the pair that copy to its topics, `others`: all others into the cluster.
-
-    `principal`: the mirror's at the cluster, None: not configured. `with_markers`: abort markers are wanted as well.
-    `limit_s`: how long to wait for drivers, and for brokers to know of the rules.
-    """
-
-    pair: Pair
-    flows: Sequence[FlowConfig]
-    others: Sequence[FlowConfig]
     copies: Copies
-    principal: str | None
-    with_markers: bool
-    limit_s: float
+    flows: Sequence[FlowConfig] = ()
+    others: Sequence[FlowConfig] = ()
+    principal: str | None = None
+    with_markers: bool = False
+    limit_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +65,9 @@ class PromotedPartitions:
     topics: tuple[str, ...]
 
 
-def promoted_partitions(scope: ShutOutScope, ports: ShutOutPorts) -> PromotedPartitions:
+def promoted_partitions(of: ShutOut) -> PromotedPartitions:
     """What is promoted now; raises `PreconditionError` where the ledger does not say so of a topic that is named."""
-    pair, directions = scope.pair, ports.state.directions()
+    pair, directions = of.pair, of.state.directions()
     named = set(pair.topics or ())
     if not all(directions.active(pair.former, pair.cluster, topic) for topic in named):
         raise PreconditionError(
@@ -83,7 +76,7 @@ def promoted_partitions(scope: ShutOutScope, ports: ShutOutPorts) -> PromotedPar
         )
     there = [
         topic
-        for _, topic in sorted(ports.cluster.topics().items())
+        for _, topic in sorted(of.cluster.topics().items())
         if pair.names(topic.name)
         and not topic.internal
         and directions.active(pair.former, pair.cluster, topic.name)
@@ -92,10 +85,10 @@ def promoted_partitions(scope: ShutOutScope, ports: ShutOutPorts) -> PromotedPar
         flow.name: tuple(
             TopicPartition(topic.name, topic.topic_id, number)
             for topic in there
-            if scope.copies(flow, topic.name)
+            if of.copies(flow, topic.name)
             for number in range(topic.partitions)
         )
-        for flow in scope.flows
+        for flow in of.flows
     }
     topics = named | {at.topic for partitions in by_flow.values() for at in partitions}
     return PromotedPartitions(by_flow, tuple(sorted(topics)))
@@ -131,44 +124,43 @@ class StoppedFlows:
 class StopWatch:
     """Waits until all flows of a scope have stopped."""
 
-    scope: ShutOutScope
-    ports: ShutOutPorts
+    of: ShutOut
     _seen_since: dict[tuple[str, str, int], tuple[str, float]] = field(default_factory=dict)
     _reported: str = ""
 
     def wait(self) -> StoppedFlows:
         """Raises `PreconditionError` when drivers are still at work after the limit, or it is demoted."""
-        deadline = self.ports.clock.monotonic() + self.scope.limit_s
+        deadline = self.of.clock.monotonic() + self.of.limit_s
         while True:
             stopped, pending = self._read()
             if not pending and self.are_last(stopped):
                 return stopped
             self._tell("; ".join(pending))
-            if self.ports.clock.monotonic() >= deadline:
+            if self.of.clock.monotonic() >= deadline:
                 left = "; ".join(pending) or "it began again"
                 raise PreconditionError(
-                    f"the mirror has not stopped within {self.scope.limit_s:g} s: {left}; nothing was denied. Find "
+                    f"the mirror has not stopped within {self.of.limit_s:g} s: {left}; nothing was denied. Find "
                     "out about that driver, or end it (mirror-ledger stop FLOW), then try again"
                 )
-            self.ports.sleep(_STOP_POLL_S)
+            self.of.sleep(_STOP_POLL_S)
 
     def are_last(self, stopped: StoppedFlows) -> bool:
         """Whether nobody claimed a flow since."""
         return stopped.epochs == {name: self._epoch(writer_of(name)) for name in stopped.epochs}
 
     def _epoch(self, writer: str) -> int:
-        claim = self.ports.state.last_claim(writer)
+        claim = self.of.state.last_claim(writer)
         return _NEVER_RAN if claim is None else claim.epoch
 
     def _tell(self, waiting: str) -> None:
         if waiting and waiting != self._reported:
             self._reported = waiting
-            self.ports.progress(f"waiting until the mirror has stopped: {waiting}")
+            self.of.progress(f"waiting until the mirror has stopped: {waiting}")
 
     def _read(self) -> tuple[StoppedFlows, list[str]]:
-        found = promoted_partitions(self.scope, self.ports)
+        found = promoted_partitions(self.of)
         stopped, pending = StoppedFlows({}, {}, found), []
-        for flow in self.scope.flows:
+        for flow in self.of.flows:
             left = self._judge(flow, found.by_flow[flow.name], stopped)
             if left is not None:
                 pending.append(left)
@@ -178,7 +170,7 @@ class StopWatch:
         self, flow: FlowConfig, partitions: tuple[TopicPartition, ...], stopped: StoppedFlows
     ) -> str | None:
         """Take down how the flow stopped; returns what it is still at, in words."""
-        claim = self.ports.state.last_claim(writer_of(flow.name))
+        claim = self.of.state.last_claim(writer_of(flow.name))
         stopped.epochs[flow.name] = _NEVER_RAN if claim is None else claim.epoch
         if claim is None:
             words = dict.fromkeys(partitions, "no driver ever ran")
@@ -197,21 +189,21 @@ class StopWatch:
 
     def _death(self, flow: FlowConfig, claim: LastClaim) -> RoleVerdict | None:
         """How it is known that the last driver is dead; None: it may be at work."""
-        now_ms = self.ports.clock.now_ms()
-        verdict = driver_verdict(flow, claim, self.ports.processes, now_ms=now_ms)
+        now_ms = self.of.clock.now_ms()
+        verdict = driver_verdict(flow, claim, self.of.processes, now_ms=now_ms)
         return verdict if verdict.is_free and not self._is_alive_here(claim) else None
 
     def _is_alive_here(self, claim: LastClaim) -> bool:
         holder = ProcessMark.parse(claim.host)
-        return holder.is_beside(self.ports.processes.own()) and self.ports.processes.is_alive(holder)
+        return holder.is_beside(self.of.processes.own()) and self.of.processes.is_alive(holder)
 
     def _stops(self, flow: FlowConfig, partitions: tuple[TopicPartition, ...]) -> dict[TopicPartition, str]:
         """By partition how it stopped; those without an entry are not known to have."""
-        directions = self.ports.state.directions()
+        directions = self.of.state.directions()
         stops: dict[tuple[str, int], list[PartitionStopped]] = {}
-        for stop in self.ports.state.last_stops(flow.name):
+        for stop in self.of.state.last_stops(flow.name):
             stops.setdefault((stop.topic, stop.partition), []).append(stop)
-        copied = {(p.target_topic, p.partition) for p in self.ports.state.positions(flow.name)}
+        copied = {(p.target_topic, p.partition) for p in self.of.state.positions(flow.name)}
         words: dict[TopicPartition, str] = {}
         for at in partitions:
             here = stops.get((flow.naming.source_name(at.topic) or "", at.partition), [])
@@ -233,7 +225,7 @@ class StopWatch:
 
     def _lasts(self, flow: FlowConfig, at: TopicPartition, said: str) -> bool:
         """Whether something that proves that nothing is written there was seen for two rounds."""
-        key, now = (flow.name, at.topic, at.partition), self.ports.clock.monotonic()
+        key, now = (flow.name, at.topic, at.partition), self.of.clock.monotonic()
         before, since = self._seen_since.get(key, (said, now))
         since = since if before == said else now
         self._seen_since[key] = (said, since)
@@ -247,22 +239,22 @@ class StopWatch:
         writer = writer_of(flow.name)
         [last] = [
             row
-            for row in self.ports.state.identities().writers
+            for row in self.of.state.identities().writers
             if row["writer"] == writer and row["writer_epoch"] == claim.epoch
         ]
         mine = {**{name: value for name, value in last.items() if name not in _STAMP}, "shut_out": None}
         session = WriterSession.following(
-            self.ports.fact_log,
+            self.of.fact_log,
             writer,
             FLOW_TABLES,
             mine,
             after=claim.epoch,
             last_epoch=lambda: self._epoch(writer),
-            sleep=self.ports.sleep,
+            sleep=self.of.sleep,
         )
         with session:
             session.release()
-        self.ports.progress(
+        self.of.progress(
             f"the driver of flow {flow.name} is dead ({verdict}): epoch {session.epoch} was claimed in its place"
         )
         return session.epoch
@@ -317,38 +309,36 @@ class Fences:
     impossible: str | None
 
 
-def wanted_fences(scope: ShutOutScope, ports: ShutOutPorts, found: PromotedPartitions) -> Fences:
+def wanted_fences(of: ShutOut, found: PromotedPartitions) -> Fences:
     """What of the fences is there, and what is to be made. Raises `PreconditionError` for a blocker."""
-    cluster_id = ports.cluster.cluster_id()
-    markers = _wanted_markers(ports, found, cluster_id) if scope.with_markers else ()
-    if scope.principal is None:
-        return Fences((), (), markers, f"clusters.{scope.pair.cluster} has no mirror_principal")
-    _require_alone(scope, found)
-    wanted = frozenset(denial(topic, scope.principal) for topic in found.topics)
+    cluster_id = of.cluster.cluster_id()
+    markers = _wanted_markers(of, found, cluster_id) if of.with_markers else ()
+    if of.principal is None:
+        return Fences((), (), markers, f"clusters.{of.pair.cluster} has no mirror_principal")
+    _require_alone(of, found)
+    wanted = frozenset(denial(topic, of.principal) for topic in found.topics)
     try:
-        there = ports.cluster.topic_acls()
+        there = of.cluster.topic_acls()
     except PreconditionError as error:
         return Fences((), (), markers, str(error))
-    own = (ports.state.shut_outs().rules(cluster_id, found.topics) & wanted) | (wanted - there)
+    own = (of.state.shut_outs().rules(cluster_id, found.topics) & wanted) | (wanted - there)
     return Fences(tuple(sorted(own)), tuple(sorted(wanted - there)), markers, None)
 
 
-def _require_alone(scope: ShutOutScope, found: PromotedPartitions) -> None:
+def _require_alone(of: ShutOut, found: PromotedPartitions) -> None:
     """The principal of one cluster is that of all flows that write there."""
-    for flow in scope.others:
-        topics = [topic for topic in found.topics if scope.copies(flow, topic)]
+    for flow in of.others:
+        topics = [topic for topic in found.topics if of.copies(flow, topic)]
         if topics:
             raise PreconditionError(
-                f"flow {flow.name} writes to {', '.join(topics)} of {scope.pair.cluster} as {scope.principal} as well: "
+                f"flow {flow.name} writes to {', '.join(topics)} of {of.pair.cluster} as {of.principal} as well: "
                 "what shuts one out shuts out both; nothing was denied. Promote other topics, or disable that flow"
             )
 
 
-def _wanted_markers(
-    ports: ShutOutPorts, found: PromotedPartitions, cluster_id: str
-) -> tuple[EpochMarker, ...]:
+def _wanted_markers(of: ShutOut, found: PromotedPartitions, cluster_id: str) -> tuple[EpochMarker, ...]:
     """Of all ids that a flow ever had there: an older copy of the ledger may name an earlier one."""
-    producers = ports.state.identities().producers(cluster_id)
+    producers = of.state.identities().producers(cluster_id)
     return tuple(
         EpochMarker(
             flow=flow,
@@ -365,70 +355,72 @@ def _wanted_markers(
     )
 
 
-def _deny(scope: ShutOutScope, ports: ShutOutPorts, fences: Fences, topics: Sequence[str]) -> str | None:
+def _deny(of: ShutOut, fences: Fences, topics: Sequence[str]) -> str | None:
     """Returns why the mirror's principal may write nevertheless; None: it may not, at any broker."""
     try:
         if fences.lacking:
-            ports.cluster.create_acls(fences.lacking)
-            ports.progress(f"denied WRITE to {scope.principal} on {', '.join(topics)}")
-        return _why_open(scope, ports, fences, topics)
+            of.cluster.create_acls(fences.lacking)
+            of.progress(f"denied WRITE to {of.principal} on {', '.join(topics)}")
+        return _why_open(of, fences, topics)
     except PreconditionError as error:
         return str(error)
 
 
-def _why_open(scope: ShutOutScope, ports: ShutOutPorts, fences: Fences, topics: Sequence[str]) -> str | None:
+def _why_open(of: ShutOut, fences: Fences, topics: Sequence[str]) -> str | None:
     """What is read back once brokers have had time to learn of the rules."""
-    deadline = ports.clock.monotonic() + _LEARNED_WITHIN_S
+    deadline = of.clock.monotonic() + _LEARNED_WITHIN_S
     while True:
-        writable = ports.mirror.writable_topics(topics)
-        missing = set(fences.rules) - ports.cluster.topic_acls()
+        writable = of.mirror.writable_topics(topics)
+        missing = set(fences.rules) - of.cluster.topic_acls()
         if not writable and not missing:
             return None
-        if ports.clock.monotonic() >= deadline:
+        if of.clock.monotonic() >= deadline:
             break
-        ports.sleep(_POLL_S)
+        of.sleep(_POLL_S)
     if missing:
-        return f"{scope.pair.cluster} accepted rules and does not show them: {len(missing)} of {len(fences.rules)}"
+        return (
+            f"{of.pair.cluster} accepted rules and does not show them: {len(missing)} of {len(fences.rules)}"
+        )
     return (
-        f"{scope.pair.cluster} lets the mirror write to {', '.join(sorted(writable))} in spite of the rule: it is a "
-        f"super user, or logs in as another principal than {scope.principal}"
+        f"{of.pair.cluster} lets the mirror write to {', '.join(sorted(writable))} in spite of the rule: it is a "
+        f"super user, or logs in as another principal than {of.principal}"
     )
 
 
-def _mark(ports: ShutOutPorts, markers: Sequence[EpochMarker]) -> tuple[set[EpochMarker], str | None]:
+def _mark(of: ShutOut, markers: Sequence[EpochMarker]) -> tuple[set[EpochMarker], str | None]:
     """Write what the leaders do not know of; returns those that they know of, and why others are lacking."""
     held: set[EpochMarker] = set()
     try:
         for producer_id in sorted({one.producer_id for one in markers}):
-            held |= _mark_id(ports, [one for one in markers if one.producer_id == producer_id])
+            held |= _mark_id(of, [one for one in markers if one.producer_id == producer_id])
     except PreconditionError as error:
         return held, str(error)
     lacking = len(markers) - len(held)
     return held, f"{lacking} of {len(markers)} markers could not be written" if lacking else None
 
 
-def _mark_id(ports: ShutOutPorts, markers: Sequence[EpochMarker]) -> set[EpochMarker]:
+def _mark_id(of: ShutOut, markers: Sequence[EpochMarker]) -> set[EpochMarker]:
     """The same of one producer id; returns those that leaders know of in the end."""
-    held = _marked(ports, markers)
+    held = _marked(of, markers)
     before = len(held)
     for _ in range(_ATTEMPTS):
         lacking = [one for one in markers if one not in held]
         if not lacking:
             break
-        ports.cluster.write_abort_markers(
+        of.cluster.write_abort_markers(
             [_at(one) for one in lacking],
             producer_id=lacking[0].producer_id,
             producer_epoch=MARKER_EPOCH,
         )
-        held = _marked(ports, markers)
+        held = _marked(of, markers)
         if len(held) < len(markers):
-            ports.sleep(_POLL_S)  # a leader that moved
-    ports.progress(f"abort markers: {len(held) - before} written, {before} were there")
+            of.sleep(_POLL_S)  # a leader that moved
+    of.progress(f"abort markers: {len(held) - before} written, {before} were there")
     return held
 
 
-def _marked(ports: ShutOutPorts, markers: Sequence[EpochMarker]) -> set[EpochMarker]:
-    known = ports.cluster.producer_epochs([_at(one) for one in markers], markers[0].producer_id)
+def _marked(of: ShutOut, markers: Sequence[EpochMarker]) -> set[EpochMarker]:
+    known = of.cluster.producer_epochs([_at(one) for one in markers], markers[0].producer_id)
     return {one for one in markers if known.get(_at(one), 0) >= one.producer_epoch}
 
 
@@ -471,45 +463,44 @@ class ShutOutResult:
         return self.recorded.content()
 
 
-def shut_mirror_out(scope: ShutOutScope, ports: ShutOutPorts, why: Why) -> ShutOutResult:
+def shut_mirror_out(of: ShutOut, why: Why) -> ShutOutResult:
     """Wait until the drivers have stopped, fence them, and record what proves it.
 
     Raises `PreconditionError` when a driver is still at work after the limit, the topics are not promoted (any more),
     or another flow writes to them with the same principal: then nothing (more) was denied. `ClusterUnavailableError`
     when the cluster does not answer: to be tried again. What cannot be denied is no error: it is unproven.
     """
-    watch = StopWatch(scope, ports)
+    watch = StopWatch(of)
     while True:
         stopped = watch.wait()
-        fences = wanted_fences(scope, ports, stopped.partitions)
+        fences = wanted_fences(of, stopped.partitions)
         if fences.lacking or fences.markers:
-            intended = _content(scope, ports, stopped, fences, proof=None)
-            why = replace(why, operation_id=ports.operations.record_parts([intended], why))
-        without_rules = fences.impossible or _deny(scope, ports, fences, stopped.partitions.topics)
-        held, without_markers = _mark(ports, fences.markers)
+            intended = _content(of, stopped, fences, proof=None)
+            why = replace(why, operation_id=of.operations.record_parts([intended], why))
+        without_rules = fences.impossible or _deny(of, fences, stopped.partitions.topics)
+        held, without_markers = _mark(of, fences.markers)
         if watch.are_last(stopped):
             break
-        ports.progress("a driver claimed a flow meanwhile: waiting for it as well")
-    if not scope.with_markers:
+        of.progress("a driver claimed a flow meanwhile: waiting for it as well")
+    if not of.with_markers:
         without_markers = "no marker was asked for"
     proof = _proof(stopped, fences, held, without_rules, without_markers)
-    done = _content(scope, ports, stopped, fences, proof=proof)
-    return ShutOutResult(ports.operations.record_parts([done], why), done)
+    done = _content(of, stopped, fences, proof=proof)
+    return ShutOutResult(of.operations.record_parts([done], why), done)
 
 
 def _content(
-    scope: ShutOutScope,
-    ports: ShutOutPorts,
+    of: ShutOut,
     stopped: StoppedFlows,
     fences: Fences,
     *,
     proof: tuple[ShutOutProof, ...] | None,
 ) -> MirrorShutOut:
     return MirrorShutOut(
-        cluster=scope.pair.cluster,
-        cluster_id=ports.cluster.cluster_id(),
-        former=scope.pair.former,
-        principal=scope.principal,
+        cluster=of.pair.cluster,
+        cluster_id=of.cluster.cluster_id(),
+        former=of.pair.former,
+        principal=of.principal,
         flows=stopped.epochs,
         topics=stopped.partitions.topics,
         rules=fences.rules,
@@ -577,46 +568,46 @@ class LetInResult:
         return {"rules": [rule.resource_name for rule in self.rules]}
 
 
-def let_mirror_in(pair: Pair, ports: ShutOutPorts, why: Why) -> LetInResult:
+def let_mirror_in(of: ShutOut, why: Why) -> LetInResult:
     """Remove what shut the mirror out of the topics of a pair, and record it; what keeps others out as well stays.
 
     Raises `PreconditionError` where the cluster refuses to, `ClusterUnavailableError` where it does not answer.
     """
-    cluster_id = ports.cluster.cluster_id()
-    shut_outs = ports.state.shut_outs()
-    rules = tuple(sorted(shut_outs.rules(cluster_id, pair.ruled, pair.former)))
+    cluster_id = of.cluster.cluster_id()
+    shut_outs = of.state.shut_outs()
+    rules = tuple(sorted(shut_outs.rules(cluster_id, of.pair.ruled, of.pair.former)))
     if not rules:
         return LetInResult(None, ())
-    to_remove = shut_outs.only_of(cluster_id, pair.former, rules)
-    ports.cluster.delete_acls(sorted(to_remove))
-    _wait_until_removed(to_remove, ports)
+    to_remove = shut_outs.only_of(cluster_id, of.pair.former, rules)
+    of.cluster.delete_acls(sorted(to_remove))
+    _wait_until_removed(to_remove, of)
     let_in = MirrorLetIn(
-        cluster=ports.cluster.alias,
+        cluster=of.cluster.alias,
         cluster_id=cluster_id,
-        former=pair.former,
+        former=of.pair.former,
         topics=tuple(sorted({rule.resource_name for rule in rules})),
         rules=rules,
     )
-    return LetInResult(ports.operations.record_parts([let_in], why), tuple(sorted(to_remove)))
+    return LetInResult(of.operations.record_parts([let_in], why), tuple(sorted(to_remove)))
 
 
-def _wait_until_removed(rules: frozenset[Permission], ports: ShutOutPorts) -> None:
-    deadline = ports.clock.monotonic() + _REMOVED_WITHIN_S
-    while left := _left_of(rules, ports):
-        if ports.clock.monotonic() >= deadline:
+def _wait_until_removed(rules: frozenset[Permission], of: ShutOut) -> None:
+    deadline = of.clock.monotonic() + _REMOVED_WITHIN_S
+    while left := _left_of(rules, of):
+        if of.clock.monotonic() >= deadline:
             names = ", ".join(sorted(rule.resource_name for rule in left))
             raise PreconditionError(
-                f"{ports.cluster.alias} still has the rules that shut the mirror out of {names}, though it accepted "
+                f"{of.cluster.alias} still has the rules that shut the mirror out of {names}, though it accepted "
                 "their removal; nothing was recorded. Try again"
             )
-        ports.sleep(_POLL_S)
+        of.sleep(_POLL_S)
 
 
-def _left_of(rules: frozenset[Permission], ports: ShutOutPorts) -> frozenset[Permission]:
+def _left_of(rules: frozenset[Permission], of: ShutOut) -> frozenset[Permission]:
     """What the cluster still has of them, or a leader: a driver that writes there now would be denied, and stop."""
-    topics = sorted({rule.resource_name for rule in rules} & ports.cluster.topics().keys())
-    brokers = sorted(set(ports.cluster.leaders(topics).values())) if topics else []
-    return rules & frozenset().union(ports.cluster.topic_acls(), *map(ports.cluster.acls_at, brokers))
+    topics = sorted({rule.resource_name for rule in rules} & of.cluster.topics().keys())
+    brokers = sorted(set(of.cluster.leaders(topics).values())) if topics else []
+    return rules & frozenset().union(of.cluster.topic_acls(), *map(of.cluster.acls_at, brokers))
 
 
 # Shut out -----------------------------------------------------------------------------------------
@@ -629,35 +620,36 @@ def shut_out(
     """Shut the mirror out of what of the pair is promoted, and record what proves it."""
     config = context.config
     flows = pair.flows_of(config.flows.values(), config.copies)
-    scope = ShutOutScope(
-        pair=pair,
+    of = replace(
+        _of(context, pair),
+        progress=say,
         flows=flows,
         others=[flow for flow in config.enabled_flows if flow.target == pair.cluster and flow not in flows],
-        copies=config.copies,
         principal=config.cluster(pair.cluster).mirror_principal,
         with_markers=with_markers,
         limit_s=limit_s,
     )
-    return shut_mirror_out(scope, _ports(context, pair.cluster, say), context.why)
+    return shut_mirror_out(of, context.why)
 
 
 def let_in(context: Context, pair: Pair) -> LetInResult:
     """Remove the rules that shut the mirror out of the pair's topics."""
-    return let_mirror_in(pair, _ports(context, pair.cluster), context.why)
+    return let_mirror_in(_of(context, pair), context.why)
 
 
-def _ports(context: Context, alias: str, say: Callable[[str], None] = lambda _line: None) -> ShutOutPorts:
-    """The cluster as who may change rules reaches it, and as the mirror does."""
-    cluster = context.administered(alias)
+def _of(context: Context, pair: Pair) -> ShutOut:
+    cluster = context.administered(pair.cluster)
     require_recorded(context.state, cluster)
-    return ShutOutPorts(
+    return ShutOut(
+        pair=pair,
         cluster=cluster,
-        mirror=context.cluster(alias),
+        mirror=context.cluster(pair.cluster),
         state=context.state,
         operations=context.operations,
         fact_log=context.fact_log,
         processes=context.processes,
         clock=context.clock,
         sleep=time.sleep,
-        progress=say,
+        progress=lambda _line: None,
+        copies=context.config.copies,
     )

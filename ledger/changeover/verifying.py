@@ -6,7 +6,7 @@ from dataclasses import replace
 from ledger.changeover.checks import (
     Check,
     CheckStatus,
-    GroupPlace,
+    ComparedCommit,
     asked,
     audit_checks,
     cut_checks,
@@ -18,7 +18,7 @@ from ledger.changeover.checks import (
     said,
     shut_checks,
 )
-from ledger.changeover.conditions import Reading, conditions, lacking_rules
+from ledger.changeover.conditions import Reading, conditions, lacking_now
 from ledger.changeover.groups import RecordedSheets, exported_sheets, sheets_of_operation
 from ledger.changeover.hand_over import show_hand_over
 from ledger.changeover.measures import SETTING
@@ -92,7 +92,7 @@ def _fences_by_hand(reading: Reading) -> list[Check]:
     if plan.choices.fence is FenceChoice.SHUT:
         own = reading.source.configurations(topics)
         return shut_checks({topic: own.get(topic, {}).get(SETTING) for topic in topics})
-    lacking, refusals = lacking_rules(reading)
+    lacking, refusals = lacking_now(reading)
     if refusals:
         return [said("fence", alias, None, words) for words in refusals]
     missing = [said("fence", one.resource_name, False, f"{one.entity} is not denied") for one in lacking]
@@ -157,7 +157,7 @@ def _beyond(check: Check) -> Check:
 
 
 def _record_moves(
-    reading: Reading, sheets: RecordedSheets, places: Mapping[str, list[GroupPlace] | None]
+    reading: Reading, sheets: RecordedSheets, places: Mapping[str, list[ComparedCommit] | None]
 ) -> frozenset[str]:
     """Of groups that stand exactly where an exported plan put them, once; returns all groups whose move is recorded."""
     proved = {

@@ -4,10 +4,11 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import cast
 
 from ledger.changeover.pairs import Pair
-from ledger.changeover.shut_out import ShutOutPorts, ShutOutScope, shut_mirror_out
+from ledger.changeover.shut_out import ShutOut, shut_mirror_out
 from ledger.errors import ClusterUnavailableError, InvalidValueError, PreconditionError
 from ledger.facts.direction import Demoted, DirectionChange, Promoted
 from ledger.facts.operations import Why
@@ -41,7 +42,11 @@ class Direction:
         self._target_names = target_names
         self._operations = operations
         self._tally = tally
-        self._ports = ShutOutPorts(
+        self._all = ShutOut(
+            pair=Pair(self._flow.target, self._flow.source, None),
+            flows=[self._flow],
+            copies=lambda _flow, _topic: True,
+            with_markers=True,
             cluster=cast(FencedCluster, drivers.target),
             mirror=cast(FencedCluster, drivers.target),
             state=drivers.state,
@@ -69,17 +74,8 @@ class Direction:
         """By markers, of each topic where the flow is known to have stopped by now."""
         for topic in self._target_names():
             pair = Pair(self._flow.target, self._flow.source, (topic,))
-            scope = ShutOutScope(
-                pair=pair,
-                flows=[self._flow],
-                others=(),
-                copies=lambda _flow, _topic: True,
-                principal=None,
-                with_markers=True,
-                limit_s=0.0,
-            )
             with suppress(PreconditionError, ClusterUnavailableError, InvalidValueError):
-                shut_mirror_out(scope, self._ports, Why("simulated"))
+                shut_mirror_out(replace(self._all, pair=pair), Why("simulated"))
                 self._tally[SHUT_OUT] += 1
 
     def _record(self, kind: type[DirectionChange], topics: tuple[str, ...] | None) -> None:

@@ -12,9 +12,8 @@ from ledger.adopt.reading import BothSides
 from ledger.changeover.pairs import Pair
 from ledger.changeover.shut_out import (
     LetInResult,
-    ShutOutPorts,
+    ShutOut,
     ShutOutResult,
-    ShutOutScope,
     let_mirror_in,
     shut_mirror_out,
 )
@@ -217,19 +216,19 @@ class Promotion:
         others: Sequence[FlowConfig] = (),
         flow: FlowConfig = FLOW,
     ) -> ShutOutResult:
-        scope = ShutOutScope(
-            pair=pair,
+        of = replace(
+            self.of(pair),
             flows=[flow],
             others=others,
-            copies=lambda flow, topic: topic in flow.topics,
             principal=principal,
             with_markers=with_markers,
             limit_s=20.0,
         )
-        return shut_mirror_out(scope, self.ports(), Why(WHY))
+        return shut_mirror_out(of, Why(WHY))
 
-    def ports(self) -> ShutOutPorts:
-        return ShutOutPorts(
+    def of(self, pair: Pair) -> ShutOut:
+        return ShutOut(
+            pair=pair,
             cluster=self.west,
             mirror=self.west,
             state=self.state,
@@ -239,11 +238,12 @@ class Promotion:
             clock=self.clock,
             sleep=self._sleep,
             progress=self.said.append,
+            copies=lambda flow, topic: topic in flow.topics,
         )
 
     def let_in(self, topics: Sequence[str] | None = None, former: str = "east") -> LetInResult:
         pair = Pair("west", former, None if topics is None else tuple(topics))
-        return let_mirror_in(pair, self.ports(), Why(WHY))
+        return let_mirror_in(self.of(pair), Why(WHY))
 
     def _operations(self) -> OperatorOperations:
         return OperatorOperations(self.facts, operator="anna")
