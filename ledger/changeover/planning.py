@@ -136,23 +136,17 @@ def changelog_blockers(topics: Sequence[PlannedTopic], places: Sequence[Row]) ->
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, why it may not be carried out, and its forecast as of the cut.
+    """A plan, why it may not be carried out, and its forecast as of the cut of what was seen.
 
-    `losses`: a row per partition; `places`: a row per group and partition. `commits`: how old these are; None: they are
-    read again when the groups are stopped. `without_place`: by topic that is left out how many groups move and read it.
-    `step_seconds`: what each step took last.
-    `pending`: groups whose commit a transaction was about to replace.
+    `losses`: a row per partition; `places`: a row per group and partition.
     """
 
     plan: Plan
     blockers: tuple[Blocker, ...]
     losses: tuple[Row, ...]
     places: tuple[Row, ...]
-    commits: CommitsRead | None
-    cut: str
-    without_place: Mapping[str, int]
-    step_seconds: Mapping[str, float]
-    pending: tuple[str, ...] = ()
+    seen: Seen
+    scope: Scope
 
     @property
     def recorded_blockers(self) -> tuple[RecordedBlocker, ...]:
@@ -172,18 +166,22 @@ class Planned:
 
         And for how long applications would have no cluster to write to.
         """
+        kind, seen = self.plan.kind, self.seen
         groups = len({row["group_id"] for row in self.places} - {None})
+        step_seconds = seen.step_seconds.get(kind, {})
+        pending = sorted(seen.pending & {row["group_id"] for row in self.scope.moving(seen.places)})
+        without_place = {name: len(found) for name, found in self.scope.without_place(seen.places).items()}
         downtime = forecast_downtime(
-            self.plan.kind,
+            kind,
             self.plan.steps,
             self.plan.choices.fence,
             partitions=len(self.losses),
             groups=groups,
-            measured=self.step_seconds,
+            measured=step_seconds,
         )
         return {
             **loss_figures(self.losses),
-            **repeat_forecast(self.places, self.commits),
+            **repeat_forecast(self.places, _commits_that_count(kind, seen)),
             "downtime": downtime,
             "groups": groups,
             "groups_without_place": len(
@@ -195,8 +193,8 @@ class Planned:
             "groups_at_earlier_commits": len(
                 {row["group_id"] for row in self.places if row.get("outputs") == OutputsStatus.EARLIER_COMMIT}
             ),
-            **({"groups_in_transactions": list(self.pending)} if self.pending else {}),
-            **({"without_place": dict(self.without_place)} if self.without_place else {}),
+            **({"groups_in_transactions": pending} if pending else {}),
+            **({"without_place": without_place} if without_place else {}),
         }
 
 
@@ -230,13 +228,7 @@ def planned(kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[S
         steps=steps,
         blockers=tuple(sorted({blocker.code for blocker in blockers})),
     )
-    left_out = {name: len(groups) for name, groups in scope.without_place(seen.places).items()}
-    commits = seen.commits if kind is ChangeoverKind.FAILOVER else None
-    step_seconds = seen.step_seconds.get(kind, {})
-    pending = tuple(sorted(seen.pending & {row["group_id"] for row in moving}))
-    return Planned(
-        plan, blockers, tuple(losses), tuple(places), commits, seen.cut, left_out, step_seconds, pending
-    )
+    return Planned(plan, blockers, tuple(losses), tuple(places), seen, scope)
 
 
 def _require_hooks_that_run(
@@ -427,8 +419,12 @@ def _figures(
         yield Figure(Objective.MAX_LAG_RECORDS, lag["records_lost"], way, is_at_least=is_old)
         yield Figure(Objective.MAX_LAG_SECONDS, lag["seconds_lost"], way, is_at_least=is_old)
     yield Figure(Objective.MAX_DOWNTIME_SECONDS, seen.downtimes.get(kind), f"the last {kind} from {way}")
-    commits = seen.commits if kind is ChangeoverKind.FAILOVER else None
-    yield from repeat_figures(places, commits, fresh_seconds=fresh_s)
+    yield from repeat_figures(places, _commits_that_count(kind, seen), fresh_seconds=fresh_s)
+
+
+def _commits_that_count(kind: ChangeoverKind, seen: Seen) -> CommitsRead | None:
+    """How old they are; None: they are read again when the groups are stopped."""
+    return seen.commits if kind is ChangeoverKind.FAILOVER else None
 
 
 def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator[Blocker]:

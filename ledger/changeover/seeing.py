@@ -551,7 +551,7 @@ def record_plan(context: Context, made: Planned) -> str:
         plan_id=made.plan.plan_id,
         plan=made.plan.content(),
         blockers=made.recorded_blockers,
-        cut=made.cut,
+        cut=made.seen.cut,
         forecast=made.forecast,
     )
     return context.record(content)

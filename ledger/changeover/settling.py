@@ -198,24 +198,35 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
+class SettlePorts:
+    """Everything that it talks to; of `network` the target's side only. `source_answers`: asked once, at first."""
+
+    target: ClusterAdmin
+    state: LedgerState
+    fact_log: FactLog
+    operations: ClaimedOperations
+    network: Network
+    clock: Clock
+    sleep: Callable[[float], None]
+    source_answers: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class Tails:
-    """Reads them one after the other, by the flow's producer ids; `target` and `network`: the target's side only."""
+    """Reads them one after the other, by the flow's producer ids."""
 
     flow: FlowConfig
     producer: FlowProducer
-    target: ClusterAdmin
-    state: LedgerState
-    network: Network
-    clock: Clock
+    ports: SettlePorts
 
     def read(self, progress: Callable[[str], None]) -> list[Tail]:
         """A line of `progress` for each. Raises `ClusterUnavailableError` when the target does not answer at all."""
-        existing = {topic.topic_id for topic in self.target.topics().values()}
+        existing = {topic.topic_id for topic in self.ports.target.topics().values()}
         positions = [one for one in self._last() if one.target_topic_id in existing]
         if not positions:
             return []
-        ends = self.target.ends([(one.target_topic, one.partition) for one in positions])
-        self.network.target.refresh(sorted({one.target_topic for one in positions}))
+        ends = self.ports.target.ends([(one.target_topic, one.partition) for one in positions])
+        self.ports.network.target.refresh(sorted({one.target_topic for one in positions}))
         tails = []
         for number, one in enumerate(positions, start=1):
             tail = self._tail(one, ends.get((one.target_topic, one.partition)))
@@ -227,17 +238,17 @@ class Tails:
 
     def _last(self) -> list[FlowPosition]:
         """By target partition the furthest; of several incarnations of a source that stand there, the last one seen."""
-        deleted = self.state.deleted_topic_ids(self.flow.source)
+        deleted = self.ports.state.deleted_topic_ids(self.flow.source)
         seen_at = {
             (one.topic_id, one.partition): one.read_at_ms
-            for one in self.state.last_high_watermarks(self.flow.source)
+            for one in self.ports.state.last_high_watermarks(self.flow.source)
         }
 
         def age(one: FlowPosition) -> tuple[int, bool, int]:
             source = one.source_topic_id, one.partition
             return one.position.target_offset, one.source_topic_id not in deleted, seen_at.get(source, -1)
 
-        in_order = sorted(self.state.positions(self.flow.name), key=age)
+        in_order = sorted(self.ports.state.positions(self.flow.name), key=age)
         last = {(one.target_topic, one.target_topic_id, one.partition): one for one in in_order}
         return [last[place] for place in sorted(last)]
 
@@ -254,7 +265,9 @@ class Tails:
             exclusive=self.flow.target_mode is TargetMode.EXCLUSIVE,
         )
         try:
-            return Tail(recorded, TargetReading(assignment, ends, self.network, self.clock).read())
+            return Tail(
+                recorded, TargetReading(assignment, ends, self.ports.network, self.ports.clock).read()
+            )
         except (RefusedPartitionError, ClusterUnavailableError) as error:
             return Tail(recorded, None, str(error))
 
@@ -263,20 +276,6 @@ class Tails:
 
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SettlePorts:
-    """Everything that it talks to; of `network` the target's side only. `source_answers`: asked once, at first."""
-
-    target: ClusterAdmin
-    state: LedgerState
-    fact_log: FactLog
-    operations: ClaimedOperations
-    network: Network
-    clock: Clock
-    sleep: Callable[[float], None]
-    source_answers: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +336,7 @@ def settle(
         ports.operations.begin(session)
         # As the ledger is after the claim: the driver may have recorded until then.
         producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
-        tails = Tails(flow, producer, ports.target, ports.state, ports.network, ports.clock).read(progress)
+        tails = Tails(flow, producer, ports).read(progress)
         contents = [tail.operation() for tail in tails if tail.found is not None]
         operation_id = ports.operations.record_parts(contents, why, flow=flow.name) if contents else None
         identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)

@@ -129,9 +129,8 @@ def stop_producers(step: StepContext, waits: Waits) -> StepResult:
     """By the hook that ran before, or a person; what proves it is the fence."""
     if StepName.STOP_PRODUCERS in step.plan.hooks:
         return StepResult("stopped by the hook", {"by": "hook"})
-    said = step.confirm(
-        f"producers of {', '.join(step.plan.source_names)} at {step.plan.from_cluster} are stopped", waits
-    )
+    names = ", ".join(step.plan.source_names)
+    said = step.confirm(f"producers of {names} at {step.plan.from_cluster} are stopped", waits)
     return StepResult(said, {"by": said})
 
 

@@ -331,17 +331,14 @@ def _steps(plan: Plan, applies: Sequence[Apply]) -> Iterator[_Step]:
     last = applies[-1] if applies else None
     for step in plan.steps:
         one = _Step(step=step, hook=plan.hooks.get(step, ""))
-        yield one if last is None else _carried_out(one, last)
-
-
-def _carried_out(one: _Step, last: Apply) -> _Step:
-    step = one.step
-    if step in last.failed:
-        return replace(one, state=_FAILED, words=last.failed[step].words)
-    if step in last.done:
-        at = instant(last.done_at_ms[step])
-        return replace(one, state=_DONE, at=at, words=last.done[step].words)
-    return replace(one, state=_BEGUN) if step in last.begun else one
+        if last is not None and step in last.failed:
+            one = replace(one, state=_FAILED, words=last.failed[step].words)
+        elif last is not None and step in last.done:
+            at, words = instant(last.done_at_ms[step]), last.done[step].words
+            one = replace(one, state=_DONE, at=at, words=words)
+        elif last is not None and step in last.begun:
+            one = replace(one, state=_BEGUN)
+        yield one
 
 
 def rendered_rows(rows: Sequence[Mapping[str, Any]], output: str) -> str:

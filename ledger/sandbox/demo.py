@@ -245,7 +245,7 @@ def fail_over(context: Context, shown: Progress) -> Apply:
         made = make_plan(context, ChangeoverKind.FAILOVER, Direction("east", "west"), _CHOICES, {})
         record_plan(context, made)
         plan_id = made.plan.plan_id
-        step.outcome = f"plan {plan_id}, cut {made.cut}"
+        step.outcome = f"plan {plan_id}, cut {made.seen.cut}"
     put("\n" + plan_table(made.plan, made.recorded_blockers, made.forecast, (), width=terminal_width()))
     if made.blockers:
         raise UnsafeError(

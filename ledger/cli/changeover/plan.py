@@ -246,7 +246,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
     _put_plan(
         made.plan, made.recorded_blockers, made.forecast, (), output, wide=wide, is_recorded=is_recorded
     )
-    say_cut(made.cut, output)
+    say_cut(made.seen.cut, output)
     if made.blockers:
         raise UnsafeError(
             f"plan {made.plan.plan_id} is blocked: {', '.join(made.plan.blockers)}; nothing was changed"
