@@ -99,7 +99,7 @@ class GuardedJourney:
 
     def is_under_way(self) -> None:
         """The group has processed something, and the ledger knows of copies."""
-        self.process("east", lambda: len(self.desk.processed) > 100)
+        self.process("east", lambda: self.desk.is_at_work(100))
         eventually(lambda: query(self.config, "flow_positions", flow=FLOW) != [], "the flow is at work")
 
     def holds_all(self, alias: str) -> bool:

@@ -134,11 +134,22 @@ class Desk:
 
     group: str
     processed: list[bytes] = field(default_factory=list)
+    _committed: int = 0
+    _assigned: set[tuple[str | None, int | None]] = field(default_factory=set)
+    _committed_in: set[tuple[str | None, int | None]] = field(default_factory=set)
+
+    def is_at_work(self, records: int) -> bool:
+        """At least so many records are processed and committed, and some of each partition that it has now.
+
+        The number alone does not say that: an answer to a fetch holds the records of one partition in a row.
+        """
+        return self._committed >= records and bool(self._assigned) and self._assigned <= self._committed_in
 
     @contextmanager
     def open(self, servers: str, topics: list[str], **properties: str) -> Iterator[None]:
         """Work beside the body; what was processed is committed when it ends."""
         stop = threading.Event()
+        self._assigned, self._committed_in = set(), set()
         worker = threading.Thread(target=self._work, args=(servers, topics, stop, properties), daemon=True)
         worker.start()
         try:
@@ -169,6 +180,9 @@ class Desk:
                 self.processed += [message.value() or b"" for message in good]
                 if good:
                     consumer.commit(asynchronous=False)
+                    self._assigned = {(one.topic, one.partition) for one in consumer.assignment()}
+                    self._committed_in |= {(one.topic(), one.partition()) for one in good}
+                    self._committed = len(self.processed)
         except KafkaException:
             pass  # the cluster was killed under it: what it had processed is written down
         finally:

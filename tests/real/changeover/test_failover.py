@@ -89,7 +89,7 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(si
             with shop.selling(east):
                 with billing.open(east, [topic]):
                     with slow.open(east, [topic]):
-                        eventually(lambda: len(slow.processed) > 100, "the group is at work")
+                        eventually(lambda: slow.is_at_work(100), "the group is at work")
                     eventually(lambda: copied_to(config) > len(slow.processed) + 200, "more is copied")
                     site.done(config, "pause", FLOW, "--reason", "a drill", "--wait", "60")
                     eventually(lambda: at_risk(config) > 100, "the mirror lags")

@@ -102,7 +102,7 @@ def test_an_apply_that_is_killed_while_it_waits_and_while_it_acts_is_continued(s
     with site.running(config):
         with desk.open(east, [topic]):
             shop.sell(east, 200)
-            eventually(lambda: len(desk.processed) > 100, "the group is at work")
+            eventually(lambda: desk.is_at_work(100), "the group is at work")
         shop.sell(east, 40)
         plan_id = site.planned(
             config,

@@ -46,7 +46,7 @@ def test_groups_of_a_prefixed_pair_drain_the_copies_and_lose_nothing(site: RealS
 
     with site.running(config):
         with shop.selling(east), desk.open(east, [topic]):
-            eventually(lambda: len(desk.processed) > 200, "the group is at work")
+            eventually(lambda: desk.is_at_work(200), "the group is at work")
             eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
         plan_id = site.planned(
             config,
@@ -94,6 +94,7 @@ def assigned(servers: str, group: str, topic: str) -> Iterator[None]:
     """Somebody who took a partition without being a member, and commits its place again and again, back and forth."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
     [stood] = consumer.committed([TopicPartition(topic, 0)], 30)
+    assert stood.offset > 0, "the group has committed in it"
 
     def work(ended: threading.Event) -> None:
         back = itertools.cycle((1, 0))
@@ -123,7 +124,7 @@ def test_a_promoted_cluster_takes_over_and_is_mirrored_back_from_the_cut(site: R
     )
     shop, desk = moving.shop, moving.desk
     with site.running(config), beside(moving.work):
-        eventually(lambda: len(desk.processed) > 200, "the group is at work")
+        eventually(lambda: desk.is_at_work(200), "the group is at work")
         shut = (
             "--fence",
             "shut",

@@ -27,7 +27,7 @@ def test_partitions_added_before_an_apply_and_between_its_steps_are_moved_as_wel
     with site.running(config):
         with desk.open(east, [topic]):
             shop.sell(east, 100)
-            eventually(lambda: len(desk.processed) == 100, "the group is at work")
+            eventually(lambda: desk.is_at_work(100), "the group is at work")
         plan_id = site.planned(config, "switchover", *SHUT, "--group", desk.group, *hooks)
         add_partitions(east, topic, 3)
         produce(east, topic, "new", partition=2)
@@ -58,7 +58,7 @@ def test_a_topic_that_is_created_again_is_never_moved_as_if_it_were_the_one_of_t
     with site.running(config):
         with desk.open(east, [topic]):
             shop.sell(east, 50)
-            eventually(lambda: len(desk.processed) == 50, "the group is at work")
+            eventually(lambda: desk.is_at_work(50), "the group is at work")
         before = site.planned(config, "switchover", *options)
         recreate(east, topic, 2)
         stale = site.command(config, "apply", before, "--reason", "a drill", "--yes")
@@ -68,7 +68,7 @@ def test_a_topic_that_is_created_again_is_never_moved_as_if_it_were_the_one_of_t
 
         shop.sell(east, 10)
         with desk.open(east, [topic]):
-            eventually(lambda: len(desk.processed) == 60, "the group is at work on the new one")
+            eventually(lambda: desk.is_at_work(60), "the group is at work on the new one")
         eventually(lambda: len(values(west, topic)) == 60, "the flow has decided about the new one")
         plan_id = site.planned(config, "switchover", *options)
         assert plan_id != before
@@ -111,7 +111,7 @@ def test_topics_that_are_gone_block_nobody_and_one_that_comes_in_the_middle_is_n
         produce(east, goes, "gone")
         with desk.open(east, [stays]):
             shop.sell(east, 50)
-            eventually(lambda: len(desk.processed) == 50, "the group is at work")
+            eventually(lambda: desk.is_at_work(50), "the group is at work")
         eventually(lambda: goes in copied(config), "it is copied")
         for servers in (east, west):
             delete(servers, goes)

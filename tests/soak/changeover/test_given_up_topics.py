@@ -36,7 +36,7 @@ def test_what_was_written_since_it_was_selected_is_counted_though_the_source_is_
     with site.running(config), desk.open(east, [orders, refunds]):
         for topic in (orders, refunds):
             produce(east, topic, *(f"{topic}-{number}" for number in range(10)))
-        eventually(lambda: len(desk.processed) == 20, "the group is at work")
+        eventually(lambda: desk.is_at_work(20), "the group is at work")
         eventually(lambda: len(values(west, refunds)) == 10, "all of it is copied")
 
     config = config_of(site.folder, site.pair, both_ways(orders))

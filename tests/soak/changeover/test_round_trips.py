@@ -44,7 +44,7 @@ def test_applications_of_real_clusters_go_there_and_back_twice(site: RealSite) -
         leg = TravellingApplications(folder, shop, desk, servers[source], servers[target])
         before = len(desk.processed)
         with running(config, site.spark, flow, from_cut=cut, recorded=frozenset(Subject)), beside(leg.work):
-            eventually(lambda at=before: len(desk.processed) > at + 200, "the group is at work")  # type: ignore[misc]
+            eventually(lambda at=before: desk.is_at_work(at + 200), "the group is at work")  # type: ignore[misc]
             eventually(lambda of=flow: query(config, "flow_positions", flow=of) != [], "the flow is at work")  # type: ignore[misc]
             options = (*SHUT, "--topic", topic, "--group", desk.group, *leg.hooks)
             plan_id = site.planned(config, "switchover", *options, way=(source, target))

@@ -32,7 +32,7 @@ def test_groups_and_producers_of_an_active_active_pair_move_and_repeat_what_was_
     ):
         with there.selling(west, pause_s=0.05):
             with moving.open(east, [topic]), here.selling(east, pause_s=0.05):
-                eventually(lambda: len(moving.processed) > 60, "the group is at work")
+                eventually(lambda: moving.is_at_work(60), "the group is at work")
                 eventually(lambda: any(one in moving.processed for one in there.written), "it reads of both")
                 # What west writes now comes to it behind what east writes now: their orders differ.
                 site.done(config, "pause", "west-to-east", "--reason", "a drill")
@@ -87,7 +87,7 @@ def test_of_a_fan_in_one_source_moves_and_nobody_notices_at_the_other(site: Real
         with there.selling(far, pause_s=0.05):
             with moving.open(east, [topic]):
                 here.sell(east, 100)
-                eventually(lambda: len(moving.processed) == 100, "the group is at work")
+                eventually(lambda: moving.is_at_work(100), "the group is at work")
             plan_id = site.planned(config, "switchover", *SHUT)
             sold = len(there.written)
             site.done(config, "apply", plan_id, "--reason", "a drill", "--yes")
