@@ -45,7 +45,6 @@ from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 from tests.benchmarks.long_ledgers import CommitLog
-from tests.support.config_files import write_config
 from tests.support.guarded import (
     ADMINISTRATOR,
     BILLING,
@@ -56,6 +55,7 @@ from tests.support.guarded import (
     GuardedPair,
     Rule,
     guarded_clusters,
+    write_guarded_config,
 )
 from tests.support.ledger_rows import row
 from tests.support.plans import HookedStep
@@ -121,24 +121,11 @@ class Bench:
         report(config, operation_id)
 
     def configured(self) -> MirrorConfig:
-        (self.folder / "password").write_text(self.pair["east"].password)
-        login = f"""
-mirror_principal = "User:{MIRROR}"
-security.protocol = "SASL_PLAINTEXT"
-sasl.mechanism = "PLAIN"
-sasl.username = "{MIRROR}"
-sasl.password = {{ file = "password" }}
-"""
-        properties = {
-            alias: f'{login}[clusters.{alias}.admin]\nsasl.username = "{ADMINISTRATOR}"\n'
-            for alias in self.pair
-        }
-        servers = {alias: cluster.servers for alias, cluster in self.pair.items()}
         flows = {
             FLOW: f"{_FLOW}source = 'east'\ntarget = 'west'\nopposite = '{_BACK}'",
             _BACK: f"{_FLOW}source = 'west'\ntarget = 'east'\nopposite = '{FLOW}'",
         }
-        return write_config(self.folder, servers, flows, properties=properties)
+        return write_guarded_config(self.folder, self.pair, flows)
 
     # -- an hour that went by ----------------------------------------------------------------------
 

@@ -32,7 +32,6 @@ from ledger.answers.maintenance import init_ledger
 from ledger.changeover.losses import loss_words
 from ledger.changeover.plans import ChangeoverKind, Choices, FenceChoice
 from ledger.changeover.seeing import make_plan
-from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.facts.direction import Direction
@@ -40,6 +39,8 @@ from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
 from ledger.store.answers import run_query, snapshot
+from tests.support.clusters import servers_of
+from tests.support.config_files import write_config
 from tests.support.drivers import descendants
 
 TOPIC, PARTITIONS, FLOW = "orders", 3, "east-to-west"
@@ -159,63 +160,49 @@ class World:
             time.sleep(min(left, self.choices.uniform(2.0, 6.0)))
 
 
-def steady(world: World) -> None:
-    world.vary(world.choices.uniform(12.0, 18.0), 100)
+Spell = tuple[float, float, tuple[int, ...]]
+"""Between so many seconds, at these rates in turn."""
 
 
-def varying(world: World) -> None:
-    world.vary(world.choices.uniform(15.0, 25.0), 20, 80, 200, 400)
+@dataclass(frozen=True)
+class Story:
+    """What happens until the source is lost: load, something done to processes, load again."""
+
+    before: Spell
+    act: Callable[[World], None] = lambda _world: None
+    after: Spell | None = None
+
+    def happen(self, world: World) -> None:
+        world.vary(world.choices.uniform(*self.before[:2]), *self.before[2])
+        self.act(world)
+        if self.after is not None:
+            world.vary(world.choices.uniform(*self.after[:2]), *self.after[2])
 
 
-def with_pauses(world: World) -> None:
-    world.vary(world.choices.uniform(15.0, 25.0), 0, 0, 80, 300)
-
-
-def within_a_pause(world: World) -> None:
-    world.vary(8.0, 200)
-    world.vary(world.choices.uniform(6.0, 12.0), 0)
-
-
-def behind_a_pause(world: World) -> None:
-    world.vary(8.0, 0)
-    world.vary(world.choices.uniform(1.0, 6.0), 200)
-
-
-def recorder_frozen(world: World) -> None:
-    world.vary(10.0, 100, 150)
-    world.recorder.signal(signal.SIGSTOP)
-    world.vary(world.choices.uniform(10.0, 15.0), 100, 150)
-
-
-def driver_frozen(world: World) -> None:
-    world.vary(10.0, 80, 200)
-    world.driver.signal(signal.SIGSTOP)
-    world.vary(world.choices.uniform(4.0, 12.0), 80, 200)
-
-
-def driver_killed_with_it(world: World) -> None:
-    world.vary(world.choices.uniform(10.0, 16.0), 80, 200)
-    world.driver.kill()
-
-
-def recorder_killed_before(world: World) -> None:
-    world.vary(10.0, 100)
-    world.recorder.kill()
-    world.vary(world.choices.uniform(4.0, 8.0), 100)
-
-
-def all_killed(world: World) -> None:
-    world.vary(world.choices.uniform(10.0, 16.0), 80, 120)
+def kill_both(world: World) -> None:
     world.driver.kill()
     world.recorder.kill()
 
 
-FAILOVERS: Mapping[str, Callable[[World], None]] = {
-    found.__name__: found
-    for found in (
-        *(steady, varying, with_pauses, within_a_pause, behind_a_pause),
-        *(recorder_frozen, driver_frozen, driver_killed_with_it, recorder_killed_before, all_killed),
-    )
+FAILOVERS: Mapping[str, Story] = {
+    "steady": Story((12.0, 18.0, (100,))),
+    "varying": Story((15.0, 25.0, (20, 80, 200, 400))),
+    "with_pauses": Story((15.0, 25.0, (0, 0, 80, 300))),
+    "within_a_pause": Story((8.0, 8.0, (200,)), after=(6.0, 12.0, (0,))),
+    "behind_a_pause": Story((8.0, 8.0, (0,)), after=(1.0, 6.0, (200,))),
+    "recorder_frozen": Story(
+        (10.0, 10.0, (100, 150)),
+        lambda world: world.recorder.signal(signal.SIGSTOP),
+        (10.0, 15.0, (100, 150)),
+    ),
+    "driver_frozen": Story(
+        (10.0, 10.0, (80, 200)), lambda world: world.driver.signal(signal.SIGSTOP), (4.0, 12.0, (80, 200))
+    ),
+    "driver_killed_with_it": Story((10.0, 16.0, (80, 200)), lambda world: world.driver.kill()),
+    "recorder_killed_before": Story(
+        (10.0, 10.0, (100,)), lambda world: world.recorder.kill(), (4.0, 8.0, (100,))
+    ),
+    "all_killed": Story((10.0, 16.0, (80, 120)), kill_both),
 }
 SEEN_BY_NOBODY = frozenset({"all_killed"})
 
@@ -238,8 +225,9 @@ def measured(sandbox: Sandbox, folder: Path, seed: int, names: list[str]) -> lis
     """The failovers whose loss was outside of the range."""
     pair = sandbox.up(["east", "west"], 1)
     create_topics(pair["east"].bootstrap_servers, [TOPIC], partitions=PARTITIONS)
-    file = configured(pair, folder)
-    config = load_config(file)
+    lines = f'topics = ["{TOPIC}"]\ntopic_naming = "identity"'
+    config = write_config(folder, servers_of(pair), {FLOW: lines})
+    file = Path(config.file)
     init_ledger(config)
     driver = Process("driver", ("run", FLOW), file)
     recorder = Process("recorder", ("record",), file)
@@ -263,23 +251,12 @@ def measured(sandbox: Sandbox, folder: Path, seed: int, names: list[str]) -> lis
     return failed
 
 
-def configured(pair: Mapping[str, SandboxCluster], folder: Path) -> Path:
-    file = folder / "mirror.toml"
-    file.write_text(
-        f'[ledger]\npath = "{folder / "ledger"}"\n'
-        f'[clusters.east]\nbootstrap_servers = "{pair["east"].bootstrap_servers}"\n'
-        f'[clusters.west]\nbootstrap_servers = "{pair["west"].bootstrap_servers}"\n'
-        f'[flows.{FLOW}]\nsource = "east"\ntarget = "west"\ntopics = ["{TOPIC}"]\ntopic_naming = "identity"\n'
-    )
-    return file
-
-
 def failover(world: World, name: str) -> bool:
     """One of them, from a mirror that has caught up to the plan; then the source is back."""
     world.recorder.start()
     world.driver.start()
     caught_up(world)
-    FAILOVERS[name](world)
+    FAILOVERS[name].happen(world)
     age_s = lag_age(world.config)
     world.sandbox.kill("east")
     world.load.rate = 0

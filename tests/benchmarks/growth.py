@@ -28,6 +28,7 @@ from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 from tests.benchmarks.long_ledgers import FLOW, Length, rows_to_append, write_ledger
+from tests.support.config_files import write_config
 
 LENGTHS = "720x21,17280x21,120960x21,17280x100,17280x21x2"
 BETWEEN_CLUSTERS = ("group_positions", "repeated_records", "consumed_not_copied", "one_sided_records")
@@ -77,7 +78,9 @@ def measured(folder: Path, length: Length) -> Sequence[tuple[str, Cost]]:
     began = time.monotonic()
     if not (folder / "ledger").is_dir():
         write_ledger(str(folder / "ledger"), length)
-    configuration = configured(folder)
+    servers = {"east": "127.0.0.1:1", "west": "127.0.0.1:2"}
+    flows = {FLOW: 'topics = [".*"]\ntopic_naming = "identity"'}
+    configuration = Path(write_config(folder, servers, flows).file)
     maintenance = whole_process([sys.executable, "-m", "ledger.cli.main", "maintain"], configuration)
     size_mb = sum(file.stat().st_size for file in (folder / "ledger").rglob("*") if file.is_file()) / 1e6
     print(
@@ -97,17 +100,6 @@ def measured(folder: Path, length: Length) -> Sequence[tuple[str, Cost]]:
     with tempfile.TemporaryDirectory() as copy:
         append(shutil.copytree(folder / "ledger", Path(copy) / "ledger"), length)
     return [*found, ("start of a driver", cost)]
-
-
-def configured(folder: Path) -> Path:
-    file = folder / "growth.toml"
-    file.write_text(
-        f'[ledger]\npath = "{folder / "ledger"}"\n'
-        '[clusters.east]\nbootstrap_servers = "127.0.0.1:1"\n'
-        '[clusters.west]\nbootstrap_servers = "127.0.0.1:2"\n'
-        f'[flows.{FLOW}]\nsource = "east"\ntarget = "west"\ntopics = [".*"]\ntopic_naming = "identity"\n'
-    )
-    return file
 
 
 def commands(length: Length) -> Mapping[str, Sequence[str]]:

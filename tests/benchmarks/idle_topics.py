@@ -31,8 +31,10 @@ from ledger.mirror.run import run_flow
 from ledger.mirror.spark import local_session
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
+from tests.support.clusters import servers_of
+from tests.support.config_files import write_config
+from tests.support.runs import FLOW
 
-FLOW = "flow"
 DEADLINE_S = 1_800.0
 CREATED_AT_ONCE = 100
 POLL_S = 0.5
@@ -75,26 +77,15 @@ def measure(pair: Mapping[str, SandboxCluster], folder: Path, topics: int, secon
     names = [f"idle-{number:05}" for number in range(topics)]
     for first in range(0, topics, CREATED_AT_ONCE):
         create_topics(pair["east"].bootstrap_servers, names[first : first + CREATED_AT_ONCE], partitions=1)
-    file = configured(pair, folder)
-    config = load_config(file)
+    config = write_config(folder, servers_of(pair), {FLOW: 'topics = ["idle-.*"]'})
     init_ledger(config)
     for name in (f"{topics:,} new topics", f"{topics:,} known topics"):
-        watch(name, file, config, topics, seconds)
+        watch(name, config, topics, seconds)
 
 
-def configured(pair: Mapping[str, SandboxCluster], folder: Path) -> Path:
-    file = folder / "idle.toml"
-    file.write_text(
-        f'[ledger]\npath = "{folder / "ledger"}"\n'
-        f'[clusters.east]\nbootstrap_servers = "{pair["east"].bootstrap_servers}"\n'
-        f'[clusters.west]\nbootstrap_servers = "{pair["west"].bootstrap_servers}"\n'
-        f'[flows.{FLOW}]\nsource = "east"\ntarget = "west"\ntopics = ["idle-.*"]\n'
-    )
-    return file
-
-
-def watch(name: str, file: Path, config: MirrorConfig, topics: int, seconds: float) -> None:
+def watch(name: str, config: MirrorConfig, topics: int, seconds: float) -> None:
     """One life of the driver, from its start to its end."""
+    file = Path(config.file)
     told = file.with_suffix(".rounds")
     command = [sys.executable, "-m", "tests.benchmarks.idle_topics", "--drive", str(file)]
     with told.open("w") as rounds, file.with_suffix(".log").open("a") as errors:

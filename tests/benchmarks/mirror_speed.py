@@ -11,27 +11,28 @@ replication factor 1.
 import argparse
 import os
 import resource
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Producer
 
 from ledger.answers.maintenance import init_ledger
-from ledger.clock import SystemClock
-from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.jvm import check_java
 from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox import Sandbox, SandboxCluster
-from ledger.sandbox.brokers import kafka_jars
+from ledger.sandbox.workload import create_topics
+from tests.support.clusters import servers_of
+from tests.support.config_files import write_config
+from tests.support.drivers import ended_afterwards
+from tests.support.following import admin_of
+from tests.support.mirror_maker import mirror_maker
+from tests.support.runs import FLOW
 
 PARTITIONS = 4
 SIZES = (100, 1024)
@@ -65,18 +66,21 @@ def main() -> None:
 
 def compare(pair: Mapping[str, SandboxCluster], folder: Path, size: int, records: int, repeat: int) -> None:
     rows: dict[str, list[Figures]] = {"mirror-ledger": [], "MirrorMaker 2": []}
+    servers = servers_of(pair)
     for number in range(repeat):
         topic = f"bench-{size}-{number}"
-        admin = KafkaAdmin("east", _cluster(pair, folder, topic).cluster("east"), SystemClock())
-        admin.create_topic(topic, partitions=PARTITIONS, replication_factor=1, configuration={})
-        admin.close()
-        fill(pair["east"].bootstrap_servers, topic, size, records, PARTITIONS)
-        rows["mirror-ledger"].append(
-            timed(partial(ours, pair, folder, topic), pair, folder, topic, "ours", records)
+        own = folder / topic
+        own.mkdir()
+        config = write_config(own, servers, {FLOW: f'topics = ["{topic}"]\nprefix = "ours"'})
+        init_ledger(config)
+        create_topics(servers["east"], [topic], partitions=PARTITIONS)
+        fill(servers["east"], topic, size, records, PARTITIONS)
+        ours = ended_afterwards(
+            [sys.executable, "-m", "ledger.cli.main", "--config", config.file, "run", FLOW], own / "ours.log"
         )
-        rows["MirrorMaker 2"].append(
-            timed(partial(maker, pair, folder, topic), pair, folder, topic, "maker", records)
-        )
+        rows["mirror-ledger"].append(timed(ours, config, f"ours.{topic}", records))
+        maker = tuned_maker(servers, topic, own)
+        rows["MirrorMaker 2"].append(timed(maker, config, f"maker.{topic}", records))
     for name, figures in rows.items():
         report(name, size, records, figures)
 
@@ -116,24 +120,12 @@ def fill(servers: str, topic: str, size: int, records: int, partitions: int) -> 
     assert producer.flush(60) == 0
 
 
-def timed(
-    start: Callable[[], "subprocess.Popen[bytes]"],
-    pair: Mapping[str, SandboxCluster],
-    folder: Path,
-    topic: str,
-    prefix: str,
-    records: int,
-) -> Figures:
-    admin = KafkaAdmin("west", _cluster(pair, folder, topic).cluster("west"), SystemClock())
+def timed(mirror: AbstractContextManager[object], config: MirrorConfig, topic: str, records: int) -> Figures:
+    """From the start of a mirror's process until all records are in the topic of the target."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.monotonic()
-    process = start()
-    try:
-        first, last = _watch(admin, f"{prefix}.{topic}", records, started)
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(60)
-        admin.close()
+    with admin_of(config, "west") as admin, mirror:
+        first, last = _watch(admin, topic, records, started)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Figures(last - first, last - started, cpu_s)
@@ -154,46 +146,12 @@ def _watch(admin: KafkaAdmin, topic: str, records: int, started: float) -> tuple
     raise SystemExit(f"{topic}: {copied} of {records} records after {DEADLINE_S:.0f} s")
 
 
-def _cluster(pair: Mapping[str, SandboxCluster], folder: Path, topic: str) -> MirrorConfig:
-    file = folder / f"{topic}.toml"
-    file.write_text(
-        f'[ledger]\npath = "{folder / topic}-ledger"\n'
-        f'[clusters.east]\nbootstrap_servers = "{pair["east"].bootstrap_servers}"\n'
-        f'[clusters.west]\nbootstrap_servers = "{pair["west"].bootstrap_servers}"\n'
-        f'[flows.flow]\nsource = "east"\ntarget = "west"\ntopics = ["{topic}"]\nprefix = "ours"\n'
-    )
-    return load_config(file)
-
-
-def ours(pair: Mapping[str, SandboxCluster], folder: Path, topic: str) -> "subprocess.Popen[bytes]":
-    init_ledger(_cluster(pair, folder, topic))
-    command = [
-        sys.executable,
-        "-m",
-        "ledger.cli.main",
-        "--config",
-        str(folder / f"{topic}.toml"),
-        "run",
-        "flow",
-    ]
-    return _started(command, folder / "ours.log")
-
-
-def maker(pair: Mapping[str, SandboxCluster], folder: Path, topic: str) -> "subprocess.Popen[bytes]":
-    properties = {
-        "clusters": "maker,west",
-        "maker.bootstrap.servers": pair["east"].bootstrap_servers,
-        "west.bootstrap.servers": pair["west"].bootstrap_servers,
-        "maker->west.enabled": "true",
-        "maker->west.topics": topic,
-        "west->maker.enabled": "false",
+def tuned_maker(servers: Mapping[str, str], topic: str, folder: Path) -> AbstractContextManager[None]:
+    """With large batches, and no waiting for them."""
+    clusters = {"maker": servers["east"], "west": servers["west"]}
+    tuned = {
         "tasks.max": "4",
-        "emit.heartbeats.enabled": "false",
-        "sync.topic.acls.enabled": "false",
-        "dedicated.mode.enable.internal.rest": "false",
-        **{f"{name}.replication.factor": "1" for name in MAKER_TOPICS},
-        "replication.factor": "1",
-        # Tuned: large batches, and no waiting for them.
+        "emit.checkpoints.enabled": "true",
         "maker.consumer.max.poll.records": "10000",
         "maker.consumer.max.partition.fetch.bytes": "4194304",
         "maker.consumer.fetch.max.bytes": "16777216",
@@ -201,29 +159,7 @@ def maker(pair: Mapping[str, SandboxCluster], folder: Path, topic: str) -> "subp
         "west.producer.linger.ms": "20",
         "west.producer.buffer.memory": "67108864",
     }
-    file = folder / "maker.properties"
-    file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
-    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
-    command = [
-        str(check_java()),
-        "-Xmx1g",
-        "-cp",
-        classpath,
-        "org.apache.kafka.connect.mirror.MirrorMaker",
-        str(file),
-    ]
-    return _started(command, folder / "maker.log")
-
-
-MAKER_TOPICS = (
-    *("checkpoints.topic", "heartbeats.topic", "offset-syncs.topic"),
-    *("offset.storage", "status.storage", "config.storage"),
-)
-
-
-def _started(command: list[str], log: Path) -> "subprocess.Popen[bytes]":
-    with log.open("ab") as output:
-        return subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    return mirror_maker(clusters, topic, folder, jvm=("-Xmx1g",), more=tuned)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +16,8 @@ from ledger.sandbox.brokers import QUICK_JVM
 from tests.support.checkout import CHECKOUT
 from tests.support.runs import FLOW
 from tests.support.waiting import eventually
+
+_ENDED_WITHIN_S = 60
 
 # -- Processes below a driver ----------------------------------------------------------------------
 
@@ -56,6 +59,22 @@ def command_of(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+@contextmanager
+def ended_afterwards(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process in a group of its own, which is asked to end, and killed where it does not, when the body ends."""
+    with log.open("ab") as words:
+        process = subprocess.Popen(command, stdout=words, stderr=words, start_new_session=True)
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(_ENDED_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 # -- Drivers ---------------------------------------------------------------------------------------

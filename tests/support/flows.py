@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
@@ -150,6 +151,13 @@ def flow_under_test(
         for admin in flow.admins.values():
             admin.close()
         print(flow.told()[-4000:] or "no driver process was started")
+
+
+@pytest.fixture
+def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
+    """A new one between the shared clusters."""
+    with flow_under_test(broker_pair, tmp_path, "flow") as made:
+        yield made
 
 
 def _send(producer: Producer, topic: str, start: int, count: int) -> None:

@@ -26,9 +26,11 @@ from kafka.admin import (
 
 from ledger import jvm
 from ledger.clock import SystemClock
+from ledger.config.mirror import MirrorConfig
 from ledger.config.values import ClusterConfig, SecretReference
 from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox import ListenerSecurity, Sandbox, SandboxCluster, state
+from tests.support.config_files import write_config
 from tests.support.forwarder import forwarding
 
 # -- One broker ------------------------------------------------------------------------------------
@@ -44,6 +46,33 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 Login = dict[str, str | SecretReference]
+
+
+def lines_of(login: Login) -> str:
+    """How somebody presents himself, as lines of a cluster's configuration."""
+    return "".join(f"{name} = {_toml(value)}\n" for name, value in login.items())
+
+
+def _toml(value: str | SecretReference) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    return f'{{ env = "{value.env}" }}' if value.env else f'{{ file = "{value.file}" }}'
+
+
+def plain_login(user: str, password: SecretReference) -> Login:
+    """By a password without TLS."""
+    return {
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": password,
+    }
+
+
+def login_by_file(folder: Path, user: str, password: str) -> str:
+    """Lines for a driver's processes, which do not have this process's environment."""
+    (folder / "password").write_text(password)
+    return lines_of(plain_login(user, SecretReference(file="password")))
 
 
 class _Administered:
@@ -86,12 +115,7 @@ class Guarded(_Administered):
 
     def plain_login(self, user: str) -> Login:
         """How one of `PLAIN_USERS` presents itself without TLS."""
-        return {
-            "security.protocol": "sasl_plaintext",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": user,
-            "sasl.password": SecretReference(env=SECRET),
-        }
+        return plain_login(user, SecretReference(env=SECRET))
 
     def new_user(self) -> str:
         """A user of SCRAM that may do nothing yet."""
@@ -364,3 +388,15 @@ def _pair_security(password: str) -> ListenerSecurity:
             "super.users": "User:ANONYMOUS;User:root",
         },
     )
+
+
+def write_guarded_config(folder: Path, pair: GuardedPair, flows: Mapping[str, str]) -> MirrorConfig:
+    """Flows between clusters at which the mirror and who changes rules are principals of their own."""
+    login = login_by_file(folder, MIRROR, pair["east"].password)
+    properties = {
+        alias: f'mirror_principal = "User:{MIRROR}"\n{login}[clusters.{alias}.admin]\n'
+        f'sasl.username = "{ADMINISTRATOR}"\n'
+        for alias in pair
+    }
+    servers = {alias: cluster.servers for alias, cluster in pair.items()}
+    return write_config(folder, servers, flows, properties=properties)

@@ -15,7 +15,6 @@ from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.kafka.cluster import GroupListing
 from tests.support.commands import Done, command
-from tests.support.config_files import write_config
 from tests.support.following import OFTEN, name_of, values
 from tests.support.guarded import (
     ADMINISTRATOR,
@@ -27,6 +26,7 @@ from tests.support.guarded import (
     on_cluster,
     on_group,
     on_topic,
+    write_guarded_config,
 )
 from tests.support.plans import both_ways, planned
 from tests.support.recorded import query
@@ -164,17 +164,5 @@ def _let_in_who_are_no_applications(cluster: GuardedCluster, topic: str, group: 
 
 def _config(folder: Path, pair: GuardedPair, topic: str) -> MirrorConfig:
     """Flows both ways, of which one holds."""
-    (folder / "password").write_text(pair["east"].password)
-    login = f"""
-mirror_principal = "User:{MIRROR}"
-security.protocol = "SASL_PLAINTEXT"
-sasl.mechanism = "PLAIN"
-sasl.username = "{MIRROR}"
-sasl.password = {{ file = "password" }}
-"""
-    properties = {
-        alias: f'{login}[clusters.{alias}.admin]\nsasl.username = "{ADMINISTRATOR}"\n' for alias in pair
-    }
     flows = {name: OFTEN + lines for name, lines in both_ways(topic).items()}
-    servers = {alias: cluster.servers for alias, cluster in pair.items()}
-    return write_config(folder, servers, flows, properties=properties)
+    return write_guarded_config(folder, pair, flows)

@@ -20,10 +20,14 @@ KAFKA_TOOLS = {
 
 def write_tools(folder: Path, names: Collection[str] = tuple(KAFKA_TOOLS)) -> None:
     """Write those of the tools that are named."""
-    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
     for name in names:
-        started = shlex.join([str(check_java()), *QUICK_JVM, "-cp", classpath, KAFKA_TOOLS[name]])
-        write_script(folder / name, f'exec {started} "$@"')
+        write_script(folder / name, f'exec {shlex.join(tool(name))} "$@"')
+
+
+def tool(name: str) -> list[str]:
+    """The command of one of them, without arguments."""
+    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
+    return [str(check_java()), *QUICK_JVM, "-cp", classpath, KAFKA_TOOLS[name]]
 
 
 def run_steps(

@@ -1,23 +1,57 @@
 """The clusters that simulations run on keep the contracts that real ones keep."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 
 from ledger.facts.permissions import Permission, PermissionEvent, PermissionKind, quota_entity, topic_acl
+from ledger.kafka.batches import TRANSACTIONAL
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.fenced_cluster import FencedCluster
 from tests.simulation.kafka.network import CalmWeather, MemoryLink, MemoryNetwork
 from tests.simulation.kafka.permissions import MemoryPermissions
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.kafka.share_groups import ShareGroupCluster
+from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.contracts.broker_rules import Broker, BrokerContract
 from tests.support.contracts.cluster_admin import ClusterAdminContract, Site
 from tests.support.contracts.network import Far, NetworkContract
 from tests.support.contracts.permissions import PermissionsContract, PermissionSite
 from tests.support.contracts.share_offsets import ShareOffsetsContract
 from tests.support.hand_overs import MemoryPermissionAdmin
-from tests.support.memory_applications import MemoryApplications
+
+_TRANSACTIONAL = Producer(77, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryApplications:
+    """Implements `contracts.cluster_admin.Applications`."""
+
+    cluster: MemoryCluster
+
+    def write(self, topic: str, partition: int, timestamps: Sequence[int]) -> None:
+        batch = application_batch([content(None, b"value")] * len(timestamps), timestamps)
+        self.cluster.log(topic, partition).append(batch, now_ms=self.cluster.clock.now_ms())
+
+    def begin_transaction(self, topic: str, partition: int, records: int) -> Callable[[], None]:
+        log = self.cluster.log(topic, partition)
+        contents = [content(None, b"value")] * records
+        batch = application_batch(
+            contents,
+            [self.cluster.clock.now_ms()] * records,
+            attributes=TRANSACTIONAL,
+            producer=_TRANSACTIONAL,
+        )
+        log.append(batch, now_ms=self.cluster.clock.now_ms())
+        return partial(
+            log.end_transaction,
+            _TRANSACTIONAL.producer_id,
+            0,
+            commit=True,
+            now_ms=self.cluster.clock.now_ms(),
+        )
 
 
 class TestMemoryBroker(BrokerContract):

@@ -2,21 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
 from ledger.doctor.checks import Check, Verdict
-from ledger.sandbox import SandboxCluster
 from tests.support.commands import command
-from tests.support.flows import FlowUnderTest, flow_under_test
-
-
-@pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
-    with flow_under_test(broker_pair, tmp_path, "doctor-cli") as made:
-        yield made
+from tests.support.flows import FlowUnderTest
 
 
 def test_in_order_is_exit_0_and_every_row_is_data(

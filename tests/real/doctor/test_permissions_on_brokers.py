@@ -1,6 +1,5 @@
 """Permissions on a cluster with an authorizer: what is missing is told, and the commands that are shown grant it."""
 
-import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -8,39 +7,30 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ledger import jvm
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.results import CheckResult, is_safe
-from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
-from tests.support.guarded import SECRET, Guarded
+from tests.support.guarded import SECRET, Guarded, lines_of
+from tests.support.kafka_tools import tool
 from tests.support.mirrors import FLOW, Mirror
 
 USER = "examiner"
-LOGIN = f"""
-security.protocol = "sasl_plaintext"
-sasl.mechanism = "PLAIN"
-sasl.username = "{USER}"
-sasl.password = {{ env = "{SECRET}" }}
-"""
 MINE = (Check.SOURCE_PERMISSIONS, Check.SOURCE_EXCESS, Check.TARGET_PERMISSIONS)
 
 
 def mirror_of(guarded: Guarded, folder: Path, *, flow: str = "") -> Mirror:
     """A flow within the guarded cluster."""
     servers = {"east": guarded.without_tls, "west": guarded.without_tls}
-    return Mirror.of(folder, servers, "orders", properties=LOGIN, flow=flow)
+    return Mirror.of(folder, servers, "orders", properties=lines_of(guarded.plain_login(USER)), flow=flow)
 
 
 def grant(advice: str | None, everything_allowed: str) -> None:
     """Run a command that was shown, as it is but for where and as whom an administrator connects."""
     assert advice is not None
-    tool, *arguments = shlex.split(advice)
-    assert tool == "kafka-acls.sh"
+    name, *arguments = shlex.split(advice)
+    assert name == "kafka-acls.sh"
     assert arguments[2:4] == ["--command-config", "admin.properties"]
-    jars = os.pathsep.join(str(jar) for jar in kafka_jars())
-    command = [str(jvm.check_java()), *QUICK_JVM, "-cp", jars, "org.apache.kafka.tools.AclCommand"]
     done = subprocess.run(
-        [*command, "--bootstrap-server", everything_allowed, *arguments[4:]],
+        [*tool(name), "--bootstrap-server", everything_allowed, *arguments[4:]],
         capture_output=True,
         text=True,
         timeout=60,

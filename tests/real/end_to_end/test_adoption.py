@@ -1,8 +1,5 @@
 """What a real MirrorMaker 2 has mirrored is taken over, and the flow goes on without copying it again."""
 
-import os
-import signal
-import subprocess
 import threading
 import time
 import uuid
@@ -20,10 +17,8 @@ from ledger.adopt.adopting import Consent, PartitionAdoption, Verdict, adopt_flo
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError
-from ledger.jvm import check_java
 from ledger.offsets import flow_answers
 from ledger.sandbox import SandboxCluster
-from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
 from ledger.sandbox.log_gaps import (
     CLEANED_QUICKLY,
     KEPT_AS_IT_IS,
@@ -48,58 +43,12 @@ from ledger.store import answers, catalog, sql
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_flow
 from tests.support.every_offset import every_offset, topic_ids
+from tests.support.mirror_maker import mirror_maker
+from tests.support.recorded import broken_invariants
 from tests.support.runs import FLOW, run
 from tests.support.shops import beside, send, small_source
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
-
-# -- MirrorMaker 2 ---------------------------------------------------------------------------------
-
-_OWN_TOPICS = (
-    *("checkpoints.topic", "heartbeats.topic", "offset-syncs.topic"),
-    *("offset.storage", "status.storage", "config.storage"),
-)
-_STOPPED_WITHIN_S = 60
-
-
-@contextmanager
-def mirror_maker(servers: Mapping[str, str], topics: str, folder: Path) -> Iterator[None]:
-    """Mirrors `topics` (a pattern) from east to west as `east.TOPIC` while the block runs, then stops."""
-    properties = {
-        "clusters": "east,west",
-        "east.bootstrap.servers": servers["east"],
-        "west.bootstrap.servers": servers["west"],
-        "east->west.enabled": "true",
-        "east->west.topics": topics,
-        "west->east.enabled": "false",
-        "tasks.max": "2",
-        "refresh.topics.interval.seconds": "2",
-        "emit.heartbeats.enabled": "false",
-        "emit.checkpoints.enabled": "false",
-        "sync.topic.acls.enabled": "false",
-        "dedicated.mode.enable.internal.rest": "false",
-        "replication.factor": "1",
-        **{f"{name}.replication.factor": "1" for name in _OWN_TOPICS},
-    }
-    file = folder / "maker.properties"
-    file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()), encoding="utf-8")
-    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
-    main = "org.apache.kafka.connect.mirror.MirrorMaker"
-    command = [str(check_java()), *QUICK_JVM, "-Xmx512m", "-cp", classpath, main, str(file)]
-    with (folder / "maker.log").open("ab") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-        try:
-            yield
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(_STOPPED_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-
-# -- Adoption --------------------------------------------------------------------------------------
 
 Pair = Mapping[str, SandboxCluster]
 RECORDS_PER_TOPIC = 1_200
@@ -117,75 +66,6 @@ def adopt(
 
 def versions(config: MirrorConfig) -> str:
     return answers.snapshot(config, None).cut.token
-
-
-@dataclass(frozen=True)
-class TakenOver:
-    """Both sides and the ledger's answers at every step of a move from MirrorMaker 2."""
-
-    prefix: str
-    servers: Mapping[str, str]
-    config: MirrorConfig
-    while_running: list[PartitionAdoption]
-    preview: list[PartitionAdoption]
-    preview_versions: tuple[str, str]
-    adopted: list[PartitionAdoption]
-    copied_by_maker: Readings
-    first_run_records: int
-    ends_before: dict[Partition, int]
-    ends_after_first_run: dict[Partition, int]
-    source: Readings
-    target: Readings
-
-    def partitions(self, kind: str) -> list[Partition]:
-        return [partition for partition in self.source if partition[0] == self.prefix + kind]
-
-
-@pytest.fixture(scope="module")
-def taken_over(broker_pair: Pair, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> TakenOver:
-    prefix = f"a{uuid.uuid4().hex[:6]}-"
-    folder = tmp_path_factory.mktemp("taken-over")
-    servers = servers_of(broker_pair)
-    topics, source = produce_all(servers["east"], prefix)
-    copies = [f"east.{topic}" for topic in topics]
-    config = write_flow(folder, servers_of(broker_pair), f'topics = ["{prefix}.*"]', "tasks = 2")
-    init_ledger(config)
-    busy = f"{prefix}events-none"
-    with mirror_maker(servers, f"{prefix}.*", folder):
-        wait_until_copied(servers, topics)
-        with produced_all_the_time(servers["east"], busy, source):
-            while_running = adopt(config, busy)
-        wait_until_copied(servers, topics)
-    before = versions(config)
-    with watched_briefly():
-        preview = adopt(config, dry_run=True)
-        preview_versions = (before, versions(config))
-        copied_by_maker = read_topics(servers["west"], copies)
-        ends_before = ends(servers["west"], copies)
-        adopted = adopt(config)
-    first_run = run(config, spark)
-    ends_after_first_run = ends(servers["west"], copies)
-    delivery = Delivery(servers["east"], {})
-    for topic, partition in ends(servers["east"], topics):
-        for record in keyed(source, topic).take(topic, MORE):
-            delivery.send(topic, partition, record)
-    delivery.finish()
-    assert not run(config, spark).stopped
-    return TakenOver(
-        prefix=prefix,
-        servers=servers,
-        config=config,
-        while_running=while_running,
-        preview=preview,
-        preview_versions=preview_versions,
-        adopted=adopted,
-        copied_by_maker=copied_by_maker,
-        first_run_records=first_run.records,
-        ends_before=ends_before,
-        ends_after_first_run=ends_after_first_run,
-        source=read_topics(servers["east"], topics),
-        target=read_topics(servers["west"], copies),
-    )
 
 
 @contextmanager
@@ -277,61 +157,78 @@ def content_of(placed: PlacedRecord, *, stamped: bool) -> object:
     return placed.record._replace(timestamp_ms=0) if stamped else placed.record
 
 
-def test_the_histories_are_what_makes_this_hard(taken_over: TakenOver) -> None:
-    """MirrorMaker copied aborted records, and offsets differ between the sides."""
-    transfers = taken_over.partitions("transfers")
-    assert min(missing_offsets({at: taken_over.source[at] for at in transfers}).values()) > 100
-    for topic, partition in transfers:
-        copied = taken_over.copied_by_maker[(f"east.{topic}", partition)]
-        assert len(copied) > len(taken_over.source[(topic, partition)])
+def test_what_mirror_maker_has_copied_is_taken_over_once_and_the_flow_goes_on_behind(site: RealSite) -> None:
+    prefix, servers = f"a{uuid.uuid4().hex[:6]}-", servers_of(site.pair)
+    topics, records = produce_all(servers["east"], prefix)
+    copies = [f"east.{topic}" for topic in topics]
+    config = write_flow(site.folder, servers, f'topics = ["{prefix}.*"]', "tasks = 2")
+    init_ledger(config)
+    busy = f"{prefix}events-none"
+    with mirror_maker(servers, f"{prefix}.*", site.folder):
+        wait_until_copied(servers, topics)
+        with produced_all_the_time(servers["east"], busy, records):
+            while_running = adopt(config, busy)
+        wait_until_copied(servers, topics)
+    assert {one.verdict for one in while_running} == {Verdict.REFUSED}
+    assert "stop MirrorMaker" in while_running[0].remarks[0]
+
+    before = versions(config)
+    with watched_briefly():
+        preview = adopt(config, dry_run=True)
+        assert versions(config) == before
+        copied_by_maker = read_topics(servers["west"], copies)
+        ends_before = ends(servers["west"], copies)
+        adopted = adopt(config)
+    assert [(one.pair, one.verdict, one.continues_at) for one in preview] == [
+        (one.pair, one.verdict, one.continues_at) for one in adopted
+    ]
+    verdicts = {(one.pair.source.topic.removeprefix(prefix), str(one.verdict)) for one in adopted}
+    assert verdicts == {(kind, "exact") for kind in KINDS}
+    assert sum(one.findings.paired for one in adopted if one.findings) > 5 * RECORDS_PER_TOPIC
+
+    assert run(config, site.spark).records == 0
+    assert ends(servers["west"], copies) == ends_before, "nothing is copied again"
+    delivery = Delivery(servers["east"], {})
+    for topic, partition in ends(servers["east"], topics):
+        for record in keyed(records, topic).take(topic, MORE):
+            delivery.send(topic, partition, record)
+    delivery.finish()
+    assert not run(config, site.spark).stopped
+
+    source, target = read_topics(servers["east"], topics), read_topics(servers["west"], copies)
+    transfers = {at: placed for at, placed in source.items() if at[0] == f"{prefix}transfers"}
+    assert min(missing_offsets(transfers).values()) > 100, (
+        "MirrorMaker copied aborted records: offsets differ"
+    )
+    for (topic, partition), placed in transfers.items():
+        assert len(copied_by_maker[(f"east.{topic}", partition)]) > len(placed)
+    translations = translated(config, source)
+    for (topic, partition), placed in source.items():
+        kind = topic.removeprefix(prefix)
+        copied = target[(f"east.{topic}", partition)]
+        if kind in (*PLAIN, "stamped"):
+            assert_same(placed, copied, stamped=kind == "stamped")
+        found = {one.offset: translations[(topic, partition, one.offset)] for one in placed}
+        assert_translated(placed, copied, found, kind)
+    assert broken_invariants(config) == {}
+    before = versions(config)
+    with pytest.raises(PreconditionError, match="already"):
+        adopt(config)
+    assert versions(config) == before
 
 
-def test_a_target_that_is_written_to_is_refused(taken_over: TakenOver) -> None:
-    verdicts = {adoption.verdict for adoption in taken_over.while_running}
-    assert verdicts == {Verdict.REFUSED}
-    assert "stop MirrorMaker" in taken_over.while_running[0].remarks[0]
-
-
-def test_a_dry_run_records_nothing_and_says_the_same(taken_over: TakenOver) -> None:
-    before, after = taken_over.preview_versions
-    assert before == after
-    assert [(a.pair, a.verdict, a.continues_at) for a in taken_over.preview] == [
-        (a.pair, a.verdict, a.continues_at) for a in taken_over.adopted
+def assert_same(source: list[PlacedRecord], target: list[PlacedRecord], *, stamped: bool) -> None:
+    """The target holds the source exactly once."""
+    assert len(source) > MORE
+    assert [content_of(one, stamped=stamped) for one in source] == [
+        content_of(one, stamped=stamped) for one in target
     ]
 
 
-def test_everything_is_taken_over(taken_over: TakenOver) -> None:
-    verdicts = {
-        (a.pair.source.topic.removeprefix(taken_over.prefix), str(a.verdict)) for a in taken_over.adopted
-    }
-    assert verdicts == {(kind, "exact") for kind in KINDS}
-    assert sum(a.findings.paired for a in taken_over.adopted if a.findings) > 5 * RECORDS_PER_TOPIC
-
-
-def test_nothing_is_copied_again(taken_over: TakenOver) -> None:
-    assert taken_over.first_run_records == 0
-    assert taken_over.ends_after_first_run == taken_over.ends_before
-
-
-@pytest.mark.parametrize("kind", [*PLAIN, "stamped"])
-def test_the_target_holds_the_source_exactly_once(taken_over: TakenOver, kind: str) -> None:
-    for topic, partition in taken_over.partitions(kind):
-        source, target = (
-            taken_over.source[(topic, partition)],
-            taken_over.target[(f"east.{topic}", partition)],
-        )
-        stamped = kind == "stamped"
-        assert len(source) > MORE
-        assert [content_of(p, stamped=stamped) for p in source] == [
-            content_of(p, stamped=stamped) for p in target
-        ]
-
-
-@pytest.fixture(scope="module")
-def translations(taken_over: TakenOver) -> Mapping[tuple[str, int, int], tuple[int, str]]:
+def translated(config: MirrorConfig, source: Readings) -> Mapping[tuple[str, int, int], tuple[int, str]]:
     """By source topic, partition and offset: target offset and status."""
-    at = answers.snapshot(taken_over.config, None)
-    source_ends = {at: records[-1].offset + 1 for at, records in taken_over.source.items()}
+    at = answers.snapshot(config, None)
+    source_ends = {place: records[-1].offset + 1 for place, records in source.items()}
     checkpoints = {"checkpoints": every_offset(source_ends, topic_ids(at))}
     params: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": False}
     found = sql.run_query(catalog.query("offset_translation"), params, at, checkpoints)
@@ -344,40 +241,21 @@ def translations(taken_over: TakenOver) -> Mapping[tuple[str, int, int], tuple[i
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_record_translates_to_its_copy(
-    taken_over: TakenOver, translations: Mapping[tuple[str, int, int], tuple[int, str]], kind: str
+def assert_translated(
+    source: list[PlacedRecord], target: list[PlacedRecord], found: Mapping[int, tuple[int, str]], kind: str
 ) -> None:
-    """Each readable source record; where cleaners were at work, each that the target still has."""
+    """Each readable record lands at its copy; where cleaners were at work, each that the target still has."""
     stamped, is_cleaned = kind == "stamped", kind in ("inventory", "churn")
-    for topic, partition in taken_over.partitions(kind):
-        copies = {p.offset: p for p in taken_over.target[(f"east.{topic}", partition)]}
-        wrong, exact = [], 0
-        for placed in taken_over.source[(topic, partition)]:
-            target_offset, status = translations[(topic, partition, placed.offset)]
-            copy = copies.get(target_offset) if status == "exact" else None
-            if copy is not None:
-                exact += 1
-                assert content_of(copy, stamped=stamped) == content_of(placed, stamped=stamped)
-            elif not is_cleaned:
-                wrong.append((placed.offset, target_offset, status))
-        assert wrong == []
-        assert exact > MORE
-
-
-@pytest.mark.parametrize(
-    "audit",
-    ["audit_l1_tiling", "audit_l2_order", "audit_l3_once", "audit_l4_append_once", "audit_l6_no_silent_loss"],
-)
-def test_audits_find_nothing(taken_over: TakenOver, audit: str) -> None:
-    assert answers.run_query(answers.snapshot(taken_over.config, None), audit, {}).to_pylist() == []
-
-
-def test_what_is_known_is_not_taken_over_again(taken_over: TakenOver) -> None:
-    before = versions(taken_over.config)
-    with pytest.raises(PreconditionError, match="already"):
-        adopt(taken_over.config)
-    assert versions(taken_over.config) == before
+    copies, exact = {one.offset: one for one in target}, 0
+    for placed in source:
+        target_offset, status = found[placed.offset]
+        copy = copies.get(target_offset) if status == "exact" else None
+        if copy is not None:
+            exact += 1
+            assert content_of(copy, stamped=stamped) == content_of(placed, stamped=stamped)
+        else:
+            assert is_cleaned, (kind, placed.offset, target_offset, status)
+    assert exact > MORE
 
 
 # By hand ---------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.following import Pair, admin_of, config_of, copying, name_of, produce
-from tests.support.guarded import SECRET, Guarded
+from tests.support.guarded import Guarded, lines_of
 from tests.support.recorded import operations
 from tests.support.runs import FLOW
 from tests.support.shops import KafkaApplications
@@ -77,14 +77,8 @@ class Site(Fenced):
 @pytest.fixture
 def site(guarded: Guarded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Site:
     topic = name_of("fenced")
-    login = f"""
-security.protocol = "sasl_plaintext"
-sasl.mechanism = "PLAIN"
-sasl.username = "{MIRROR}"
-sasl.password = {{ env = "{SECRET}" }}
-mirror_principal = "User:{MIRROR}"
-admin.sasl.username = "root"
-"""
+    login = lines_of(guarded.plain_login(MIRROR))
+    login += f'mirror_principal = "User:{MIRROR}"\nadmin.sasl.username = "root"\n'
     servers = {"east": guarded.without_tls, "west": guarded.open}
     flow = {FLOW: copying(topic)}
     config = write_config(tmp_path, servers, flow, properties={"east": login})

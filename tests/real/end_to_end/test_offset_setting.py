@@ -1,15 +1,12 @@
-"""Groups move by `offsets set`, and by the file that Kafka's own tool reads, and go on at the first unread record."""
+"""Groups move by `offsets set`, and go on at the first unread record."""
 
 import itertools
 import json
-import os
-import subprocess
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -21,12 +18,10 @@ from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import ClusterConfig
 from ledger.facts.groups import NewCommit
-from ledger.jvm import check_java
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import GroupListing, TopicDescription
 from ledger.recorders.observation import Subject
 from ledger.sandbox import SandboxCluster
-from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
 from ledger.sandbox.groups import GroupPlan, consume, resume
 from ledger.sandbox.reading import Readings, read_topics, reader_properties
 from ledger.sandbox.resumption import compare
@@ -35,9 +30,10 @@ from ledger.store import answers, sql
 from tests.support.clusters import servers_of
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
+from tests.support.following import admin_of
 from tests.support.group_members import share_consumer, streams_member
 from tests.support.runs import FLOW, run
-from tests.support.shops import send, small_source
+from tests.support.shops import beside, send, small_source
 from tests.support.waiting import eventually
 
 RECORDS = 60
@@ -46,8 +42,7 @@ TRIMMED_TO = 7
 BY_ALL_FLOWS = ("--from", "east", "--to", "west")
 BY_CONSUMER_PROTOCOL, OF_STREAMS, SHARING = "by-consumer-protocol", "of-streams", "sharing"
 ASSIGNED = "assigned"
-SET, BY_FILE, NEXT_GENERATION, NEWCOMER = "set", "by-file", "next-generation", "newcomer"
-_ENTRY = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+SET, NEXT_GENERATION, NEWCOMER = "set", "next-generation", "newcomer"
 
 
 @dataclass(frozen=True)
@@ -65,11 +60,8 @@ class Moving:
 
     def offsets_at_target(self, group: str) -> dict[int, tuple[int, str]]:
         """By partition what the group has committed, with its metadata."""
-        admin = KafkaAdmin("west", self.config.cluster("west"), SystemClock())
-        try:
+        with admin_of(self.config, "west") as admin:
             commits = admin.commits([GroupListing(self.group(group), None, None)], topic_ids={})
-        finally:
-            admin.close()
         return {one.partition: (one.committed_offset or 0, one.metadata or "") for one in commits}
 
     def moves(self, operation_id: str) -> list[tuple[object, ...]]:
@@ -108,7 +100,6 @@ def moving(
     read = {}
     for name, stops in (
         (SET, (20, 40)),
-        (BY_FILE, (33, 21)),
         (NEXT_GENERATION, (12, 50)),
         (NEWCOMER, (30, 0)),
     ):
@@ -134,11 +125,8 @@ def commit_at_source(servers: str, topic: str) -> None:
 
 
 def topics_of(config: MirrorConfig, alias: str) -> Mapping[str, TopicDescription]:
-    admin = KafkaAdmin(alias, config.cluster(alias), SystemClock())
-    try:
+    with admin_of(config, alias) as admin:
         return admin.topics()
-    finally:
-        admin.close()
 
 
 def trim(servers: str, topic: str) -> None:
@@ -202,9 +190,8 @@ def test_a_group_goes_on_at_the_first_unread_record(moving: Moving, offsets_set:
 
 
 def test_what_is_committed_keeps_its_metadata(moving: Moving, offsets_set: Setter) -> None:
-    source = KafkaAdmin("east", moving.config.cluster("east"), SystemClock())
-    [committed, *_] = source.commits([GroupListing(moving.group(SET), None, None)], topic_ids={})
-    source.close()
+    with admin_of(moving.config, "east") as source:
+        [committed, *_] = source.commits([GroupListing(moving.group(SET), None, None)], topic_ids={})
     offsets_set(SET, "--accept=newer")
     assert moving.offsets_at_target(SET)[0][1] == committed.metadata
 
@@ -253,61 +240,21 @@ def test_a_partition_without_a_commit_is_left_out_unless_accepted(
     assert {result for *_, result in again.values()} == {"already_set"}
 
 
-def test_kafkas_own_tool_takes_the_file(
-    moving: Moving, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    translate = (
-        "offsets",
-        "translate",
-        "--flow",
-        FLOW,
-        "--group",
-        moving.group(BY_FILE),
-        "-o",
-        "kafka-reset",
-    )
-    done = command(capfd, moving.config, *translate)
-    assert done.code == 0, done.err
-    file = tmp_path / "reset.csv"
-    file.write_text(done.out, encoding="utf-8")
-    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
-    tool = [
-        str(check_java()),
-        *QUICK_JVM,
-        "-cp",
-        classpath,
-        _ENTRY,
-        "--bootstrap-server",
-        moving.servers["west"],
-    ]
-    reset = ("--reset-offsets", "--group", moving.group(BY_FILE), "--from-file", str(file), "--execute")
-    told = subprocess.run([*tool, *reset], capture_output=True, text=True, timeout=60, check=False)
-    assert told.returncode == 0, told.stderr[:1000]
-    at_target = [(f"east.{moving.topic}", partition) for partition in range(3)]
-    assert moving.unread(BY_FILE, resume(moving.servers["west"], moving.group(BY_FILE), at_target)) == []
-
-
 @contextmanager
 def assigned(servers: str, group: str, topic: str) -> Iterator[None]:
     """A consumer that assigns itself a partition, and commits a few times a second what lies below all answers."""
-    over = threading.Event()
 
-    def commit() -> None:
+    def commit(ended: threading.Event) -> None:
         consumer = Consumer(reader_properties(servers, group))
         consumer.assign([TopicPartition(topic, 0)])
         for offset in itertools.cycle(range(8, 13)):
             consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-            if over.wait(0.1):
+            if ended.wait(0.1):
                 break
         consumer.close()
 
-    thread = threading.Thread(target=commit)
-    thread.start()
-    try:
+    with beside(commit):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @contextmanager

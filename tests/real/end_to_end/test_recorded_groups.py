@@ -21,7 +21,7 @@ from ledger.sandbox import SandboxCluster
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.group_members import share_consumer, streams_member
-from tests.support.guarded import SECRET, Guarded
+from tests.support.guarded import Guarded, lines_of
 from tests.support.recorded import Row, query, rows
 from tests.support.waiting import eventually
 
@@ -204,13 +204,7 @@ def test_metadata_is_recorded_as_it_was_committed(east: Recorded) -> None:
 
 
 def guarded_config(guarded: Guarded, folder: Path, user: str, groups: str) -> MirrorConfig:
-    login = f"""
-security.protocol = "sasl_ssl"
-sasl.mechanism = "SCRAM-SHA-512"
-sasl.username = "{user}"
-sasl.password = {{ env = "{SECRET}" }}
-ssl.ca.location = "{guarded.certificate}"
-"""
+    login = lines_of(guarded.scram_login(user))
     servers = {"east": guarded.over_tls, "west": guarded.open}
     flow = {"f": f'topics = ["{groups}"]\ngroups = ["{groups}-.*"]'}
     return write_config(folder, servers, flow, properties={"east": login})

@@ -10,7 +10,7 @@ from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.run import record_clusters
 from tests.support.config_files import write_config
-from tests.support.guarded import SECRET, Guarded
+from tests.support.guarded import Guarded, lines_of
 from tests.support.quotas import limit_producing
 from tests.support.recorded import query, rows
 from tests.support.waiting import eventually
@@ -21,13 +21,7 @@ KINDS = ("acl", "quota", "scram_user")
 def config_of(guarded: Guarded, folder: Path, user: str) -> MirrorConfig:
     """The guarded cluster twice: as `east` for the super user, as `west` for this user."""
     servers = {"east": guarded.open, "west": guarded.over_tls}
-    login = f"""
-security.protocol = "sasl_ssl"
-sasl.mechanism = "SCRAM-SHA-512"
-sasl.username = "{user}"
-sasl.password = {{ env = "{SECRET}" }}
-ssl.ca.location = "{guarded.certificate}"
-"""
+    login = lines_of(guarded.scram_login(user))
     return write_config(folder, servers, {"f": 'topics = ["none"]'}, properties={"west": login})
 
 

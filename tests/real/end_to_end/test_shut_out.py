@@ -18,7 +18,7 @@ from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
 from tests.support.config_files import write_config
 from tests.support.following import OFTEN, Pair, admin_of, copying, name_of, produce, values
-from tests.support.guarded import Guarded
+from tests.support.guarded import Guarded, login_by_file
 from tests.support.ledger_rows import copied_to
 from tests.support.recorded import broken_invariants, operations, rows
 from tests.support.runs import FLOW, run, running
@@ -44,16 +44,8 @@ def ask(capsys: pytest.CaptureFixture[str], config: MirrorConfig, act: str, topi
 
 def guarded_config(folder: Path, pair: Pair, guarded: Guarded, topic: str, mirror: str) -> MirrorConfig:
     """West is the guarded cluster: the mirror is one user there, another one changes rules."""
-    (folder / "password").write_text(guarded.password)
-    west = f"""
-mirror_principal = "User:{mirror}"
-security.protocol = "SASL_PLAINTEXT"
-sasl.mechanism = "PLAIN"
-sasl.username = "{mirror}"
-sasl.password = {{ file = "password" }}
-[clusters.west.admin]
-sasl.username = "{ADMINISTRATOR}"
-"""
+    login = login_by_file(folder, mirror, guarded.password)
+    west = f'mirror_principal = "User:{mirror}"\n{login}admin.sasl.username = "{ADMINISTRATOR}"\n'
     servers = {"east": pair["east"].bootstrap_servers, "west": guarded.without_tls}
     flow = OFTEN + copying(topic, IDENTITY)
     return write_config(folder, servers, {FLOW: flow}, properties={"west": west})

@@ -19,7 +19,7 @@ from tests.support.following import (
     name_of,
     produce,
 )
-from tests.support.guarded import Guarded
+from tests.support.guarded import Guarded, login_by_file
 from tests.support.recorded import open_findings, operations
 from tests.support.runs import FLOW, run
 from tests.support.site import RealSite
@@ -30,13 +30,7 @@ USER = "ada"
 
 def guarded_config(folder: Path, pair: Pair, guarded: Guarded, flow: str, user: str = USER) -> MirrorConfig:
     """A flow between `east`, which stands open, and the guarded cluster as `west`."""
-    (folder / "password").write_text(guarded.password)
-    login = f"""
-security.protocol = "SASL_PLAINTEXT"
-sasl.mechanism = "PLAIN"
-sasl.username = "{user}"
-sasl.password = {{ file = "password" }}
-"""
+    login = login_by_file(folder, user, guarded.password)
     servers = {"east": pair["east"].bootstrap_servers, "west": guarded.without_tls}
     return write_config(folder, servers, {FLOW: OFTEN + flow}, properties={"west": login})
 

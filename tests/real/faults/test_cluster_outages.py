@@ -3,17 +3,16 @@
 import json
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox import Sandbox
 from tests.support.commands import command
 from tests.support.drivers import descendants, is_running
-from tests.support.flows import FlowUnderTest, flow_under_test, produce
+from tests.support.flows import FlowUnderTest, produce
 from tests.support.outages import assert_ends_with_an_error_while_away
 from tests.support.recorded import query
 from tests.support.runs import FLOW
@@ -26,13 +25,10 @@ BEGUN_WITHIN_S = 8.0
 
 
 @pytest.fixture
-def flow(
-    broker_pair: Mapping[str, SandboxCluster], broker_pair_sandbox: Sandbox, tmp_path: Path
-) -> Iterator[FlowUnderTest]:
-    with flow_under_test(broker_pair, tmp_path, "outages") as made:
-        yield made
-        for alias in ("east", "west"):
-            broker_pair_sandbox.start(alias)
+def flow(flow: FlowUnderTest, broker_pair_sandbox: Sandbox) -> Iterator[FlowUnderTest]:
+    yield flow
+    for alias in ("east", "west"):
+        broker_pair_sandbox.start(alias)
 
 
 def is_told(flow: FlowUnderTest, alias: str, *, after: int) -> bool:

@@ -4,14 +4,11 @@ The driver that something happens to is a process of its own; those that put thi
 """
 
 import signal
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from ledger.facts.syncs import WriterEvent
-from ledger.sandbox import SandboxCluster
 from tests.support.commands import command, driver_state
 from tests.support.drivers import kill_python_worker
 from tests.support.flows import FlowUnderTest, flow_under_test, produce, steady_load
@@ -26,10 +23,9 @@ MORE = 6_000  # records under load: more than a round copies before anything hap
 
 
 @pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
-    with flow_under_test(broker_pair, tmp_path, "driver-faults") as made:
-        produce(made, FIRST)
-        yield made
+def flow(flow: FlowUnderTest) -> FlowUnderTest:
+    produce(flow, FIRST)
+    return flow
 
 
 @pytest.mark.fault(32)

@@ -1,21 +1,13 @@
 """The ledger is all that a driver has: lost local state costs nothing, an older copy of it is noticed."""
 
 import shutil
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.sandbox import SandboxCluster
-from tests.support.flows import PARTITIONS, FlowUnderTest, flow_under_test, produce
+from tests.support.flows import PARTITIONS, FlowUnderTest, produce
 from tests.support.runs import run
-
-
-@pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
-    with flow_under_test(broker_pair, tmp_path, "ledger-faults") as made:
-        yield made
 
 
 @pytest.mark.fault(36, 37)

@@ -10,11 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 
 import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from ledger.kafka.batches import BatchHeader, patch_for_target
 from ledger.kafka.requests import Produced, ProduceItem
 from ledger.sandbox import Sandbox
-from tests.support.broker_settings import set_broker_setting
 from tests.support.copies import Pair, one_answer
 from tests.support.waiting import eventually
 
@@ -43,6 +49,14 @@ def pair(sandbox: Sandbox) -> Iterator[Pair]:
     both = {"source": servers, "target": servers}
     with Pair(both, both) as made:
         yield made
+
+
+def set_broker_setting(servers: str, name: str, value: str) -> None:
+    """Set a dynamic setting of broker 1."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    client = AdminClient({"bootstrap.servers": servers})  # held until it has answered
+    client.incremental_alter_configs([resource])[resource].result(30)
 
 
 @contextmanager

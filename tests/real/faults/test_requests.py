@@ -1,23 +1,18 @@
 """Requests of operators, answered by a real driver: what the command says is what happens."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-
 import pytest
 
-from ledger.sandbox import SandboxCluster
 from tests.support.commands import command
-from tests.support.flows import FlowUnderTest, flow_under_test, produce
+from tests.support.flows import FlowUnderTest, produce
 from tests.support.recorded import broken_invariants
 from tests.support.runs import FLOW
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
-    with flow_under_test(broker_pair, tmp_path, "requests") as made:
-        produce(made, 300)
-        yield made
+def flow(flow: FlowUnderTest) -> FlowUnderTest:
+    produce(flow, 300)
+    return flow
 
 
 @pytest.mark.fault(38)

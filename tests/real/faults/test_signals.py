@@ -5,19 +5,10 @@ Fault 38. Once Spark runs, a signal ends the round under way (`test_driver_fault
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
-from ledger.sandbox import SandboxCluster
-from tests.support.flows import FlowUnderTest, Send, assert_ended_with_one_line, flow_under_test
-
-
-@pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
-    with flow_under_test(broker_pair, tmp_path, "signals") as made:
-        yield made
+from tests.support.flows import FlowUnderTest, Send, assert_ended_with_one_line
 
 
 @pytest.mark.fault(38)

@@ -4,9 +4,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,9 +12,8 @@ from pyspark.sql import SparkSession
 from ledger.facts.syncs import WriterEvent
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.standby import stand_by
-from ledger.sandbox import SandboxCluster
 from tests.support.commands import command
-from tests.support.flows import FlowUnderTest, flow_under_test, produce, steady_load
+from tests.support.flows import FlowUnderTest, produce, steady_load
 from tests.support.recorded import driver_events, rows
 from tests.support.runs import FLOW, NOTHING
 from tests.support.waiting import eventually
@@ -45,10 +42,9 @@ class StandbyHere:
 
 
 @pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
-    with flow_under_test(broker_pair, tmp_path, "standbys") as made:
-        produce(made, FIRST)
-        yield made
+def flow(flow: FlowUnderTest) -> FlowUnderTest:
+    produce(flow, FIRST)
+    return flow
 
 
 def claims(flow: FlowUnderTest) -> int:

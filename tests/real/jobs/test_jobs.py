@@ -1,7 +1,6 @@
 """The scripts for spark-submit do what the command line does, and end with the documented codes."""
 
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -9,21 +8,19 @@ from pyspark.sql import SparkSession
 
 from ledger.answers import spark as answers
 from ledger.errors import UsageError
-from ledger.sandbox import SandboxCluster
 from ledger.store import catalog, sql
 from tests.support.cases import cases_of
 from tests.support.config_files import write_flow
 from tests.support.drivers import loaded, submit
-from tests.support.flows import FlowUnderTest, flow_under_test, produce
+from tests.support.flows import FlowUnderTest, produce
 from tests.support.ledgers import largest_case, written
 from tests.support.recorded import broken_invariants
 
 
 @pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
-    with flow_under_test(broker_pair, tmp_path, "jobs") as made:
-        produce(made, 3_000)
-        yield made
+def flow(flow: FlowUnderTest) -> FlowUnderTest:
+    produce(flow, 3_000)
+    return flow
 
 
 def test_spark_submit_mirrors_until_caught_up(flow: FlowUnderTest) -> None:

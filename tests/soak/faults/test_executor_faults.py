@@ -3,17 +3,15 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from ledger.sandbox import SandboxCluster
 from tests.support.commands import command
 from tests.support.drivers import ENDS_WITHIN_S, command_of, descendants, submit_command, submit_environment
-from tests.support.flows import FlowUnderTest, flow_under_test, produce, steady_load
+from tests.support.flows import FlowUnderTest, produce, steady_load
 from tests.support.runs import FLOW
 
 FIRST = 300
@@ -22,10 +20,9 @@ MORE = 6_000
 
 
 @pytest.fixture
-def flow(broker_pair: Mapping[str, SandboxCluster], tmp_path: Path) -> Iterator[FlowUnderTest]:
-    with flow_under_test(broker_pair, tmp_path, "executors") as made:
-        produce(made, FIRST)
-        yield made
+def flow(flow: FlowUnderTest) -> FlowUnderTest:
+    produce(flow, FIRST)
+    return flow
 
 
 @contextmanager
