@@ -16,6 +16,7 @@ from ledger.facts.changeovers import PlanExported
 from ledger.facts.codec import decode
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.direction import DIRECTION_ROWS, Directions
+from ledger.facts.extras import DecidedExtras
 from ledger.facts.fences import FENCE_KINDS, SHUT_OUT_KINDS, Fence, Fences, ShutOuts
 from ledger.facts.groups import GroupFact, ShareOffset
 from ledger.facts.hand_overs import HAND_OVER_KINDS, HandOvers
@@ -228,6 +229,10 @@ class LedgerState(ABC):
     def last_stops(self, flow: str) -> list[PartitionStopped]:
         """Of each partition that stands still, what its last row says."""
         return list(last_stops(self._of_flow(flow, *STOP_KINDS)).values())
+
+    def extras(self) -> DecidedExtras:
+        """What was decided about records that one cluster alone has."""
+        return DecidedExtras.of_rows(self._operations(("kind", "=", OperationKind.EXTRAS_DECIDED)))
 
     def shut_outs(self) -> ShutOuts:
         """What shuts the mirror out of promoted topics."""

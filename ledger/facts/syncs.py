@@ -30,6 +30,7 @@ class GapCause(StrEnum):
     COMPACTED = "compacted"  # the cleaner had removed it before it was read
     FILTERED = "filtered"  # the flow's configuration leaves it out
     MIRROR_WRITE = "mirror_write"  # written by a mirror flow, not by an application
+    KEPT_LOCAL = "kept_local"  # decided to stay at the source, and to be copied nowhere
 
 
 class SyncKind(StrEnum):

@@ -131,7 +131,8 @@ class Assignment:
     flow wrote between and did not record is lost; `remembered_sequence`: the flow's next one as the target then
     remembered it, None when it did not.
     `returning`: source ranges that are copied though a mirror wrote them. `adopted`: source ranges that are left
-    out as if one had. `record_filter`: what is left out of the rest.
+    out as if one had. `kept_local`: source ranges whose other records stay there. `record_filter`: what is left out of
+    the rest.
     `copies_tail_again`: own records at the target of which nothing can be proved are left behind, and the source is
     copied again from `position`. `is_target_cleaned`: a cleaner may take records of the target.
     """
@@ -149,6 +150,7 @@ class Assignment:
     returning: tuple[tuple[int, int], ...] = ()
     record_filter: RecordFilter = KEEP_ALL
     adopted: tuple[tuple[int, int], ...] = ()
+    kept_local: tuple[tuple[int, int], ...] = ()
     copies_tail_again: bool = False
     is_target_cleaned: bool = False
 

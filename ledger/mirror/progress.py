@@ -19,7 +19,7 @@ from ledger.facts.history import adopted_ranges, not_returning, returning_ranges
 from ledger.facts.operations import ConfigurationChanged, ScopeReduced
 from ledger.facts.requests import OperatorRequest
 from ledger.facts.state import LedgerState, OperationLog
-from ledger.facts.syncs import FlowPosition, OffsetRange, OffsetSync, SyncKind, from_offset
+from ledger.facts.syncs import FlowPosition, OffsetRange, OffsetSync, PartitionPair, SyncKind, from_offset
 from ledger.mirror.assignment import Assignment, PartitionResult
 from ledger.mirror.states import PartitionKey, PartitionState, Unreached
 from ledger.mirror.stops import StoppedPartition
@@ -262,10 +262,11 @@ _Key = tuple[PartitionKey, str]
 
 
 class LoopPrevention:
-    """What returns, and what was adopted, is looked up once for a source partition and an incarnation of its target.
+    """What returns, was adopted or stays local is looked up whenever a partition is taken on.
 
     What returns cannot grow: the earlier incarnation was deleted, so nobody copies more of it. What is adopted does
-    not grow either while a driver is at work that reads it: adopting waits for its end.
+    not grow either while a driver is at work that reads it: adopting waits for its end. What stays local is decided
+    while the flow may not write, and it takes its partitions on again behind that.
     """
 
     def __init__(
@@ -277,10 +278,21 @@ class LoopPrevention:
         self._filter = flow.filter.record_filter
         self._known: dict[_Key, tuple[tuple[OffsetRange, ...], tuple[OffsetRange, ...]]] = {}
         """What returns, and what was adopted."""
+        self._kept_local: dict[_Key, tuple[OffsetRange, ...]] = {}
+
+    def taken_on(self, pair: PartitionPair) -> None:
+        """What stays local is asked for again."""
+        self._kept_local.pop((pair.source.key, pair.target.topic_id), None)
 
     def applied_to(self, assignments: Sequence[Assignment]) -> list[Assignment]:
-        if not self._flow.relay:
-            self._look_up([assignment for assignment in assignments if _key(assignment) not in self._known])
+        unknown = [assignment for assignment in assignments if _key(assignment) not in self._kept_local]
+        if unknown:
+            decided = self._state.extras()
+            for assignment in unknown:
+                self._kept_local[_key(assignment)] = decided.kept_local(assignment.source)
+        new = [assignment for assignment in assignments if _key(assignment) not in self._known]
+        if new and not self._flow.relay:
+            self._look_up(new)
         return [self._applied(assignment) for assignment in assignments]
 
     def _applied(self, assignment: Assignment) -> Assignment:
@@ -290,11 +302,10 @@ class LoopPrevention:
             record_filter=self._filter,
             returning=returning,
             adopted=from_offset(adopted, assignment.position.source_offset),
+            kept_local=from_offset(self._kept_local[_key(assignment)], assignment.position.source_offset),
         )
 
     def _look_up(self, unknown: Sequence[Assignment]) -> None:
-        if not unknown:
-            return
         current = {assignment.target.topic: assignment.target.topic_id for assignment in unknown}
         copies = self._state.former_copies(self._flow.target, current)
         histories = self._state.adoptions(frozenset(assignment.source.topic_id for assignment in unknown))

@@ -307,6 +307,7 @@ class RoundLoop:
             if until_caught_up:
                 taken.state.end_offset = source.last_stable
             self.progress.take_on(taken.state)
+            self.selection.taken_on(pair)
             taken_on.append(taken)
         self._leaderless = frozenset(leaderless)
         self._record([fact for taken in taken_on for fact in taken.facts])

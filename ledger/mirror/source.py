@@ -40,14 +40,15 @@ class RecordRules:
 
     `is_mirror`: whether a producer id is a mirror flow's; may raise `LedgerUnavailableError`. `returning`:
     source ranges that are copied although a mirror wrote them. `adopted`: source ranges that are left out as if
-    a mirror had written them. Both are ascending and decide by offset, so a batch that lies across the end of
-    such a range is copied in part.
+    a mirror had written them. `kept_local`: source ranges of which nothing is copied. All are ascending and decide by
+    offset, so a batch that lies across the end of such a range is copied in part.
     """
 
     is_mirror: Callable[[int], bool]
     returning: tuple[OffsetRange, ...] = ()
     record_filter: RecordFilter = KEEP_ALL
     adopted: tuple[OffsetRange, ...] = ()
+    kept_local: tuple[OffsetRange, ...] = ()
 
     def left_out(self, header: BatchHeader, position: int) -> GapCause | RecordTest | None:
         """For the batch from `position` on: None to copy all of it, a cause to copy nothing, else a test."""
@@ -58,7 +59,10 @@ class RecordRules:
             return self._of_mirror if is_mirror else self._of_adopted
         if is_mirror == (exempt is Share.NONE):
             return GapCause.MIRROR_WRITE
-        return None if self.record_filter.keeps_all else self._of_application
+        kept = share_of(self.kept_local, start, header.end_offset)
+        if kept is Share.ALL:
+            return GapCause.KEPT_LOCAL
+        return None if kept is Share.NONE and self.record_filter.keeps_all else self._of_application
 
     def _of_mirror(self, record: Record) -> GapCause | None:
         returns = share_of(self.returning, record.offset, record.offset + 1) is Share.ALL
@@ -69,6 +73,8 @@ class RecordRules:
         return GapCause.MIRROR_WRITE if is_adopted else self._of_application(record)
 
     def _of_application(self, record: Record) -> GapCause | None:
+        if share_of(self.kept_local, record.offset, record.offset + 1) is Share.ALL:
+            return GapCause.KEPT_LOCAL
         return filtered(self.record_filter, record.content, timestamp_ms=record.timestamp)
 
 
@@ -315,7 +321,11 @@ class SourceReading:
     def __init__(self, assignment: Assignment, writers: MirrorProducers) -> None:
         self._stop_at = assignment.end_offset
         self._rules = RecordRules(
-            writers.is_mirror, assignment.returning, assignment.record_filter, assignment.adopted
+            writers.is_mirror,
+            assignment.returning,
+            assignment.record_filter,
+            assignment.adopted,
+            assignment.kept_local,
         )
         self.ends: tuple[int, int] | None = None
         self.divergence: Divergence | None = None

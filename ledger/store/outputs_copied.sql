@@ -9,8 +9,8 @@ with outputs as (
         and t.topic = a.topic
 ),
 
--- Up to where each flow has each partition at the other cluster: the first offset that was lost, or left out by a filter,
--- is not there, whatever was copied behind it. Markers, aborted records and what cleaners removed applications never see.
+-- Up to where each flow has each partition at the other cluster: the first offset that was lost, left out by a filter or
+-- decided to stay is not there, whatever was copied behind it. Markers, aborted records and what cleaners removed applications never see.
 copied as (
     select
         c.source_topic_id as topic_id,
@@ -21,7 +21,7 @@ copied as (
     left join (
         select flow, source_topic, source_topic_id, source_partition, min(source_start) as source_start
         from gaps
-        where kind = 'lost' or cause = 'filtered'
+        where kind = 'lost' or cause in ('filtered', 'kept_local')
         group by flow, source_topic, source_topic_id, source_partition
     ) as m using (flow, source_topic, source_topic_id, source_partition)
     where f.source_cluster = $from_cluster and f.target_cluster = $to_cluster

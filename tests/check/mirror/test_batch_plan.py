@@ -269,11 +269,16 @@ def left_out(
     producer: Producer = NOBODY,
     record_filter: RecordFilter = KEEP_ALL,
     returning: tuple[tuple[int, int], ...] = (),
+    kept_local: tuple[tuple[int, int], ...] = (),
 ) -> list[Step]:
     """The plan of a batch of six records from offset 2 on, ranges of which a flow has adopted."""
     mirrors = frozenset({40})
     rules = RecordRules(
-        mirrors.__contains__, adopted=ranges, record_filter=record_filter, returning=returning
+        mirrors.__contains__,
+        adopted=ranges,
+        record_filter=record_filter,
+        returning=returning,
+        kept_local=kept_local,
     )
     fetched = answer(dense(6, base_offset=2, producer=producer).encoded())
     return list(plan_batches(fetched, position=2, end_offset=None, rules=rules))
@@ -303,6 +308,24 @@ def test_what_was_adopted_makes_a_mirrors_write_no_applications() -> None:
     step = copy_in(left_out((0, 4), producer=MIRROR, returning=((4, 8),)))
     assert told([step]) == [(2, 8, 4)]
     assert step.gaps == (Gap(2, 4, GapCause.MIRROR_WRITE),)
+
+
+def test_what_was_decided_to_stay_is_left_out_and_the_rest_of_its_batch_is_copied() -> None:
+    assert told(left_out(kept_local=((0, 8),))) == [(2, 8, GapCause.KEPT_LOCAL)]
+    before = copy_in(left_out(kept_local=((8, 12),)))
+    assert told([before]) == [(2, 8, 6)]
+    assert before.raw
+    step = copy_in(left_out((6, 7), kept_local=((2, 4),), record_filter=RecordFilter(exclude_keys=("k2",))))
+    assert told([step]) == [(2, 8, 2)]
+    assert step.gaps == (
+        Gap(2, 4, GapCause.KEPT_LOCAL),
+        Gap(4, 5, GapCause.FILTERED),
+        Gap(6, 7, GapCause.MIRROR_WRITE),
+    )
+    assert told(left_out(producer=MIRROR, kept_local=((0, 8),))) == [(2, 8, GapCause.MIRROR_WRITE)]
+    assert told(left_out(producer=MIRROR, returning=((0, 8),), kept_local=((0, 8),))) == [
+        (2, 8, GapCause.KEPT_LOCAL)
+    ]
 
 
 def test_what_is_known_to_be_empty_or_aborted_needs_no_look_into_the_ledger() -> None:

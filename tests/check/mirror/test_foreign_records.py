@@ -1,5 +1,6 @@
 """Records that are not the flow's to copy or are somebody else's: what is left out, and what a stop says of them."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -7,10 +8,12 @@ import pytest
 
 from ledger.config.values import FlowConfig
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
+from ledger.facts.group_offsets import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.history import FormerCopy
 from ledger.facts.identity import FlowProducer, RememberedProducer
 from ledger.facts.rows import FlowIdentity, sync_row
-from ledger.facts.syncs import OffsetSync, Position, SyncKind, TopicPartition
+from ledger.facts.syncs import OffsetSync, PartitionPair, Position, SyncKind, TopicPartition
+from ledger.facts.tables import Row
 from ledger.kafka.batches import LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader, build, read_header
 from ledger.mirror.assignment import Assignment, Stop, StopCause
 from ledger.mirror.progress import LoopPrevention
@@ -228,6 +231,41 @@ def test_it_is_looked_up_once_for_a_partition_and_told_as_far_as_it_lies_ahead()
     assert ranges(chosen.applied_to([told(5)])) == [((9, 11),)]
     assert ranges(chosen.applied_to([told(11)])) == [()]
     assert found.asked == 1
+
+
+def decided(number: int, start: int, end: int, policy: ExtrasPolicy) -> Row:
+    said = ExtrasDecided(
+        cluster="west",
+        cluster_id=None,
+        topic=AT_WEST.topic,
+        topic_id=AT_WEST.topic_id,
+        policy=policy,
+        ranges=(ExtraRange(partition=0, extra_start=start, extra_end=end),),
+    )
+    return {
+        **{"writer": "operator", "writer_epoch": 1, "round": number, "recorded_at_ms": 1},
+        **{"operation_id": f"decision {number}", "kind": said.kind, "flow": None},
+        **{"operator": "anna", "reason": "decided", "ticket": None},
+        "content": json.dumps(said.content()),
+    }
+
+
+@pytest.mark.parametrize("relay", [False, True])
+def test_what_stays_local_is_looked_up_whenever_a_partition_is_taken_on(relay: bool) -> None:
+    ledger = MemoryLedger()
+    chosen = selection(MemoryLedgerState(ledger), BACK.model_copy(update={"relay": relay}))
+
+    def kept(*assignments: Assignment) -> list[tuple[tuple[int, int], ...]]:
+        return [assignment.kept_local for assignment in chosen.applied_to(assignments)]
+
+    assert kept(told(), told(partition=1)) == [(), ()]
+    ledger.append("operations", [decided(1, 3, 9, ExtrasPolicy.KEEP_LOCAL)])
+    assert kept(told()) == [()], "it was taken on before"
+    chosen.taken_on(PartitionPair(told().source, told().target))
+    assert kept(told(), told(4), told(9), told(partition=1)) == [((3, 9),), ((3, 9),), (), ()]
+    ledger.append("operations", [decided(2, 5, 7, ExtrasPolicy.REPLICATE)])
+    chosen.taken_on(PartitionPair(told().source, told().target))
+    assert kept(told(), told(6)) == [((3, 5), (7, 9)), ((7, 9),)]
 
 
 def test_a_relaying_flow_leaves_nothing_out() -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from ledger.errors import InvalidValueError, UsageError
 from ledger.facts.cuts import Cut, LastAppend
-from ledger.facts.group_offsets import ExtraRange, ExtrasDecided, ExtrasPolicy
+from ledger.facts.extras import DecidedExtras
+from ledger.facts.group_offsets import STAY_LOCAL, ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.operations import OperationContent
 from ledger.facts.tables import Row
 from ledger.store import sql
@@ -132,15 +133,25 @@ def test_the_last_decision_on_each_offset_counts() -> None:
     stretches = decided(decisions)
     assert len(stretches) < len(policies)
     assert {place: found["policy"] for found in stretches for place in places_of(found)} == policies
+    rows = [decided_row(number, one) for number, one in enumerate(decisions, 1)]
+    chance.shuffle(rows)
+    local = DecidedExtras.of_rows(rows).local
+    assert {
+        (topic_id.removeprefix("id of "), partition, offset)
+        for (topic_id, partition), ranges in local.items()
+        for start, end in ranges
+        for offset in range(start, end)
+    } == {place for place, policy in policies.items() if policy in STAY_LOCAL}
 
 
 def decision(chance: random.Random) -> ExtrasDecided:
     starts = sorted(chance.sample(range(30), chance.randint(1, 3)))
+    topic = f"t{chance.randrange(TOPICS)}"
     return ExtrasDecided(
         cluster="east",
         cluster_id=None,
-        topic=f"t{chance.randrange(TOPICS)}",
-        topic_id="T",
+        topic=topic,
+        topic_id=f"id of {topic}",
         policy=chance.choice(list(ExtrasPolicy)),
         ranges=tuple(
             ExtraRange(
