@@ -38,6 +38,7 @@ _PLACES = {
     "verify": "changeover.apply:verify",
     "undo": "changeover.apply:undo",
     "cut": "acts.directions:cut",
+    "mirror-back": "acts.mirror_back:mirror_back_command",
     "fence": "acts.fencing:fence",
     "unfence": "acts.fencing:unfence",
     "hand-over": "acts.hand_over:hand_over",

@@ -17,6 +17,7 @@ from ledger.facts.permissions import (
 from ledger.facts.syncs import (
     MAPPED,
     FlowPosition,
+    OffsetRange,
     OffsetSync,
     Position,
     RecordedSync,
@@ -120,6 +121,17 @@ def adoptions(rows: Iterable[Mapping[str, Any]]) -> list[AdoptionHistory]:
         [recorded.sync for recorded in sorted(map(recorded_sync, group), key=lambda recorded: recorded.place)]
         for group in _by_partition(rows)
     ]
+
+
+def written_ranges(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], list[OffsetRange]]:
+    """By target topic id and partition what rows of any flows say that these have written there, and that holds."""
+    found: dict[tuple[str, int], list[OffsetRange]] = {}
+    for group in _by_partition(rows):
+        for sync in holding(recorded_sync(row) for row in group):
+            if sync.records:
+                place = sync.target.topic_id, sync.target.partition
+                found.setdefault(place, []).append((sync.target_start, sync.target_end))
+    return found
 
 
 CopyKey = tuple[str, int, str]

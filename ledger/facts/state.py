@@ -53,11 +53,13 @@ from ledger.facts.rows import (
     former_copies,
     recorded_permissions,
     recorded_sync,
+    written_ranges,
 )
 from ledger.facts.syncs import (
     Checkpoint,
     FlowPosition,
     HighWatermark,
+    OffsetRange,
     RecordedSync,
     SyncCause,
     TopicState,
@@ -153,6 +155,13 @@ class LedgerState(ABC):
         """By source topic id, partition and target topic id another flow whose map holds records there."""
         of_topics: Filter = ("source_topic_id", "in", sorted(source_topic_ids))
         return copying_flows(self._syncs(of_topics, ("flow", "not in", [flow])))
+
+    def written_by_flows(
+        self, cluster: str, topics: Sequence[str]
+    ) -> dict[tuple[str, int], list[OffsetRange]]:
+        """By topic id and partition of these topics of a cluster the offsets that flows have written there."""
+        rows = self._syncs(("target_cluster", "=", cluster), ("target_topic", "in", sorted(topics)))
+        return written_ranges(rows)
 
     def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
         """By flow and source partition, what was adopted at these topics, and what tells that their logs went back."""
