@@ -1,7 +1,7 @@
 """Opening the way back after a failover: the cluster that was lost answers again, and gets what was written since.
 
-Its extras lie in front of everything that returns: records that it had taken and that were never copied. What becomes of
-them is decided before, for a group to which they are unread would read all again that was written at the other cluster.
+Its extras lie in front of everything that returns: records that it had taken and that were never copied. What becomes
+of them is decided before: a group to which they are unread would read all again that was written at the other cluster.
 Applications stay at work there; what has to stand still is the cluster that is back, behind its fence.
 """
 
@@ -13,6 +13,7 @@ from ledger.changeover.fencing import AskedLifting, unfence_topics
 from ledger.changeover.hand_over import Asked as AskedHandOver
 from ledger.changeover.hand_over import hand_over
 from ledger.changeover.pairs import Pair, require_opposites
+from ledger.changeover.tail_pairing import pair_tails
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError, UsageError
@@ -20,9 +21,11 @@ from ledger.facts.cut_offsets import Cut, CutSide
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.group_offsets import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.hand_overs import Purpose
+from ledger.facts.roles import writer_of
 from ledger.facts.syncs import (
     FlowPosition,
     OffsetRange,
+    PartitionPair,
     SyncCause,
     SyncKind,
     TopicPartition,
@@ -32,6 +35,7 @@ from ledger.facts.syncs import (
 )
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.mirror.starts import require_usable
+from ledger.roles import is_at_work
 from ledger.store.session import random_id
 from ledger.words import counted, some_of
 
@@ -104,6 +108,10 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         require_stopped(config.flow(name), state)
     copied = _copied(context, asked, flows)
     _require_fenced(context, asked.target, copied)
+    for flow in flows:
+        if not is_at_work(flow, state.last_claim(writer_of(flow.name))):
+            pair_tails(context, flow, [_pair(one) for of, one in copied if of == flow], say)
+    copied = _copied(context, asked, flows)
     found = list(_extras(context, back, copied))
     for one in found:
         say(f"extras at {asked.target}: {one.words}")
@@ -115,8 +123,8 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         context.record(*decisions)
     named = replace(pair, topics=tuple(sorted({one.target_topic for _, one in copied})))
     cut = cut_of_pair(context, named, operation_id=operation_id)
-    for flow in ways_back:
-        require_usable(config.flow(flow), cut, undone="nothing of the way back was opened")
+    for name in ways_back:
+        require_usable(config.flow(name), cut, undone="nothing of the way back was opened")
     _require_same_ends(cut, found, asked.target)
     words = [_decided_words(found, asked.target), cut.words]
     words.append(hand_over(context, AskedHandOver(named, Purpose.MIRROR), say).words)
@@ -182,6 +190,13 @@ def _require_fenced(
         )
 
 
+def _pair(one: FlowPosition) -> PartitionPair:
+    return PartitionPair(
+        TopicPartition(one.source_topic, one.source_topic_id, one.partition),
+        TopicPartition(one.target_topic, one.target_topic_id, one.partition),
+    )
+
+
 # Extras -------------------------------------------------------------------------------------------
 
 
@@ -227,8 +242,8 @@ def _require_recorded_tail(context: Context, flow: FlowConfig, one: FlowPosition
     if records:
         raise PreconditionError(
             f"{flow.name} had copied {counted(records, 'record')} of {one.source_topic} partition {one.partition} that "
-            "nobody recorded when its driver died: at "
-            f"{flow.source} they cannot be told from extras; nothing was recorded"
+            f"nobody has paired with {flow.source}: they cannot be told from extras; nothing was recorded. Stop its "
+            f"driver, then try again: mirror-ledger stop {flow.name} --wait 60"
         )
 
 

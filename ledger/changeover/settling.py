@@ -331,8 +331,8 @@ def settle(
     meanwhile; `ClusterUnavailableError` where the target does not answer. Nothing is recorded then.
     """
     source = _recorded_source(flow, ports)
-    row = _claim_row(flow, source, ports, host)
-    with _claimed(flow, ports, row, after) as session:
+    row = settling_claim_row(flow, source, ports.target, ports.state, host=host)
+    with claimed_again(flow, ports.fact_log, ports.state, row, after=after, sleep=ports.sleep) as session:
         ports.operations.begin(session)
         # As the ledger is after the claim: the driver may have recorded until then.
         producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
@@ -347,31 +347,42 @@ def settle(
     return SettledFlow(flow.name, operation_id, tuple(tails))
 
 
-def _claim_row(flow: FlowConfig, source: LiveCluster, ports: SettlePorts, host: str) -> Row:
+def settling_claim_row(
+    flow: FlowConfig, source: LiveCluster, target: ClusterAdmin, state: LedgerState, *, host: str
+) -> Row:
     """With the producer id of the flow's driver, though it be fenced by now: nothing is written with it."""
-    identities, at_target = ports.state.identities(), live_cluster(ports.target)
+    identities, at_target = state.identities(), live_cluster(target)
     identities.require(flow.source, source)
     identities.require(flow.target, at_target)
     known = identities.producers(at_target.cluster_id).get(flow.name)
     if known is None:
-        return claim_row(flow, source=source, target=ports.target, state=ports.state, host=host)
+        return claim_row(flow, source=source, target=target, state=state, host=host)
     return claim_row_with(flow, source, at_target, host=host, producer_id=known.current)
 
 
-def _claimed(flow: FlowConfig, ports: SettlePorts, row: Row, after: int | None) -> WriterSession:
+def claimed_again(
+    flow: FlowConfig,
+    fact_log: FactLog,
+    state: LedgerState,
+    row: Row,
+    *,
+    after: int | None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> WriterSession:
+    """The flow's claim behind the one of a driver that has ended (`after`; None: none ever claimed it)."""
     writer = writer_of(flow.name)
     if after is None:
-        return WriterSession.claimed(ports.fact_log, writer, FLOW_TABLES, row)
+        return WriterSession.claimed(fact_log, writer, FLOW_TABLES, row)
     return WriterSession.following(
-        ports.fact_log,
+        fact_log,
         writer,
         FLOW_TABLES,
         row,
         after=after,
         last_epoch=lambda: max(
-            one["writer_epoch"] for one in ports.state.identities().writers if one["writer"] == writer
+            one["writer_epoch"] for one in state.identities().writers if one["writer"] == writer
         ),
-        sleep=ports.sleep,
+        sleep=sleep,
     )
 
 

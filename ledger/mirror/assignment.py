@@ -133,6 +133,7 @@ class Assignment:
     `returning`: source ranges that are copied though a mirror wrote them. `adopted`: source ranges that are left
     out as if one had. `kept_local`: source ranges whose other records stay there. `record_filter`: what is left out of
     the rest.
+    `is_pairing`: nothing is written, the task ends where the target's tail does.
     `copies_tail_again`: own records at the target of which nothing can be proved are left behind, and the source is
     copied again from `position`. `is_target_cleaned`: a cleaner may take records of the target.
     """
@@ -151,6 +152,7 @@ class Assignment:
     record_filter: RecordFilter = KEEP_ALL
     adopted: tuple[tuple[int, int], ...] = ()
     kept_local: tuple[tuple[int, int], ...] = ()
+    is_pairing: bool = False
     copies_tail_again: bool = False
     is_target_cleaned: bool = False
 

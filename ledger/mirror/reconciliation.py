@@ -225,7 +225,7 @@ class TailReconciliation:
     @property
     def is_active(self) -> bool:
         """Still has something to do in this task."""
-        return self.stop is None and not self.has_reached_end
+        return self.stop is None and not self.has_reached_end and not self._has_paired
 
     @property
     def has_reached_end(self) -> bool:
@@ -237,7 +237,13 @@ class TailReconciliation:
     @property
     def may_send(self) -> bool:
         """P2."""
-        return self.stop is None and self.tail.complete and self.tail.head is None
+        is_known = self.tail.complete and self.tail.head is None
+        return self.stop is None and is_known and not self.assignment.is_pairing
+
+    @property
+    def _has_paired(self) -> bool:
+        """Nothing of the flow's own is left at the target that is not recorded, and nothing else was asked for."""
+        return self.assignment.is_pairing and self.has_read_tail and self.tail.head is None
 
     @property
     def has_read_tail(self) -> bool:
