@@ -211,7 +211,10 @@ def _way_back_lacks(way: OneWay, back: WayBack | None, promoted: Collection[Acti
     elif way.begins_at(last.operation_id):
         advice = f"mirror-ledger run {name} --from-cut {last.operation_id}"
     else:
-        advice = f'take a cut and run {name} from it (RUNBOOK.md, "The source comes back")'
+        advice = (
+            f"mirror-ledger mirror-back --from {way.target} --to {way.source} --reason WHY, and run {name} from its "
+            'cut (RUNBOOK.md, "The source comes back")'
+        )
     return [f"{said}: the driver of {name} is not at work ({driver.state}); {advice}, {else_said}"]
 
 

@@ -242,7 +242,7 @@ def _require_recorded_tail(context: Context, flow: FlowConfig, one: FlowPosition
     if records:
         raise PreconditionError(
             f"{flow.name} had copied {counted(records, 'record')} of {one.source_topic} partition {one.partition} that "
-            f"nobody has paired with {flow.source}: they cannot be told from extras; nothing was recorded. Stop its "
+            f"nobody has paired with {flow.source}: they cannot be distinguished from extras; nothing was recorded. Stop its "
             f"driver, then try again: mirror-ledger stop {flow.name} --wait 60"
         )
 

@@ -68,7 +68,9 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.PROMOTED_ALREADY: "nothing is to be done; where it was a mistake: mirror-ledger demote "
     "TARGET --over SOURCE --keep-ends --reason WHY",
     BlockerCode.OPPOSITE_PROMOTED: "the other direction holds: plan again with this program, which allows it",
-    BlockerCode.EXTRAS_AT_TARGET: 'no plan decides about them yet: by hand, RUNBOOK.md, "The source comes back"',
+    BlockerCode.EXTRAS_AT_TARGET: "say what becomes of them: mirror-ledger stop FLOW --wait 60, mirror-ledger fence "
+    "TARGET --reason WHY, mirror-ledger mirror-back --from SOURCE --to TARGET --extras keep --reason WHY; then start "
+    "FLOW at the cut that it names, and plan again",
     BlockerCode.DRIVER_NOT_RUNNING: "mirror-ledger run FLOW: without a driver nothing is drained",
     BlockerCode.UNRECORDED_COPIES: "the ledger is behind the target, and no driver is known to be at work: use "
     "the newest copy of the ledger; if this is the newest one, mirror-ledger settle FLOW --reason WHY",

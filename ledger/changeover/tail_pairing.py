@@ -2,7 +2,7 @@
 
 A failover records it without its source, as far as the target tells ("Settled without the source", PROTOCOL.md). A flow
 that continues pairs it before it copies; where its target is promoted it does not continue, and what the source has
-alone cannot be told from what was copied.
+alone cannot be distinguished from what was copied.
 """
 
 from collections.abc import Callable, Sequence

@@ -54,7 +54,6 @@ class SyncCause(StrEnum):
     RETENTION = "retention"  # lost: deleted before it was copied; unpaired: at the target, before it could be recorded
     DELETED_RECORDS = "deleted_records"  # lost: the log start moved though retention had no reason
     SKIPPED = "skipped"  # lost: an operator said to continue after it
-    KEPT_LOCAL = "kept_local"  # lost: decided to stay at the source, and to be copied nowhere
     OVERTAKEN = "overtaken"  # lost: given up, the target has a later record of the key
     SOURCE_TRUNCATED = "source_truncated"  # superseded: the source lost its end (leader epochs)
     TARGET_TRUNCATED = "target_truncated"  # superseded: the target lost records of this flow

@@ -185,7 +185,7 @@ def test_extras_of_which_nothing_is_decided_are_unread() -> None:
     assert place(failed_over(), at(5), ends=(0, 9), kept_local=((5, 6),)).unread == ((4, 5), (7, 9))
 
 
-@pytest.mark.parametrize("cause", [SyncCause.KEPT_LOCAL, SyncCause.OVERTAKEN])
+@pytest.mark.parametrize("cause", [SyncCause.SKIPPED, SyncCause.OVERTAKEN])
 def test_what_the_flow_passed_by_decision_is_no_extra(cause: SyncCause) -> None:
     forward, back = failed_over()
     passed = flow(EAST, WEST, copied(0, 4, 0), replace(lost(4, 6, 7), cause=cause))

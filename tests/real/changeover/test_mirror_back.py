@@ -1,6 +1,9 @@
 """The source is lost and comes back with records that were never copied: applications go home, and nothing is read
 again."""
 
+import json
+import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -64,7 +67,8 @@ class WayHome:
         with running(config, site.spark, _BACK, from_cut=cut, recorded=frozenset(Subject)):
             home = TravellingApplications(site.folder, self.shop, self.desk, west, east)
             with beside(home.work):
-                eventually(lambda: len(self.shop.written) > 400, "they are at work")
+                before = len(self.shop.written)
+                eventually(lambda: len(self.shop.written) > before + 100, "they are at work")
                 options = (*SHUT, "--topic", topic, *self.groups, *home.hooks)
                 plan_id = site.planned(config, "switchover", *options, way=("west", "east"))
                 [cut] = site.done(config, "apply", plan_id, "--reason", "home again", "--yes").out.split()
@@ -155,3 +159,44 @@ def test_what_a_dead_driver_had_copied_is_no_extra_though_nobody_had_recorded_it
     cut = way.go_home(cut)
     assert run(config, site.spark, from_cut=cut).is_unfinished is False
     way.require_all_once()
+
+
+def test_extras_in_front_of_what_came_back_already_are_decided_as_the_plan_says(site: RealSite) -> None:
+    east, west = site.servers
+    topic = name_of("orders")
+    config = site.configured(both_ways(topic))
+    create_topics(east, [topic], partitions=2)
+    way = WayHome(site, config, Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing")))
+    shop, desk = way.shop, way.desk
+    with desk.open(east, [topic]):
+        shop.sell(east, 100)
+        eventually(lambda: len(desk.processed) == 100, "the group is at work")
+    run(config, site.spark)
+    way.extra.sell(east, 8)
+    site.done(config, "record", "east", "--once")
+    way.fail_over()
+    with desk.open(west, [topic]):
+        shop.sell(west, 40)
+        eventually(lambda: len(desk.processed) == 140, "the group is at work there")
+    site.done(config, "fence", "east", "--how", "shut", "--accept=producers_stopped", *_WHY)
+    [cut] = site.done(config, "cut", "--from", "east", "--to", "west").out.split()
+    site.done(config, "unfence", "east", *_WHY)
+    site.done(config, "hand-over", "apply", "--from", "east", "--to", "west", "--for", "mirror", *_WHY)
+    options = (*SHUT, "--topic", topic, *way.groups, "--accept", "no_commit", "-o", "json")
+    with running(config, site.spark, _BACK, from_cut=cut, recorded=frozenset(Subject)):
+        eventually(lambda: len(values(east, topic)) == 148, "what was written there came back")
+        refused = site.command(config, "plan", "switchover", *_WAY, *options)
+        [blocked] = [
+            one for one in json.loads(refused.out)[0]["blockers"] if one["code"] == "extras_at_target"
+        ]
+        still_at_work = site.command(config, "mirror-back", *_WAY, "--extras", "keep", *_WHY)
+        assert (still_at_work.code, operations(config, "extras_decided")) == (5, [])
+    assert f"{topic} (8 offsets)" in blocked["words"]
+    commands = [shlex.split(one)[1:] for one in re.findall(r"mirror-ledger [^,;]+", blocked["advice"])]
+    assert [one[0] for one in commands] == ["stop", "fence", "mirror-back"]
+    way.site.done(config, *commands[1], "--how", "shut", "--accept=producers_stopped")
+    [cut] = way.site.done(config, *commands[2]).out.split()
+    way.go_home(cut)
+    assert desk.processed[:140] == shop.written[:140]
+    assert sorted(desk.processed) == sorted(shop.written)
+    assert broken_invariants(config) == {}
