@@ -33,7 +33,7 @@ from ledger.facts.syncs import (
     joined,
     without,
 )
-from ledger.kafka.cluster import ClusterAdmin, require_recorded
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, require_recorded
 from ledger.mirror.starts import require_usable
 from ledger.roles import is_at_work
 from ledger.store.session import random_id
@@ -112,7 +112,8 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         if not is_at_work(flow, state.last_claim(writer_of(flow.name))):
             pair_tails(context, flow, [_pair(one) for of, one in copied if of == flow], say)
     copied = _copied(context, asked, flows)
-    found = list(_extras(context, back, copied))
+    ends = _ends(back, copied)
+    found = list(_extras(context, back.alias, copied, ends))
     for one in found:
         say(f"extras at {asked.target}: {one.words}")
     _require_decided(asked, found)
@@ -125,7 +126,7 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     cut = cut_of_pair(context, named, operation_id=operation_id)
     for name in ways_back:
         require_usable(config.flow(name), cut, undone="nothing of the way back was opened")
-    _require_same_ends(cut, found, asked.target)
+    _require_same_ends(cut, ends, asked.target)
     words = [_decided_words(found, asked.target), cut.words]
     words.append(hand_over(context, AskedHandOver(named, Purpose.MIRROR), say).words)
     words += _opened(context, asked.target, copied, say)
@@ -200,25 +201,36 @@ def _pair(one: FlowPosition) -> PartitionPair:
 # Extras -------------------------------------------------------------------------------------------
 
 
+Ends = Mapping[tuple[str, int], PartitionEnds]
+"""By topic and partition of the cluster that is back."""
+
+
+def _ends(admin: ClusterAdmin, copied: Sequence[tuple[FlowConfig, FlowPosition]]) -> Ends:
+    places = sorted({(one.source_topic, one.partition) for _, one in copied})
+    ends = admin.ends(places)
+    if leaderless := [
+        f"{topic} partition {partition}" for topic, partition in places if (topic, partition) not in ends
+    ]:
+        raise PreconditionError(
+            f"{some_of(leaderless, 'partition')} of {admin.alias} has no leader; nothing was recorded. Try again when it "
+            "has one"
+        )
+    return ends
+
+
 def _extras(
-    context: Context, admin: ClusterAdmin, copied: Sequence[tuple[FlowConfig, FlowPosition]]
+    context: Context, cluster: str, copied: Sequence[tuple[FlowConfig, FlowPosition]], ends: Ends
 ) -> Iterator[Extras]:
     """Of each partition what lies behind the map and no flow has written there, less what is decided."""
     state, names = context.state, sorted({one.source_topic for _, one in copied})
-    ends = admin.ends(sorted({(one.source_topic, one.partition) for _, one in copied}))
-    decided, claims = state.extras().decided, state.written_by_flows(admin.alias, names)
+    decided, claims = state.extras().decided, state.written_by_flows(cluster, names)
     readers: dict[tuple[str, int], list[tuple[int, str]]] = {}
-    for commit in state.last_checkpoints(admin.alias):
+    for commit in state.last_checkpoints(cluster):
         if commit.committed_offset is not None:
             place = commit.topic, commit.partition
             readers.setdefault(place, []).append((commit.committed_offset, commit.group_id))
     for flow, one in copied:
-        end = ends.get((one.source_topic, one.partition))
-        if end is None:
-            raise PreconditionError(
-                f"{one.source_topic} partition {one.partition} of {admin.alias} has no leader; nothing was recorded. "
-                "Try again when it has one"
-            )
+        end = ends[one.source_topic, one.partition]
         at = TopicPartition(one.source_topic, one.source_topic_id, one.partition)
         _require_recorded_tail(context, flow, one)
         whole = max(one.position.source_offset, end.log_start), end.high_watermark
@@ -242,8 +254,8 @@ def _require_recorded_tail(context: Context, flow: FlowConfig, one: FlowPosition
     if records:
         raise PreconditionError(
             f"{flow.name} had copied {counted(records, 'record')} of {one.source_topic} partition {one.partition} that "
-            f"nobody has paired with {flow.source}: they cannot be distinguished from extras; nothing was recorded. Stop its "
-            f"driver, then try again: mirror-ledger stop {flow.name} --wait 60"
+            f"nobody has paired with {flow.source}: they cannot be distinguished from extras; nothing was recorded. Stop "
+            f"its driver, then try again: mirror-ledger stop {flow.name} --wait 60"
         )
 
 
@@ -290,14 +302,13 @@ def _decided_words(found: Sequence[Extras], cluster: str) -> str:
 # The way back -------------------------------------------------------------------------------------
 
 
-def _require_same_ends(cut: Cut, found: Sequence[Extras], cluster: str) -> None:
+def _require_same_ends(cut: Cut, ends: Ends, cluster: str) -> None:
     """Nothing came behind what was decided until the cut was taken."""
-    ends = {(one.partition.topic, one.partition.partition): one.ranges[-1][1] for one in found}
     late = [
         at.name
         for at in cut.offsets
         if at.side is CutSide.SOURCE and (end := ends.get((at.topic, at.partition))) is not None
-        if at.high_watermark is not None and at.high_watermark > end
+        if at.high_watermark is not None and at.high_watermark > end.high_watermark
     ]
     if late:
         raise PreconditionError(

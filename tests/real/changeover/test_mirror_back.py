@@ -44,6 +44,8 @@ class WayHome:
 
     def fail_over(self) -> None:
         """East is lost, applications move, and east is there again."""
+        early = self.site.command(self.config, "mirror-back", *_WAY, "--extras", "keep", *_WHY)
+        assert (early.code, "is not promoted over east" in early.err) == (5, True), early.err
         with lost(self.site.sandbox):
             options = (*DEAD, "--accept=mirror_not_shut_out", *self.groups)
             plan_id = self.site.planned(self.config, "failover", *options)
@@ -51,6 +53,8 @@ class WayHome:
 
     def mirror_back(self, *expected: str) -> str:
         """The cut at which the way back begins."""
+        early = self.site.command(self.config, "mirror-back", *_WAY, "--extras", "keep", *_WHY)
+        assert (early.code, "is not fenced" in early.err) == (5, True), early.err
         self.site.done(self.config, "fence", "east", "--how", "shut", "--accept=producers_stopped", *_WHY)
         refused = self.site.command(self.config, "mirror-back", *_WAY, *_WHY)
         assert (refused.code, refused.out, operations(self.config, "extras_decided")) == (4, "", [])
