@@ -212,8 +212,8 @@ def _ends(admin: ClusterAdmin, copied: Sequence[tuple[FlowConfig, FlowPosition]]
         f"{topic} partition {partition}" for topic, partition in places if (topic, partition) not in ends
     ]:
         raise PreconditionError(
-            f"{some_of(leaderless, 'partition')} of {admin.alias} has no leader; nothing was recorded. Try again when it "
-            "has one"
+            f"{some_of(leaderless, 'partition')} of {admin.alias} has no leader; nothing was recorded. Try again when "
+            "it has one"
         )
     return ends
 
@@ -254,8 +254,8 @@ def _require_recorded_tail(context: Context, flow: FlowConfig, one: FlowPosition
     if records:
         raise PreconditionError(
             f"{flow.name} had copied {counted(records, 'record')} of {one.source_topic} partition {one.partition} that "
-            f"nobody has paired with {flow.source}: they cannot be distinguished from extras; nothing was recorded. Stop "
-            f"its driver, then try again: mirror-ledger stop {flow.name} --wait 60"
+            f"nobody has paired with {flow.source}: they cannot be distinguished from extras; nothing was recorded. "
+            f"Stop its driver, then try again: mirror-ledger stop {flow.name} --wait 60"
         )
 
 
