@@ -15,7 +15,7 @@ from ledger.topics.naming import RecordFilter
 from tests.simulation.kafka.network import CalmWeather, Fate
 from tests.simulation.kafka.partition_log import Replication
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
-from tests.support.copy_tasks import NOW_MS, OWN_PRODUCER_ID, Bench, cause, moved
+from tests.support.copy_tasks import FOREIGN, NOW_MS, OWN_PRODUCER_ID, Bench, cause, moved
 
 
 def test_partitions_on_different_nodes_are_copied_until_their_ends() -> None:
@@ -77,6 +77,25 @@ def test_30_a_second_attempt_finds_what_the_first_has_written() -> None:
         (9, 14, False),
     ]
     assert bench.is_copied()
+
+
+@pytest.mark.parametrize("copied", [0, 1, 3])
+def test_a_task_that_pairs_finds_what_was_written_and_writes_nothing(copied: int) -> None:
+    """Others have written behind it since; it ends as soon as it has read the target's log."""
+    bench = Bench()
+    bench.write(*[2] * copied)
+    bench.run(bench.assignment())
+    bench.write(4, 5)
+    bench.target_log().append(FOREIGN, now_ms=NOW_MS)
+    before = bench.target_log().end
+    asked = replace(bench.assignment(exclusive=False), end_offset=None, is_pairing=True)
+    [result] = bench.run(asked, seconds=60.0)
+    assert (cause(result), result.trouble, bench.target_log().end) == (None, None, before)
+    assert (result.position.source_offset, result.position.next_sequence) == (2 * copied, 2 * copied)
+    assert [(s.source_start, s.source_end, s.recovered) for s in result.syncs] == (
+        [(0, 2 * copied, True)] if copied else []
+    )
+    assert bench.schedule.monotonic() < 2.0
 
 
 def test_25_a_full_disk_is_trouble_until_there_is_room() -> None:

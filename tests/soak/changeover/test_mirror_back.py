@@ -1,0 +1,57 @@
+"""Extras that nobody decided about before history came back: what a plan says of them is done."""
+
+import json
+import re
+import shlex
+
+from ledger.recorders.observation import Subject
+from ledger.sandbox.workload import create_topics
+from tests.support.following import name_of, values
+from tests.support.plans import SHUT, both_ways
+from tests.support.recorded import broken_invariants, operations
+from tests.support.runs import run, running
+from tests.support.shops import Desk, Shop
+from tests.support.site import RealSite
+from tests.support.waiting import eventually
+from tests.support.way_home import BACK, WAY, WHY, WayHome
+
+
+def test_extras_in_front_of_what_came_back_already_are_decided_as_the_plan_says(site: RealSite) -> None:
+    east, west = site.servers
+    topic = name_of("orders")
+    config = site.configured(both_ways(topic))
+    create_topics(east, [topic], partitions=2)
+    way = WayHome(site, config, Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing")))
+    shop, desk = way.shop, way.desk
+    with desk.open(east, [topic]):
+        shop.sell(east, 100)
+        eventually(lambda: len(desk.processed) == 100, "the group is at work")
+    run(config, site.spark)
+    way.extra.sell(east, 8)
+    site.done(config, "record", "east", "--once")
+    way.fail_over()
+    with desk.open(west, [topic]):
+        shop.sell(west, 40)
+        eventually(lambda: len(desk.processed) == 140, "the group is at work there")
+    site.done(config, "fence", "east", "--how", "shut", "--accept=producers_stopped", *WHY)
+    [cut] = site.done(config, "cut", "--from", "east", "--to", "west").out.split()
+    site.done(config, "unfence", "east", *WHY)
+    site.done(config, "hand-over", "apply", "--from", "east", "--to", "west", "--for", "mirror", *WHY)
+    options = (*SHUT, "--topic", topic, *way.groups, "--accept", "no_commit", "-o", "json")
+    with running(config, site.spark, BACK, from_cut=cut, recorded=frozenset(Subject)):
+        eventually(lambda: len(values(east, topic)) == 148, "what was written there came back")
+        refused = site.command(config, "plan", "switchover", *WAY, *options)
+        [blocked] = [
+            one for one in json.loads(refused.out)[0]["blockers"] if one["code"] == "extras_at_target"
+        ]
+        still_at_work = site.command(config, "mirror-back", *WAY, "--extras", "keep", *WHY)
+        assert (still_at_work.code, operations(config, "extras_decided")) == (5, [])
+    assert f"{topic} (8 offsets)" in blocked["words"]
+    commands = [shlex.split(one)[1:] for one in re.findall(r"mirror-ledger [^,;]+", blocked["advice"])]
+    assert [one[0] for one in commands] == ["stop", "fence", "mirror-back"]
+    way.site.done(config, *commands[1], "--how", "shut", "--accept=producers_stopped")
+    [cut] = way.site.done(config, *commands[2]).out.split()
+    way.go_home(cut)
+    assert desk.processed[:140] == shop.written[:140]
+    assert sorted(desk.processed) == sorted(shop.written)
+    assert broken_invariants(config) == {}

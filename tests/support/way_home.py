@@ -1,0 +1,93 @@
+"""Applications that were moved by a failover, and how they come home when the lost cluster is back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ledger.config.mirror import MirrorConfig
+from ledger.recorders.observation import Subject
+from tests.support.following import values
+from tests.support.outages import lost
+from tests.support.plans import DEAD, SHUT, TravellingApplications
+from tests.support.recorded import broken_invariants, operations, query, rows
+from tests.support.runs import running
+from tests.support.shops import Desk, Shop, beside
+from tests.support.site import RealSite
+from tests.support.waiting import eventually
+
+BACK = "west-to-east"
+WHY = ("--reason", "east is back")
+WAY = ("--from", "west", "--to", "east")
+
+
+@dataclass(frozen=True)
+class WayHome:
+    """A topic of two partitions, what is written to it, `extra`: at east alone, and groups that read it."""
+
+    site: RealSite
+    config: MirrorConfig
+    shop: Shop
+    extra: Shop
+    desk: Desk
+    others: Sequence[Desk] = ()
+
+    @property
+    def groups(self) -> list[str]:
+        return [word for one in (self.desk, *self.others) for word in ("--group", one.group)]
+
+    def fail_over(self) -> None:
+        """East is lost, applications move, and east is there again."""
+        early = self.site.command(self.config, "mirror-back", *WAY, "--extras", "keep", *WHY)
+        assert (early.code, "is not promoted over east" in early.err) == (5, True), early.err
+        with lost(self.site.sandbox):
+            options = (*DEAD, "--accept=mirror_not_shut_out", *self.groups)
+            plan_id = self.site.planned(self.config, "failover", *options)
+            self.site.done(self.config, "apply", plan_id, "--reason", "east is dead", "--yes")
+
+    def mirror_back(self, *expected: str) -> str:
+        """The cut at which the way back begins."""
+        early = self.site.command(self.config, "mirror-back", *WAY, "--extras", "keep", *WHY)
+        assert (early.code, "is not fenced" in early.err) == (5, True), early.err
+        self.site.done(self.config, "fence", "east", "--how", "shut", "--accept=producers_stopped", *WHY)
+        refused = self.site.command(self.config, "mirror-back", *WAY, *WHY)
+        assert (refused.code, refused.out, operations(self.config, "extras_decided")) == (4, "", [])
+        done = self.site.done(self.config, "mirror-back", *WAY, "--extras", "keep", *WHY)
+        words = " ".join(refused.err.split()) + " ".join(done.err.split())
+        assert [one for one in expected if one not in words] == [], words
+        [cut] = done.out.split()
+        assert f"mirror-ledger run {BACK} --from-cut {cut}" in words
+        return cut
+
+    def go_home(self, cut: str) -> str:
+        """All of it by a plan, once what was written at west is there; the cut at which east is mirrored again."""
+        (east, west), site, config, topic = self.site.servers, self.site, self.config, self.shop.topic
+        with running(config, site.spark, BACK, from_cut=cut, recorded=frozenset(Subject)):
+            home = TravellingApplications(site.folder, self.shop, self.desk, west, east)
+            with beside(home.work):
+                before = len(self.shop.written)
+                eventually(lambda: len(self.shop.written) > before + 100, "they are at work")
+                options = (*SHUT, "--topic", topic, *self.groups, *home.hooks)
+                plan_id = site.planned(config, "switchover", *options, way=("west", "east"))
+                [cut] = site.done(config, "apply", plan_id, "--reason", "home again", "--yes").out.split()
+            for one in self.others:
+                with one.open(east, [topic]):
+                    eventually(lambda one=one: set(one.processed) >= set(self.shop.written), "it has all")  # type: ignore[misc]
+        return cut
+
+    def require_all_once(self) -> None:
+        """Everything is at both sides but what stays at east; groups processed each record once."""
+        (east, west), shop, extra = self.site.servers, self.shop, self.extra
+        eventually(
+            lambda: sorted(values(west, shop.topic)) == sorted(shop.written),
+            "what is written at home is copied, and what stays there is not",
+            within_s=60,
+        )
+        assert sorted(values(east, shop.topic)) == sorted([*shop.written, *extra.written])
+        assert shop.refused == []
+        assert sorted(self.desk.processed) == sorted(shop.written)
+        assert operations(self.config, "apply_ended")[-1]["figures"]["records_lost"] == 0
+        kept = query(self.config, "one_sided_records", from_cluster="west", to_cluster="east")
+        assert {row["status"] for row in kept} == {"kept_local"}
+        gaps = [gap for row in rows(self.config, "offset_syncs") for gap in row["gaps"]]
+        stayed = [one["source_end"] - one["source_start"] for one in gaps if one["cause"] == "kept_local"]
+        assert sum(stayed) == len(extra.written)
+        assert broken_invariants(self.config) == {}
