@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.changeover.cut import cut_of_pair
-from ledger.changeover.fencing import AskedLifting, unfence_topics
-from ledger.changeover.hand_over import Asked as AskedHandOver
+from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
 from ledger.changeover.pairs import Pair, require_opposites
 from ledger.changeover.tail_pairing import pair_tails
@@ -128,7 +127,7 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         require_usable(config.flow(name), cut, undone="nothing of the way back was opened")
     _require_same_ends(cut, ends, asked.target)
     words = [_decided_words(found, asked.target), cut.words]
-    words.append(hand_over(context, AskedHandOver(named, Purpose.MIRROR), say).words)
+    words.append(hand_over(context, named, Purpose.MIRROR, say).words)
     words += _opened(context, asked.target, copied, say)
     commands = tuple(f"mirror-ledger run {name} --from-cut {operation_id}" for name in ways_back)
     return MirroredBack(operation_id, tuple(filter(None, words)), commands)
@@ -324,8 +323,4 @@ def _opened(
     names = {one.source_topic for _, one in copied}
     fences: list[Fence] = [one.fence for one in context.state.fences().at(cluster)]
     shut = sorted(one.topic for one in fences if one.how == FenceHow.SHUT and one.topic in names)
-    return (
-        [unfence_topics(context, AskedLifting(cluster=cluster, topics=tuple(shut)), say).words]
-        if shut
-        else []
-    )
+    return [unfence_topics(context, cluster, shut, say).words] if shut else []

@@ -102,8 +102,7 @@ def _tails(
             source=pair.source,
             target=pair.target,
             position=at.position,
-            producer_id=producer.current,
-            former_producer_ids=producer.former,
+            producer=producer,
             end_offset=None,
             exclusive=False,  # applications have written behind it since
             is_pairing=True,

@@ -12,7 +12,7 @@ from ledger.facts.acls import AclFollow
 from ledger.facts.findings import Finding, FindingName, Side
 from ledger.facts.operations import TopicAction, TopicFollowed
 from ledger.facts.syncs import PartitionPair, TopicPartition
-from ledger.kafka.cluster import ClusterAdmin, NewTopic, SettingsAnswer, TopicDescription
+from ledger.kafka.cluster import ClusterAdmin, SettingsAnswer, TopicDescription
 from ledger.mirror.assignment import Hold, StopCause, nothing_held
 from ledger.mirror.targets import (
     FollowingRecord,

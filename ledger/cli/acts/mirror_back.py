@@ -6,8 +6,8 @@ import click
 
 from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
 from ledger.cli.configured import command_context
-from ledger.cli.printing import put, say
-from ledger.cli.why import required_why_options
+from ledger.cli.options import required_why_options
+from ledger.cli.printing import put_operation, say
 from ledger.errors import UsageError
 from ledger.facts.group_offsets import ExtrasPolicy
 from ledger.facts.operations import Why
@@ -30,7 +30,7 @@ _POLICIES = {"keep": ExtrasPolicy.KEEP_LOCAL}
 )
 @required_why_options
 @click.pass_context
-def command(
+def mirror_back_command(
     context: click.Context,
     source: str,
     target: str,
@@ -49,8 +49,7 @@ def command(
     done = mirror_back(command_context(context, why), asked, say)
     for words in done.words:
         say(words)
-    say(f"then: {'; '.join(done.commands)}")
-    put(f"{done.operation_id}\n")
+    put_operation(done.operation_id, f"then: {'; '.join(done.commands)}")
 
 
 def _policies(given: Sequence[str]) -> tuple[dict[str, ExtrasPolicy], ExtrasPolicy | None]:
