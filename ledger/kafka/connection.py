@@ -68,7 +68,7 @@ def resolved_properties(cluster: ClusterConfig, environ: Mapping[str, str]) -> d
 
 
 def kafka_python_properties(cluster: ClusterConfig, environ: Mapping[str, str]) -> dict[str, object]:
-    """Addresses and security for kafka-python; properties that only tune librdkafka are left out.
+    """Who connects and how, for kafka-python; properties that only tune librdkafka are left out.
 
     A security property that kafka-python has no counterpart for is refused: leaving it out would
     connect in another way than configured.
@@ -77,7 +77,6 @@ def kafka_python_properties(cluster: ClusterConfig, environ: Mapping[str, str]) 
     _refuse_unmapped(cluster.name, properties)
     protocol = properties.get("security.protocol", "plaintext").upper()
     settings: dict[str, object] = {
-        "bootstrap_servers": [address.strip() for address in cluster.bootstrap_servers.split(",")],
         "client_id": CLIENT_ID,
         "security_protocol": protocol,
     }
@@ -423,7 +422,7 @@ class ClusterConnection:
             share_end = time.monotonic() + _left_ms(deadline) / 1000 / left
             try:
                 self._probe(address, operation, share_end)
-                self._bootstrap({**settings, "bootstrap_servers": [str(address)]}, share_end)
+                self._bootstrap(address, settings, share_end)
                 return
             except (errors.RetriableError, ClusterUnavailableError) as error:
                 self._discard()
@@ -449,9 +448,10 @@ class ClusterConnection:
                 trouble=error.trouble,
             ) from error
 
-    def _bootstrap(self, settings: Mapping[str, object], deadline: float) -> None:
+    def _bootstrap(self, address: Address, settings: Mapping[str, object], deadline: float) -> None:
         tuned = {
             **settings,
+            "bootstrap_servers": [str(address)],
             "request_timeout_ms": int(self._timeout_s * 1000),
             "receive_message_max_bytes": _MAX_RESPONSE_BYTES,
             "max_in_flight_requests_per_connection": _REQUESTS_IN_FLIGHT,

@@ -108,20 +108,18 @@ class TableUpkeep:
 
     def planned(self) -> Upkeep:
         """What would be done now."""
+        files, merges = self.due()
         with _reported(self._uri):
-            if (opened := self._opened()) is None:
-                return Upkeep(self.table, files=0, log_entries=None)
-            files = data_files(opened)
-            merges = due_merges(files, now_ms=self._clock.now_ms())
-            merged = [file for merge in merges for file in merge.files]
-            return Upkeep(
-                self.table,
-                files=len(files),
-                merged=len(merged),
-                merged_bytes=sum(file.size_bytes for file in merged),
-                removed=len(self._removable(opened)),
-                log_entries=None,
-            )
+            opened = self._opened()
+            removable = [] if opened is None else self._removable(opened)
+        return Upkeep(
+            self.table,
+            files=len(files),
+            merged=sum(len(merge.files) for merge in merges),
+            merged_bytes=sum(merge.size_bytes for merge in merges),
+            removed=len(removable),
+            log_entries=None,
+        )
 
     def due(self) -> tuple[list[DataFile], list[Merge]]:
         """The files of the newest version, and what is to be merged of them."""
