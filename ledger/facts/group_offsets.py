@@ -113,10 +113,6 @@ class ExtrasPolicy(StrEnum):
     RECREATE = "recreate"  # they are given up with their topic, which is created again
 
 
-STAY_LOCAL = frozenset({ExtrasPolicy.KEEP_LOCAL, ExtrasPolicy.SALVAGE})
-"""Policies by which extras come to no other side, so that no group has to read them there."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraRange:
     """Offsets `[extra_start, extra_end)` of a partition."""

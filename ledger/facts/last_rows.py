@@ -16,11 +16,11 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 from ledger.errors import InvalidValueError
 from ledger.facts.operations import OperationContent, OperationKind
-from ledger.facts.tables import Row, epoch_and_round, place_of
+from ledger.facts.tables import epoch_and_round, place_of
 
 CLOCKS_APART_MS = 10_000
 """So much younger than a file of several writers what was noted has to be, before the file is left out."""
@@ -28,8 +28,6 @@ LEAST_ROWS = 100_000
 """So many rows a start may read before last rows are noted again."""
 ROWS_FOR_EACH = 50
 """And so many for each row that is noted: what is noted stays a small part of the ledger."""
-
-_RowT = TypeVar("_RowT", bound=Row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,33 +188,6 @@ def is_due(files: Sequence[FileStamps], noted: Noted | None, *, noted_rows: int,
         if file.last_ms is not None and file.last_ms <= until_ms
     ]
     return sum(to_leave_out) >= max(LEAST_ROWS, ROWS_FOR_EACH * noted_rows)
-
-
-def last_of_each(rows: Iterable[_RowT], grain: Grain) -> list[_RowT]:
-    """The rows of the last append of each combination of the grain's columns, of several those of that append."""
-    last: dict[tuple[Any, ...], list[_RowT]] = {}
-    for row in rows:
-        key = tuple(row[name] for name in grain.of_each)
-        found = last.setdefault(key, [])
-        if found and _place(found[0]) < _place(row):
-            found.clear()
-        if not found or _place(found[0]) == _place(row):
-            found.append(row)
-    return [row for found in last.values() for row in found]
-
-
-def noted_with(rows: Iterable[Row], before: Noted | None = None, *, now_ms: int | None = None) -> Noted:
-    """Up to where rows reach, with those that were noted before; `rows` are none of these."""
-    count, until = (0, {}) if before is None else (before.rows, dict(before.until))
-    for row in rows:
-        count += 1
-        at = LastPlace(row["writer_epoch"], row["round"], row["recorded_at_ms"])
-        until[row["writer"]] = at.further(until.get(row["writer"], at))
-    return Noted.of(count, until, now_ms=now_ms)
-
-
-def _place(row: Row) -> int:
-    return place_of(row["writer_epoch"], row["round"])
 
 
 # Last rows ----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from ledger.offsets.setting import (
     UNREAD_ADVICE,
     Answer,
     OutputsOfGroups,
+    answer_key,
     beside_outputs,
 )
 from ledger.store import catalog, sql
@@ -31,7 +32,6 @@ from ledger.store.sql import Clusters, Relation, Snapshot, answer, connect, run_
 # Where groups of one cluster continue at another: their commits, one offset, and the offsets of a time.
 
 
-_GRAIN = ("group_id", "source_topic", "source_partition", "target_topic", "target_partition")
 _READ_FOR_A_TIME = ("compared_offsets", "unread_pieces")
 """The views that `time_offsets.sql` and `at_time.sql` read beside those of the query."""
 _OF_A_TIME = ("time_offset", "skipped", "repeated_by_time")
@@ -60,15 +60,11 @@ def translate(
 
 def _beside(found: pa.Table, of_time: pa.Table) -> pa.Table:
     """Each row with what would become of its group at the offset of a time; null where there is no answer."""
-    by_place = {_place(row): row for row in of_time.to_pylist()}
-    rows: Sequence[Mapping[str, object]] = [by_place.get(_place(row), {}) for row in found.to_pylist()]
+    by_place = {answer_key(row): row for row in of_time.to_pylist()}
+    rows: Sequence[Mapping[str, object]] = [by_place.get(answer_key(row), {}) for row in found.to_pylist()]
     for name in _OF_A_TIME:
         found = found.append_column(name, pa.array([row.get(name) for row in rows], pa.int64()))
     return found
-
-
-def _place(row: Mapping[str, object]) -> tuple[object, ...]:
-    return tuple(row[name] for name in _GRAIN)
 
 
 def one_commit(snapshot: Snapshot, cluster: str, *, topic: str, partition: int, offset: int) -> pa.Table:

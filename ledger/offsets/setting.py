@@ -242,12 +242,12 @@ def beside_outputs(
     `earlier`: answers about the commits of these groups as they stood when all that had been written was copied; of a
     group of which no such time is known it has none.
     """
-    by_place = {_place(row): row for row in earlier}
+    by_place = {answer_key(row): row for row in earlier}
     unset: dict[str, object] = {"outputs": None, "last_committed_offset": None}
     return [
         {**row, **unset}
         if row["group_id"] not in outputs or row["committed_offset"] is None
-        else {**unset, **_judged(row, by_place.get(_place(row)))}
+        else {**unset, **_judged(row, by_place.get(answer_key(row)))}
         for row in answers
     ]
 
@@ -259,7 +259,8 @@ def last_commit(answer: Answer) -> int | None:
     return committed if last is None else last
 
 
-def _place(row: Answer) -> tuple[object, ...]:
+def answer_key(row: Answer) -> tuple[object, ...]:
+    """Which partitions of which group at both sides an answer is about."""
     return tuple(row[name] for name in _GRAIN)
 
 

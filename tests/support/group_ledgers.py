@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.config.values import FlowConfig
-from ledger.facts.group_offsets import STAY_LOCAL
+from ledger.facts.group_offsets import ExtrasPolicy
 from ledger.facts.rows import recorded_sync
 from ledger.facts.syncs import Absence, OffsetRange, PartitionPair, RecordedSync, TopicPartition
 from ledger.facts.tables import in_order
@@ -20,6 +20,9 @@ from ledger.store.snapshots import filtered_rows
 from ledger.store.sql import Snapshot
 
 Row = Mapping[str, Any]
+
+_STAY_LOCAL = (ExtrasPolicy.KEEP_LOCAL, ExtrasPolicy.SALVAGE)
+"""Policies by which extras come to no other side, so that no group has to read them there."""
 
 
 class Log(NamedTuple):
@@ -247,7 +250,10 @@ class PairLedger:
             for one in decided["ranges"]:
                 if one["partition"] == at.partition:
                     extras = (one["extra_start"], one["extra_end"])
-                    kept = [*leftover(kept, [extras]), *([extras] if decided["policy"] in STAY_LOCAL else [])]
+                    kept = [
+                        *leftover(kept, [extras]),
+                        *([extras] if decided["policy"] in _STAY_LOCAL else []),
+                    ]
         return kept
 
     # -- flows -----------------------------------------------------------------------------------

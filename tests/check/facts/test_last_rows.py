@@ -22,9 +22,8 @@ from ledger.facts.last_rows import (
     Noted,
     Split,
     is_due,
-    last_of_each,
 )
-from tests.simulation.ledger.last_rows import MemoryLastRows, read_last_rows
+from tests.simulation.ledger.last_rows import MemoryLastRows, last_of_each, read_last_rows
 
 SEEDS = [int(os.environ["MIRROR_LEDGER_SEED"])] if "MIRROR_LEDGER_SEED" in os.environ else range(1, 41)
 TABLE = "high_watermarks"
