@@ -219,13 +219,16 @@ class Led:
 
 
 async def led_of(manager: KafkaConnectionManager, places: Sequence[Place]) -> dict[Place, Led]:
-    """Those that have a leader. Raises kafka-python's error for a topic that this principal may not describe."""
+    """Those that have a leader. Raises kafka-python's error for a topic that this principal may not describe; what is
+    wrong with another one costs that one."""
     wanted = set(places)
     answer = await metadata(manager, sorted({topic for topic, _ in wanted}))
+    for topic in answer.topics:
+        if issubclass(errors.for_code(topic.error_code), errors.AuthorizationError):
+            require(topic.error_code, topic.name)
     return {
         (topic.name, one.partition_index): Led(one.leader_id, one.leader_epoch, len(one.isr_nodes))
         for topic in answer.topics
-        if is_present(topic.error_code, topic.name, NO_LEADER)
         for one in topic.partitions
         if (topic.name, one.partition_index) in wanted and one.leader_id >= 0
     }
