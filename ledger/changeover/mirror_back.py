@@ -17,8 +17,8 @@ from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.cut_offsets import Cut, CutSide
+from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
-from ledger.facts.group_offsets import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.hand_overs import Purpose
 from ledger.facts.roles import writer_of
 from ledger.facts.syncs import (

@@ -16,8 +16,9 @@ from ledger.facts.changeovers import (
     Undone,
 )
 from ledger.facts.direction import Demoted, Promoted
+from ledger.facts.extras import ExtrasDecided
 from ledger.facts.fences import Fence, MirrorLetIn, MirrorShutOut, Unfenced
-from ledger.facts.group_offsets import ExtrasDecided, OffsetsSet, OffsetsSetResult
+from ledger.facts.group_offsets import OffsetsSet, OffsetsSetResult
 from ledger.facts.hand_overs import HandedOver, HandOverResult, HandOverUndone
 from ledger.facts.identity import ClusterAcceptance
 from ledger.facts.last_rows import (

@@ -2,11 +2,54 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from enum import StrEnum
+from typing import ClassVar, Self
 
-from ledger.facts.group_offsets import STAY_LOCAL, ExtrasDecided
+from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.syncs import OffsetRange, TopicPartition, joined, without
 from ledger.facts.tables import Row
+
+
+class ExtrasPolicy(StrEnum):
+    """What is to become of extras."""
+
+    KEEP_LOCAL = "keep_local"  # they stay where they are, and are copied nowhere
+    SALVAGE = "salvage"  # they stay, and are copied to a topic of their own
+    REPLICATE = "replicate"  # they are copied as all others
+    RECREATE = "recreate"  # they are given up with their topic, which is created again
+
+
+STAY_LOCAL = frozenset({ExtrasPolicy.KEEP_LOCAL, ExtrasPolicy.SALVAGE})
+"""Policies by which extras come to no other side, so that no group has to read them there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtraRange:
+    """Offsets `[extra_start, extra_end)` of a partition."""
+
+    partition: int
+    extra_start: int
+    extra_end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtrasDecided(OperationContent):
+    """What becomes of records that a cluster alone has, behind the end of the maps from it ("Extras").
+
+    A row per topic and policy; `flow` of the row is null, and `reason` says why.
+
+    Keys: `cluster` (alias), `cluster_id` (null: nobody has recorded it), `topic`, `topic_id`, `policy` (`keep_local`,
+    `salvage`, `replicate`, `recreate`), `ranges`: `partition`, `extra_start`, `extra_end` each.
+    """
+
+    kind: ClassVar = OperationKind.EXTRAS_DECIDED
+    cluster: str
+    cluster_id: str | None
+    topic: str
+    topic_id: str
+    policy: str
+    ranges: tuple[ExtraRange, ...]
+
 
 PartitionKey = tuple[str, int]
 """Topic id and partition."""

@@ -1,7 +1,6 @@
 """Offsets of groups that were set at a target, as it is recorded: what was about to be set, and what became of it."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import ClassVar
 
 from ledger.facts.codec import LEFT_OUT
@@ -98,44 +97,3 @@ class OffsetsSetResult(OperationContent):
     kind: ClassVar = OperationKind.OFFSETS_SET_RESULT
     group: str
     results: tuple[CommitResult, ...]
-
-
-# Extras decisions ---------------------------------------------------------------------------------
-# What operators decided about extras: records that a cluster alone has, behind the end of the maps from it.
-
-
-class ExtrasPolicy(StrEnum):
-    """What is to become of extras."""
-
-    KEEP_LOCAL = "keep_local"  # they stay where they are, and are copied nowhere
-    SALVAGE = "salvage"  # they stay, and are copied to a topic of their own
-    REPLICATE = "replicate"  # they are copied as all others
-    RECREATE = "recreate"  # they are given up with their topic, which is created again
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtraRange:
-    """Offsets `[extra_start, extra_end)` of a partition."""
-
-    partition: int
-    extra_start: int
-    extra_end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtrasDecided(OperationContent):
-    """What becomes of records that a cluster alone has, behind the end of the maps from it ("Extras").
-
-    A row per topic and policy; `flow` of the row is null, and `reason` says why.
-
-    Keys: `cluster` (alias), `cluster_id` (null: nobody has recorded it), `topic`, `topic_id`, `policy` (`keep_local`,
-    `salvage`, `replicate`, `recreate`), `ranges`: `partition`, `extra_start`, `extra_end` each.
-    """
-
-    kind: ClassVar = OperationKind.EXTRAS_DECIDED
-    cluster: str
-    cluster_id: str | None
-    topic: str
-    topic_id: str
-    policy: str
-    ranges: tuple[ExtraRange, ...]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.config.values import FlowConfig
-from ledger.facts.group_offsets import ExtrasPolicy
+from ledger.facts.extras import ExtrasPolicy
 from ledger.facts.rows import recorded_sync
 from ledger.facts.syncs import Absence, OffsetRange, PartitionPair, RecordedSync, TopicPartition
 from ledger.facts.tables import in_order

@@ -9,7 +9,7 @@ from ledger.cli.configured import command_context
 from ledger.cli.options import required_why_options
 from ledger.cli.printing import put_operation, say
 from ledger.errors import UsageError
-from ledger.facts.group_offsets import ExtrasPolicy
+from ledger.facts.extras import ExtrasPolicy
 from ledger.facts.operations import Why
 
 _POLICIES = {"keep": ExtrasPolicy.KEEP_LOCAL}

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.config.values import FlowConfig
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
-from ledger.facts.group_offsets import ExtraRange, ExtrasDecided, ExtrasPolicy
+from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.history import FormerCopy
 from ledger.facts.identity import FlowProducer, RememberedProducer
 from ledger.facts.rows import FlowIdentity, sync_row

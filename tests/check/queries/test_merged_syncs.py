@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from ledger.errors import InvalidValueError, UsageError
 from ledger.facts.cuts import Cut, LastAppend
-from ledger.facts.extras import DecidedExtras
-from ledger.facts.group_offsets import STAY_LOCAL, ExtraRange, ExtrasDecided, ExtrasPolicy
+from ledger.facts.extras import STAY_LOCAL, DecidedExtras, ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.operations import OperationContent
 from ledger.facts.tables import Row
 from ledger.store import sql
