@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from ledger.cli.printing import SHOW_CUT, Form, require_tables
+from ledger.errors import UsageError
+from ledger.facts.fences import QuietBounds
 from ledger.facts.operations import Why
 
 Command = Callable[..., None]
@@ -96,6 +98,38 @@ def table_options(command: Command) -> Command:
         command(*args, form=Form(output, wide), **options)
 
     return together(output_option("json", "csv"), wide_option)(formed)
+
+
+def proving_options(command: Command) -> Command:
+    """How a fence is proved: `quiet`, for how long its ends stand still, and `abort_after_s`."""
+
+    @wraps(command)
+    def bounded(*args: Any, least_s: float, most_s: float, **options: Any) -> None:
+        if most_s < least_s:
+            raise UsageError("--most-quiet-seconds is less than --quiet-seconds; nothing was done")
+        command(*args, quiet=QuietBounds(least_s, most_s), **options)
+
+    return together(
+        seconds_option(
+            "--abort-open-transactions-after",
+            "abort_after_s",
+            "Abort transactions that are open so long after the fence. Default: wait for them.",
+        ),
+        seconds_option(
+            "--quiet-seconds",
+            "least_s",
+            "How long at least the fenced ends have to stand still, where no leader proves the fence.",
+            default=QuietBounds().least_s,
+            is_more_than_least=True,
+        ),
+        seconds_option(
+            "--most-quiet-seconds",
+            "most_s",
+            "How long at most, where writers pause for longer or nobody knows for how long.",
+            default=QuietBounds().most_s,
+            is_more_than_least=True,
+        ),
+    )(bounded)
 
 
 # The operator's words, which the ledger keeps with what was done ------------------------------------

@@ -13,15 +13,11 @@ from ledger.changeover.fencing import fence_topics, unfence_topics
 from ledger.changeover.measures import AskedFence
 from ledger.cli.accepting import PRODUCERS_STOPPED, SUPER_USER, UNPROVEN, accept_option
 from ledger.cli.configured import command_context
-from ledger.cli.options import required_why_options, seconds_option, together
+from ledger.cli.options import proving_options, required_why_options, seconds_option, together
 from ledger.cli.printing import put_operation, say
-from ledger.errors import UsageError
-from ledger.facts.fences import FenceHow, QuietBounds
+from ledger.facts.fences import FenceHow
 from ledger.facts.operations import Why
 from ledger.machine import HookCommand, words_of
-
-_BOUNDS = QuietBounds()
-
 
 _of_fences = together(
     click.pass_context,
@@ -52,23 +48,7 @@ _of_fences = together(
     (PRODUCERS_STOPPED, SUPER_USER, UNPROVEN),
     help="Your word: producers are stopped (--how shut), a super user does not write, to continue without a proof.",
 )
-@seconds_option(
-    "--abort-open-transactions-after", "abort_after_s", "Abort what is open by then. Default: wait for it."
-)
-@seconds_option(
-    "--quiet-seconds",
-    "least_s",
-    "How long at least the fenced ends have to stand still, where no leader proves the fence.",
-    default=_BOUNDS.least_s,
-    is_more_than_least=True,
-)
-@seconds_option(
-    "--most-quiet-seconds",
-    "most_s",
-    "How long at most, where writers pause for longer or nobody knows for how long.",
-    default=_BOUNDS.most_s,
-    is_more_than_least=True,
-)
+@proving_options
 @seconds_option("--wait", "wait_s", "Seconds for the proof.", default=300.0, is_more_than_least=True)
 def fence(
     context: click.Context,
@@ -78,19 +58,14 @@ def fence(
     hook: str | None,
     hook_seconds: float,
     why: Why,
-    least_s: float,
-    most_s: float,
     **options: Any,
 ) -> None:
     """Keep applications from writing to topics of CLUSTER, by default all that flows read there, and prove it."""
-    if most_s < least_s:
-        raise UsageError("--most-quiet-seconds is less than --quiet-seconds; nothing was changed or recorded")
     asked = AskedFence(
         cluster=cluster,
         topics=tuple(topics),
         how=FenceHow(how),
         hook=_hook(hook, hook_seconds),
-        quiet=QuietBounds(least_s, most_s),
         **options,
     )
     done = fence_topics(command_context(context, why), asked, say)

@@ -17,6 +17,7 @@ from ledger.cli.configured import command_context
 from ledger.cli.options import (
     as_of_option,
     output_option,
+    proving_options,
     seconds_option,
     show_cut_option,
     table_options,
@@ -84,20 +85,6 @@ _planning = together(
     ),
     click.option("--group", "groups", multiple=True, help="Only this group moves. Can be repeated."),
     seconds_option(
-        "--most-quiet-seconds",
-        "most_quiet_seconds",
-        "How long at most, where writers pause for longer or nobody knows for how long.",
-        default=30.0,
-        least=0.1,
-    ),
-    seconds_option(
-        "--quiet-seconds",
-        "quiet_seconds",
-        "How long at least the fenced ends have to stand still, where no leader proves the fence.",
-        default=5.0,
-        least=0.1,
-    ),
-    seconds_option(
         "--wait-drain",
         "drain_seconds",
         "How long to wait until all is copied, and the mirror has stopped.",
@@ -131,11 +118,7 @@ _planning = together(
         show_default=True,
         help="How producers are kept from the source.",
     ),
-    seconds_option(
-        "--abort-open-transactions-after",
-        "abort_transactions_after",
-        "Abort transactions that are open so long after the fence. Default: wait for them.",
-    ),
+    proving_options,
     click.option("--no-reverse", is_flag=True, help="Nothing is to be mirrored back afterwards."),
     click.option(
         "--abort-marker",
@@ -225,7 +208,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
     command = command_context(context, options.pop("why"))
     pair = Direction(options.pop("source"), options.pop("target"))
     hooks = _hooks(options.pop("hooks"))
-    watch_s = options.pop("watch_seconds")
+    watch_s, quiet = options.pop("watch_seconds"), options.pop("quiet")
     choices = Choices(
         topics=tuple(sorted(options.pop("topics"))) or None,
         left_out=tuple(sorted(set(options.pop("left_out")))),
@@ -233,12 +216,13 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
         accepted=tuple(sorted(options.pop("accepted"))),
         confirmed_super_users=tuple(sorted(options.pop("confirmed_super_users"))),
         fence=FenceChoice(options.pop("fence")),
+        abort_transactions_after=options.pop("abort_after_s"),
+        quiet_seconds=quiet.least_s,
+        most_quiet_seconds=quiet.most_s,
         reverse=not options.pop("no_reverse"),
         watch_seconds=quiet_seconds(command.config, pair) if watch_s is None else watch_s,
         **options,
     )
-    if choices.most_quiet_seconds < choices.quiet_seconds:
-        raise UsageError("--most-quiet-seconds is less than --quiet-seconds; nothing was planned")
     made = seeing.make_plan(command, kind, pair, choices, hooks, as_of=as_of)
     if as_of is None:
         seeing.record_plan(command, made)
