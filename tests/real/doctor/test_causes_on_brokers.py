@@ -6,29 +6,20 @@ from pathlib import Path
 import pytest
 
 from ledger.clock import SystemClock
-from ledger.config.values import SecretReference
 from ledger.doctor.checks import OF_TROUBLE, Check, Verdict
 from ledger.doctor.results import CheckResult, one_row_for_each_cause
 from ledger.errors import Trouble
 from ledger.kafka.admin import KafkaAdmin
 from ledger.sandbox import Sandbox, SandboxCluster
-from tests.support.guarded import SECRET, Guarded, Login, make_keys
+from tests.support.guarded import SECRET, Guarded, Login, lines_of, make_keys
 from tests.support.mirrors import Mirror
 
 PLAINTEXT: Login = {}
 
 
-def lines(login: Login) -> str:
-    return "\n".join(f"{name} = {_toml(value)}" for name, value in login.items())
-
-
-def _toml(value: str | SecretReference) -> str:
-    return f'"{value}"' if isinstance(value, str) else f'{{ env = "{value.env}" }}'
-
-
 def bad_rows(folder: Path, address: str, login: Login) -> list[CheckResult]:
     """Rows that are not safe, of a flow within the cluster at an address: source and target are one alias each."""
-    mirror = Mirror.of(folder, {"east": address, "west": address}, "orders", properties=lines(login))
+    mirror = Mirror.of(folder, {"east": address, "west": address}, "orders", properties=lines_of(login))
     rows = one_row_for_each_cause(mirror.examined())
     return [row for row in rows if row.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
 

@@ -1,28 +1,16 @@
 """A topic that something else mirrored under its own name is taken over, and a flow brings back only what is new."""
 
-from collections import Counter
-from collections.abc import Mapping
-from pathlib import Path
-
 import pytest
-from pyspark.sql import SparkSession
 
 from ledger.adopt.adopting import Verdict
-from ledger.sandbox import SandboxCluster
-from tests.support.mesh import Mesh, adopt, applications, mirrored_before, written
+from tests.support.mesh import adopt, applications, mirrored_before, written
 from tests.support.recorded import broken_invariants
-
-
-@pytest.fixture
-def mirrored(
-    broker_pair: Mapping[str, SandboxCluster], spark: SparkSession, tmp_path: Path
-) -> tuple[Mesh, Counter[bytes]]:
-    return mirrored_before(broker_pair, spark, tmp_path)
+from tests.support.site import RealSite
 
 
 @pytest.mark.fault(73)
-def test_what_was_adopted_is_not_copied_back(mirrored: tuple[Mesh, Counter[bytes]]) -> None:
-    mesh, first = mirrored
+def test_what_was_adopted_is_not_copied_back(site: RealSite) -> None:
+    mesh, first = mirrored_before(site.pair, site.spark, site.folder)
     assert adopt(mesh) == {Verdict.EXACT}
     west = applications(mesh, "west")
     for worker in west:
