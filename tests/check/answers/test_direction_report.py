@@ -146,7 +146,11 @@ def test_the_way_back_is_asked_for_until_it_is_at_work_or_not_wanted(
 ) -> None:
     for cuts, advice in (
         (["o3"], "mirror-ledger run west-to-east --from-cut o3"),
-        ([], 'take a cut and run west-to-east from it (RUNBOOK.md, "The source comes back")'),
+        (
+            [],
+            "mirror-ledger mirror-back --from west --to east --reason WHY, and run west-to-east from its cut "
+            '(RUNBOOK.md, "The source comes back")',
+        ),
     ):
         found = report(FENCE, PROMOTED, back=driver, cuts=cuts)
         assert found.way_back is WayBack.NOT_AT_WORK
