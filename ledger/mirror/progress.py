@@ -19,7 +19,7 @@ from ledger.facts.history import adopted_ranges, not_returning, returning_ranges
 from ledger.facts.operations import ConfigurationChanged, ScopeReduced
 from ledger.facts.requests import OperatorRequest
 from ledger.facts.state import LedgerState, OperationLog
-from ledger.facts.syncs import FlowPosition, OffsetRange, OffsetSync, PartitionPair, SyncKind, from_offset
+from ledger.facts.syncs import FlowPosition, OffsetRange, OffsetSync, SyncKind, from_offset
 from ledger.mirror.assignment import Assignment, PartitionResult
 from ledger.mirror.states import PartitionKey, PartitionState, Unreached
 from ledger.mirror.stops import StoppedPartition
@@ -262,11 +262,11 @@ _Key = tuple[PartitionKey, str]
 
 
 class LoopPrevention:
-    """What returns, was adopted or stays local is looked up whenever a partition is taken on.
+    """What returns, was adopted or stays local is looked up once for a source partition and a target's incarnation.
 
     What returns cannot grow: the earlier incarnation was deleted, so nobody copies more of it. What is adopted does
     not grow either while a driver is at work that reads it: adopting waits for its end. What stays local is decided
-    while the flow may not write, and it takes its partitions on again behind that.
+    while the flow may not write, so it is asked for again whenever a direction has changed.
     """
 
     def __init__(
@@ -280,9 +280,9 @@ class LoopPrevention:
         """What returns, and what was adopted."""
         self._kept_local: dict[_Key, tuple[OffsetRange, ...]] = {}
 
-    def taken_on(self, pair: PartitionPair) -> None:
+    def direction_changed(self) -> None:
         """What stays local is asked for again."""
-        self._kept_local.pop((pair.source.key, pair.target.topic_id), None)
+        self._kept_local.clear()
 
     def applied_to(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         unknown = [assignment for assignment in assignments if _key(assignment) not in self._kept_local]

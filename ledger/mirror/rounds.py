@@ -216,6 +216,8 @@ class RoundLoop:
             self.heartbeat.beat()
             self.run_watch.check()
             self.reach.record()
+            if directions != self.directions.directions:
+                self.selection.direction_changed()
             if self.directions.obey(directions, self.progress, self.stop_events, copied=self.session.wait):
                 self._followed_at = float("-inf")
             self._follow_topics_when_due(until_caught_up)
@@ -307,7 +309,6 @@ class RoundLoop:
             if until_caught_up:
                 taken.state.end_offset = source.last_stable
             self.progress.take_on(taken.state)
-            self.selection.taken_on(pair)
             taken_on.append(taken)
         self._leaderless = frozenset(leaderless)
         self._record([fact for taken in taken_on for fact in taken.facts])

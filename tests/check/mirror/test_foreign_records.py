@@ -12,7 +12,7 @@ from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.history import FormerCopy
 from ledger.facts.identity import FlowProducer, RememberedProducer
 from ledger.facts.rows import FlowIdentity, sync_row
-from ledger.facts.syncs import OffsetSync, PartitionPair, Position, SyncKind, TopicPartition
+from ledger.facts.syncs import OffsetSync, Position, SyncKind, TopicPartition
 from ledger.facts.tables import Row
 from ledger.kafka.batches import LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader, build, read_header
 from ledger.mirror.assignment import Assignment, Stop, StopCause
@@ -251,7 +251,7 @@ def decided(number: int, start: int, end: int, policy: ExtrasPolicy) -> Row:
 
 
 @pytest.mark.parametrize("relay", [False, True])
-def test_what_stays_local_is_looked_up_whenever_a_partition_is_taken_on(relay: bool) -> None:
+def test_what_stays_local_is_asked_for_again_when_a_direction_has_changed(relay: bool) -> None:
     ledger = MemoryLedger()
     chosen = selection(MemoryLedgerState(ledger), BACK.model_copy(update={"relay": relay}))
 
@@ -260,11 +260,11 @@ def test_what_stays_local_is_looked_up_whenever_a_partition_is_taken_on(relay: b
 
     assert kept(told(), told(partition=1)) == [(), ()]
     ledger.append("operations", [decided(1, 3, 9, ExtrasPolicy.KEEP_LOCAL)])
-    assert kept(told()) == [()], "it was taken on before"
-    chosen.taken_on(PartitionPair(told().source, told().target))
+    assert kept(told()) == [()], "no direction has changed"
+    chosen.direction_changed()
     assert kept(told(), told(4), told(9), told(partition=1)) == [((3, 9),), ((3, 9),), (), ()]
     ledger.append("operations", [decided(2, 5, 7, ExtrasPolicy.REPLICATE)])
-    chosen.taken_on(PartitionPair(told().source, told().target))
+    chosen.direction_changed()
     assert kept(told(), told(6)) == [((3, 5), (7, 9)), ((7, 9),)]
 
 
