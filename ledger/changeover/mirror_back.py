@@ -5,7 +5,7 @@ of them is decided before: a group to which they are unread would read all again
 Applications stay at work there; what has to stand still is the cluster that is back, behind its fence.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.changeover.cut import cut_of_pair
@@ -20,7 +20,6 @@ from ledger.facts.cut_offsets import Cut, CutSide
 from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
-from ledger.facts.roles import writer_of
 from ledger.facts.syncs import (
     FlowPosition,
     OffsetRange,
@@ -34,7 +33,7 @@ from ledger.facts.syncs import (
 )
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, require_recorded
 from ledger.mirror.starts import require_usable
-from ledger.roles import is_at_work
+from ledger.mirror.states import first_record
 from ledger.store.session import random_id
 from ledger.words import counted, some_of
 
@@ -95,48 +94,55 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
 
     Twice is as once, but for the cut: what was decided stays so, and a new cut is taken. Raises `UsageError` where no
     flows of the configuration copy there and back, `PreconditionError` where a topic is not promoted, is another one
-    than was copied, is not fenced, or holds copies that nobody has recorded, and while a driver of the way back is at
-    work; `UnsafeError` where extras are left without a decision. Then nothing is recorded.
+    than was copied, is not fenced, or where copies of either direction are not recorded, and while a driver of one is
+    at work; `UnsafeError` where extras are left without a decision. Then nothing is decided.
     """
     config, state, pair = context.config, context.state, asked.pair
     back, promoted = context.cluster(asked.target), context.cluster(asked.source)
     require_recorded(state, back, promoted)
     flows = pair.flows_of(config.flows.values(), config.copies)
-    ways_back = require_opposites(flows)
-    for name in ways_back:
-        require_stopped(config.flow(name), state)
+    ways_back = [config.flow(name) for name in require_opposites(flows)]
+    for flow in (*ways_back, *flows):
+        require_stopped(flow, state)
     copied = _copied(context, asked, flows)
     _require_fenced(context, asked.target, copied)
+    for flow in ways_back:
+        _require_recorded(context, flow, copied)
     for flow in flows:
-        if not is_at_work(flow, state.last_claim(writer_of(flow.name))):
-            pair_tails(context, flow, [_pair(one) for of, one in copied if of == flow], say)
-    copied = _copied(context, asked, flows)
-    ends = _ends(back, copied)
-    found = list(_extras(context, back.alias, copied, ends))
+        pair_tails(context, flow, [one.pair for one in copied if one.flow == flow], say)
+    starts = _starts(context, asked, flows)
+    ends = _ends(back, starts)
+    found = list(_extras(context, back.alias, starts, ends))
     for one in found:
         say(f"extras at {asked.target}: {one.words}")
-    _require_decided(asked, found)
+    _require_decided(asked, found, {at.topic for at in starts})
     operation_id = context.why.operation_id or random_id()
     context = context.part_of(operation_id)
-    decisions = [_decision(asked, back.cluster_id(), one) for one in found]
-    if decisions:
-        context.record(*decisions)
-    named = replace(pair, topics=tuple(sorted({one.target_topic for _, one in copied})))
+    named = replace(pair, topics=tuple(sorted({one.pair.target.topic for one in copied})))
     cut = cut_of_pair(context, named, operation_id=operation_id)
-    for name in ways_back:
-        require_usable(config.flow(name), cut, undone="nothing of the way back was opened")
+    for flow in ways_back:
+        require_usable(flow, cut, undone="nothing was decided")
     _require_same_ends(cut, ends, asked.target)
+    if found:  # last: by now it is proved that nothing of it had been copied, and that nothing came behind it
+        context.record(*(_decision(asked, back.cluster_id(), one) for one in found))
     words = [_decided_words(found, asked.target), cut.words]
     words.append(hand_over(context, named, Purpose.MIRROR, say).words)
     words += _opened(context, asked.target, copied, say)
-    commands = tuple(f"mirror-ledger run {name} --from-cut {operation_id}" for name in ways_back)
-    return MirroredBack(operation_id, tuple(filter(None, words)), commands)
+    commands = tuple(f"mirror-ledger run {flow.name} --from-cut {operation_id}" for flow in ways_back)
+    return MirroredBack(operation_id, tuple(words), commands)
 
 
-def _copied(
-    context: Context, asked: AskedMirrorBack, flows: Sequence[FlowConfig]
-) -> list[tuple[FlowConfig, FlowPosition]]:
-    """Where the flows to the promoted cluster stand, of topics that are there as they were copied.
+@dataclass(frozen=True, slots=True)
+class _Copied:
+    """A partition that a flow has copied to the promoted cluster, and the source offset up to where it has."""
+
+    flow: FlowConfig
+    pair: PartitionPair
+    copied_to: int
+
+
+def _copied(context: Context, asked: AskedMirrorBack, flows: Sequence[FlowConfig]) -> list[_Copied]:
+    """Of topics that are there as they were copied; what was copied of their former incarnations is left out.
 
     Raises `PreconditionError` for topics that are not promoted, or are other ones by now.
     """
@@ -144,50 +150,38 @@ def _copied(
     here = {alias: context.cluster(alias).topics() for alias in (asked.source, asked.target)}
     for flow in flows:
         selection = context.config.topic_selection(flow.name)
+        known: dict[tuple[str, str], list[FlowPosition]] = {}
         for one in context.state.positions(flow.name):
-            if not selection.selects(one.source_topic) or (
-                asked.topics is not None and one.target_topic not in asked.topics
-            ):
+            is_asked = asked.topics is None or one.target_topic in asked.topics
+            if is_asked and selection.selects(one.source_topic):
+                known.setdefault((one.source_topic, one.target_topic), []).append(one)
+        for (source_topic, target_topic), positions in sorted(known.items()):
+            at_source, at_target = here[asked.target].get(source_topic), here[asked.source].get(target_topic)
+            if at_source is None and at_target is None:
                 continue
-            ids = {asked.target: (one.source_topic, one.source_topic_id)}
-            ids[asked.source] = one.target_topic, one.target_topic_id
-            live = {alias: here[alias].get(name) for alias, (name, _) in ids.items()}
-            if all(topic is None for topic in live.values()):
-                continue
-            for alias, (name, topic_id) in ids.items():
-                topic = live[alias]
-                if topic is None or topic.topic_id != topic_id:
-                    raise PreconditionError(
-                        f"{name} of {alias} is not the topic any more that {flow.name} copied ({topic_id}); nothing "
-                        "was recorded. Leave it out (--topic)"
-                    )
-            if directions.promotion(asked.target, asked.source, one.target_topic) is None:
+            current = [
+                one
+                for one in positions
+                if at_source is not None
+                and at_target is not None
+                and (one.source_topic_id, one.target_topic_id) == (at_source.topic_id, at_target.topic_id)
+            ]
+            if not current:
                 raise PreconditionError(
-                    f"{one.target_topic} of {asked.source} is not promoted over {asked.target}: {flow.name} copies it, "
+                    f"{source_topic} of {asked.target} and {target_topic} of {asked.source} are not the topics any "
+                    f"more that {flow.name} copied; nothing was recorded. Leave it out (--topic names the others)"
+                )
+            if directions.promotion(asked.target, asked.source, target_topic) is None:
+                raise PreconditionError(
+                    f"{target_topic} of {asked.source} is not promoted over {asked.target}: {flow.name} copies it, "
                     "and nothing goes the other way; nothing was recorded"
                 )
-            found.append((flow, one))
+            found += [_Copied(flow, _pair(one), one.position.source_offset) for one in current]
     if not found:
         raise UsageError(
             f"no flow has copied such a topic from {asked.target} to {asked.source}; nothing was recorded"
         )
     return found
-
-
-def _require_fenced(
-    context: Context, cluster: str, copied: Sequence[tuple[FlowConfig, FlowPosition]]
-) -> None:
-    """Who writes there meanwhile writes what nobody has decided about."""
-    closed = {
-        one.fence.topic
-        for one in context.state.fences().at(cluster)
-        if not one.fence.is_open or (one.fence.override is not None and one.fence.is_made)
-    }
-    if open_ones := sorted({one.source_topic for _, one in copied} - closed):
-        raise PreconditionError(
-            f"{some_of(open_ones, 'topic')} of {cluster} is not fenced, or that is not proved: applications that come "
-            f"back with it would write there; nothing was recorded. First: mirror-ledger fence {cluster} --reason WHY"
-        )
 
 
 def _pair(one: FlowPosition) -> PartitionPair:
@@ -197,6 +191,52 @@ def _pair(one: FlowPosition) -> PartitionPair:
     )
 
 
+def _require_fenced(context: Context, cluster: str, copied: Sequence[_Copied]) -> None:
+    """Who writes there meanwhile writes what nobody has decided about."""
+    closed = {
+        (one.fence.topic, one.fence.topic_id)
+        for one in context.state.fences().at(cluster)
+        if not one.fence.is_open or (one.fence.override is not None and one.fence.is_made)
+    }
+    topics = {(one.pair.source.topic, one.pair.source.topic_id) for one in copied}
+    if open_ones := sorted(
+        {topic for topic, topic_id in topics if not {(topic, topic_id), (topic, None)} & closed}
+    ):
+        raise PreconditionError(
+            f"{some_of(open_ones, 'topic')} of {cluster} is not fenced, or that is not proved: applications that come "
+            f"back with it would write there; nothing was recorded. First: mirror-ledger fence {cluster} --reason WHY"
+        )
+
+
+def _require_recorded(context: Context, flow: FlowConfig, copied: Sequence[_Copied]) -> None:
+    """What a driver of the way back has written and not recorded would be taken for extras, and copied again."""
+    target = context.cluster(flow.target)
+    producer = context.state.identities().producers(target.cluster_id()).get(flow.name)
+    if producer is None:
+        return
+    read_to = {one.pair.source.key: one.copied_to for one in copied}
+    positions = [one for one in context.state.positions(flow.name) if _pair(one).target.key in read_to]
+    ends = target.ends([_pair(one).target.place for one in positions])
+    for one in positions:
+        at = _pair(one).target
+        end = ends.get(at.place)
+        start = max(
+            one.position.target_offset, read_to[at.key]
+        )  # below that the flow away from there has read it
+        if end is not None and first_record(
+            target,
+            at,
+            max(start, end.log_start),
+            end.high_watermark,
+            is_decided=lambda writer: not producer.wrote(writer),
+        ):
+            raise PreconditionError(
+                f"{flow.name} has written to {at.topic} partition {at.partition} of {flow.target} what it has not "
+                f"recorded; nothing was recorded. Let it: mirror-ledger run {flow.name} --until-caught-up, then try "
+                "again"
+            )
+
+
 # Extras -------------------------------------------------------------------------------------------
 
 
@@ -204,72 +244,84 @@ Ends = Mapping[tuple[str, int], PartitionEnds]
 """By topic and partition of the cluster that is back."""
 
 
-def _ends(admin: ClusterAdmin, copied: Sequence[tuple[FlowConfig, FlowPosition]]) -> Ends:
-    places = sorted({(one.source_topic, one.partition) for _, one in copied})
-    ends = admin.ends(places)
-    if leaderless := [
-        f"{topic} partition {partition}" for topic, partition in places if (topic, partition) not in ends
-    ]:
+def _starts(
+    context: Context, asked: AskedMirrorBack, flows: Sequence[FlowConfig]
+) -> dict[TopicPartition, int]:
+    """By partition of the cluster that is back up to where it was copied, also of those that nobody has copied yet."""
+    copied = _copied(context, asked, flows)
+    for one in copied:
+        _require_no_unpaired(context, one)
+    starts = {one.pair.source: one.copied_to for one in copied}
+    topics = context.cluster(asked.target).topics()
+    return {
+        TopicPartition(topic, topic_id, partition): starts.get(TopicPartition(topic, topic_id, partition), 0)
+        for topic, topic_id in {(at.topic, at.topic_id) for at in starts}
+        for partition in range(topics[topic].partitions)
+    }
+
+
+def _ends(admin: ClusterAdmin, starts: Collection[TopicPartition]) -> Ends:
+    ends = admin.ends(sorted(at.place for at in starts))
+    if leaderless := [f"{at.topic} partition {at.partition}" for at in starts if at.place not in ends]:
         raise PreconditionError(
-            f"{some_of(leaderless, 'partition')} of {admin.alias} has no leader; nothing was recorded. Try again when "
+            f"{some_of(leaderless, 'partition')} of {admin.alias} has no leader; nothing was decided. Try again when "
             "it has one"
         )
     return ends
 
 
 def _extras(
-    context: Context, cluster: str, copied: Sequence[tuple[FlowConfig, FlowPosition]], ends: Ends
+    context: Context, cluster: str, starts: Mapping[TopicPartition, int], ends: Ends
 ) -> Iterator[Extras]:
     """Of each partition what lies behind the map and no flow has written there, less what is decided."""
-    state, names = context.state, sorted({one.source_topic for _, one in copied})
-    decided, claims = state.extras().decided, state.written_by_flows(cluster, names)
+    state = context.state
+    decided = state.extras().decided
+    claims = state.written_by_flows(cluster, sorted({at.topic for at in starts}))
     readers: dict[tuple[str, int], list[tuple[int, str]]] = {}
     for commit in state.last_checkpoints(cluster):
         if commit.committed_offset is not None:
             place = commit.topic, commit.partition
             readers.setdefault(place, []).append((commit.committed_offset, commit.group_id))
-    for flow, one in copied:
-        end = ends[one.source_topic, one.partition]
-        at = TopicPartition(one.source_topic, one.source_topic_id, one.partition)
-        _require_recorded_tail(context, flow, one)
-        whole = max(one.position.source_offset, end.log_start), end.high_watermark
-        known = (*claims.get((at.topic_id, at.partition), ()), *decided.get((at.topic_id, at.partition), ()))
+    for at, start in sorted(starts.items(), key=lambda one: one[0].place):
+        end = ends[at.place]
+        whole = max(start, end.log_start), end.high_watermark
+        known = (*claims.get(at.key, ()), *decided.get(at.key, ()))
         ranges = tuple(without(whole, joined(sorted(known)))) if whole[0] < whole[1] else ()
         if ranges:
-            groups = {name for offset, name in readers.get((at.topic, at.partition), ()) if offset > whole[0]}
+            groups = {name for offset, name in readers.get(at.place, ()) if offset > ranges[0][0]}
             yield Extras(at, ranges, tuple(sorted(groups)))
 
 
-def _require_recorded_tail(context: Context, flow: FlowConfig, one: FlowPosition) -> None:
+def _require_no_unpaired(context: Context, one: _Copied) -> None:
     """What a dead driver had copied, and was found at the target without its source, is no extra."""
-    rows = context.state.recorded_syncs(flow.name, one.source_topic, one.partition)
+    source, flow = one.pair.source, one.flow
     records = sum(
         sync.records or 0
-        for sync in holding(rows)
+        for sync in holding(context.state.recorded_syncs(flow.name, source.topic, source.partition))
         if (sync.kind, sync.cause) == (SyncKind.UNPAIRED, SyncCause.LOST_SOURCE)
-        and sync.source.topic_id == one.source_topic_id
-        and sync.source_start >= one.position.source_offset
+        and sync.source == source
+        and sync.source_start >= one.copied_to
     )
     if records:
         raise PreconditionError(
-            f"{flow.name} had copied {counted(records, 'record')} of {one.source_topic} partition {one.partition} that "
-            f"nobody has paired with {flow.source}: they cannot be distinguished from extras; nothing was recorded. "
-            f"Stop its driver, then try again: mirror-ledger stop {flow.name} --wait 60"
+            f"{flow.name} had copied {counted(records, 'record')} of {source.topic} partition {source.partition} that "
+            f"nobody could pair with {flow.source}: they cannot be distinguished from extras; nothing was decided. "
+            "Leave the topic out (--topic names the others)"
         )
 
 
-def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras]) -> None:
+def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras], topics: Collection[str]) -> None:
     left = sorted({one.partition.topic for one in found if _policy(asked, one) is None})
-    if strange := sorted(set(asked.policies) - {one.partition.topic for one in found}):
+    if strange := sorted(set(asked.policies) - set(topics)):
         raise UsageError(
-            f"--extras {', '.join(strange)}: {asked.target} has none of it; nothing was recorded"
+            f"--extras {', '.join(strange)}: nothing of it is mirrored back to {asked.target}; nothing was decided"
         )
     if left:
         offsets = sum(one.offsets for one in found if one.partition.topic in left)
         raise UnsafeError(
             f"{asked.target} has {counted(offsets, 'offset')} of {some_of(left, 'topic')} that were never copied: they "
-            "would lie in front of all that comes back; nothing was recorded. Decide: --extras keep, or --extras "
-            "TOPIC=keep: they stay there, are copied nowhere, and groups pass them"
+            "would lie in front of all that comes back; nothing was decided. Say what becomes of them: --extras keep, "
+            "or --extras TOPIC=keep: they stay there, are copied nowhere, and groups pass them"
         )
 
 
@@ -311,16 +363,14 @@ def _require_same_ends(cut: Cut, ends: Ends, cluster: str) -> None:
     ]
     if late:
         raise PreconditionError(
-            f"somebody has written to {some_of(late, 'partition')} of {cluster} meanwhile: the fence does not hold. "
-            "Fence it again, then try again"
+            f"somebody has written to {some_of(late, 'partition')} of {cluster} meanwhile: the fence does not hold; "
+            "nothing was decided. Fence it again, then try again"
         )
 
 
-def _opened(
-    context: Context, cluster: str, copied: Sequence[tuple[FlowConfig, FlowPosition]], say: Say
-) -> list[str]:
+def _opened(context: Context, cluster: str, copied: Sequence[_Copied], say: Say) -> list[str]:
     """A topic that takes no batch takes none of the mirror's; what keeps producers out is that they are elsewhere."""
-    names = {one.source_topic for _, one in copied}
+    names = {one.pair.source.topic for one in copied}
     fences: list[Fence] = [one.fence for one in context.state.fences().at(cluster)]
     shut = sorted(one.topic for one in fences if one.how == FenceHow.SHUT and one.topic in names)
     return [unfence_topics(context, cluster, shut, say).words] if shut else []

@@ -5,9 +5,9 @@ that continues pairs it before it copies; where its target is promoted it does n
 alone cannot be distinguished from what was copied.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledger.changeover.settling import claimed_again, settling_claim_row
 from ledger.clock import SystemClock
@@ -17,20 +17,23 @@ from ledger.errors import PreconditionError
 from ledger.facts.identity import FlowProducer
 from ledger.facts.roles import writer_of
 from ledger.facts.rows import FlowIdentity, sync_row
-from ledger.facts.syncs import OffsetSync, PartitionPair, SyncCause, TopicPartition
+from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, SyncCause, TopicPartition
 from ledger.facts.tables import OFFSET_SYNCS
-from ledger.kafka.cluster import live_cluster
+from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.kafka.network import KafkaNetwork
+from ledger.kafka.topics import parts
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.progress import LoopPrevention
 from ledger.mirror.starts import Settlements
-from ledger.mirror.states import PartitionState
+from ledger.mirror.states import PartitionState, first_record
 from ledger.mirror.task import CopyTask
 from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
+from ledger.store.state import DeltaLedgerState
 from ledger.words import counted, some_of
 
 _REQUEST_TIMEOUT_S = 30.0
 _READ_WITHIN_S = 300.0
+_PARTITIONS_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +50,33 @@ def pair_tails(
 ) -> None:
     """Record what the target holds of the flow behind its record, with its source offsets; nothing is written there.
 
-    Twice is as once. Raises `PreconditionError` while a driver of the flow may be at work and where a tail cannot be
-    paired, `ClusterUnavailableError` where a cluster does not answer; then nothing of a tail is recorded.
+    Twice is as once. Raises `PreconditionError` while a driver of the flow may be at work, where a tail cannot be
+    paired, and where others have written in the middle of one; `ClusterUnavailableError` where a cluster does not
+    answer. Then nothing of a tail is recorded.
     """
     state = context.state
     require_stopped(flow, state)
     last = state.last_claim(writer_of(flow.name))
     source, target = context.cluster(flow.source), context.cluster(flow.target)
     row = settling_claim_row(flow, live_cluster(source), target, state, host=str(context.processes.own()))
-    with claimed_again(
-        flow, context.fact_log, state, row, after=None if last is None else last.epoch
-    ) as session:
-        producer = state.identities().producers(str(row["target_cluster_id"]))[flow.name]
-        tails = _tails(context, flow, producer, pairs)
-        results = _paired(context, flow, source.cluster_id(), tails)
-        _require_paired(flow, results)
-        syncs = [
-            sync
-            for tail, result in zip(tails, results, strict=True)
-            for sync in ([tail.restart] if tail.restart is not None else []) + list(result.syncs)
-        ]
-        if syncs:
+    after = None if last is None else last.epoch
+    with claimed_again(flow, context.fact_log, state, row, after=after) as session:
+        try:
+            producer = state.identities().producers(str(row["target_cluster_id"]))[flow.name]
+            tails = _tails(context, flow, producer, pairs)
+            results = _paired(context, flow, source.cluster_id(), tails)
+            _require_paired(flow, results)
+            _require_own_alone(context, flow, results)
             identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
-            session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
-        session.release()
+            # What supersedes is a round of its own: it voids what its own round says behind it.
+            for syncs in (
+                [tail.restart for tail in tails if tail.restart is not None],
+                [sync for result in results for sync in result.syncs],
+            ):
+                if syncs:
+                    session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
+        finally:
+            session.release()
     records = sum(sync.records for result in results for sync in result.syncs)
     if records:
         say(f"{flow.name}: {counted(records, 'record')} that nobody had recorded paired with {flow.source}")
@@ -79,18 +85,25 @@ def pair_tails(
 def _tails(
     context: Context, flow: FlowConfig, producer: FlowProducer, pairs: Sequence[PartitionPair]
 ) -> list[_Tail]:
-    state = context.state
+    """Of partitions that may have one: not where a log has lost what lay there, and nothing of the flow came since."""
+    state, source, target = context.state, context.cluster(flow.source), context.cluster(flow.target)
     settlements = Settlements(flow.name, state, producer.current)
-    wanted = {(pair.source, pair.target) for pair in pairs}
+    wanted = {(pair.source, pair.target): pair for pair in pairs}
     selection = LoopPrevention(flow, state, context.config.restored_by_other_flow(flow.name))
+    at_source = source.ends([pair.source.place for pair in pairs])
+    at_target = target.ends([pair.target.place for pair in pairs])
+    cleaned = _cleaned(target, {pair.target.topic for pair in pairs})
     found = []
     for known in state.positions(flow.name):
-        pair = PartitionPair(
-            TopicPartition(known.source_topic, known.source_topic_id, known.partition),
-            TopicPartition(known.target_topic, known.target_topic_id, known.partition),
-        )
-        if (pair.source, pair.target) not in wanted:
+        pair = wanted.get((_side(known, is_source=True), _side(known, is_source=False)))
+        if pair is None:
             continue
+        here, there = at_source.get(pair.source.place), at_target.get(pair.target.place)
+        if here is None or there is None:
+            raise PreconditionError(
+                f"{pair.source.topic} partition {pair.source.partition} has no leader at {flow.source} or "
+                f"{flow.target}; nothing was recorded. Try again when it has one"
+            )
         at = PartitionState(pair, known.for_producer(producer.current).position)
         stood = settlements.before(pair, at.position)
         restart = None
@@ -98,6 +111,11 @@ def _tails(
             at.position = stood
             restart = at.supersede(stood, SyncCause.SETTLED)
             at.position = stood
+        below = _written_below(state, flow, pair, there.high_watermark)
+        is_lost = here.log_start > at.position.source_offset or there.log_start > at.position.target_offset
+        start = max(there.log_start, at.position.target_offset)
+        if is_lost and _own(target, pair.target, start, below, producer) is None and restart is None:
+            continue
         assignment = Assignment(
             source=pair.source,
             target=pair.target,
@@ -105,37 +123,93 @@ def _tails(
             producer=producer,
             end_offset=None,
             exclusive=False,  # applications have written behind it since
-            is_pairing=True,
+            pairs_below=below,
+            is_target_cleaned=pair.target.topic in cleaned,
         )
         [assignment] = selection.applied_to([assignment])
-        found.append(_Tail(assignment, restart))
+        found.append(_Tail(replace(assignment, kept_local=()), restart))
     return found
+
+
+def _side(known: FlowPosition, *, is_source: bool) -> TopicPartition:
+    if is_source:
+        return TopicPartition(known.source_topic, known.source_topic_id, known.partition)
+    return TopicPartition(known.target_topic, known.target_topic_id, known.partition)
+
+
+def _written_below(state: DeltaLedgerState, flow: FlowConfig, pair: PartitionPair, end: int) -> int:
+    """Where the target ended when applications came there: what the flow wrote lies below that."""
+    cuts = [
+        at.high_watermark
+        for at in state.cut_targets(flow.name, pair.target.topic, pair.target.partition)
+        if at.is_live and at.topic_id == pair.target.topic_id and at.high_watermark is not None
+    ]
+    return min(max(cuts), end) if cuts else end
+
+
+def _own(
+    target: ClusterAdmin, at: TopicPartition, start: int, end: int, producer: FlowProducer
+) -> int | None:
+    """The first offset of a range with a record of the flow; None: there is none."""
+    found = first_record(target, at, start, end, is_decided=lambda writer: not producer.wrote(writer))
+    return None if found is None else found[0]
+
+
+def _cleaned(target: ClusterAdmin, topics: Collection[str]) -> frozenset[str]:
+    own = target.configurations(sorted(topics))
+    return frozenset(name for name in topics if "compact" in own.get(name, {}).get("cleanup.policy", ""))
 
 
 def _paired(
     context: Context, flow: FlowConfig, source_id: str, tails: Sequence[_Tail]
 ) -> list[PartitionResult]:
-    if not tails:
-        return []
     clusters = context.config.cluster(flow.source), context.config.cluster(flow.target)
     writers = (
         no_mirror_producers if flow.relay else KeptMirrorProducers(context.config.ledger.path, source_id)
     )()
+    results: list[PartitionResult] = []
     with closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
-        task = CopyTask([tail.assignment for tail in tails], network, writers, SystemClock(), CopyLimits())
-        results = task.run(seconds=_READ_WITHIN_S)
-    by_partition = {result.assignment.source: result for result in results}
-    return [by_partition[tail.assignment.source] for tail in tails]
+        for some in parts([tail.assignment for tail in tails], _PARTITIONS_AT_ONCE):
+            results += CopyTask(some, network, writers, SystemClock(), CopyLimits()).run(
+                seconds=_READ_WITHIN_S
+            )
+    return results
 
 
 def _require_paired(flow: FlowConfig, results: Sequence[PartitionResult]) -> None:
-    left = {
-        f"{result.assignment.target.topic} partition {result.assignment.target.partition}": reason
-        for result in results
-        if (reason := result.stop.message if result.stop is not None else result.trouble) is not None
-    }
+    left = {_at_target(result): _why_not(result) for result in results if not result.has_paired}
     if left:
         raise PreconditionError(
             f"what {flow.name} had copied last to {some_of(list(left), 'partition')} of {flow.target} cannot be paired "
             f"with {flow.source}: {next(iter(left.values()))}; nothing was recorded"
         )
+
+
+def _why_not(result: PartitionResult) -> str:
+    if result.stop is not None:
+        return result.stop.message
+    return result.trouble or f"it was not read to its end within {_READ_WITHIN_S:.0f} s"
+
+
+def _require_own_alone(context: Context, flow: FlowConfig, results: Sequence[PartitionResult]) -> None:
+    """What others have written before the flow's last record lies in front of where the way back would begin."""
+    target = context.cluster(flow.target)
+    mirrors = context.state.identities().mirror_ids(target.cluster_id())
+    for result in results:
+        at = result.assignment
+        start, end = at.position.target_offset, result.position.target_offset
+        found = (
+            first_record(target, at.target, start, end, is_decided=mirrors.__contains__)
+            if result.syncs
+            else None
+        )
+        if found is not None:
+            raise PreconditionError(
+                f"{_at_target(result)} of {flow.target} holds what others wrote, from offset {found[0]} on, in front "
+                f"of what {flow.name} copied last: the way back would not bring it; nothing was recorded. Leave the topic "
+                "out (--topic names the others)"
+            )
+
+
+def _at_target(result: PartitionResult) -> str:
+    return f"{result.assignment.target.topic} partition {result.assignment.target.partition}"

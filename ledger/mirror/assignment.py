@@ -133,7 +133,7 @@ class Assignment:
     `returning`: source ranges that are copied though a mirror wrote them. `adopted`: source ranges that are left
     out as if one had. `kept_local`: source ranges whose other records stay there. `record_filter`: what is left out of
     the rest.
-    `is_pairing`: nothing is written, the task ends where the target's tail does.
+    `pairs_below`: nothing is written, the task ends when what the flow wrote below this target offset is paired.
     `copies_tail_again`: own records at the target of which nothing can be proved are left behind, and the source is
     copied again from `position`. `is_target_cleaned`: a cleaner may take records of the target.
     """
@@ -152,7 +152,7 @@ class Assignment:
     record_filter: RecordFilter = KEEP_ALL
     adopted: tuple[tuple[int, int], ...] = ()
     kept_local: tuple[tuple[int, int], ...] = ()
-    is_pairing: bool = False
+    pairs_below: int | None = None
     copies_tail_again: bool = False
     is_target_cleaned: bool = False
 
@@ -171,6 +171,7 @@ class PartitionResult:
     answer, None when there was none. `unreached`: by side what kept the task from reading or writing there at its end;
     `throttled_ms`: by side the longest time for which a quota made a broker hold an answer back.
     `copied_again`: what was seen, in words, when the source was copied again because nothing could be proved.
+    `has_paired`: of an assignment that only pairs, whether all of it was.
     """
 
     assignment: Assignment
@@ -185,6 +186,7 @@ class PartitionResult:
     unreached: tuple[tuple[Side, str], ...] = ()
     throttled_ms: tuple[tuple[Side, int], ...] = ()
     copied_again: str | None = None
+    has_paired: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,4 +137,5 @@ class PartitionCopy:
             target_lost_from=target.lost_from,
             source_ends=self.source.ends,
             copied_again=target.copied_again,
+            has_paired=target.has_paired,
         )

@@ -15,6 +15,7 @@ from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.errors import ConfigurationError, PreconditionError
+from ledger.facts.extras import DecidedExtras
 from ledger.facts.history import adopted_ranges, not_returning, returning_ranges
 from ledger.facts.operations import ConfigurationChanged, ScopeReduced
 from ledger.facts.requests import OperatorRequest
@@ -266,7 +267,8 @@ class LoopPrevention:
 
     What returns cannot grow: the earlier incarnation was deleted, so nobody copies more of it. What is adopted does
     not grow either while a driver is at work that reads it: adopting waits for its end. What stays local is decided
-    while the flow may not write, so it is asked for again whenever a direction has changed.
+    while the flow may not write, so it is asked for again whenever a direction has changed; of a flow without an
+    opposite nothing stays, for no direction of it ever changes.
     """
 
     def __init__(
@@ -287,7 +289,7 @@ class LoopPrevention:
     def applied_to(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         unknown = [assignment for assignment in assignments if _key(assignment) not in self._kept_local]
         if unknown:
-            decided = self._state.extras()
+            decided = DecidedExtras() if self._flow.opposite is None else self._state.extras()
             for assignment in unknown:
                 self._kept_local[_key(assignment)] = decided.kept_local(assignment.source)
         new = [assignment for assignment in assignments if _key(assignment) not in self._known]

@@ -225,7 +225,7 @@ class TailReconciliation:
     @property
     def is_active(self) -> bool:
         """Still has something to do in this task."""
-        return self.stop is None and not self.has_reached_end and not self._has_paired
+        return self.stop is None and not self.has_reached_end and not self.has_paired
 
     @property
     def has_reached_end(self) -> bool:
@@ -238,12 +238,13 @@ class TailReconciliation:
     def may_send(self) -> bool:
         """P2."""
         is_known = self.tail.complete and self.tail.head is None
-        return self.stop is None and is_known and not self.assignment.is_pairing
+        return self.stop is None and is_known and self.assignment.pairs_below is None
 
     @property
-    def _has_paired(self) -> bool:
-        """Nothing of the flow's own is left at the target that is not recorded, and nothing else was asked for."""
-        return self.assignment.is_pairing and self.has_read_tail and self.tail.head is None
+    def has_paired(self) -> bool:
+        """All that the flow wrote is recorded, the source knows where it stands, and nothing else was asked for."""
+        is_done = self.has_read_tail and self.tail.head is None and self._source.ends is not None
+        return self.assignment.pairs_below is not None and self.stop is None and is_done
 
     @property
     def has_read_tail(self) -> bool:
@@ -276,11 +277,10 @@ class TailReconciliation:
 
     def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
         """Take the next piece of what the target holds past the recorded end, or between (P6); bad bytes stop it."""
-        between = self._between
+        between, below = self._between, self.assignment.pairs_below
+        end = high_watermark if below is None else min(high_watermark, below)
         try:
-            self.tail.add(
-                records, high_watermark=high_watermark if between is None else between.landed.landed_offset
-            )
+            self.tail.add(records, high_watermark=end if between is None else between.landed.landed_offset)
         except ProtocolError as error:
             self.stop_at_once(unreadable(self.tail, error))
             return

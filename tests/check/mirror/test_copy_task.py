@@ -88,9 +88,10 @@ def test_a_task_that_pairs_finds_what_was_written_and_writes_nothing(copied: int
     bench.write(4, 5)
     bench.target_log().append(FOREIGN, now_ms=NOW_MS)
     before = bench.target_log().end
-    asked = replace(bench.assignment(exclusive=False), end_offset=None, is_pairing=True)
+    asked = replace(bench.assignment(exclusive=False), end_offset=None, pairs_below=before)
     [result] = bench.run(asked, seconds=60.0)
     assert (cause(result), result.trouble, bench.target_log().end) == (None, None, before)
+    assert result.has_paired
     assert (result.position.source_offset, result.position.next_sequence) == (2 * copied, 2 * copied)
     assert [(s.source_start, s.source_end, s.recovered) for s in result.syncs] == (
         [(0, 2 * copied, True)] if copied else []

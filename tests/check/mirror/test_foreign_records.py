@@ -253,7 +253,10 @@ def decided(number: int, start: int, end: int, policy: ExtrasPolicy) -> Row:
 @pytest.mark.parametrize("relay", [False, True])
 def test_what_stays_local_is_asked_for_again_when_a_direction_has_changed(relay: bool) -> None:
     ledger = MemoryLedger()
-    chosen = selection(MemoryLedgerState(ledger), BACK.model_copy(update={"relay": relay}))
+    chosen = selection(
+        MemoryLedgerState(ledger), BACK.model_copy(update={"relay": relay, "opposite": "east-to-west"})
+    )
+    alone = selection(MemoryLedgerState(ledger), BACK.model_copy(update={"opposite": None}))
 
     def kept(*assignments: Assignment) -> list[tuple[tuple[int, int], ...]]:
         return [assignment.kept_local for assignment in chosen.applied_to(assignments)]
@@ -266,6 +269,7 @@ def test_what_stays_local_is_asked_for_again_when_a_direction_has_changed(relay:
     ledger.append("operations", [decided(2, 5, 7, ExtrasPolicy.REPLICATE)])
     chosen.direction_changed()
     assert kept(told(), told(6)) == [((3, 5), (7, 9)), ((7, 9),)]
+    assert [one.kept_local for one in alone.applied_to([told()])] == [()], "to a third cluster it is copied"
 
 
 def test_a_relaying_flow_leaves_nothing_out() -> None:

@@ -10,7 +10,7 @@ from tests.support.runs import FLOW, run, running
 from tests.support.shops import Desk, Shop
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
-from tests.support.way_home import WayHome
+from tests.support.way_home import WAY, WHY, WayHome
 
 _NOTHING_RECORDED = "round_seconds = 1\n", "round_seconds = 120\n"
 """A round whose end the driver does not live to see."""
@@ -34,11 +34,14 @@ def test_groups_read_nothing_again_though_extras_lie_in_front_of_what_returns(si
         with reader.open(east, [topic]):
             eventually(lambda: len(reader.processed) == 232, "one group has read them")
         way.fail_over()
-        with reader.open(west, [topic]), shop.selling(west), desk.open(west, [topic]):
-            cut = way.mirror_back(
-                f"extras at east: {topic} partition 0: 16 offsets (100 to 115); read by '{reader.group}'",
-                "32 offsets stay at east",
-            )
+        at_work = site.command(config, "mirror-back", *WAY, "--extras", "keep", *WHY)
+        assert (at_work.code, f"mirror-ledger stop {FLOW}" in at_work.err) == (5, True), at_work.err
+    with reader.open(west, [topic]), shop.selling(west), desk.open(west, [topic]):
+        cut = way.mirror_back(
+            f"extras at east: {topic} partition 0: 16 offsets (100 to 115); read by '{reader.group}'",
+            "32 offsets stay at east",
+            is_listed_first=True,
+        )
     cut = way.go_home(cut)
     with running(config, site.spark, from_cut=cut):
         site.done(config, "resume", FLOW, "--reason", "they are made", "--wait", "60")
@@ -74,6 +77,7 @@ def test_what_a_dead_driver_had_copied_is_no_extra_though_nobody_had_recorded_it
             f"{FLOW}: 120 records that nobody had recorded paired with east",
             f"extras at east: {topic} partition 0: 10 offsets (110 to 119)",
             "20 offsets stay at east",
+            is_listed_first=False,
         )
     cut = way.go_home(cut)
     assert run(config, site.spark, from_cut=cut).is_unfinished is False
