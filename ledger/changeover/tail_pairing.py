@@ -206,8 +206,8 @@ def _require_own_alone(context: Context, flow: FlowConfig, results: Sequence[Par
         if found is not None:
             raise PreconditionError(
                 f"{_at_target(result)} of {flow.target} holds what others wrote, from offset {found[0]} on, in front "
-                f"of what {flow.name} copied last: the way back would not bring it; nothing was recorded. Leave the topic "
-                "out (--topic names the others)"
+                f"of what {flow.name} copied last: the way back would not bring it; nothing was recorded. Leave "
+                "the topic out (--topic names the others)"
             )
 
 

@@ -28,6 +28,7 @@ def test_groups_read_nothing_again_though_extras_lie_in_front_of_what_returns(si
         with desk.open(east, [topic]), reader.open(east, [topic]):
             shop.sell(east, 200)
             eventually(lambda: len(desk.processed) == len(reader.processed) == 200, "both groups are at work")
+        eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
         eventually(lambda: set(values(west, topic)) >= set(shop.written), "all of it is copied")
         site.done(config, "pause", FLOW, "--reason", "extras are made", "--wait", "60")
         extra.sell(east, 32)
