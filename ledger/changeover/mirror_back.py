@@ -12,7 +12,7 @@ from ledger.changeover.cut import cut_of_pair
 from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
 from ledger.changeover.pairs import Pair, require_opposites
-from ledger.changeover.tail_pairing import pair_tails
+from ledger.changeover.tail_pairing import first_own, pair_tails
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError, UsageError
@@ -33,7 +33,6 @@ from ledger.facts.syncs import (
 )
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, require_recorded
 from ledger.mirror.starts import require_usable
-from ledger.mirror.states import first_record
 from ledger.store.session import random_id
 from ledger.words import counted, some_of
 
@@ -219,17 +218,11 @@ def _require_recorded(context: Context, flow: FlowConfig, copied: Sequence[_Copi
     ends = target.ends([_pair(one).target.place for one in positions])
     for one in positions:
         at = _pair(one).target
-        end = ends.get(at.place)
-        start = max(
-            one.position.target_offset, read_to[at.key]
-        )  # below that the flow away from there has read it
-        if end is not None and first_record(
-            target,
-            at,
-            max(start, end.log_start),
-            end.high_watermark,
-            is_decided=lambda writer: not producer.wrote(writer),
-        ):
+        if (end := ends.get(at.place)) is None:
+            continue
+        # Up to where it was copied away from there the flow that did so has read it.
+        start = max(one.position.target_offset, read_to[at.key], end.log_start)
+        if first_own(target, at, start, end.high_watermark, producer) is not None:
             raise PreconditionError(
                 f"{flow.name} has written to {at.topic} partition {at.partition} of {flow.target} what it has not "
                 f"recorded; nothing was recorded. Let it: mirror-ledger run {flow.name} --until-caught-up, then try "

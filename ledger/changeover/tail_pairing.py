@@ -114,7 +114,7 @@ def _tails(
         below = _written_below(state, flow, pair, there.high_watermark)
         is_lost = here.log_start > at.position.source_offset or there.log_start > at.position.target_offset
         start = max(there.log_start, at.position.target_offset)
-        if is_lost and _own(target, pair.target, start, below, producer) is None and restart is None:
+        if is_lost and first_own(target, pair.target, start, below, producer) is None and restart is None:
             continue
         assignment = Assignment(
             source=pair.source,
@@ -147,7 +147,7 @@ def _written_below(state: DeltaLedgerState, flow: FlowConfig, pair: PartitionPai
     return min(max(cuts), end) if cuts else end
 
 
-def _own(
+def first_own(
     target: ClusterAdmin, at: TopicPartition, start: int, end: int, producer: FlowProducer
 ) -> int | None:
     """The first offset of a range with a record of the flow; None: there is none."""

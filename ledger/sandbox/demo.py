@@ -1,4 +1,4 @@
-"""`demo`: mirror a busy cluster, lose it, fail over to the other one, and compare every record."""
+"""`demo`: mirror a busy cluster, lose it, fail over to the other one, mirror back, and compare every record."""
 
 import logging
 import signal
@@ -17,6 +17,9 @@ import pyarrow as pa
 from ledger import jvm
 from ledger.answers.maintenance import init_ledger
 from ledger.changeover.applying import apply_plan
+from ledger.changeover.fencing import fence_topics
+from ledger.changeover.measures import AskedFence
+from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
 from ledger.changeover.plans import Apply, ChangeoverKind, Choices, StepName
 from ledger.changeover.seeing import make_plan, read_applies, record_plan
 from ledger.changeover.text import plan_table
@@ -29,6 +32,8 @@ from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import UnsafeError
 from ledger.facts.direction import Direction
+from ledger.facts.extras import ExtrasPolicy
+from ledger.facts.fences import FenceHow
 from ledger.facts.operations import Why
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.run import run_flow
@@ -169,25 +174,37 @@ def mirror(config: MirrorConfig, shown: Progress, leave_on_signals: Callable[[],
     """Mirror all that is there; `leave_on_signals` is called once signals need not end a flow any more."""
     with shown.step("create the ledger") as step:
         step.outcome = ", ".join(init_ledger(config))
+    return _caught_up(config, FLOW, "mirror east to west until caught up", shown, leave_on_signals)
+
+
+def _caught_up(
+    config: MirrorConfig,
+    flow: str,
+    title: str,
+    shown: Progress,
+    leave_on_signals: Callable[[], None],
+    from_cut: str | None = None,
+) -> RunSummary:
     with shown.step("start Spark"):
-        spark = local_session(tasks=config.flow(FLOW).tasks)
+        spark = local_session(tasks=config.flow(flow).tasks)
     stop = threading.Event()
     stop_on_signals(stop)
-    with shown.step("mirror east to west until caught up") as step:
+    with shown.step(title) as step:
         summary = run_flow(
             config,
-            FLOW,
+            flow,
             session=lambda: spark,
             until_caught_up=True,
             stop=stop,
             on_round=lambda so_far: step.update(counters(so_far.summary)),
+            from_cut=from_cut,
         )
         step.outcome = counters(summary)
     spark.stop()
     leave_on_signals()
     if stop.is_set():
         raise click.Abort
-    refuse_unfinished(FLOW, summary)
+    refuse_unfinished(flow, summary)
     return summary
 
 
@@ -271,6 +288,36 @@ def resume_groups(servers: str, source: Source, written: Readings, shown: Progre
     return resumptions
 
 
+# Mirroring back -----------------------------------------------------------------------------------
+# The source is there again: what applications wrote at the target comes to it, behind what it alone had, which stays.
+
+
+_BACK = "west-to-east"
+_WHY_BACK = "east is back"
+
+
+def mirror_home(
+    config: MirrorConfig, servers: str, source: Source, shown: Progress, leave_on_signals: Callable[[], None]
+) -> tuple[str, Readings]:
+    """What was decided, in words, and what came to the source."""
+    topics = tuple(source.workload.topics)
+    with Context(config, Why(_WHY_BACK)) as context:
+        say(f"mirror-ledger fence east --how shut --accept producers_stopped --reason '{_WHY_BACK}'")
+        with shown.step("fence east") as step:
+            fence = AskedFence(cluster="east", topics=topics, how=FenceHow.SHUT, producers_stopped=True)
+            step.outcome = fence_topics(context, fence, step.update).words
+        say(f"mirror-ledger mirror-back --from west --to east --extras keep --reason '{_WHY_BACK}'")
+        with shown.step("decide about what east alone has") as step:
+            asked = AskedMirrorBack(source="west", target="east", policies={}, policy=ExtrasPolicy.KEEP_LOCAL)
+            opened = mirror_back(context, asked, step.update)
+            decided = step.outcome = opened.words[0]
+    before = ends(servers, topics)
+    say(f"{opened.commands[0]} --until-caught-up")
+    title = "mirror west back to east until caught up"
+    _caught_up(config, _BACK, title, shown, leave_on_signals, from_cut=opened.operation_id)
+    return decided, read_partitions(servers, before)
+
+
 # Comparing ----------------------------------------------------------------------------------------
 # The verdict of the demonstration: both logs record for record, the groups, the loss that was reported, the
 # audits.
@@ -323,9 +370,16 @@ def _records(*readings: Readings) -> Records:
     )
 
 
-def problems(reported: int | None, resumptions: Sequence[Resumption], found: Difference) -> list[str]:
-    """What was not as promised; `reported`: how many records are lost as `apply` says, None: unknown."""
+def problems(
+    reported: int | None, resumptions: Sequence[Resumption], found: Difference, returned: Difference
+) -> list[str]:
+    """What was not as promised; `reported`: how many records are lost as `apply` says, None: unknown. `returned`: what
+    came to the source, compared with what applications had written at the target."""
     words = [str(one) for one in resumptions if not one.is_exact]
+    if returned.lost:
+        words.append(f"{returned.lost} records that were written on west did not come back")
+    if returned.surplus:
+        words.append(f"{returned.surplus} records came back that applications had not written on west")
     if reported != found.lost:
         words.append(f"{reported} records were reported lost, {found.lost} are")
     if found.surplus:
@@ -343,12 +397,15 @@ def close(
     written: Readings,
     resumptions: Sequence[Resumption],
     found: Difference,
+    home: tuple[str, Readings],
     shown: Progress,
 ) -> None:
     """Print what came of it; raises `UnsafeError` when anything is not exact.
 
-    `downtime_s`: from the kill until applications could write at the target.
+    `downtime_s`: from the kill until applications could write at the target. `home`: what was decided of records that
+    the source alone had, and what came to it.
     """
+    decided, came = home
     figures, reported = failover.figures, failover.figures["records_lost"]
     audits = failover.done[StepName.AUDIT].read_back["audits"]
     lines = [
@@ -366,10 +423,12 @@ def close(
         f"skipped    {_sum(one.skipped for one in resumptions)}",
         f"repeated   {_sum(one.repeated for one in resumptions)}",
         f"audits     {len(audits)} passed within apply",
+        f"came back  {_sum(map(len, came.values()))} records to east; {decided}",
         f"took       {shown.elapsed_s:.0f} s",
     ]
     put("\n".join(lines) + "\n")
-    if wrong := problems(reported, resumptions, found):
+    returned = difference(_records(written), _records(came), Counter())
+    if wrong := problems(reported, resumptions, found, returned):
         raise UnsafeError("the failover was not exact:\n  " + "\n  ".join(wrong))
 
 
@@ -391,7 +450,7 @@ _BEHIND_ONE_IN = 100
 )
 @click.option("--keep", is_flag=True, help="Leave the clusters and the ledger as they are at the end.")
 def demo(records: int, keep: bool) -> None:
-    """Mirror between two local clusters, kill one, fail over to the other, and compare every record."""
+    """Mirror between two local clusters, kill one, fail over, mirror back, and compare every record."""
     sandbox = Sandbox(jvm.home() / _FOLDER)
     shown = Progress()
     _leave_on_signals()
@@ -435,5 +494,6 @@ def _play(sandbox: Sandbox, shown: Progress, records: int) -> None:
     resumptions = resume_groups(west, source, written, shown)
     with shown.step("start cluster east again"):
         sandbox.start("east")
-    difference = compare_logs(east, west, source, written, shown)
-    close(source, summary, failover, downtime_s, written, resumptions, difference, shown)
+    found = compare_logs(east, west, source, written, shown)
+    home = mirror_home(config, east, source, shown, _leave_on_signals)
+    close(source, summary, failover, downtime_s, written, resumptions, found, home, shown)

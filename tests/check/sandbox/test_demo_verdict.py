@@ -13,6 +13,7 @@ from ledger.sandbox.resumption import Resumption, compare
 
 EXACT = Difference(lost=2, surplus=0, missing=0)
 REPORTED = 2
+HOME = Difference(lost=0, surplus=0, missing=0)
 RESUMED = Resumption(
     group_id="billing",
     partition=("orders", 0),
@@ -47,12 +48,26 @@ def test_both_logs_are_compared_record_for_record(
 
 
 def test_nothing_is_said_of_what_is_exact() -> None:
-    assert problems(REPORTED, [RESUMED], EXACT) == []
+    assert problems(REPORTED, [RESUMED], EXACT, HOME) == []
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (Difference(lost=3, surplus=0, missing=0), "3 records that were written on west did not come back"),
+        (
+            Difference(lost=0, surplus=1, missing=0),
+            "1 records came back that applications had not written on west",
+        ),
+    ],
+)
+def test_what_does_not_come_back_once_is_a_problem(returned: Difference, words: str) -> None:
+    assert problems(REPORTED, [RESUMED], EXACT, returned) == [words]
 
 
 @pytest.mark.parametrize("reported", [None, 1, 3])
 def test_a_loss_that_was_reported_otherwise_is_a_problem(reported: int | None) -> None:
-    [words] = problems(reported, [RESUMED], EXACT)
+    [words] = problems(reported, [RESUMED], EXACT, HOME)
     assert words == f"{reported} records were reported lost, 2 are"
 
 
@@ -67,7 +82,7 @@ def test_a_loss_that_was_reported_otherwise_is_a_problem(reported: int | None) -
     ],
 )
 def test_whatever_else_is_not_exact_is_a_problem(resumed: Resumption, found: Difference) -> None:
-    assert len(problems(REPORTED, [resumed], found)) == 1
+    assert len(problems(REPORTED, [resumed], found, HOME)) == 1
 
 
 # -- The failover ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Extras that nobody decided about before history came back: what a plan says of them is done."""
+"""Mirroring back once more: extras that nobody had decided about, and a driver of the way back that died."""
 
 import json
 import re
@@ -6,6 +6,7 @@ import shlex
 
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
+from tests.support.drivers import Driver
 from tests.support.following import name_of, values
 from tests.support.plans import SHUT, both_ways
 from tests.support.recorded import broken_invariants, operations
@@ -53,5 +54,47 @@ def test_extras_in_front_of_what_came_back_already_are_decided_as_the_plan_says(
     [cut] = way.site.done(config, *commands[2]).out.split()
     way.go_home(cut)
     assert desk.processed[:140] == shop.written[:140]
+    assert sorted(desk.processed) == sorted(shop.written)
+    assert broken_invariants(config) == {}
+
+
+def test_what_a_dead_driver_of_the_way_back_had_written_is_recorded_before_anything_is_decided(
+    site: RealSite,
+) -> None:
+    east, west = site.servers
+    topic = name_of("orders")
+    flows = both_ways(topic)
+    config = site.configured(
+        {**flows, BACK: flows[BACK].replace("round_seconds = 1\n", "round_seconds = 120\n")}
+    )
+    create_topics(east, [topic], partitions=2)
+    way = WayHome(site, config, Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing")))
+    shop, desk = way.shop, way.desk
+    with desk.open(east, [topic]):
+        shop.sell(east, 100)
+        eventually(lambda: len(desk.processed) == 100, "the group is at work")
+    run(config, site.spark)
+    site.done(config, "record", "east", "--once")
+    way.fail_over()
+    with desk.open(west, [topic]):
+        shop.sell(west, 40)
+        eventually(lambda: len(desk.processed) == 140, "the group is at work there")
+    cut = way.mirror_back("east has nothing that was never copied", is_listed_first=False)
+    driver = Driver(config, site.folder / "driver.log", ("--from-cut", cut), flow=BACK)
+    try:
+        eventually(lambda: len(values(east, topic)) == 140, "it is copied back", within_s=60)
+        driver.kill_with_workers()
+    finally:
+        driver.end()
+    shut = ("fence", "east", "--how", "shut", "--accept=producers_stopped", *WHY)
+    site.done(config, *shut)
+    refused = site.command(config, "mirror-back", *WAY, "--extras", "keep", *WHY)
+    assert (refused.code, operations(config, "extras_decided")) == (5, []), refused.err
+    assert f"mirror-ledger run {BACK} --until-caught-up" in refused.err
+    site.done(config, "unfence", "east", *WHY)
+    run(config, site.spark, BACK)
+    cut = way.mirror_back("east has nothing that was never copied", is_listed_first=False)
+    way.go_home(cut)
+    assert sorted(values(east, topic)) == sorted(shop.written)
     assert sorted(desk.processed) == sorted(shop.written)
     assert broken_invariants(config) == {}
