@@ -9,12 +9,52 @@ from ledger.sandbox.workload import create_topics
 from tests.support.drivers import Driver
 from tests.support.following import name_of, values
 from tests.support.plans import SHUT, both_ways
-from tests.support.recorded import broken_invariants, operations
-from tests.support.runs import run, running
+from tests.support.recorded import broken_invariants, operations, query
+from tests.support.runs import FLOW, run, running
 from tests.support.shops import Desk, Shop
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 from tests.support.way_home import BACK, WAY, WHY, WayHome
+
+_NOTHING_RECORDED = "round_seconds = 1\n", "round_seconds = 120\n"
+"""A round whose end the driver does not live to see."""
+
+
+def test_what_a_dead_driver_had_copied_is_no_extra_though_nobody_had_recorded_it(site: RealSite) -> None:
+    east, west = site.servers
+    topic = name_of("orders")
+    flows = both_ways(topic)
+    config = site.configured({**flows, FLOW: flows[FLOW].replace(*_NOTHING_RECORDED)})
+    create_topics(east, [topic], partitions=2)
+    way = WayHome(site, config, Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing")))
+    shop, desk = way.shop, way.desk
+    with desk.open(east, [topic]):
+        shop.sell(east, 100)
+        eventually(lambda: len(desk.processed) == 100, "the group is at work")
+    run(config, site.spark)
+    driver = Driver(config, site.folder / "driver.log")
+    try:
+        eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is known")
+        shop.sell(east, 120)
+        eventually(lambda: len(values(west, topic)) == 220, "all of it is copied", within_s=60)
+        driver.kill_with_workers()
+    finally:
+        driver.end()
+    recorded = query(config, "flow_status", flow=FLOW)
+    assert sum(row["records"] for row in recorded) == 100, "the driver has not lived to record the rest"
+    way.extra.sell(east, 20)
+    site.done(config, "record", "east", "--once")
+    way.fail_over()
+    with shop.selling(west), desk.open(west, [topic]):
+        cut = way.mirror_back(
+            f"{FLOW}: 120 records that nobody had recorded paired with east",
+            f"extras at east: {topic} partition 0: 10 offsets (110 to 119)",
+            "20 offsets stay at east",
+            is_listed_first=False,
+        )
+    cut = way.go_home(cut)
+    assert run(config, site.spark, from_cut=cut).is_unfinished is False
+    way.require_all_once()
 
 
 def test_extras_in_front_of_what_came_back_already_are_decided_as_the_plan_says(site: RealSite) -> None:
@@ -64,9 +104,7 @@ def test_what_a_dead_driver_of_the_way_back_had_written_is_recorded_before_anyth
     east, west = site.servers
     topic = name_of("orders")
     flows = both_ways(topic)
-    config = site.configured(
-        {**flows, BACK: flows[BACK].replace("round_seconds = 1\n", "round_seconds = 120\n")}
-    )
+    config = site.configured({**flows, BACK: flows[BACK].replace(*_NOTHING_RECORDED)})
     create_topics(east, [topic], partitions=2)
     way = WayHome(site, config, Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing")))
     shop, desk = way.shop, way.desk
