@@ -33,7 +33,7 @@ from ledger.context import Context
 from ledger.errors import UnsafeError
 from ledger.facts.direction import Direction
 from ledger.facts.extras import ExtrasPolicy
-from ledger.facts.fences import FenceHow
+from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.operations import Why
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.run import run_flow
@@ -302,9 +302,15 @@ def mirror_home(
     """What was decided, in words, and what came to the source."""
     topics = tuple(source.workload.topics)
     with Context(config, Why(_WHY_BACK)) as context:
-        say(f"mirror-ledger fence east --how shut --accept producers_stopped --reason '{_WHY_BACK}'")
+        quiet = QuietBounds(least_s=1.0, most_s=3.0)  # nobody else is here who would write
+        say(
+            f"mirror-ledger fence east --how shut --accept producers_stopped --quiet-seconds {quiet.least_s:g} "
+            f"--most-quiet-seconds {quiet.most_s:g} --reason '{_WHY_BACK}'"
+        )
         with shown.step("fence east") as step:
-            fence = AskedFence(cluster="east", topics=topics, how=FenceHow.SHUT, producers_stopped=True)
+            fence = AskedFence(
+                cluster="east", topics=topics, how=FenceHow.SHUT, producers_stopped=True, quiet=quiet
+            )
             step.outcome = fence_topics(context, fence, step.update).words
         say(f"mirror-ledger mirror-back --from west --to east --extras keep --reason '{_WHY_BACK}'")
         with shown.step("decide about what east alone has") as step:
