@@ -109,7 +109,7 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         _require_recorded(context, flow, copied)
     for flow in flows:
         pair_tails(context, flow, [one.pair for one in copied if one.flow == flow], say)
-    starts = _starts(context, asked, flows)
+    starts = _starts(context, back, copied)
     ends = _ends(back, starts)
     found = list(_extras(context, back.alias, starts, ends))
     for one in found:
@@ -175,19 +175,12 @@ def _copied(context: Context, asked: AskedMirrorBack, flows: Sequence[FlowConfig
                     f"{target_topic} of {asked.source} is not promoted over {asked.target}: {flow.name} copies it, "
                     "and nothing goes the other way; nothing was recorded"
                 )
-            found += [_Copied(flow, _pair(one), one.position.source_offset) for one in current]
+            found += [_Copied(flow, one.pair, one.position.source_offset) for one in current]
     if not found:
         raise UsageError(
             f"no flow has copied such a topic from {asked.target} to {asked.source}; nothing was recorded"
         )
     return found
-
-
-def _pair(one: FlowPosition) -> PartitionPair:
-    return PartitionPair(
-        TopicPartition(one.source_topic, one.source_topic_id, one.partition),
-        TopicPartition(one.target_topic, one.target_topic_id, one.partition),
-    )
 
 
 def _require_fenced(context: Context, cluster: str, copied: Sequence[_Copied]) -> None:
@@ -214,10 +207,10 @@ def _require_recorded(context: Context, flow: FlowConfig, copied: Sequence[_Copi
     if producer is None:
         return
     read_to = {one.pair.source.key: one.copied_to for one in copied}
-    positions = [one for one in context.state.positions(flow.name) if _pair(one).target.key in read_to]
-    ends = target.ends([_pair(one).target.place for one in positions])
+    positions = [one for one in context.state.positions(flow.name) if one.pair.target.key in read_to]
+    ends = target.ends([one.pair.target.place for one in positions])
     for one in positions:
-        at = _pair(one).target
+        at = one.pair.target
         if (end := ends.get(at.place)) is None:
             continue
         # Up to where it was copied away from there the flow that did so has read it.
@@ -237,15 +230,23 @@ Ends = Mapping[tuple[str, int], PartitionEnds]
 """By topic and partition of the cluster that is back."""
 
 
-def _starts(
-    context: Context, asked: AskedMirrorBack, flows: Sequence[FlowConfig]
-) -> dict[TopicPartition, int]:
-    """By partition of the cluster that is back up to where it was copied, also of those that nobody has copied yet."""
-    copied = _copied(context, asked, flows)
-    for one in copied:
+def _starts(context: Context, back: ClusterAdmin, copied: Sequence[_Copied]) -> dict[TopicPartition, int]:
+    """By partition of the cluster that is back up to where it was copied, also of those that nobody has copied yet.
+
+    As the ledger has it now: what was paired since counts.
+    """
+    flows = {one.flow.name: one.flow for one in copied}
+    meant = {(one.flow.name, one.pair) for one in copied}
+    now = [
+        _Copied(flow, at.pair, at.position.source_offset)
+        for name, flow in flows.items()
+        for at in context.state.positions(name)
+        if (name, at.pair) in meant
+    ]
+    for one in now:
         _require_no_unpaired(context, one)
-    starts = {one.pair.source: one.copied_to for one in copied}
-    topics = context.cluster(asked.target).topics()
+    starts = {one.pair.source: one.copied_to for one in now}
+    topics = back.topics()
     return {
         TopicPartition(topic, topic_id, partition): starts.get(TopicPartition(topic, topic_id, partition), 0)
         for topic, topic_id in {(at.topic, at.topic_id) for at in starts}

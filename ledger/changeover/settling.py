@@ -23,7 +23,7 @@ from ledger.facts.operations import Settled, Why
 from ledger.facts.roles import writer_of
 from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import FactLog, LedgerState
-from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, SyncCause, TopicPartition
+from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, SyncCause
 from ledger.facts.tables import OFFSET_SYNCS, Row
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
 from ledger.kafka.copying import Network
@@ -142,11 +142,7 @@ class Tail:
 
     @property
     def pair(self) -> PartitionPair:
-        at = self.recorded
-        return PartitionPair(
-            TopicPartition(at.source_topic, at.source_topic_id, at.partition),
-            TopicPartition(at.target_topic, at.target_topic_id, at.partition),
-        )
+        return self.recorded.pair
 
     @property
     def records(self) -> int:

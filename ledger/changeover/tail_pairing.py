@@ -17,7 +17,7 @@ from ledger.errors import PreconditionError
 from ledger.facts.identity import FlowProducer
 from ledger.facts.roles import writer_of
 from ledger.facts.rows import FlowIdentity, sync_row
-from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, SyncCause, TopicPartition
+from ledger.facts.syncs import OffsetSync, PartitionPair, SyncCause, TopicPartition
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.kafka.network import KafkaNetwork
@@ -88,15 +88,15 @@ def _tails(
     """Of partitions that may have one: not where a log has lost what lay there, and nothing of the flow came since."""
     state, source, target = context.state, context.cluster(flow.source), context.cluster(flow.target)
     settlements = Settlements(flow.name, state, producer.current)
-    wanted = {(pair.source, pair.target): pair for pair in pairs}
+    wanted = frozenset(pairs)
     selection = LoopPrevention(flow, state, context.config.restored_by_other_flow(flow.name))
     at_source = source.ends([pair.source.place for pair in pairs])
     at_target = target.ends([pair.target.place for pair in pairs])
     cleaned = _cleaned(target, {pair.target.topic for pair in pairs})
     found = []
     for known in state.positions(flow.name):
-        pair = wanted.get((_side(known, is_source=True), _side(known, is_source=False)))
-        if pair is None:
+        pair = known.pair
+        if pair not in wanted:
             continue
         here, there = at_source.get(pair.source.place), at_target.get(pair.target.place)
         if here is None or there is None:
@@ -129,12 +129,6 @@ def _tails(
         [assignment] = selection.applied_to([assignment])
         found.append(_Tail(replace(assignment, kept_local=()), restart))
     return found
-
-
-def _side(known: FlowPosition, *, is_source: bool) -> TopicPartition:
-    if is_source:
-        return TopicPartition(known.source_topic, known.source_topic_id, known.partition)
-    return TopicPartition(known.target_topic, known.target_topic_id, known.partition)
 
 
 def _written_below(state: DeltaLedgerState, flow: FlowConfig, pair: PartitionPair, end: int) -> int:

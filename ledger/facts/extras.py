@@ -82,7 +82,7 @@ class DecidedExtras:
 
     def kept_local(self, partition: TopicPartition) -> tuple[OffsetRange, ...]:
         """Offsets of a partition that are copied nowhere."""
-        return self.local.get((partition.topic_id, partition.partition), ())
+        return self.local.get(partition.key, ())
 
 
 def _with(ranges: Iterable[OffsetRange], added: OffsetRange) -> tuple[OffsetRange, ...]:

@@ -315,6 +315,13 @@ class FlowPosition:
     position: Position
     producer_id: int | None = None
 
+    @property
+    def pair(self) -> PartitionPair:
+        return PartitionPair(
+            TopicPartition(self.source_topic, self.source_topic_id, self.partition),
+            TopicPartition(self.target_topic, self.target_topic_id, self.partition),
+        )
+
     def for_producer(self, producer_id: int) -> "FlowPosition":
         """As a driver with this producer id continues: nothing was written with it when the last row is of another."""
         if self.producer_id is None or self.producer_id == producer_id:

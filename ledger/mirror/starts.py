@@ -147,11 +147,7 @@ class CutStarts:
         """
         if not known.position.next_sequence or known.producer_id not in (None, self.producer.current):
             return False
-        pair = PartitionPair(
-            TopicPartition(known.source_topic, known.source_topic_id, known.partition),
-            TopicPartition(known.target_topic, known.target_topic_id, known.partition),
-        )
-        place = self.place(pair)
+        place = self.place(known.pair)
         return place is not None and place.is_ahead_of(known.position)
 
     # -- what is proved --------------------------------------------------------------------------

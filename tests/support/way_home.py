@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
-from tests.support.following import values
+from ledger.sandbox.workload import create_topics
+from tests.support.following import name_of, values
 from tests.support.outages import lost
-from tests.support.plans import DEAD, SHUT, TravellingApplications
+from tests.support.plans import DEAD, SHUT, TravellingApplications, both_ways
 from tests.support.recorded import broken_invariants, operations, query, rows
-from tests.support.runs import running
+from tests.support.runs import run, running
 from tests.support.shops import Desk, Shop, beside
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
@@ -29,6 +30,26 @@ class WayHome:
     extra: Shop
     desk: Desk
     others: Sequence[Desk] = ()
+
+    @classmethod
+    def begun(cls, site: RealSite, *, nothing_recorded_by: str | None = None) -> "WayHome":
+        """A group has read 100 records at east, and all of them are copied.
+
+        `nothing_recorded_by`: a flow of which a driver does not live to see the end of a round.
+        """
+        topic = name_of("orders")
+        flows = both_ways(topic)
+        if nothing_recorded_by is not None:
+            often, never = "round_seconds = 1\n", "round_seconds = 120\n"
+            flows[nothing_recorded_by] = flows[nothing_recorded_by].replace(often, never)
+        config, (east, _) = site.configured(flows), site.servers
+        create_topics(east, [topic], partitions=2)
+        way = cls(site, config, Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing")))
+        with way.desk.open(east, [topic]):
+            way.shop.sell(east, 100)
+            eventually(lambda: len(way.desk.processed) == 100, "the group is at work")
+        run(config, site.spark)
+        return way
 
     @property
     def groups(self) -> list[str]:

@@ -5,33 +5,20 @@ import re
 import shlex
 
 from ledger.recorders.observation import Subject
-from ledger.sandbox.workload import create_topics
 from tests.support.drivers import Driver
-from tests.support.following import name_of, values
-from tests.support.plans import SHUT, both_ways
+from tests.support.following import values
+from tests.support.plans import SHUT
 from tests.support.recorded import broken_invariants, operations, query
 from tests.support.runs import FLOW, run, running
-from tests.support.shops import Desk, Shop
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 from tests.support.way_home import BACK, WAY, WHY, WayHome
 
-_NOTHING_RECORDED = "round_seconds = 1\n", "round_seconds = 120\n"
-"""A round whose end the driver does not live to see."""
-
 
 def test_what_a_dead_driver_had_copied_is_no_extra_though_nobody_had_recorded_it(site: RealSite) -> None:
     east, west = site.servers
-    topic = name_of("orders")
-    flows = both_ways(topic)
-    config = site.configured({**flows, FLOW: flows[FLOW].replace(*_NOTHING_RECORDED)})
-    create_topics(east, [topic], partitions=2)
-    way = WayHome(site, config, Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing")))
-    shop, desk = way.shop, way.desk
-    with desk.open(east, [topic]):
-        shop.sell(east, 100)
-        eventually(lambda: len(desk.processed) == 100, "the group is at work")
-    run(config, site.spark)
+    way = WayHome.begun(site, nothing_recorded_by=FLOW)
+    config, shop, desk, topic = way.config, way.shop, way.desk, way.shop.topic
     driver = Driver(config, site.folder / "driver.log")
     try:
         eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is known")
@@ -59,15 +46,8 @@ def test_what_a_dead_driver_had_copied_is_no_extra_though_nobody_had_recorded_it
 
 def test_extras_in_front_of_what_came_back_already_are_decided_as_the_plan_says(site: RealSite) -> None:
     east, west = site.servers
-    topic = name_of("orders")
-    config = site.configured(both_ways(topic))
-    create_topics(east, [topic], partitions=2)
-    way = WayHome(site, config, Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing")))
-    shop, desk = way.shop, way.desk
-    with desk.open(east, [topic]):
-        shop.sell(east, 100)
-        eventually(lambda: len(desk.processed) == 100, "the group is at work")
-    run(config, site.spark)
+    way = WayHome.begun(site)
+    config, shop, desk, topic = way.config, way.shop, way.desk, way.shop.topic
     way.extra.sell(east, 8)
     site.done(config, "record", "east", "--once")
     way.fail_over()
@@ -102,16 +82,8 @@ def test_what_a_dead_driver_of_the_way_back_had_written_is_recorded_before_anyth
     site: RealSite,
 ) -> None:
     east, west = site.servers
-    topic = name_of("orders")
-    flows = both_ways(topic)
-    config = site.configured({**flows, BACK: flows[BACK].replace(*_NOTHING_RECORDED)})
-    create_topics(east, [topic], partitions=2)
-    way = WayHome(site, config, Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing")))
-    shop, desk = way.shop, way.desk
-    with desk.open(east, [topic]):
-        shop.sell(east, 100)
-        eventually(lambda: len(desk.processed) == 100, "the group is at work")
-    run(config, site.spark)
+    way = WayHome.begun(site, nothing_recorded_by=BACK)
+    config, shop, desk, topic = way.config, way.shop, way.desk, way.shop.topic
     site.done(config, "record", "east", "--once")
     way.fail_over()
     with desk.open(west, [topic]):
