@@ -5,10 +5,21 @@ of them is decided before: a group to which they are unread would read all again
 Applications stay at work there; what has to stand still is the cluster that is back, behind its fence.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.changeover.cut import cut_of_pair
+from ledger.changeover.extras import (
+    Copied,
+    Ends,
+    Extras,
+    copied_partitions,
+    ends_of_extras,
+    extras_of,
+    extras_starts,
+    measured_extras,
+    unpaired_records,
+)
 from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
 from ledger.changeover.pairs import Pair, require_opposites
@@ -20,18 +31,7 @@ from ledger.facts.cut_offsets import Cut, CutSide
 from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
-from ledger.facts.syncs import (
-    FlowPosition,
-    OffsetRange,
-    PartitionPair,
-    SyncCause,
-    SyncKind,
-    TopicPartition,
-    holding,
-    joined,
-    without,
-)
-from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, require_recorded
+from ledger.kafka.cluster import require_recorded
 from ledger.mirror.starts import require_usable
 from ledger.store.session import random_id
 from ledger.words import counted, some_of
@@ -54,29 +54,6 @@ class AskedMirrorBack:
     def pair(self) -> Pair:
         """As it was promoted."""
         return Pair(self.source, self.target, self.topics)
-
-
-@dataclass(frozen=True, slots=True)
-class Extras:
-    """Offsets of a partition that no flow has brought to another cluster, and about which nothing is decided.
-
-    `readers`: groups with a commit behind the first of them, as recorded last.
-    """
-
-    partition: TopicPartition
-    ranges: tuple[OffsetRange, ...]
-    readers: tuple[str, ...]
-
-    @property
-    def offsets(self) -> int:
-        return sum(end - start for start, end in self.ranges)
-
-    @property
-    def words(self) -> str:
-        where = f"{self.partition.topic} partition {self.partition.partition}"
-        listed = ", ".join(f"{start} to {end - 1}" for start, end in self.ranges)
-        read = f"; read by {some_of([repr(one) for one in self.readers], 'group')}" if self.readers else ""
-        return f"{where}: {counted(self.offsets, 'offset')} ({listed}){read}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +80,19 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     ways_back = [config.flow(name) for name in require_opposites(flows)]
     for flow in (*ways_back, *flows):
         require_stopped(flow, state)
-    copied = _copied(context, asked, flows)
+    copied = copied_partitions(context, pair, flows)
     _require_fenced(context, asked.target, copied)
     for flow in ways_back:
         _require_recorded(context, flow, copied)
     for flow in flows:
         pair_tails(context, flow, [one.pair for one in copied if one.flow == flow], say)
-    starts = _starts(context, back, copied)
-    ends = _ends(back, starts)
-    found = list(_extras(context, back.alias, starts, ends))
+    starts = extras_starts(context, back, copied)
+    _require_no_unpaired(context, starts)
+    ends = ends_of_extras(back, [one.pair.source for one in starts])
+    found = measured_extras(context, back.alias, list(extras_of(context, back, starts, ends)))
     for one in found:
         say(f"extras at {asked.target}: {one.words}")
-    _require_decided(asked, found, {at.topic for at in starts})
+    _require_decided(asked, found, {one.pair.source.topic for one in starts})
     operation_id = context.why.operation_id or random_id()
     context = context.part_of(operation_id)
     named = replace(pair, topics=tuple(sorted({one.pair.target.topic for one in copied})))
@@ -131,59 +109,7 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     return MirroredBack(operation_id, tuple(words), commands)
 
 
-@dataclass(frozen=True, slots=True)
-class _Copied:
-    """A partition that a flow has copied to the promoted cluster, and the source offset up to where it has."""
-
-    flow: FlowConfig
-    pair: PartitionPair
-    copied_to: int
-
-
-def _copied(context: Context, asked: AskedMirrorBack, flows: Sequence[FlowConfig]) -> list[_Copied]:
-    """Of topics that are there as they were copied; what was copied of their former incarnations is left out.
-
-    Raises `PreconditionError` for topics that are not promoted, or are other ones by now.
-    """
-    directions, found = context.state.directions(), []
-    here = {alias: context.cluster(alias).topics() for alias in (asked.source, asked.target)}
-    for flow in flows:
-        selection = context.config.topic_selection(flow.name)
-        known: dict[tuple[str, str], list[FlowPosition]] = {}
-        for one in context.state.positions(flow.name):
-            is_asked = asked.topics is None or one.target_topic in asked.topics
-            if is_asked and selection.selects(one.source_topic):
-                known.setdefault((one.source_topic, one.target_topic), []).append(one)
-        for (source_topic, target_topic), positions in sorted(known.items()):
-            at_source, at_target = here[asked.target].get(source_topic), here[asked.source].get(target_topic)
-            if at_source is None and at_target is None:
-                continue
-            current = [
-                one
-                for one in positions
-                if at_source is not None
-                and at_target is not None
-                and (one.source_topic_id, one.target_topic_id) == (at_source.topic_id, at_target.topic_id)
-            ]
-            if not current:
-                raise PreconditionError(
-                    f"{source_topic} of {asked.target} and {target_topic} of {asked.source} are not the topics any "
-                    f"more that {flow.name} copied; nothing was recorded. Leave it out (--topic names the others)"
-                )
-            if directions.promotion(asked.target, asked.source, target_topic) is None:
-                raise PreconditionError(
-                    f"{target_topic} of {asked.source} is not promoted over {asked.target}: {flow.name} copies it, "
-                    "and nothing goes the other way; nothing was recorded"
-                )
-            found += [_Copied(flow, one.pair, one.position.source_offset) for one in current]
-    if not found:
-        raise UsageError(
-            f"no flow has copied such a topic from {asked.target} to {asked.source}; nothing was recorded"
-        )
-    return found
-
-
-def _require_fenced(context: Context, cluster: str, copied: Sequence[_Copied]) -> None:
+def _require_fenced(context: Context, cluster: str, copied: Sequence[Copied]) -> None:
     """Who writes there meanwhile writes what nobody has decided about."""
     closed = {
         (one.fence.topic, one.fence.topic_id)
@@ -200,7 +126,7 @@ def _require_fenced(context: Context, cluster: str, copied: Sequence[_Copied]) -
         )
 
 
-def _require_recorded(context: Context, flow: FlowConfig, copied: Sequence[_Copied]) -> None:
+def _require_recorded(context: Context, flow: FlowConfig, copied: Sequence[Copied]) -> None:
     """What a driver of the way back has written and not recorded would be taken for extras, and copied again."""
     target = context.cluster(flow.target)
     producer = context.state.identities().producers(target.cluster_id()).get(flow.name)
@@ -226,82 +152,16 @@ def _require_recorded(context: Context, flow: FlowConfig, copied: Sequence[_Copi
 # Extras -------------------------------------------------------------------------------------------
 
 
-Ends = Mapping[tuple[str, int], PartitionEnds]
-"""By topic and partition of the cluster that is back."""
-
-
-def _starts(context: Context, back: ClusterAdmin, copied: Sequence[_Copied]) -> dict[TopicPartition, int]:
-    """By partition of the cluster that is back up to where it was copied, also of those that nobody has copied yet.
-
-    As the ledger has it now: what was paired since counts.
-    """
-    flows = {one.flow.name: one.flow for one in copied}
-    meant = {(one.flow.name, one.pair) for one in copied}
-    now = [
-        _Copied(flow, at.pair, at.position.source_offset)
-        for name, flow in flows.items()
-        for at in context.state.positions(name)
-        if (name, at.pair) in meant
-    ]
-    for one in now:
-        _require_no_unpaired(context, one)
-    starts = {one.pair.source: one.copied_to for one in now}
-    topics = back.topics()
-    return {
-        TopicPartition(topic, topic_id, partition): starts.get(TopicPartition(topic, topic_id, partition), 0)
-        for topic, topic_id in {(at.topic, at.topic_id) for at in starts}
-        for partition in range(topics[topic].partitions)
-    }
-
-
-def _ends(admin: ClusterAdmin, starts: Collection[TopicPartition]) -> Ends:
-    ends = admin.ends(sorted(at.place for at in starts))
-    if leaderless := [f"{at.topic} partition {at.partition}" for at in starts if at.place not in ends]:
-        raise PreconditionError(
-            f"{some_of(leaderless, 'partition')} of {admin.alias} has no leader; nothing was decided. Try again when "
-            "it has one"
-        )
-    return ends
-
-
-def _extras(
-    context: Context, cluster: str, starts: Mapping[TopicPartition, int], ends: Ends
-) -> Iterator[Extras]:
-    """Of each partition what lies behind the map and no flow has written there, less what is decided."""
-    state = context.state
-    decided = state.extras().decided
-    claims = state.written_by_flows(cluster, sorted({at.topic for at in starts}))
-    readers: dict[tuple[str, int], list[tuple[int, str]]] = {}
-    for commit in state.last_checkpoints(cluster):
-        if commit.committed_offset is not None:
-            place = commit.topic, commit.partition
-            readers.setdefault(place, []).append((commit.committed_offset, commit.group_id))
-    for at, start in sorted(starts.items(), key=lambda one: one[0].place):
-        end = ends[at.place]
-        whole = max(start, end.log_start), end.high_watermark
-        known = (*claims.get(at.key, ()), *decided.get(at.key, ()))
-        ranges = tuple(without(whole, joined(sorted(known)))) if whole[0] < whole[1] else ()
-        if ranges:
-            groups = {name for offset, name in readers.get(at.place, ()) if offset > ranges[0][0]}
-            yield Extras(at, ranges, tuple(sorted(groups)))
-
-
-def _require_no_unpaired(context: Context, one: _Copied) -> None:
+def _require_no_unpaired(context: Context, starts: Sequence[Copied]) -> None:
     """What a dead driver had copied, and was found at the target without its source, is no extra."""
-    source, flow = one.pair.source, one.flow
-    records = sum(
-        sync.records or 0
-        for sync in holding(context.state.recorded_syncs(flow.name, source.topic, source.partition))
-        if (sync.kind, sync.cause) == (SyncKind.UNPAIRED, SyncCause.LOST_SOURCE)
-        and sync.source == source
-        and sync.source_start >= one.copied_to
-    )
-    if records:
-        raise PreconditionError(
-            f"{flow.name} had copied {counted(records, 'record')} of {source.topic} partition {source.partition} that "
-            f"nobody could pair with {flow.source}: they cannot be distinguished from extras; nothing was decided. "
-            "Leave the topic out (--topic names the others)"
-        )
+    for one in starts:
+        if records := unpaired_records(context, one):
+            source, flow = one.pair.source, one.flow
+            raise PreconditionError(
+                f"{flow.name} had copied {counted(records, 'record')} of {source.topic} partition {source.partition} "
+                f"that nobody could pair with {flow.source}: they cannot be distinguished from extras; nothing was "
+                "decided. Leave the topic out (--topic names the others)"
+            )
 
 
 def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras], topics: Collection[str]) -> None:
@@ -362,7 +222,7 @@ def _require_same_ends(cut: Cut, ends: Ends, cluster: str) -> None:
         )
 
 
-def _opened(context: Context, cluster: str, copied: Sequence[_Copied], say: Say) -> list[str]:
+def _opened(context: Context, cluster: str, copied: Sequence[Copied], say: Say) -> list[str]:
     """A topic that takes no batch takes none of the mirror's; what keeps producers out is that they are elsewhere."""
     names = {one.pair.source.topic for one in copied}
     fences: list[Fence] = [one.fence for one in context.state.fences().at(cluster)]

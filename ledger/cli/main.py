@@ -38,6 +38,7 @@ _PLACES = {
     "verify": "changeover.apply:verify",
     "undo": "changeover.apply:undo",
     "cut": "acts.directions:cut",
+    "extras": "answers.extras:extras",
     "mirror-back": "acts.mirror_back:mirror_back_command",
     "fence": "acts.fencing:fence",
     "unfence": "acts.fencing:unfence",

@@ -1,7 +1,9 @@
 """Applications that were moved by a failover, and how they come home when the lost cluster is back."""
 
+import json
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
@@ -30,6 +32,7 @@ class WayHome:
     extra: Shop
     desk: Desk
     others: Sequence[Desk] = ()
+    began_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
     @classmethod
     def begun(cls, site: RealSite, *, nothing_recorded_by: str | None = None) -> "WayHome":
@@ -69,6 +72,11 @@ class WayHome:
         self.site.done(self.config, "fence", "east", "--how", "shut", "--accept=producers_stopped", *WHY)
         words = ""
         if is_listed_first:
+            listed = json.loads(self.site.done(self.config, "extras", *WAY, "-o", "json").out)
+            assert [one["records"] for one in listed] == [len(self.extra.written) // 2] * 2, listed
+            assert [one["is_whole"] for one in listed] == ["true", "true"]
+            began_ms = self.began_ms
+            assert all(began_ms <= one["first_timestamp_ms"] <= one["last_timestamp_ms"] for one in listed)
             refused = self.site.command(self.config, "mirror-back", *WAY, *WHY)
             assert (refused.code, refused.out, operations(self.config, "extras_decided")) == (4, "", [])
             words = " ".join(refused.err.split())

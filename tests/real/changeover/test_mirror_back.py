@@ -35,7 +35,8 @@ def test_groups_read_nothing_again_though_extras_lie_in_front_of_what_returns(si
         assert (at_work.code, f"mirror-ledger stop {FLOW}" in at_work.err) == (5, True), at_work.err
     with reader.open(west, [topic]), shop.selling(west), desk.open(west, [topic]):
         cut = way.mirror_back(
-            f"extras at east: {topic} partition 0: 16 offsets (100 to 115); read by '{reader.group}'",
+            f"extras at east: {topic} partition 0: 16 offsets (100 to 115): 16 records,",
+            f"; read by '{reader.group}' (16)",
             "32 offsets stay at east",
             is_listed_first=True,
         )

@@ -1,0 +1,324 @@
+"""What a cluster has that no flow has brought to another one, once it answers again: listed, and measured.
+
+Nothing here changes anything.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+from ledger.changeover.pairs import Pair
+from ledger.config.values import FlowConfig
+from ledger.context import Context
+from ledger.errors import PreconditionError, UsageError
+from ledger.facts.syncs import (
+    FlowPosition,
+    OffsetRange,
+    PartitionPair,
+    SyncCause,
+    SyncKind,
+    TopicPartition,
+    holding,
+    joined,
+    without,
+)
+from ledger.kafka.batches import BatchHeader, batches
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, require_recorded
+from ledger.kafka.network import KafkaNetwork
+from ledger.kafka.partition_reader import PartitionReader
+from ledger.words import counted, instant, some_of
+
+READ_BYTES = 64 * 1000 * 1000
+"""How much of a partition is read at most to measure its extras."""
+
+_REQUEST_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What lies at offsets: records and bytes of batches that hold some, and the times of the first and the last one.
+
+    `is_whole`: all of it was read; else the figures are at least, and the last time is that of what was read.
+    """
+
+    records: int = 0
+    bytes: int = 0
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+    is_whole: bool = True
+
+    def with_batch(self, header: BatchHeader, found: OffsetRange) -> "Measured":
+        """`found`: the offsets of the batch that are meant."""
+        if header.is_control or not header.count:
+            return self
+        base = header.max_timestamp if header.has_delete_horizon else header.base_timestamp
+        first, last = self.first_timestamp_ms, self.last_timestamp_ms
+        return replace(
+            self,
+            records=self.records + min(header.count, found[1] - found[0]),
+            bytes=self.bytes + header.size,
+            first_timestamp_ms=base if first is None else min(first, base),
+            last_timestamp_ms=header.max_timestamp if last is None else max(last, header.max_timestamp),
+        )
+
+    @property
+    def words(self) -> str:
+        least = "" if self.is_whole else "at least "
+        if self.first_timestamp_ms is None or self.last_timestamp_ms is None:
+            return f"{least}no record"
+        size = f"{least}{counted(self.records, 'record')}, {self.bytes:,} bytes"
+        return f"{size}, from {instant(self.first_timestamp_ms)} to {instant(self.last_timestamp_ms)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """Offsets of a partition that no flow has brought to another cluster, and about which nothing is decided.
+
+    `pair`: the partition, and the one that `flow` copies it to. `readers`: by group with a commit behind the first of
+    them how many lie below that, as recorded last. `unpaired`: records that the flow had copied to the other cluster
+    and nobody could pair: some of the offsets may be theirs. `measured` None: nobody has read them.
+    """
+
+    flow: FlowConfig
+    pair: PartitionPair
+    ranges: tuple[OffsetRange, ...]
+    readers: Mapping[str, int] = field(default_factory=dict)
+    unpaired: int = 0
+    measured: Measured | None = None
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.pair.source
+
+    @property
+    def offsets(self) -> int:
+        return sum(end - start for start, end in self.ranges)
+
+    @property
+    def words(self) -> str:
+        where = f"{self.partition.topic} partition {self.partition.partition}"
+        size = "" if self.measured is None else f": {self.measured.words}"
+        read = some_of([f"{name!r} ({count:,})" for name, count in sorted(self.readers.items())], "group")
+        return f"{where}: {counted(self.offsets, 'offset')} ({self._listed}){size}" + (
+            f"; read by {read}" if read else ""
+        )
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """As a row of a table."""
+        known = self.measured
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "offsets": self.offsets,
+            "ranges": self._listed,
+            "records": None if known is None else known.records,
+            "bytes": None if known is None else known.bytes,
+            "is_whole": None if known is None else str(known.is_whole).lower(),
+            "first_timestamp_ms": None if known is None else known.first_timestamp_ms,
+            "last_timestamp_ms": None if known is None else known.last_timestamp_ms,
+            "unpaired": self.unpaired,
+            "read_by": ", ".join(f"{name} ({count})" for name, count in sorted(self.readers.items())) or None,
+        }
+
+    @property
+    def _listed(self) -> str:
+        return ", ".join(f"{start} to {end - 1}" for start, end in self.ranges)
+
+
+def list_extras(context: Context, pair: Pair) -> list[Extras]:
+    """What the cluster that is back (`pair.former`) has, by partition, as both clusters and the ledger are now.
+
+    Also while flows run: what a flow is about to copy there counts as well, and so does what a dead driver had copied
+    and nobody has recorded. Raises `UsageError` where no flow has copied such a topic, `PreconditionError` where one is
+    not promoted or another one than was copied, and `ClusterUnavailableError` where a cluster does not answer.
+    """
+    back, promoted = context.cluster(pair.former), context.cluster(pair.cluster)
+    require_recorded(context.state, back, promoted)
+    flows = pair.flows_of(context.config.flows.values(), context.config.copies)
+    starts = extras_starts(context, back, copied_partitions(context, pair, flows))
+    return measured_extras(context, back.alias, list(extras_of(context, back, starts)))
+
+
+# Partitions ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A partition that a flow has copied to the promoted cluster, and the source offset up to where it has."""
+
+    flow: FlowConfig
+    pair: PartitionPair
+    copied_to: int
+
+
+def copied_partitions(context: Context, asked: Pair, flows: Sequence[FlowConfig]) -> list[Copied]:
+    """Of topics that are there as they were copied; what was copied of their former incarnations is left out.
+
+    Raises `PreconditionError` for topics that are not promoted, or are other ones by now.
+    """
+    directions, found = context.state.directions(), []
+    here = {alias: context.cluster(alias).topics() for alias in (asked.cluster, asked.former)}
+    for flow in flows:
+        selection = context.config.topic_selection(flow.name)
+        known: dict[tuple[str, str], list[FlowPosition]] = {}
+        for one in context.state.positions(flow.name):
+            is_asked = asked.topics is None or one.target_topic in asked.topics
+            if is_asked and selection.selects(one.source_topic):
+                known.setdefault((one.source_topic, one.target_topic), []).append(one)
+        for (source_topic, target_topic), positions in sorted(known.items()):
+            at_source, at_target = here[asked.former].get(source_topic), here[asked.cluster].get(target_topic)
+            if at_source is None and at_target is None:
+                continue
+            current = [
+                one
+                for one in positions
+                if at_source is not None
+                and at_target is not None
+                and (one.source_topic_id, one.target_topic_id) == (at_source.topic_id, at_target.topic_id)
+            ]
+            if not current:
+                raise PreconditionError(
+                    f"{source_topic} of {asked.former} and {target_topic} of {asked.cluster} are not the topics any "
+                    f"more that {flow.name} copied; nothing was recorded. Leave it out (--topic names the others)"
+                )
+            if directions.promotion(asked.former, asked.cluster, target_topic) is None:
+                raise PreconditionError(
+                    f"{target_topic} of {asked.cluster} is not promoted over {asked.former}: {flow.name} copies it, "
+                    "and nothing goes the other way; nothing was recorded"
+                )
+            found += [Copied(flow, one.pair, one.position.source_offset) for one in current]
+    if not found:
+        raise UsageError(
+            f"no flow has copied such a topic from {asked.former} to {asked.cluster}; nothing was recorded"
+        )
+    return found
+
+
+def extras_starts(context: Context, back: ClusterAdmin, copied: Sequence[Copied]) -> list[Copied]:
+    """Partitions of the cluster that is back, also those that nobody has copied yet, with up to where they are copied.
+
+    As the ledger has it now: what was paired since counts.
+    """
+    flows = {one.flow.name: one.flow for one in copied}
+    meant = {(one.flow.name, one.pair) for one in copied}
+    now = [
+        Copied(flow, at.pair, at.position.source_offset)
+        for name, flow in flows.items()
+        for at in context.state.positions(name)
+        if (name, at.pair) in meant
+    ]
+    known = {one.pair.source for one in now}
+    topics, others = back.topics(), []
+    for flow, source, target in {_topics_of(one) for one in now}:
+        for partition in range(topics[source[0]].partitions):
+            pair = PartitionPair(TopicPartition(*source, partition), TopicPartition(*target, partition))
+            if pair.source not in known:
+                others.append(Copied(flows[flow], pair, 0))
+    return sorted([*now, *others], key=lambda one: one.pair.source.place)
+
+
+def _topics_of(one: Copied) -> tuple[str, tuple[str, str], tuple[str, str]]:
+    source, target = one.pair.source, one.pair.target
+    return one.flow.name, (source.topic, source.topic_id), (target.topic, target.topic_id)
+
+
+Ends = Mapping[tuple[str, int], PartitionEnds]
+"""By topic and partition of the cluster that is back."""
+
+
+def ends_of_extras(admin: ClusterAdmin, partitions: Iterable[TopicPartition]) -> Ends:
+    """Raises `PreconditionError` where one has no leader."""
+    places = sorted(at.place for at in partitions)
+    ends = admin.ends(places)
+    if leaderless := [
+        f"{topic} partition {partition}" for topic, partition in places if (topic, partition) not in ends
+    ]:
+        raise PreconditionError(
+            f"{some_of(leaderless, 'partition')} of {admin.alias} has no leader; nothing was decided. Try again when "
+            "it has one"
+        )
+    return ends
+
+
+# Extras -------------------------------------------------------------------------------------------
+
+
+def extras_of(
+    context: Context, back: ClusterAdmin, starts: Sequence[Copied], ends: Ends | None = None
+) -> Iterator[Extras]:
+    """Of each partition what lies behind the map and no flow has written there, less what is decided; not measured.
+
+    `ends` None: as they are now. Raises `PreconditionError` where a partition has no leader.
+    """
+    state = context.state
+    ends = ends_of_extras(back, [one.pair.source for one in starts]) if ends is None else ends
+    decided = state.extras().decided
+    claims = state.written_by_flows(back.alias, sorted({one.pair.source.topic for one in starts}))
+    commits: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    for commit in state.last_checkpoints(back.alias):
+        if commit.committed_offset is not None:
+            place = commit.topic, commit.partition
+            commits.setdefault(place, []).append((commit.group_id, commit.committed_offset))
+    for one in starts:
+        at = one.pair.source
+        end = ends[at.place]
+        whole = max(one.copied_to, end.log_start), end.high_watermark
+        known = (*claims.get(at.key, ()), *decided.get(at.key, ()))
+        ranges = tuple(without(whole, joined(sorted(known)))) if whole[0] < whole[1] else ()
+        if ranges:
+            below = {name: _below(ranges, offset) for name, offset in commits.get(at.place, ())}
+            readers = {name: count for name, count in below.items() if count}
+            yield Extras(one.flow, one.pair, ranges, readers, unpaired_records(context, one))
+
+
+def _below(ranges: Sequence[OffsetRange], offset: int) -> int:
+    return sum(max(0, min(end, offset) - start) for start, end in ranges)
+
+
+def unpaired_records(context: Context, one: Copied) -> int:
+    """Records of a dead driver that were found at the other cluster, and nobody could pair with their source."""
+    return sum(
+        sync.records or 0
+        for sync in holding(
+            context.state.recorded_syncs(one.flow.name, one.pair.source.topic, one.pair.source.partition)
+        )
+        if (sync.kind, sync.cause) == (SyncKind.UNPAIRED, SyncCause.LOST_SOURCE)
+        and sync.source == one.pair.source
+        and sync.source_start >= one.copied_to
+    )
+
+
+def measured_extras(context: Context, cluster: str, found: Sequence[Extras]) -> list[Extras]:
+    """The same, each read up to `READ_BYTES`; raises where the cluster cannot be read."""
+    if not found:
+        return []
+    others: Collection[str] = {one.flow.target for one in found}
+    configured = context.config.cluster(cluster), context.config.cluster(min(others))
+    with closing(KafkaNetwork(*configured, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
+        return [replace(one, measured=_measured(context, network, one)) for one in found]
+
+
+def _measured(context: Context, network: KafkaNetwork, one: Extras) -> Measured:
+    reader = PartitionReader(
+        network,
+        network.source,
+        context.clock,
+        one.partition,
+        committed=False,
+        undone="nothing was decided",
+    )
+    known, read = Measured(), 0
+    for start, end in one.ranges:
+        position = start
+        while position < end:
+            if read >= READ_BYTES:
+                return replace(known, is_whole=False)
+            fetched = reader.fetched(position, min_bytes=1)
+            read += len(fetched.records)
+            for header, _ in batches(fetched.records):
+                if header.end_offset > position and header.base_offset < end:
+                    part = max(header.base_offset, start), min(header.end_offset, end)
+                    known = known.with_batch(header, part)
+                position = max(position, header.end_offset)
+    return known
