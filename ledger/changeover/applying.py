@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ledger.changeover import steps
+from ledger.changeover import failback_steps, steps
 from ledger.changeover.conditions import Reading, require_conditions
 from ledger.changeover.plans import Applies, Apply, Plan, StepName
 from ledger.changeover.receipts import Action, Applying, Hook, StepReports, StepResult, Waits
@@ -25,6 +25,7 @@ from ledger.store.session import random_id
 
 _ACTIONS: Mapping[StepName, Callable[[StepContext, Waits], StepResult]] = {
     StepName.CHECK: steps.check,
+    **failback_steps.STEPS,
     StepName.RECORD: steps.record,
     StepName.STOP_PRODUCERS: steps.stop_producers,
     StepName.FENCE: steps.fence_source,

@@ -26,7 +26,6 @@ from ledger.changeover.exporting import Rules, rules_that_close
 from ledger.changeover.groups import last_sheets
 from ledger.changeover.plans import (
     Apply,
-    ChangeoverKind,
     FenceChoice,
     StepName,
     apply_command,
@@ -119,7 +118,7 @@ def require_conditions(reading: Reading, step: StepName) -> list[str]:
     for one in CONDITIONS:
         if step not in one.steps or not one.is_asked(reading):
             continue
-        if one.is_of_source and reading.plan.kind is not ChangeoverKind.SWITCHOVER:
+        if one.is_of_source and not reading.plan.kind.is_planned:
             continue
         if one.is_of_source and away is not None:
             unknown.append(one.name)
@@ -254,7 +253,7 @@ def _late_writes(reading: Reading) -> list[Check]:
 
 def _cut_ends(reading: Reading) -> list[Behind]:
     cut = reading.cut
-    if reading.plan.kind is not ChangeoverKind.SWITCHOVER or cut is None:
+    if not reading.plan.kind.is_planned or cut is None:
         return []
     topics = reading.plan.source_names
     return [

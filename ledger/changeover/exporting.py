@@ -172,7 +172,7 @@ def _head(of: ExportedPlan, what: str = "") -> Iterator[str]:
 
 def _unless_away(plan: Plan) -> Iterator[str]:
     """A former source that is lost is not asked: each command would wait for it in vain."""
-    if plan.kind is ChangeoverKind.SWITCHOVER:
+    if plan.kind.is_planned:
         yield 'unless_away() { "$@"; }'
         return
     yield from _comments(f"FROM_ANSWERS=yes where {plan.from_cluster} answers nevertheless")
@@ -508,6 +508,11 @@ def export_plan(context: Context, plan_id: str, folder: Path, *, is_renewed: boo
     left to people, in the files.
     """
     config, plan = context.config, read_plan(context, plan_id).plan
+    if plan.kind is ChangeoverKind.FAILBACK:
+        raise UsageError(
+            f"plan {plan_id} is a failback: what is to come back is known when it has; nothing was written. Plan it "
+            "with --stop-before switch, and when that is carried out export a plan switchover"
+        )
     if is_renewed:
         _require_export(folder, plan_id)
     else:

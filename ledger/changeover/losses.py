@@ -276,14 +276,14 @@ class Took:
         """
         decided_ms = now.begun_at_ms
         began_ms, since = decided_ms, "decision"
-        if kind is ChangeoverKind.SWITCHOVER:
+        if kind.is_planned:
             began_ms, since = now.begun.get(StepName.STOP_PRODUCERS, decided_ms), str(StepName.STOP_PRODUCERS)
         ended_ms = now.done_at_ms.get(StepName.START_APPLICATIONS, began_ms)
         measured = now.done.get(StepName.FIRST_PROGRESS)
         seen = {} if measured is None else measured.read_back
         to_first_commit, idle = _first_commits(seen, decided_ms), seen.get("not_seen_at_work")
         people = [StepName.START_APPLICATIONS]
-        if kind is ChangeoverKind.SWITCHOVER:
+        if kind.is_planned:
             people.append(StepName.STOP_PRODUCERS)
         unseen = any(
             step in now.done and now.done[step].read_back.get("by") == TAKEN_FOR_DONE for step in people

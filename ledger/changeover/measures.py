@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from ledger.changeover.plans import Choices, FenceChoice
 from ledger.clock import Clock
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.acls import closing
@@ -26,7 +27,7 @@ from ledger.facts.identity import ClusterIdentities
 from ledger.facts.permissions import Permission
 from ledger.facts.state import OperationLog
 from ledger.kafka.cluster import FenceControl, FenceReader, Place, Refusal, TopicDescription
-from ledger.machine import HookCommand, Hooks
+from ledger.machine import HookCommand, Hooks, words_of
 from ledger.topics.following import is_fence
 
 # Parts --------------------------------------------------------------------------------------------
@@ -58,6 +59,24 @@ class AskedFence:
     unproven: str | None = None
     quiet: QuietBounds = field(default_factory=QuietBounds)
     wait_s: float = 300.0
+
+
+def asked_fence(cluster: str, topics: Sequence[str], choices: Choices, hook: str | None) -> AskedFence | None:
+    """What of a fence the operator chose, None: none."""
+    if choices.fence is FenceChoice.NONE:
+        return None
+    return AskedFence(
+        cluster=cluster,
+        topics=tuple(topics),
+        how=FenceHow(str(choices.fence)),
+        confirmed_super_users=choices.confirmed_super_users,
+        producers_stopped=choices.producers_stopped,
+        hook=None if hook is None else HookCommand(words_of(hook), choices.hook_seconds),
+        abort_after_s=choices.abort_transactions_after,
+        unproven=choices.unproven,
+        quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=choices.most_quiet_seconds),
+        wait_s=choices.drain_seconds,
+    )
 
 
 @dataclass(frozen=True, slots=True)

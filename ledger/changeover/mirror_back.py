@@ -28,10 +28,11 @@ from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.cut_offsets import Cut, CutSide
+from ledger.facts.direction import WayBackOpened, WayBackTopic
 from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
-from ledger.kafka.cluster import require_recorded
+from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.mirror.starts import require_usable
 from ledger.store.session import random_id
 from ledger.words import counted, some_of
@@ -102,24 +103,18 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     _require_same_ends(cut, ends, asked.target)
     if found:  # last: by now it is proved that nothing of it had been copied, and that nothing came behind it
         context.record(*(_decision(asked, back.cluster_id(), one) for one in found))
+    context.record(_opened_way(asked, back, promoted, copied))
     words = [_decided_words(found, asked.target), cut.words]
     words.append(hand_over(context, named, Purpose.MIRROR, say).words)
-    words += _opened(context, asked.target, copied, say)
-    commands = tuple(f"mirror-ledger run {flow.name} --from-cut {operation_id}" for flow in ways_back)
+    words += _lifted(context, asked.target, copied, say)
+    commands = tuple(f"mirror-ledger run {flow.name}" for flow in ways_back)
     return MirroredBack(operation_id, tuple(words), commands)
 
 
 def _require_fenced(context: Context, cluster: str, copied: Sequence[Copied]) -> None:
     """Who writes there meanwhile writes what nobody has decided about."""
-    closed = {
-        (one.fence.topic, one.fence.topic_id)
-        for one in context.state.fences().at(cluster)
-        if not one.fence.is_open or (one.fence.override is not None and one.fence.is_made)
-    }
     topics = {(one.pair.source.topic, one.pair.source.topic_id) for one in copied}
-    if open_ones := sorted(
-        {topic for topic, topic_id in topics if not {(topic, topic_id), (topic, None)} & closed}
-    ):
+    if open_ones := context.state.fences().open_topics(cluster, topics):
         raise PreconditionError(
             f"{some_of(open_ones, 'topic')} of {cluster} is not fenced, or that is not proved: applications that come "
             f"back with it would write there; nothing was recorded. First: mirror-ledger fence {cluster} --reason WHY"
@@ -222,7 +217,20 @@ def _require_same_ends(cut: Cut, ends: Ends, cluster: str) -> None:
         )
 
 
-def _opened(context: Context, cluster: str, copied: Sequence[Copied], say: Say) -> list[str]:
+def _opened_way(
+    asked: AskedMirrorBack, back: ClusterAdmin, promoted: ClusterAdmin, copied: Sequence[Copied]
+) -> WayBackOpened:
+    topics = sorted({(one.pair.source.topic, one.pair.source.topic_id) for one in copied})
+    return WayBackOpened(
+        cluster=asked.target,
+        cluster_id=back.cluster_id(),
+        promoted=asked.source,
+        promoted_id=promoted.cluster_id(),
+        topics=tuple(WayBackTopic(topic=topic, topic_id=topic_id) for topic, topic_id in topics),
+    )
+
+
+def _lifted(context: Context, cluster: str, copied: Sequence[Copied], say: Say) -> list[str]:
     """A topic that takes no batch takes none of the mirror's; what keeps producers out is that they are elsewhere."""
     names = {one.pair.source.topic for one in copied}
     fences: list[Fence] = [one.fence for one in context.state.fences().at(cluster)]

@@ -17,7 +17,7 @@ from ledger.changeover.plans import (
     advice_for,
     steps_of,
 )
-from ledger.changeover.scope import NOT_COPIED_ANY_MORE, Scope, Seen, SeenFlow
+from ledger.changeover.scope import NOT_COPIED_ANY_MORE, Scope, Seen, SeenFlow, SeenReturn
 from ledger.config.values import Figure, Objective, objections
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.changeovers import RecordedBlocker
@@ -42,6 +42,7 @@ CHANGELOG = "changelog"
 _AS_IT_HAS_TO_BE: Mapping[ChangeoverKind, Collection[str]] = {
     ChangeoverKind.SWITCHOVER: (TranslationStatus.AHEAD, TranslationStatus.NOT_YET_COPIED),
     ChangeoverKind.FAILOVER: (TranslationStatus.AHEAD,),
+    ChangeoverKind.FAILBACK: (TranslationStatus.AHEAD, TranslationStatus.NOT_YET_COPIED),
 }
 """What a group at work at the source has read and the target lacks: a switchover copies it before the group moves, and
 its step `move_groups` accepts neither of itself. A failover loses it, which the forecast says."""
@@ -160,6 +161,16 @@ class Planned:
         plan = self.plan
         return advice_for(blocker, source=plan.from_cluster, target=plan.to_cluster, flows=plan.flows)
 
+    @staticmethod
+    def _returned(returned: SeenReturn) -> dict[str, Any]:
+        """Of a failback what is to come back, and what stays or has to be decided."""
+        return {
+            "is_open": returned.is_open,
+            "offsets_to_come": returned.behind,
+            "extras": [one.facts for one in returned.extras],
+            "undecided": list(returned.undecided),
+        }
+
     @property
     def forecast(self) -> dict[str, Any]:
         """Sums of what would be lost and read again; None where a part is unknown: unknown is not 0.
@@ -180,6 +191,7 @@ class Planned:
             measured=step_seconds,
         )
         return {
+            **({"returned": self._returned(seen.returned)} if seen.returned is not None else {}),
             **loss_figures(self.losses),
             **repeat_forecast(self.places, _commits_that_count(kind, seen)),
             "downtime": downtime,
@@ -204,15 +216,19 @@ def planned(kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[S
     Raises where there is nothing to plan about (no flow, no topic, a cluster that nobody recorded), and for a hook that
     carrying it out would never run.
     """
-    _require_left_out_is_known(seen, choices)
-    flows = _flows(seen, choices)
-    topics = _topics(seen, flows, choices)
+    if seen.returned is None:
+        _require_left_out_is_known(seen, choices)
+        flows = _flows(seen, choices)
+        topics = _topics(seen, flows, choices)
+    else:
+        topics = _returning(seen.returned, seen, choices)
+        flows = [flow for flow in seen.flows if flow.config.name in {one.flow for one in topics}]
     scope = Scope(topics=topics, choices=choices, elsewhere=seen.elsewhere, records_group=seen.records_group)
     places = scope.among(seen.places)
     losses = scope.losses(seen.losses)
     moving = scope.moving(seen.places)
     blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, moving, losses))))
-    steps = steps_of(kind, is_promoted=all(flow.is_promotable for flow in flows))
+    steps = steps_of(kind, is_promoted=all(flow.is_promotable for flow in flows), stays=choices.stays)
     _require_hooks_that_run(hooks, steps, choices.fence)
     plan = Plan(
         kind=kind,
@@ -229,6 +245,24 @@ def planned(kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[S
         blockers=tuple(sorted({blocker.code for blocker in blockers})),
     )
     return Planned(plan, blockers, tuple(losses), tuple(places), seen, scope)
+
+
+def _returning(returned: SeenReturn, seen: Seen, choices: Choices) -> tuple[PlannedTopic, ...]:
+    """What comes back; raises `UsageError` where nothing of what is asked was promoted."""
+    source, target = seen.source.alias, seen.target.alias
+    known = {one.topic for one in returned.topics}
+    if missing := sorted({*(choices.topics or ())} - known):
+        raise UsageError(
+            f"nothing has copied {', '.join(missing)} from {target} to {source} whose flow has an opposite that is "
+            "enabled; nothing was planned"
+        )
+    if not returned.topics:
+        raise UsageError(
+            f"no flow from {source} to {target} is the opposite of one that has copied anything: there is nothing to "
+            f"come back to {target}. Where names differ at both sides groups move by mirror-ledger plan switchover "
+            f"--from {source} --to {target}; nothing was planned"
+        )
+    return returned.topics
 
 
 def _require_hooks_that_run(
@@ -347,6 +381,13 @@ def _blockers(
 ) -> Iterator[Blocker]:
     yield from _of_clusters(kind, seen, choices)
     yield from _of_topics(kind, seen, topics)
+    if seen.returned is not None:
+        yield from _of_directions(kind, seen, choices, topics)
+        yield from _of_return(seen.returned, seen, choices)
+        if not choices.stays:
+            yield from _of_fences(seen, choices, flows)
+            yield from _of_the_way_back(kind, seen, choices, flows)
+        return
     yield from _of_what_nobody_copies(seen, choices)
     yield from _of_directions(kind, seen, choices, topics)
     for flow in flows:
@@ -360,6 +401,33 @@ def _blockers(
     if not choices.despite_objectives:
         for why, words in objections(seen.objectives, _figures(kind, seen, losses, places)):
             yield Blocker(BlockerCode.OBJECTIVE, words, cause=why)
+
+
+def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[Blocker]:
+    """Before a failback: what stands against opening the way back. What would stand against the switch that follows is
+    asked when all has come back, before anybody stops an application."""
+    source, target = seen.source.alias, seen.target.alias
+    for topic in returned.not_promoted:
+        yield Blocker(
+            BlockerCode.NOT_PROMOTED,
+            f"{topic} of {source} is not promoted over {target}: applications have not left {target} for it",
+        )
+    for one in returned.extras:
+        if one.partition.topic in returned.undecided:
+            yield Blocker(
+                BlockerCode.EXTRAS,
+                f"{target} alone has what would lie in front of all that comes back: {one.words}",
+                cause=one.partition.topic,
+            )
+    if returned.not_fenced and choices.fence in (FenceChoice.HOOK, FenceChoice.NONE):
+        names = ", ".join(returned.not_fenced)
+        yield Blocker(
+            BlockerCode.NOT_FENCED,
+            f"{names} of {target} is not fenced, or that is not proved: applications that come back with it would "
+            "write there",
+        )
+    if returned.fence_refusal is not None:
+        yield Blocker(BlockerCode.FENCE, f"{target} could not be fenced: {returned.fence_refusal}")
 
 
 def _of_fences(seen: Seen, choices: Choices, flows: Sequence[SeenFlow]) -> Iterator[Blocker]:
@@ -395,7 +463,7 @@ def _of_target_fences(
 def _of_the_way_back(
     kind: ChangeoverKind, seen: Seen, choices: Choices, flows: Sequence[SeenFlow]
 ) -> Iterator[Blocker]:
-    if kind is not ChangeoverKind.SWITCHOVER or not choices.reverse:
+    if not kind.is_planned or not choices.reverse:
         return
     for flow in flows:
         if flow.is_promotable and flow.config.name not in seen.reverse_flows:
@@ -435,12 +503,11 @@ def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator
         yield Blocker(
             BlockerCode.TARGET_UNREACHABLE, f"{seen.target.alias} does not answer: {seen.target.trouble}"
         )
-    is_planned = kind is ChangeoverKind.SWITCHOVER
-    if is_planned and seen.source.live_id is None:
+    if kind.is_planned and seen.source.live_id is None:
         yield Blocker(
             BlockerCode.SOURCE_UNREACHABLE, f"{seen.source.alias} does not answer: {seen.source.trouble}"
         )
-    if not is_planned and seen.source.live_id is not None and not choices.source_given_up:
+    if not kind.is_planned and seen.source.live_id is not None and not choices.source_given_up:
         yield Blocker(
             BlockerCode.SOURCE_ANSWERS,
             f"{seen.source.alias} answers: records that are written there now would stay behind",
@@ -450,7 +517,7 @@ def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator
 def _of_topics(kind: ChangeoverKind, seen: Seen, topics: Sequence[PlannedTopic]) -> Iterator[Blocker]:
     for one in topics:
         asked = [(seen.target, one.topic, one.topic_id, "wrote to")]
-        if kind is ChangeoverKind.SWITCHOVER:
+        if kind.is_planned:
             asked.append((seen.source, one.source_topic, one.source_topic_id, "copied"))
         for cluster, name, known_id, did in asked:
             live = cluster.topic_ids.get(name)

@@ -44,6 +44,9 @@ class BlockerCode(StrEnum):
     TARGET_FENCED = "target_fenced"
     MIRROR_NOT_SHUT_OUT = "mirror_not_shut_out"
     NO_REVERSE_FLOW = "no_reverse_flow"
+    NOT_PROMOTED = "not_promoted"
+    EXTRAS = "extras"
+    NOT_FENCED = "not_fenced"
 
     @property
     def advice(self) -> str:
@@ -70,7 +73,7 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.OPPOSITE_PROMOTED: "the other direction holds: plan again with this program, which allows it",
     BlockerCode.EXTRAS_AT_TARGET: "say what becomes of them: mirror-ledger stop FLOW --wait 60, mirror-ledger fence "
     "TARGET --reason WHY, mirror-ledger mirror-back --from SOURCE --to TARGET --extras keep --reason WHY; then start "
-    "FLOW at the cut that it names, and plan again",
+    "FLOW and plan again",
     BlockerCode.DRIVER_NOT_RUNNING: "mirror-ledger run FLOW: without a driver nothing is drained",
     BlockerCode.UNRECORDED_COPIES: "the ledger is behind the target, and no driver is known to be at work: use "
     "the newest copy of the ledger; if this is the newest one, mirror-ledger settle FLOW --reason WHY",
@@ -90,6 +93,12 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.MIRROR_NOT_SHUT_OUT: "give the mirror a principal of its own (mirror_principal), or "
     "--accept mirror_not_shut_out",
     BlockerCode.NO_REVERSE_FLOW: "configure the opposite flow, or --no-reverse",
+    BlockerCode.NOT_PROMOTED: "where both sides have the same records, plan a switchover; those that were "
+    "promoted are named by --topic",
+    BlockerCode.EXTRAS: "say what becomes of them: --extras keep, or --extras TOPIC=keep for one topic (they stay "
+    "where they are, are copied nowhere, and groups pass them)",
+    BlockerCode.NOT_FENCED: "mirror-ledger fence TARGET --reason WHY, with --how hook --hook COMMAND where only a "
+    "command of yours keeps applications from it; then plan again",
 }
 
 
@@ -120,6 +129,9 @@ class Blocker:
 # is copied before anything moves. A failover goes by what the ledger knows: the source does not answer, so
 # what was not copied is lost until it comes back.
 #
+# A failback follows a failover, when the lost cluster answers again: it is fenced, what it has alone is decided, and it
+# gets what was written meanwhile while applications stay at work; then it is a switchover.
+#
 # Not every pair has every step. Where the target is shared by applications and mirrors, or has topics of
 # other names, nothing is promoted: there applications may write at any time, and only groups and producers
 # move.
@@ -130,6 +142,12 @@ class ChangeoverKind(StrEnum):
 
     SWITCHOVER = "switchover"
     FAILOVER = "failover"
+    FAILBACK = "failback"  # what was written since a failover comes back first, then applications switch over
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the source answers: applications leave it when all of it is copied, so nothing is lost."""
+        return self is not ChangeoverKind.FAILOVER
 
 
 class StepName(StrEnum):
@@ -143,6 +161,9 @@ class StepName(StrEnum):
         return member
 
     CHECK = "check", "check what the plan was made from"
+    FENCE_TARGET = "fence_target", "fence the cluster that is back, and prove it"
+    MIRROR_BACK = "mirror_back", "decide about what it has alone, and open the way back"
+    CATCH_UP = "catch_up", "wait until what was written since has come back"  # applications stay at work
     RECORD = "record", "record the target without the mirror"
     STOP_PRODUCERS = "stop_producers", "stop the producers"  # by a hook or a person
     FENCE = "fence", "fence the source, and prove it"  # nobody writes there any more
@@ -166,12 +187,18 @@ BY_PEOPLE = (StepName.STOP_PRODUCERS, StepName.STOP_GROUPS, StepName.START_APPLI
 
 _ONLY_SWITCHOVER = (StepName.DRAIN, StepName.STOP_GROUPS, StepName.REVERSE)
 _ONLY_FAILOVER = (StepName.SETTLE,)
+_ONLY_FAILBACK = (StepName.FENCE_TARGET, StepName.MIRROR_BACK, StepName.CATCH_UP)
 _ONLY_PROMOTED = (StepName.PROMOTE, StepName.SHUT_OUT, StepName.HAND_OVER, StepName.REVERSE)
 
 
-def steps_of(kind: ChangeoverKind, *, is_promoted: bool) -> tuple[StepName, ...]:
-    """The steps of a plan, in order; `is_promoted`: the target's topics can be promoted."""
-    left_out = set(_ONLY_FAILOVER if kind is ChangeoverKind.SWITCHOVER else _ONLY_SWITCHOVER)
+def steps_of(kind: ChangeoverKind, *, is_promoted: bool, stays: bool = False) -> tuple[StepName, ...]:
+    """The steps of a plan, in order; `is_promoted`: the target's topics can be promoted; `stays`: applications stay
+    where they are, once the cluster that is back gets what they write."""
+    if stays:
+        return (StepName.CHECK, *_ONLY_FAILBACK)
+    left_out = set(_ONLY_FAILOVER if kind.is_planned else _ONLY_SWITCHOVER)
+    if kind is not ChangeoverKind.FAILBACK:
+        left_out |= set(_ONLY_FAILBACK)
     if not is_promoted:
         left_out |= set(_ONLY_PROMOTED)
     return tuple(step for step in StepName if step not in left_out)
@@ -215,8 +242,11 @@ class Choices:
     `topics` None: all that the flows of the pair copy, later ones too, less what is `left_out`; else their names at the
     target. `groups` None: all that have committed at the former source. `accepted`: statuses of translations, by name.
     `unproven`: why an unproven fence is enough. `abort_transactions_after`: open transactions at the fenced source are
-    aborted so many seconds after it, None: never. `watch_seconds`: for so long commits have to stand still before
-    groups are set, and to stay where they were set, 0: nobody watches. `hook_seconds`: a hook is ended after these.
+    aborted so many seconds after it, None: never. `extras`: what becomes of records that the target of a failback has
+    alone, `POLICY` or `TOPIC=POLICY` each. `stays`: a failback ends when the target gets what is written; `within`: how
+    many offsets may be left to copy when applications are stopped. `watch_seconds`: for so long commits have to stand
+    still before groups are set, and to stay where they were set, 0: nobody watches. `hook_seconds`: a hook is ended
+    after these.
     """
 
     topics: tuple[str, ...] | None = None
@@ -241,6 +271,9 @@ class Choices:
     most_quiet_seconds: float = 30.0
     watch_seconds: float = 10.0
     hook_seconds: float = 600.0
+    extras: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
+    stays: bool = field(default=False, metadata=LEFT_OUT)
+    within: int = field(default=1_000, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

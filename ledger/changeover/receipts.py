@@ -43,6 +43,8 @@ PLAN_ID, OPERATION = "PLAN_ID", "OPERATION"
 def _is_repeated(step: StepName, done: Collection[StepName]) -> bool:
     """What may be so no longer when an apply is continued; groups are set again until applications have started: what
     they have read meanwhile where they leave, and what was set to something else, is set right."""
+    if step is StepName.CATCH_UP:
+        return StepName.STOP_PRODUCERS not in done
     if step in _UNTIL_THE_CUT:
         return StepName.CUT not in done
     return step is StepName.MOVE_GROUPS and StepName.START_APPLICATIONS not in done

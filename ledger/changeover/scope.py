@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ledger.changeover.extras import Extras
 from ledger.changeover.pairs import Pair
 from ledger.changeover.plans import ChangeoverKind, Choices, Plan, PlannedTopic
 from ledger.config.values import FlowConfig, Objectives, TargetMode
@@ -87,6 +88,27 @@ def every_group(_group: str) -> bool:
     return True
 
 
+@dataclass(slots=True, kw_only=True)
+class SeenReturn:
+    """A cluster that was lost and is back, before a failback.
+
+    `topics`: what comes back to it, by the flow that brings it. `not_promoted`: of these the names where applications
+    write at neither side alone. `is_open`: what it has alone is decided, and it gets what is written at the other one.
+    While it is not: `extras` by partition, `undecided`: topics of which nobody says what becomes of them; `not_fenced`:
+    topics there that are closed to nobody, `fence_refusal`: why the plan's fence cannot close them, None: it can.
+    `behind`: offsets that have not come back, None: nobody knows.
+    """
+
+    topics: tuple[PlannedTopic, ...]
+    not_promoted: Sequence[str] = ()
+    is_open: bool = False
+    extras: Sequence[Extras] = ()
+    undecided: Sequence[str] = ()
+    not_fenced: Sequence[str] = ()
+    fence_refusal: str | None = None
+    behind: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """All of it. `places`: answers of `group_translation`, `commits`: how old these are; `losses`: of each partition
@@ -104,7 +126,7 @@ class Seen:
     `downtimes`: by kind for how many seconds applications had nowhere to write when this was done last, where it was.
     `step_seconds`: by kind what each step took then. `reverse_flows`: by flow its opposite one. `extras`: by topic how
     many offsets lie at the target alone, in front of what came there since applications left it. `objectives`: what
-    the configuration allows.
+    the configuration allows. `returned`: before a failback, None: before another change of direction.
     """
 
     source: SeenCluster
@@ -132,6 +154,7 @@ class Seen:
     not_copied: Sequence[NotCopied] = ()
     elsewhere: frozenset[tuple[str, str]] = frozenset()
     records_group: Callable[[str], bool] = every_group
+    returned: SeenReturn | None = None
 
 
 # Scope --------------------------------------------------------------------------------------------

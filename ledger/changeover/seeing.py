@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ledger.changeover.failback import see_return
 from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.groups import outputs_kept_to
 from ledger.changeover.losses import ALL_OF_IT, NOTHING_READ, UnrecordedCopies, losses
-from ledger.changeover.measures import AskedFence
+from ledger.changeover.measures import asked_fence
 from ledger.changeover.planning import Planned, planned
 from ledger.changeover.plans import (
     APPLY_KINDS,
@@ -18,7 +19,6 @@ from ledger.changeover.plans import (
     Apply,
     ChangeoverKind,
     Choices,
-    FenceChoice,
     Plan,
     StepName,
     id_of,
@@ -26,7 +26,16 @@ from ledger.changeover.plans import (
     last_step_seconds,
     recorded_plan,
 )
-from ledger.changeover.scope import KnownMap, NotCopied, Scope, Seen, SeenCluster, SeenFlow, from_elsewhere
+from ledger.changeover.scope import (
+    KnownMap,
+    NotCopied,
+    Scope,
+    Seen,
+    SeenCluster,
+    SeenFlow,
+    SeenReturn,
+    from_elsewhere,
+)
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.context import Context
@@ -34,7 +43,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Direction, Directions
-from ledger.facts.fences import FenceHow, QuietBounds
+from ledger.facts.fences import FenceHow
 from ledger.facts.groups import has_members
 from ledger.facts.operations import OperationKind
 from ledger.facts.requests import FlowRequests, Pauses, pausing
@@ -43,7 +52,6 @@ from ledger.facts.syncs import FlowPosition, TopicPartition
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import live_cluster
-from ledger.machine import HookCommand, words_of
 from ledger.offsets.between_clusters import require_direction, unread_groups_at
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, Choice, Outcome, Setting
 from ledger.offsets.sheets import Asked, CommitsRead, computed_sheet, group_answers
@@ -53,28 +61,6 @@ from ledger.store import answers, sql
 from ledger.store.catalog import Value
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.state import DeltaLedgerState
-
-# Fence of plan ------------------------------------------------------------------------------------
-# The fence that a plan asks for.
-
-
-def asked_fence(cluster: str, topics: Sequence[str], choices: Choices, hook: str | None) -> AskedFence | None:
-    """What of a fence the operator chose, None: none."""
-    if choices.fence is FenceChoice.NONE:
-        return None
-    return AskedFence(
-        cluster=cluster,
-        topics=tuple(topics),
-        how=FenceHow(str(choices.fence)),
-        confirmed_super_users=choices.confirmed_super_users,
-        producers_stopped=choices.producers_stopped,
-        hook=None if hook is None else HookCommand(words_of(hook), choices.hook_seconds),
-        abort_after_s=choices.abort_transactions_after,
-        unproven=choices.unproven,
-        quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=choices.most_quiet_seconds),
-        wait_s=choices.drain_seconds,
-    )
-
 
 # Seeing -------------------------------------------------------------------------------------------
 
@@ -124,6 +110,8 @@ def see(
         *directions.promotions(pair.source, pair.target, None).values(),
         *directions.promotions(pair.target, pair.source, None).values(),
     ]
+    is_return = kind is ChangeoverKind.FAILBACK
+    returned = see_return(context, at, pair, choices, here, there) if is_return else None
     found_losses = losses_of(
         at,
         pair,
@@ -153,7 +141,9 @@ def see(
         extras=_extras(at, pair, seen_flows, directions),
         objectives=config.allowed,
         target_fences=[one.fence for one in state.fences().at(pair.target)],
-        fence_refusal=_fence_refusal(context, pair, seen_flows, choices, fence_hook),
+        fence_refusal=_fence_refusal(
+            context, pair, seen_flows, choices, fence_hook, _leaving(seen_flows, choices, returned)
+        ),
         shut_out_problem=_shut_out_problem(context, pair.target, there),
         cut=at.cut.token,
         not_copied=[
@@ -163,6 +153,7 @@ def see(
         ],
         elsewhere=from_elsewhere(maps, pair.source, pair.target),
         records_group=recorder_settings(config, pair.source).records_group,
+        returned=returned,
     )
 
 
@@ -271,17 +262,27 @@ def _live_beyond(source: KafkaAdmin, rows: Sequence[Mapping[str, Any]]) -> int |
     return sum(max(ends[place].high_watermark - (to or 0), 0) for place, to in copied.items())
 
 
-def _fence_refusal(
-    context: Context, pair: Direction, flows: Sequence[SeenFlow], choices: Choices, hook: str | None
-) -> str | None:
-    """Of the topics that the plan is about."""
-    topics = {
+def _leaving(flows: Sequence[SeenFlow], choices: Choices, returned: SeenReturn | None) -> set[str]:
+    """Topics of the source that the plan is about."""
+    if returned is not None:
+        return {one.source_topic for one in returned.topics}
+    return {
         one.source_topic
         for flow in flows
         for one in flow.positions
         if one.target_topic not in choices.left_out
         and (choices.topics is None or one.target_topic in choices.topics)
     }
+
+
+def _fence_refusal(
+    context: Context,
+    pair: Direction,
+    flows: Sequence[SeenFlow],
+    choices: Choices,
+    hook: str | None,
+    topics: Collection[str],
+) -> str | None:
     asked = asked_fence(pair.source, sorted(topics), choices, hook)
     if asked is None or not topics:
         return None

@@ -22,10 +22,10 @@ from ledger.changeover.losses import (
     of_applications,
     require_all_copied,
 )
-from ledger.changeover.measures import AskedFence, UnfenceResult
+from ledger.changeover.measures import AskedFence, UnfenceResult, asked_fence
 from ledger.changeover.plans import BlockerCode, ChangeoverKind, FenceChoice, StepName, apply_command
 from ledger.changeover.receipts import StepResult, Waits
-from ledger.changeover.seeing import asked_fence, losses_of, read_plan, recorder_settings, reverse_flows
+from ledger.changeover.seeing import losses_of, read_plan, recorder_settings, reverse_flows
 from ledger.changeover.settling import settle_flow
 from ledger.changeover.shut_out import shut_out
 from ledger.changeover.step_context import StepContext
@@ -112,7 +112,7 @@ def record(step: StepContext, waits: Waits) -> StepResult:
 
     What is prepared for a switchover is done before producers are stopped: the ledger keeps its invariants.
     """
-    if step.plan.kind is ChangeoverKind.SWITCHOVER and step.kept.audit is not None:
+    if step.plan.kind.is_planned and step.kept.audit is not None:
         waits("the ledger is audited")
         step.kept.audit.require_kept()
     alias = step.plan.to_cluster
@@ -298,7 +298,7 @@ def cut(step: StepContext, _waits: Waits) -> StepResult:
     pair = pairs.Pair(step.plan.to_cluster, step.plan.from_cluster, step.plan.target_names)
     taken = cut_of_pair(step.context, pair, operation_id=step.operation_id)
     figures = _losses(step, taken)
-    if step.plan.kind is ChangeoverKind.SWITCHOVER and StepName.PROMOTE in step.plan.steps:
+    if step.plan.kind.is_planned and StepName.PROMOTE in step.plan.steps:
         require_all_copied(figures, source=step.plan.from_cluster, operation_id=step.operation_id)
     return StepResult(f"{taken.words}; {loss_words(figures)}", {**taken.facts, "loss": figures})
 
@@ -306,7 +306,7 @@ def cut(step: StepContext, _waits: Waits) -> StepResult:
 def _losses(step: StepContext, taken: Cut) -> dict[str, Any]:
     """Figures of the loss; where the cut has read that all is copied nothing else is asked, for applications wait."""
     topic_ids = {(one.flow, one.source_topic): one.source_topic_id for one in step.plan.topics}
-    is_planned = step.plan.kind is ChangeoverKind.SWITCHOVER
+    is_planned = step.plan.kind.is_planned
     if is_planned and (sources := taken.sources_copied(topic_ids)) is not None:
         read_at_ms = [at.read_at_ms for at in sources if at.read_at_ms is not None]
         counted = {"partitions": len(sources), "source_read_at_ms": min(read_at_ms, default=None)}

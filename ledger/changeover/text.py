@@ -254,10 +254,14 @@ def _title(plan: Plan) -> str:
 def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: int = _FEW) -> dict[str, str]:
     """What is said in front of the steps, by label, a line each; `names`: how many topics are named."""
     unproven = f", unproven: {plan.choices.unproven}" if plan.choices.unproven else ""
-    found = {
-        "moves": f"{_topics(plan, names)}; {counted(forecast['groups'], 'group')}",
+    returned = forecast.get("returned")
+    figures = {
         "lost": loss_words(_counted_losses(forecast, applies)),
         "repeated": repeated_words(forecast),
+    }
+    found = {
+        "moves": f"{_topics(plan, names)}; {counted(forecast['groups'], 'group')}",
+        **(figures if returned is None else _returned(plan, returned, figures)),
         **({"downtime": downtime_words(forecast["downtime"])} if "downtime" in forecast else {}),
         "fence": f"{plan.choices.fence}{unproven}",
     }
@@ -265,6 +269,22 @@ def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: i
         found["left out"] = _left_out(plan, forecast)
     if applies:
         found["applied"] = _applied(applies)
+    return found
+
+
+def _returned(plan: Plan, returned: Mapping[str, Any], figures: Mapping[str, str]) -> dict[str, str]:
+    """Of a failback: what comes back, and what the cluster that is back has alone. What groups would read again is
+    known once that is decided and the way back is open."""
+    offsets = returned["offsets_to_come"]
+    known = "an unknown number of offsets" if offsets is None else counted(offsets, "offset")
+    found = {"back": f"{known} of {plan.from_cluster}, and what is written there meanwhile"}
+    if returned["is_open"]:
+        return {**found, "repeated": figures["repeated"]}
+    alone = sum(one["offsets"] for one in returned["extras"])
+    decided = "; ".join(plan.choices.extras) or "not decided"
+    found["alone"] = f"{counted(alone, 'offset')} at {plan.to_cluster} were never copied" + (
+        f": {decided}" if alone else ""
+    )
     return found
 
 

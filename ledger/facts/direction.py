@@ -91,6 +91,54 @@ class Demoted(DirectionChange):
     cut_operation: str | None = field(default=None, metadata=LEFT_OUT)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayBackTopic:
+    """A topic of the cluster that is back."""
+
+    topic: str
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayBackOpened(OperationContent):
+    """A cluster that was lost gets what was written since at the one that was promoted over it ("Extras").
+
+    By `mirror-ledger mirror-back` and the step `mirror_back` of a failback, when what it has alone is decided. Flows
+    that go this way begin at its cut, without `--from-cut`. `flow` of the row is null.
+
+    Keys: `cluster` (alias: the one that is back), `cluster_id`, `promoted` (alias: where applications write),
+    `promoted_id`, `topics`: `topic`, `topic_id` at `cluster` each. Its cut has the operation id of the row.
+    """
+
+    kind: ClassVar = OperationKind.WAY_BACK_OPENED
+    cluster: str
+    cluster_id: str
+    promoted: str
+    promoted_id: str
+    topics: tuple[WayBackTopic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """Since when topics of a cluster that is back get what is written at the promoted one.
+
+    `at`: behind so many changes of direction it was recorded. `operation_id`: of its cut.
+    """
+
+    opened: WayBackOpened
+    operation_id: str
+    at: int
+
+    def covers(self, source: str, target: str, topic: str) -> bool:
+        """Whether a flow from `source` into this topic of `target` begins there."""
+        is_this_way = (self.opened.promoted, self.opened.cluster) == (source, target)
+        return is_this_way and any(one.topic == topic for one in self.opened.topics)
+
+    def holds(self, topic: str, topic_id: str) -> bool:
+        """Whether it is about this incarnation of a topic of the cluster that is back."""
+        return WayBackTopic(topic=topic, topic_id=topic_id) in self.opened.topics
+
+
 Promotion = Callable[[str], str | None]
 """Why a flow may not write to a topic of its target at present, in words; None: it may."""
 
@@ -111,8 +159,8 @@ class HeldBack(StrEnum):
 
 
 DIRECTION_KINDS = (OperationKind.PROMOTED, OperationKind.DEMOTED)
-DIRECTION_ROWS = (*DIRECTION_KINDS, OperationKind.DRIVER_STARTING)
-"""What `Directions` reads: the changes, and which flow was started before which."""
+DIRECTION_ROWS = (*DIRECTION_KINDS, OperationKind.DRIVER_STARTING, OperationKind.WAY_BACK_OPENED)
+"""What `Directions` reads: the changes, which flow was started before which, and where a way back begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,23 +168,27 @@ class Directions:
     """All changes of direction, in the order of the operators' serial, each with who made it, in words.
 
     `started`: by flow, where in that serial its first driver was started: before that driver's claim, so before
-    anything that the flow wrote, and by no clock.
+    anything that the flow wrote, and by no clock. `ways_back`: to clusters that were lost, in the same order.
     """
 
     changes: tuple[tuple[DirectionChange, str], ...] = ()
     started: Mapping[str, int] = field(default_factory=dict)
+    ways_back: tuple[WayBack, ...] = ()
 
     @classmethod
     def of_rows(cls, rows: Iterable[Row]) -> Self:
         """From rows of `operations` of `DIRECTION_ROWS`, in the order of their stamps."""
         changes: list[tuple[DirectionChange, str]] = []
         started: dict[str, int] = {}
+        ways_back: list[WayBack] = []
         for row in rows:
             if row["kind"] == OperationKind.DRIVER_STARTING:
                 started.setdefault(row["flow"], row["round"])
+            elif row["kind"] == OperationKind.WAY_BACK_OPENED:
+                ways_back.append(WayBack(WayBackOpened.of_row(row), row["operation_id"], len(changes)))
             else:
                 changes.append((_change(row), asked_in_words(row)))
-        return cls(tuple(changes), started)
+        return cls(tuple(changes), started, tuple(ways_back))
 
     def promotion(self, source: str, target: str, topic: str) -> str | None:
         """Who promoted a topic of `target` over `source`, and when, in words; None: it is not promoted now.
@@ -162,13 +214,30 @@ class Directions:
         return active
 
     def kept_ends(self, source: str, target: str, topic: str) -> str | None:
-        """Whose cut says where a flow from `source` continues with a demoted topic of `target`; None: no cut does."""
-        last = self._last(source, target, topic)
-        return last[0].cut_operation if last is not None and isinstance(last[0], Demoted) else None
+        """Whose cut says where a flow from `source` continues with a topic of `target`: that of the way back to it, or
+        of its demotion, whichever was recorded later; None: no cut does."""
+        way_back = self.way_back(source, target, topic)
+        last, at = self._last(source, target, topic)
+        if way_back is not None and way_back.at >= at:
+            return way_back.operation_id
+        return last.cut_operation if isinstance(last, Demoted) else None
 
-    def _last(self, source: str, target: str, topic: str) -> tuple[DirectionChange, str] | None:
-        about = [made for made in self.changes if made[0].covers(source, target, topic)]
-        return about[-1] if about else None
+    def way_back(self, source: str, target: str, topic: str) -> WayBack | None:
+        """Where a flow from `source`, which was promoted over `target`, brings back what was written there since; None:
+        what is to become of what `target` alone has was not decided since the promotion."""
+        _, promoted_at = self._last(target, source, topic)
+        found = [one for one in self.ways_back if one.covers(source, target, topic)]
+        is_now = found and found[-1].at >= promoted_at and self.promotion(target, source, topic) is not None
+        return found[-1] if is_now else None
+
+    def _last(self, source: str, target: str, topic: str) -> tuple[DirectionChange | None, int]:
+        """The last change about a topic, and how many changes there were then; None and 0: there was none."""
+        about = [
+            (change, number)
+            for number, (change, _) in enumerate(self.changes, start=1)
+            if change.covers(source, target, topic)
+        ]
+        return about[-1] if about else (None, 0)
 
     def goes_before(self, flow: str, opposite: str) -> bool:
         """Whether it is this flow whose direction holds while nobody has said where applications write."""

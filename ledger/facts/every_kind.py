@@ -15,7 +15,7 @@ from ledger.facts.changeovers import (
     UndoBegun,
     Undone,
 )
-from ledger.facts.direction import Demoted, Promoted
+from ledger.facts.direction import Demoted, Promoted, WayBackOpened
 from ledger.facts.extras import ExtrasDecided
 from ledger.facts.fences import Fence, MirrorLetIn, MirrorShutOut, Unfenced
 from ledger.facts.group_offsets import OffsetsSet, OffsetsSetResult
@@ -55,7 +55,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
         *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded),
         *(PlanExported, Sheet, UndoBegun, Undone),
-        *(Promoted, Demoted, MirrorShutOut, MirrorLetIn, Fence, Unfenced),
+        *(Promoted, Demoted, WayBackOpened, MirrorShutOut, MirrorLetIn, Fence, Unfenced),
         *(HandedOver, HandOverUndone, HandOverResult),
         *(KeysResynced, Settled),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),

@@ -501,6 +501,18 @@ class Fences:
         """Those of a cluster, by topic."""
         return [one for (alias, _), one in sorted(self.active.items()) if alias == cluster]
 
+    def open_topics(self, cluster: str, topics: Iterable[tuple[str, str]]) -> list[str]:
+        """Names of these, by name and id, to which somebody may write at a cluster: no fence of them is proved, and
+        nobody has said why one that was made is enough."""
+        closed = {
+            (one.fence.topic, one.fence.topic_id)
+            for one in self.at(cluster)
+            if not one.fence.is_open or (one.fence.override is not None and one.fence.is_made)
+        }
+        return sorted(
+            {topic for topic, topic_id in topics if not {(topic, topic_id), (topic, None)} & closed}
+        )
+
     def which(self, matches: Callable[[Fence], bool]) -> list[ActiveFence]:
         """By cluster and topic."""
         return [one for _, one in sorted(self.active.items()) if matches(one.fence)]

@@ -33,6 +33,7 @@ class OperationKind(StrEnum):
     OFFSETS_SET = "offsets_set"
     OFFSETS_SET_RESULT = "offsets_set_result"
     EXTRAS_DECIDED = "extras_decided"
+    WAY_BACK_OPENED = "way_back_opened"
     PROMOTED = "promoted"
     DEMOTED = "demoted"
     FENCE = "fence"

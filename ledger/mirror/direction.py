@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from ledger.config.values import FlowConfig
-from ledger.errors import FencedProducerError, PreconditionError
+from ledger.errors import FencedProducerError
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Directions, HeldBack
 from ledger.facts.state import LedgerState
@@ -40,10 +40,20 @@ class DirectionWatch:
 
     @property
     def topic_ids_of_cut(self) -> frozenset[str]:
-        """Of topics of which the cut that the flow was started with says what they hold: nothing there is strange."""
-        pairs = [] if self.given is None else self.given.every_pair
+        """Of topics of which a cut says what they hold, that the flow was started with or that the way back to them
+        begins at: nothing there is strange."""
+        ways_back = [
+            self._cut(one.operation_id)
+            for one in self.directions.ways_back
+            if (one.opened.promoted, one.opened.cluster) == (self.flow.source, self.flow.target)
+        ]
+        cuts = [*([] if self.given is None else [self.given]), *ways_back]
         return frozenset(
-            side.topic_id for pair in pairs for side in (pair.source, pair.target) if side is not None
+            side.topic_id
+            for cut in cuts
+            for pair in cut.every_pair
+            for side in (pair.source, pair.target)
+            if side is not None
         )
 
     def hold(self, target_topic: str) -> Stop | None:
@@ -78,17 +88,20 @@ class DirectionWatch:
         return bool(stops) and all(stop is not None and stop.cause is StopCause.PROMOTED for stop in stops)
 
     def cut_of(self, target_topic: str) -> Cut | None:
-        """Where partitions of a topic begin or continue: the cut that was given, or the one that its demotion kept.
+        """Where partitions of a topic begin or continue: the cut that was given, or the one that was kept for them.
 
         The later of the two: a driver that was started at a cut may be at work when the direction changes twice.
         """
         kept = self.directions.kept_ends(self.flow.source, self.flow.target, target_topic)
         if kept is None:
             return self.given
-        if kept not in self._read:
-            self._read[kept] = self.state.cut(kept)
-        found = self._read[kept]
+        found = self._cut(kept)
         return self.given if self.given is not None and not found.is_behind(self.given) else found
+
+    def _cut(self, operation_id: str) -> Cut:
+        if operation_id not in self._read:
+            self._read[operation_id] = self.state.cut(operation_id)
+        return self._read[operation_id]
 
     def obey(
         self,
@@ -102,8 +115,7 @@ class DirectionWatch:
 
         `copied` waits until what was copied is recorded: it comes before the stop. Returns whether partitions are to
         be taken on again, for this run has done nothing about them yet, or they continue behind a cut. Raises
-        `FencedProducerError` and `PreconditionError` where they continue with another producer id, which only a claim
-        can give the flow.
+        `FencedProducerError` where they continue with another producer id, which only a claim can give the flow.
         """
         is_other = directions != self._obeyed  # the first are: the claim may be older than a marker
         self.directions = self._obeyed = directions
@@ -117,9 +129,10 @@ class DirectionWatch:
                 "nothing was written. It continues with another id, from its next claim on: start it again"
             )
         if any(self.needs_another_producer(state.as_recorded()) for state in behind_cut):
-            raise PreconditionError(
-                f"flow {self.flow.name} continues behind what applications wrote at {self.flow.target} meanwhile, and "
-                "gets another producer id for that when it is started: start it again; nothing was written"
+            copied()
+            raise FencedProducerError(
+                f"flow {self.flow.name} continues behind what applications wrote at {self.flow.target} meanwhile: "
+                "nothing was written. It continues with another id, from its next claim on: start it again"
             )
         begun = [state for state in freed if not state.is_waiting]
         events.resumed([state.pair for state in begun])

@@ -4,15 +4,12 @@ from collections.abc import Sequence
 
 import click
 
+from ledger.changeover.failback import extras_policies
 from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
 from ledger.cli.configured import command_context
 from ledger.cli.options import required_why_options
 from ledger.cli.printing import put_operation, say
-from ledger.errors import UsageError
-from ledger.facts.extras import ExtrasPolicy
 from ledger.facts.operations import Why
-
-_POLICIES = {"keep": ExtrasPolicy.KEEP_LOCAL}
 
 
 @click.command(name="mirror-back")
@@ -42,7 +39,7 @@ def mirror_back_command(
 
     The fence of --to has to be proved first. Run again it takes a new cut; what was decided stays so.
     """
-    policies, policy = _policies(extras)
+    policies, policy = extras_policies(extras, undone="nothing was recorded")
     asked = AskedMirrorBack(
         source=source, target=target, topics=tuple(topics) or None, policies=policies, policy=policy
     )
@@ -50,20 +47,3 @@ def mirror_back_command(
     for words in done.words:
         say(words)
     put_operation(done.operation_id, f"then: {'; '.join(done.commands)}")
-
-
-def _policies(given: Sequence[str]) -> tuple[dict[str, ExtrasPolicy], ExtrasPolicy | None]:
-    """By topic, and of all others."""
-    policies: dict[str, ExtrasPolicy] = {}
-    of_others: ExtrasPolicy | None = None
-    for text in given:
-        topic, _, name = text.rpartition("=")
-        if name not in _POLICIES:
-            raise UsageError(
-                f"--extras takes [TOPIC=]POLICY, got {text!r}; policies: {', '.join(_POLICIES)}; nothing was recorded"
-            )
-        if topic:
-            policies[topic] = _POLICIES[name]
-        else:
-            of_others = _POLICIES[name]
-    return policies, of_others

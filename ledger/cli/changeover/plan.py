@@ -8,6 +8,7 @@ import click
 
 from ledger.changeover import seeing
 from ledger.changeover.exporting import export_plan
+from ledger.changeover.failback import POLICIES
 from ledger.changeover.planning import CHANGELOG
 from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, Plan, StepName
 from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
@@ -163,6 +164,34 @@ def failover(context: click.Context, **options: Any) -> None:
     _plan(context, ChangeoverKind.FAILOVER, options)
 
 
+@plan.command()
+@_planning
+@click.option(
+    "--extras",
+    multiple=True,
+    metavar=f"[TOPIC=]{'|'.join(POLICIES)}",
+    help="What becomes of records that --to alone has. keep: they stay there and are copied nowhere, and groups pass "
+    "them. Of one topic, or of all others. Can be repeated.",
+)
+@click.option(
+    "--stop-before",
+    type=click.Choice(["switch"]),
+    help="Applications stay where they are: --to is mirrored to, and protects them. Plan again without it to go home.",
+)
+@click.option(
+    "--within",
+    type=click.IntRange(min=0),
+    default=1_000,
+    show_default=True,
+    metavar="OFFSETS",
+    help="How many may be left to copy when applications are stopped.",
+)
+@accept_option(_RISKS, _STATUSES, help=_ACCEPT)
+def failback(context: click.Context, stop_before: str | None, **options: Any) -> None:
+    """Go home to a cluster that was lost and is back: it gets what was written since, then applications move."""
+    _plan(context, ChangeoverKind.FAILBACK, {**options, "stays": stop_before is not None})
+
+
 @plan.command(name="list")
 @table_options
 @click.pass_context
@@ -211,6 +240,7 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
     watch_s, quiet = options.pop("watch_seconds"), options.pop("quiet")
     choices = Choices(
         topics=tuple(sorted(options.pop("topics"))) or None,
+        extras=tuple(sorted(options.pop("extras", ()))),
         left_out=tuple(sorted(set(options.pop("left_out")))),
         groups=tuple(sorted(options.pop("groups"))) or None,
         accepted=tuple(sorted(options.pop("accepted"))),

@@ -1,0 +1,163 @@
+"""What a failback is planned from: the cluster that was lost is back, and applications write at the promoted one."""
+
+from collections.abc import Mapping, Sequence
+
+from ledger.changeover.extras import list_extras
+from ledger.changeover.fencing import fence_parts, refusal
+from ledger.changeover.measures import AskedFence, asked_fence
+from ledger.changeover.pairs import Pair
+from ledger.changeover.plans import Choices, FenceChoice, PlannedTopic
+from ledger.changeover.scope import SeenCluster, SeenReturn
+from ledger.config.values import FlowConfig
+from ledger.context import Context
+from ledger.errors import UsageError
+from ledger.facts.direction import Direction
+from ledger.facts.extras import ExtrasPolicy
+from ledger.kafka.cluster import ClusterAdmin
+from ledger.store import sql
+from ledger.store.snapshots import DeltaSnapshot
+
+# Policies -----------------------------------------------------------------------------------------
+
+
+POLICIES: Mapping[str, ExtrasPolicy] = {"keep": ExtrasPolicy.KEEP_LOCAL}
+"""What people may decide about extras, by the word that they type."""
+
+
+def extras_policies(
+    given: Sequence[str], *, undone: str
+) -> tuple[dict[str, ExtrasPolicy], ExtrasPolicy | None]:
+    """By topic what becomes of its extras, and of those of all others (None: nobody has said).
+
+    `given`: `POLICY` or `TOPIC=POLICY` each. Raises `UsageError` for another word, with what was not done.
+    """
+    policies: dict[str, ExtrasPolicy] = {}
+    of_others: ExtrasPolicy | None = None
+    for text in given:
+        topic, _, name = text.rpartition("=")
+        if name not in POLICIES:
+            raise UsageError(
+                f"--extras takes [TOPIC=]POLICY, got {text!r}; policies: {', '.join(POLICIES)}; {undone}"
+            )
+        if topic:
+            policies[topic] = POLICIES[name]
+        else:
+            of_others = POLICIES[name]
+    return policies, of_others
+
+
+# What is seen -------------------------------------------------------------------------------------
+
+
+def see_return(
+    context: Context,
+    at: DeltaSnapshot,
+    pair: Direction,
+    choices: Choices,
+    here: SeenCluster,
+    there: SeenCluster,
+) -> SeenReturn:
+    """`pair`: from the promoted cluster to the one that is back, `here` and `there` as they answer.
+
+    Of clusters that do not answer neither extras nor offsets are asked. Raises `UsageError` for a policy that there is
+    not, or one of a topic that does not come back.
+    """
+    topics = tuple(sorted(_topics(context, at, pair, choices), key=lambda one: (one.flow, one.topic)))
+    names = [one.topic for one in topics]
+    policies, of_others = extras_policies(choices.extras, undone="nothing was planned")
+    if strange := sorted(policies.keys() - set(names)):
+        raise UsageError(
+            f"--extras {', '.join(strange)}: nothing of it comes back to {pair.target}; nothing was planned"
+        )
+    directions = context.state.directions()
+    not_promoted = tuple(
+        name for name in names if directions.promotion(pair.target, pair.source, name) is None
+    )
+    is_open = all(
+        (way := directions.way_back(pair.source, pair.target, one.topic)) is not None
+        and way.holds(one.topic, one.topic_id)
+        for one in topics
+    )
+    found = SeenReturn(topics=topics, not_promoted=not_promoted, is_open=is_open)
+    current = [one for one in topics if there.topic_ids.get(one.topic) == one.topic_id]
+    current = [one for one in current if here.topic_ids.get(one.source_topic) == one.source_topic_id]
+    are_promoted = bool(topics) and not not_promoted and current == list(topics)
+    if None in (here.live_id, there.live_id) or not are_promoted:
+        return found
+    found.behind = _behind(context, topics, context.cluster(pair.source))
+    if is_open:
+        return found
+    found.extras = list_extras(context, Pair(pair.source, pair.target, tuple(names)))
+    found.undecided = sorted(
+        {one.partition.topic for one in found.extras if of_others is None} - policies.keys()
+    )
+    ids = [(one.topic, one.topic_id) for one in topics]
+    found.not_fenced = context.state.fences().open_topics(pair.target, ids)
+    asked = asked_fence_of_target(pair.target, found.not_fenced, choices)
+    if found.not_fenced and asked is not None:
+        found.fence_refusal = refusal(asked, fence_parts(context, pair.target))
+    return found
+
+
+def _topics(context: Context, at: DeltaSnapshot, pair: Direction, choices: Choices) -> set[PlannedTopic]:
+    """Of flows that bring back what their opposites had copied: each topic that one had, as it was copied last."""
+    found = set()
+    for flow in context.config.enabled_flows:
+        if (flow.source, flow.target) != (pair.source, pair.target) or flow.opposite is None:
+            continue
+        forward = context.config.flow(flow.opposite)
+        for name, ids in _last_copied(context, at, forward).items():
+            if name not in choices.left_out and (choices.topics is None or name in choices.topics):
+                found.add(
+                    PlannedTopic(
+                        flow=flow.name, source_topic=name, source_topic_id=ids[1], topic=name, topic_id=ids[0]
+                    )
+                )
+    return found
+
+
+def _last_copied(context: Context, at: DeltaSnapshot, forward: FlowConfig) -> dict[str, tuple[str, str]]:
+    """By name the topic ids at both sides; flows with an opposite keep names."""
+    selection = context.config.topic_selection(forward.name)
+    incarnations = sql.incarnations(at, forward.name)
+    return {
+        one.source_topic: (one.source_topic_id, one.target_topic_id)
+        for one in context.state.positions(forward.name)
+        if selection.selects(one.source_topic) and incarnations.get(one.source_topic) == one.source_topic_id
+    }
+
+
+def _behind(context: Context, topics: Sequence[PlannedTopic], promoted: ClusterAdmin) -> int | None:
+    """Offsets of the promoted cluster that have not come back, as both are now; None: a partition has no leader."""
+    reached: dict[tuple[str, int], int] = {}
+    for flow in {one.flow for one in topics}:
+        opposite = context.config.flow(flow).opposite
+        assert opposite is not None, "flows of a return have one"
+        ids = {one.source_topic: one.source_topic_id for one in topics if one.flow == flow}
+        for at in context.state.positions(opposite):
+            if ids.get(at.target_topic) == at.target_topic_id:
+                place = at.target_topic, at.partition
+                reached[place] = max(reached.get(place, 0), at.position.target_offset)
+        for at in context.state.positions(flow):
+            if ids.get(at.source_topic) == at.source_topic_id:
+                place = at.source_topic, at.partition
+                reached[place] = max(reached.get(place, 0), at.position.source_offset)
+    described = promoted.topics()
+    places = [
+        (one.source_topic, partition)
+        for one in topics
+        for partition in range(described[one.source_topic].partitions)
+    ]
+    ends = promoted.ends(places)
+    if any(place not in ends for place in places):
+        return None
+    return sum(max(ends[at].high_watermark - max(reached.get(at, 0), ends[at].log_start), 0) for at in places)
+
+
+# The fence ----------------------------------------------------------------------------------------
+
+
+def asked_fence_of_target(cluster: str, topics: Sequence[str], choices: Choices) -> AskedFence | None:
+    """How the plan's fence closes the cluster that is back as well; None: a hook's, or none, people make before."""
+    is_made = choices.fence in (FenceChoice.CLOSED, FenceChoice.SHUT)
+    return asked_fence(cluster, topics, choices, None) if is_made else None

@@ -1,0 +1,193 @@
+"""The steps of a failback until applications are stopped: they stay at work where they are, for hours if need be."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ledger.changeover.auditing import LedgerAudit
+from ledger.changeover.failback import asked_fence_of_target, extras_policies
+from ledger.changeover.fencing import fence_topics
+from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
+from ledger.changeover.planning import Planned
+from ledger.changeover.plans import ChangeoverKind, StepName, apply_command, steps_of
+from ledger.changeover.receipts import StepResult, Waits
+from ledger.changeover.seeing import make_plan
+from ledger.changeover.step_context import StepContext
+from ledger.changeover.waiting import behind_ends, ends_of
+from ledger.errors import PreconditionError, UnsafeError
+from ledger.facts.direction import WayBack
+from ledger.facts.requests import StopRequest
+from ledger.facts.roles import writer_of
+from ledger.offsets.sheets import repeat_words
+from ledger.roles import is_at_work
+from ledger.store.session import random_id
+from ledger.words import by_topic, counted, duration
+
+_NO_LIMIT = float("inf")
+_UNTIL_STOPPED_S = 300.0
+
+
+def fence_target(step: StepContext, waits: Waits) -> StepResult:
+    """Nobody but the mirror writes to the cluster that is back; once it is mirrored to, a topic that took no batch
+    takes those of the mirror, so its fence is over."""
+    cluster = step.plan.to_cluster
+    if (open_ones := _ways_back(step)) is not None:
+        return StepResult(f"{cluster} gets what is written since operation {_operations(open_ones)}", {})
+    ids = [(one.topic, one.topic_id) for one in step.plan.topics]
+    left = step.state.fences().open_topics(cluster, ids)
+    if not left:
+        return StepResult(f"{counted(len(ids), 'topic')} of {cluster} fenced before", {})
+    asked = asked_fence_of_target(cluster, left, step.plan.choices)
+    if asked is None:
+        raise PreconditionError(
+            f"{', '.join(left)} of {cluster} is not fenced any more: mirror-ledger fence {cluster} --reason WHY; then "
+            f"continue: {apply_command(step.plan.plan_id)}"
+        )
+    result = fence_topics(step.context, asked, waits)
+    return StepResult(result.words, {"proof": str(result.proof), "fences": result.facts})
+
+
+def open_way_back(step: StepContext, waits: Waits) -> StepResult:
+    """What the cluster that is back has alone is decided, and it may get what was written since.
+
+    In an operation of its own: it stays when the rest is undone. Raises `UnsafeError` where something lies there that
+    the plan decides nothing about.
+    """
+    plan = step.plan
+    if (open_ones := _ways_back(step)) is not None:
+        return StepResult(f"open since operation {_operations(open_ones)}", {"is_new": False})
+    stopped = _stop_drivers(step, waits)
+    policies, policy = extras_policies(plan.choices.extras, undone="nothing was decided")
+    asked = AskedMirrorBack(
+        source=plan.from_cluster,
+        target=plan.to_cluster,
+        topics=plan.target_names,
+        policies=policies,
+        policy=policy,
+    )
+    done = mirror_back(step.context.part_of(random_id()), asked, waits)
+    words = [*([f"{', '.join(stopped)} stopped"] if stopped else []), *done.words]
+    facts = {"is_new": True, "operation": done.operation_id, "commands": list(done.commands)}
+    return StepResult("; ".join(words), facts)
+
+
+def catch_up(step: StepContext, waits: Waits) -> StepResult:
+    """All that was written since has come back, but for a little; what stands against the switch is found while
+    applications are at work still."""
+    plan, within = step.plan, step.plan.choices.within
+    names = set(plan.source_names)
+    started = step.context.clock.monotonic()
+    first: list[int] = []
+
+    def left() -> str | None:
+        behind = behind_ends(ends_of(step.source, names), plan.topics, step.state.positions)
+        to_come = sum(behind.values())
+        first.append(to_come)
+        del first[2:]
+        not_begun = [at for at, lacking in behind.items() if not lacking]
+        if to_come <= within and not not_begun:
+            return None
+        words = f"{counted(to_come, 'offset')} of {plan.from_cluster} to come back"
+        if not_begun and to_come <= within:
+            words = f"{by_topic(not_begun)} not begun with"
+        if idle := _without_driver(step):
+            return f"{words}; no driver is at work: " + "; ".join(f"mirror-ledger run {one}" for one in idle)
+        return words + _remaining(first[0] - to_come, to_come, step.context.clock.monotonic() - started)
+
+    step.patience(_NO_LIMIT).until(left, waits, advice="")
+    if plan.choices.stays:
+        return StepResult(f"{plan.to_cluster} gets what is written at {plan.from_cluster}", {})
+    step.require_no_later_topics()
+    switch = _require_switch(step)
+    step.kept.audit = LedgerAudit.begun(step.context)  # of hours ago otherwise
+    return StepResult(
+        f"at most {counted(within, 'offset')} to copy; groups would read {repeat_words(switch.forecast)} again",
+        {"forecast": switch.forecast},
+    )
+
+
+def _remaining(copied: int, left: int, elapsed_s: float) -> str:
+    """By how fast it was until now; empty while nobody knows."""
+    if copied <= 0 or elapsed_s <= 0:
+        return ""
+    return f", {duration(left * elapsed_s / copied)} left at {copied / elapsed_s:,.0f} a second"
+
+
+def _require_switch(step: StepContext) -> Planned:
+    """The switch as it would be planned now; raises `UnsafeError` where something stands against it."""
+    plan = step.plan
+    own = steps_of(ChangeoverKind.SWITCHOVER, is_promoted=True)
+    hooks = {name: command for name, command in plan.hooks.items() if name in own}
+    choices = replace(plan.choices, extras=())
+    made = make_plan(step.context, ChangeoverKind.SWITCHOVER, step.pair, choices, hooks)
+    if made.blockers:
+        listed = "\n  ".join(
+            f"{one.code}: {one.words}; to do: {one.advice}" for one in made.recorded_blockers
+        )
+        raise UnsafeError(
+            f"{plan.to_cluster} has what was written at {plan.from_cluster}, and applications cannot go there yet; "
+            f"nothing of the switch was begun:\n  {listed}\nThen continue: {apply_command(plan.plan_id)}; where "
+            f"another plan is needed (--accept, --topic, --group), it begins where this one ends"
+        )
+    return made
+
+
+def _ways_back(step: StepContext) -> Sequence[WayBack] | None:
+    """By topic, each of its own incarnation; None: of one of them nothing is decided."""
+    directions, way = step.state.directions(), step.pair
+    found = [directions.way_back(way.source, way.target, one.topic) for one in step.plan.topics]
+    held = [
+        back
+        for back, one in zip(found, step.plan.topics, strict=True)
+        if back is not None and back.holds(one.topic, one.topic_id)
+    ]
+    return held if len(held) == len(found) else None
+
+
+def _operations(ways_back: Sequence[WayBack]) -> str:
+    return ", ".join(sorted({one.operation_id for one in ways_back}))
+
+
+def _stop_drivers(step: StepContext, waits: Waits) -> list[str]:
+    """Of both directions: neither writes while it is decided what the cluster that is back has alone."""
+    back = [step.config.flow(name) for name in step.plan.flows]
+    forward = [step.config.flow(flow.opposite) for flow in back if flow.opposite is not None]
+
+    def at_work() -> list[str]:
+        return [
+            flow.name
+            for flow in (*back, *forward)
+            if is_at_work(flow, step.state.last_claim(writer_of(flow.name)))
+        ]
+
+    asked = at_work()
+    for name in asked:
+        step.context.record(StopRequest(), flow=name)
+    advice = (
+        "They were asked to stop, and end after their round; what starts them again has to leave them alone"
+    )
+    _until_none(step, at_work, waits, advice=advice)
+    return asked
+
+
+def _until_none(step: StepContext, ask: Callable[[], list[str]], waits: Waits, *, advice: str) -> None:
+    def left() -> str | None:
+        names = ask()
+        return f"{', '.join(names)} at work still" if names else None
+
+    step.patience(_UNTIL_STOPPED_S).until(left, waits, advice=advice)
+
+
+def _without_driver(step: StepContext) -> list[str]:
+    return [
+        name
+        for name in step.plan.flows
+        if not is_at_work(step.config.flow(name), step.state.last_claim(writer_of(name)))
+    ]
+
+
+STEPS = {
+    StepName.FENCE_TARGET: fence_target,
+    StepName.MIRROR_BACK: open_way_back,
+    StepName.CATCH_UP: catch_up,
+}
+"""By step what it does."""
