@@ -6,9 +6,10 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import click
@@ -17,10 +18,7 @@ import pyarrow as pa
 from ledger import jvm
 from ledger.answers.maintenance import init_ledger
 from ledger.changeover.applying import apply_plan
-from ledger.changeover.fencing import fence_topics
-from ledger.changeover.measures import AskedFence
-from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
-from ledger.changeover.plans import Apply, ChangeoverKind, Choices, StepName
+from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, StepName
 from ledger.changeover.seeing import make_plan, read_applies, record_plan
 from ledger.changeover.text import plan_table
 from ledger.cli.changeover.followed import Followed
@@ -32,8 +30,6 @@ from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import UnsafeError
 from ledger.facts.direction import Direction
-from ledger.facts.extras import ExtrasPolicy
-from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.operations import Why
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.run import run_flow
@@ -51,7 +47,14 @@ from ledger.sandbox.log_gaps import (
     produce,
     wait_until_cleaned,
 )
-from ledger.sandbox.reading import Partition, Readings, Record, ends, read_partitions, read_topics
+from ledger.sandbox.reading import (
+    Partition,
+    Readings,
+    Record,
+    ends,
+    read_partitions,
+    read_topics,
+)
 from ledger.sandbox.resumption import Resumption, compare
 from ledger.sandbox.workload import Delivery, RecordSource, Workload
 from ledger.store import answers
@@ -183,7 +186,6 @@ def _caught_up(
     title: str,
     shown: Progress,
     leave_on_signals: Callable[[], None],
-    from_cut: str | None = None,
 ) -> RunSummary:
     with shown.step("start Spark"):
         spark = local_session(tasks=config.flow(flow).tasks)
@@ -197,7 +199,6 @@ def _caught_up(
             until_caught_up=True,
             stop=stop,
             on_round=lambda so_far: step.update(counters(so_far.summary)),
-            from_cut=from_cut,
         )
         step.outcome = counters(summary)
     spark.stop()
@@ -259,15 +260,8 @@ def fail_over(context: Context, shown: Progress) -> Apply:
     """Plan it and carry it out; raises `UnsafeError` where something stands against it."""
     say(_COMMAND)
     with shown.step("plan the failover") as step:
-        made = make_plan(context, ChangeoverKind.FAILOVER, Direction("east", "west"), _CHOICES, {})
-        record_plan(context, made)
-        plan_id = made.plan.plan_id
-        step.outcome = f"plan {plan_id}, cut {made.seen.cut}"
-    put("\n" + plan_table(made.plan, made.recorded_blockers, made.forecast, (), width=terminal_width()))
-    if made.blockers:
-        raise UnsafeError(
-            f"plan {plan_id} is blocked: {', '.join(made.plan.blockers)}; groups stay where they are"
-        )
+        plan_id = _planned(context, ChangeoverKind.FAILOVER, Direction("east", "west"), _CHOICES)
+        step.outcome = f"plan {plan_id}"
     say(f"mirror-ledger apply {plan_id} --reason '{WHY}' --yes")
     operation_id = apply_plan(
         context, plan_id, lambda _what, _waits: "so it is in the demonstration", Followed().reports
@@ -275,53 +269,122 @@ def fail_over(context: Context, shown: Progress) -> Apply:
     return read_applies(context.snapshot()).the(operation_id)
 
 
+def _planned(context: Context, kind: ChangeoverKind, way: Direction, choices: Choices) -> str:
+    """The id of a plan that is shown; raises `UnsafeError` where something stands against it."""
+    made = make_plan(context, kind, way, choices, {})
+    record_plan(context, made)
+    put("\n" + plan_table(made.plan, made.recorded_blockers, made.forecast, (), width=terminal_width()))
+    if made.blockers:
+        raise UnsafeError(
+            f"plan {made.plan.plan_id} is blocked: {', '.join(made.plan.blockers)}; groups stay where they are"
+        )
+    return made.plan.plan_id
+
+
 def resume_groups(servers: str, source: Source, written: Readings, shown: Progress) -> list[Resumption]:
     """Every group reads on at the target: what it had left unread, then what is `written` there now."""
     due = {at: [*records, *written.get(at, ())] for at, records in source.survivors.items()}
+    return _resumed(servers, "west", source, due, source.read, shown)
+
+
+def resume_at_home(servers: str, source: Source, written: Readings, shown: Progress) -> list[Resumption]:
+    """Every group reads what is `written` at the source now, and nothing else: all before it was read elsewhere."""
+    due: Readings = {at: written.get(at, []) for at in source.survivors}
+    read: dict[str, Readings] = {plan.group_id: {at: [] for at in plan.stops} for plan in source.groups}
+    return _resumed(servers, "east", source, due, read, shown)
+
+
+def _resumed(
+    servers: str,
+    alias: str,
+    source: Source,
+    due: Readings,
+    read: Mapping[str, Readings],
+    shown: Progress,
+) -> list[Resumption]:
     resumptions = []
-    with shown.step("resume the groups on west") as step:
+    with shown.step(f"resume the groups on {alias}") as step:
         for plan in source.groups:
             step.update(plan.group_id)
             resumed = resume(servers, plan.group_id, list(plan.stops))
-            resumptions += compare(plan.group_id, due, source.read[plan.group_id], resumed)
+            resumptions += compare(plan.group_id, due, read[plan.group_id], resumed)
         step.outcome = f"{sum(one.read_on_target for one in resumptions):,} records"
     return resumptions
 
 
-# Mirroring back -----------------------------------------------------------------------------------
+# Going home ---------------------------------------------------------------------------------------
 # The source is there again: what applications wrote at the target comes to it, behind what it alone had, which stays.
+# Then applications move back.
 
 
 _BACK = "west-to-east"
 _WHY_BACK = "east is back"
+_HOME = Choices(
+    accepted=(UncommittedStatus.NO_COMMIT,),
+    fence=FenceChoice.SHUT,
+    producers_stopped=True,
+    accept_unproven_shut_out=True,
+    quiet_seconds=1.0,  # nobody else is here who would write
+    most_quiet_seconds=3.0,
+    watch_seconds=1.0,
+    extras=("keep",),
+)
+_HOME_COMMAND = (
+    "mirror-ledger plan failback --from west --to east --extras keep --fence shut --accept producers_stopped "
+    "--accept mirror_not_shut_out --accept no_commit --quiet-seconds 1 --most-quiet-seconds 3 --watch 1"
+)
 
 
-def mirror_home(
-    config: MirrorConfig, servers: str, source: Source, shown: Progress, leave_on_signals: Callable[[], None]
-) -> tuple[str, Readings]:
-    """What was decided, in words, and what came to the source."""
-    topics = tuple(source.workload.topics)
-    with Context(config, Why(_WHY_BACK)) as context:
-        quiet = QuietBounds(least_s=1.0, most_s=3.0)  # nobody else is here who would write
-        say(
-            f"mirror-ledger fence east --how shut --accept producers_stopped --quiet-seconds {quiet.least_s:g} "
-            f"--most-quiet-seconds {quiet.most_s:g} --reason '{_WHY_BACK}'"
-        )
-        with shown.step("fence east") as step:
-            fence = AskedFence(
-                cluster="east", topics=topics, how=FenceHow.SHUT, producers_stopped=True, quiet=quiet
+def go_home(
+    config: MirrorConfig,
+    shown: Progress,
+    leave_on_signals: Callable[[], None],
+    at_home: Callable[[], Readings],
+) -> tuple[Apply, Readings]:
+    """The failback, and what `at_home` reads when all has come back; the driver of the way back runs beside it."""
+    stop = threading.Event()
+    with Context(config, Why(_WHY_BACK)) as context, ThreadPoolExecutor(max_workers=1) as pool:
+        drivers: list[Future[RunSummary]] = []
+
+        def begins(step: StepName) -> None:
+            if step is StepName.CATCH_UP:
+                say(f"mirror-ledger run {_BACK}")
+                drivers.append(
+                    pool.submit(
+                        run_flow,
+                        config,
+                        _BACK,
+                        session=lambda: spark,
+                        until_caught_up=False,
+                        stop=stop,
+                        on_round=lambda _so_far: None,
+                    )
+                )
+            followed.begins(step)
+
+        say(_HOME_COMMAND)
+        with shown.step("plan the failback") as step:
+            plan_id = _planned(context, ChangeoverKind.FAILBACK, Direction("west", "east"), _HOME)
+            step.outcome = f"plan {plan_id}"
+        with shown.step("start Spark"):
+            spark = local_session(tasks=config.flow(_BACK).tasks)
+        followed = Followed().reports
+        say(f"mirror-ledger apply {plan_id} --reason '{_WHY_BACK}' --yes")
+        try:
+            operation_id = apply_plan(
+                context,
+                plan_id,
+                lambda _what, _waits: "so it is in the demonstration",
+                replace(followed, begins=begins),
             )
-            step.outcome = fence_topics(context, fence, step.update).words
-        say(f"mirror-ledger mirror-back --from west --to east --extras keep --reason '{_WHY_BACK}'")
-        with shown.step("decide about what east alone has") as step:
-            asked = AskedMirrorBack(source="west", target="east", policies={}, policy=ExtrasPolicy.KEEP_LOCAL)
-            opened = mirror_back(context, asked, step.update)
-            decided = step.outcome = opened.words[0]
-    before = ends(servers, topics)
-    say(f"{opened.commands[0]} --until-caught-up")
-    title = "mirror west back to east until caught up"
-    _caught_up(config, _BACK, title, shown, leave_on_signals, from_cut=opened.operation_id)
-    return decided, read_partitions(servers, before)
+            came = at_home()
+        finally:
+            stop.set()
+            for driver in drivers:
+                driver.result()
+            spark.stop()
+            leave_on_signals()
+        return read_applies(context.snapshot()).the(operation_id), came
 
 
 # Comparing ----------------------------------------------------------------------------------------
@@ -403,15 +466,17 @@ def close(
     written: Readings,
     resumptions: Sequence[Resumption],
     found: Difference,
-    home: tuple[str, Readings],
+    home: tuple[Apply, Readings],
+    at_home: Sequence[Resumption],
     shown: Progress,
 ) -> None:
     """Print what came of it; raises `UnsafeError` when anything is not exact.
 
-    `downtime_s`: from the kill until applications could write at the target. `home`: what was decided of records that
-    the source alone had, and what came to it.
+    `downtime_s`: from the kill until applications could write at the target. `home`: the failback, and what came to the
+    source; `at_home`: what groups read there afterwards.
     """
-    decided, came = home
+    failback, came = home
+    decided = failback.done[StepName.MIRROR_BACK].words.split(";")[0]
     figures, reported = failover.figures, failover.figures["records_lost"]
     audits = failover.done[StepName.AUDIT].read_back["audits"]
     lines = [
@@ -430,12 +495,16 @@ def close(
         f"repeated   {_sum(one.repeated for one in resumptions)}",
         f"audits     {len(audits)} passed within apply",
         f"came back  {_sum(map(len, came.values()))} records to east; {decided}",
+        f"home       {len(source.groups)} groups resumed on east, {_sum(one.read_on_target for one in at_home)} "
+        f"records read of {_sum(one.expected for one in at_home)} that were due, "
+        f"{_sum(one.skipped for one in at_home)} skipped, {_sum(one.repeated for one in at_home)} repeated; "
+        f"{duration(float(failback.figures['downtime_seconds']))} without a cluster to write to",
         f"took       {shown.elapsed_s:.0f} s",
     ]
     put("\n".join(lines) + "\n")
     returned = difference(_records(written), _records(came), Counter())
-    if wrong := problems(reported, resumptions, found, returned):
-        raise UnsafeError("the failover was not exact:\n  " + "\n  ".join(wrong))
+    if wrong := problems(reported, [*resumptions, *at_home], found, returned):
+        raise UnsafeError("it was not exact:\n  " + "\n  ".join(wrong))
 
 
 def _sum(numbers: Iterable[int]) -> str:
@@ -456,7 +525,7 @@ _BEHIND_ONE_IN = 100
 )
 @click.option("--keep", is_flag=True, help="Leave the clusters and the ledger as they are at the end.")
 def demo(records: int, keep: bool) -> None:
-    """Mirror between two local clusters, kill one, fail over, mirror back, and compare every record."""
+    """Mirror between two local clusters, kill one, fail over, go home, and compare every record."""
     sandbox = Sandbox(jvm.home() / _FOLDER)
     shown = Progress()
     _leave_on_signals()
@@ -501,5 +570,10 @@ def _play(sandbox: Sandbox, shown: Progress, records: int) -> None:
     with shown.step("start cluster east again"):
         sandbox.start("east")
     found = compare_logs(east, west, source, written, shown)
-    home = mirror_home(config, east, source, shown, _leave_on_signals)
-    close(source, summary, failover, downtime_s, written, resumptions, found, home, shown)
+    before = ends(east, list(source.workload.topics))
+    home = go_home(config, shown, _leave_on_signals, lambda: read_partitions(east, before))
+    with shown.step("write on east") as step:
+        new = write_more(east, source, records // _BEHIND_ONE_IN)
+        step.outcome = f"{sum(map(len, new.values())):,} records"
+    at_home = resume_at_home(east, source, new, shown)
+    close(source, summary, failover, downtime_s, written, resumptions, found, home, at_home, shown)
