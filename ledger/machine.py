@@ -196,7 +196,10 @@ class LocalProcesses:
 
     def own(self) -> ProcessMark:
         host = socket.gethostname().replace(":", "-")
-        return ProcessMark(host, os.getpid(), _start_ticks(os.getpid()) or 0, _place())
+        pid = int(
+            os.readlink(_PROC / "self")
+        )  # a container that sees the /proc of its node has another id there
+        return ProcessMark(host, pid, _start_ticks(pid) or 0, _place())
 
     def is_alive(self, mark: ProcessMark) -> bool:
         return _start_ticks(mark.pid) == mark.start_ticks

@@ -1,9 +1,11 @@
 """When a writer's role is free, and when a standby takes a flow over: rules as tables."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from ledger import machine
 from ledger.errors import InvalidValueError
 from ledger.facts.roles import (
     FlowSight,
@@ -85,6 +87,74 @@ def test_this_process_is_alive_and_an_earlier_one_of_its_id_is_not() -> None:
     assert processes.is_alive(own)
     assert not processes.is_alive(ProcessMark(own.host, own.pid, own.start_ticks - 1))
     assert not processes.is_alive(ProcessMark(own.host, 2**22 + 1, 1))
+
+
+def container(folder: Path, *, namespace: int, pid: int, started: int, boot: str = "boot-1") -> Path:
+    """The /proc that a process of a container sees, in which it has this id, with one other process, 9."""
+    for process, ticks in ((pid, started), (9, 30)):
+        (folder / str(process)).mkdir(parents=True)
+        (folder / str(process) / "stat").write_text(f"{process} (python (x)) S {'0 ' * 18}{ticks} 0")
+    (folder / "self").symlink_to(str(pid))
+    (folder / "self" / "ns").mkdir()
+    (folder / "self" / "ns" / "pid").symlink_to(f"pid:[{namespace}]")
+    (folder / "sys/kernel/random").mkdir(parents=True)
+    (folder / "sys/kernel/random/boot_id").write_text(f"{boot}\n")
+    return folder
+
+
+def own_in(proc: Path, monkeypatch: pytest.MonkeyPatch) -> ProcessMark:
+    monkeypatch.setattr(machine, "_PROC", proc)
+    monkeypatch.setattr("socket.gethostname", lambda: "mirror")
+    return LocalProcesses().own()
+
+
+def test_the_first_processes_of_two_containers_with_one_host_name_do_not_see_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is process 1 of `mirror`, started in the same tick; so is that of a node that booted anew."""
+    here = own_in(container(tmp_path / "a", namespace=11, pid=1, started=70), monkeypatch)
+    beside = own_in(container(tmp_path / "b", namespace=12, pid=1, started=70), monkeypatch)
+    rebooted = own_in(container(tmp_path / "c", namespace=11, pid=1, started=70, boot="boot-2"), monkeypatch)
+    assert {(one.host, one.pid, one.start_ticks) for one in (here, beside, rebooted)} == {("mirror", 1, 70)}
+    assert len({here, beside, rebooted}) == len({one.place for one in (here, beside, rebooted)}) == 3
+    claim = LastClaim(1, str(here), released=False, last_recorded_at_ms=0, claimed_at_ms=0)
+    for own in (beside, rebooted):
+        for silent_ms, expected in ((2_999, RoleVerdict.IN_USE), (3_000, RoleVerdict.HOLDER_SILENT)):
+            processes = FakeProcesses(own)
+            found = verdict_here(claim, processes, now_ms=silent_ms, heartbeat_ms=HEARTBEAT_MS)
+            assert found is expected, "it was taken for dead"
+
+
+def test_the_next_first_process_of_a_container_knows_that_the_one_before_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = own_in(container(tmp_path / "a", namespace=11, pid=1, started=70), monkeypatch)
+    own_in(container(tmp_path / "b", namespace=11, pid=1, started=90), monkeypatch)
+    claim = LastClaim(1, str(before), released=False, last_recorded_at_ms=0, claimed_at_ms=0)
+    found = verdict_here(claim, LocalProcesses(), now_ms=0, heartbeat_ms=HEARTBEAT_MS)
+    assert found is RoleVerdict.HOLDER_DEAD
+
+
+def test_a_process_is_named_as_the_proc_that_is_mounted_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container that sees the /proc of its node finds other processes there under the ids that it has itself."""
+    proc = container(tmp_path / "a", namespace=11, pid=4242, started=70)
+    own = own_in(proc, monkeypatch)
+    assert (own.pid, own.start_ticks) == (4242, 70)
+    assert LocalProcesses().is_alive(own), "its process 1 is another one, or none, there"
+
+
+def test_a_mark_of_a_former_program_is_judged_by_its_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had no place: the same host name may be another container."""
+    own_in(container(tmp_path / "a", namespace=11, pid=1, started=70), monkeypatch)
+    for host in ("mirror:1:70:", "mirror:1:70"):
+        claim = LastClaim(1, host, released=False, last_recorded_at_ms=0, claimed_at_ms=0)
+        for silent_ms, expected in ((2_999, RoleVerdict.IN_USE), (3_000, RoleVerdict.HOLDER_SILENT)):
+            found = verdict_here(claim, LocalProcesses(), now_ms=silent_ms, heartbeat_ms=HEARTBEAT_MS)
+            assert found is expected
 
 
 # -- A standby -------------------------------------------------------------------------------------
