@@ -49,15 +49,16 @@ from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Demoted, Promoted
 from ledger.facts.fences import FenceHow, Proof
 from ledger.facts.hand_overs import Purpose
-from ledger.facts.roles import RoleVerdict, recorder_of, verdict_here, writer_of
+from ledger.facts.roles import RoleVerdict, recorder_of, writer_of
 from ledger.facts.syncs import TopicPartition
 from ledger.offsets.between_clusters import commit_intervals
 from ledger.offsets.setting import Outcome, oddities
 from ledger.offsets.sheets import PositionSheet, set_positions
+from ledger.recorders.recorder import recorder_verdict
 from ledger.recorders.run import record_clusters
 from ledger.roles import is_at_work
 from ledger.store import answers
-from ledger.words import counted
+from ledger.words import counted, duration
 
 # Before cut ---------------------------------------------------------------------------------------
 # Steps until nothing moves any more: checked, recorded, fenced, drained, at rest.
@@ -116,8 +117,15 @@ def record(step: StepContext, waits: Waits) -> StepResult:
         waits("the ledger is audited")
         step.kept.audit.require_kept()
     alias = step.plan.to_cluster
-    if _is_recorded(step, alias):
-        return StepResult(f"{alias} is recorded by a process of its own or a driver", {"is_recorded": True})
+    claim, now_ms = step.state.last_claim(recorder_of(alias)), step.context.clock.now_ms()
+    settings = recorder_settings(step.config, alias)
+    verdict = recorder_verdict(settings, claim, step.context.processes, now_ms=now_ms)
+    if claim is not None and verdict is RoleVerdict.IN_USE:
+        silent = duration((now_ms - claim.last_recorded_at_ms) / 1000)
+        words = (
+            f"{alias} is recorded by a process of its own or a driver, which appended something {silent} ago"
+        )
+        return StepResult(words, {"is_recorded": True})
     rows = record_clusters(step.config, [alias], stop=threading.Event(), once=True)
     return StepResult(
         f"{alias} was read once; nobody records it now: run mirror-ledger record {alias}",
@@ -254,17 +262,6 @@ def settle_flows(step: StepContext, waits: Waits) -> StepResult:
         words.append(settled.words)
         facts[name] = settled.facts()
     return StepResult("; ".join(words), facts)
-
-
-def _is_recorded(step: StepContext, alias: str) -> bool:
-    settings = recorder_settings(step.config, alias)
-    verdict = verdict_here(
-        step.state.last_claim(recorder_of(alias)),
-        step.context.processes,
-        now_ms=step.context.clock.now_ms(),
-        heartbeat_ms=int(settings.heartbeat_seconds * 1000),
-    )
-    return verdict is RoleVerdict.IN_USE
 
 
 # At target ----------------------------------------------------------------------------------------

@@ -367,6 +367,14 @@ class _Memory:
     last_read: dict[Subject, float] = field(default_factory=dict)
 
 
+def recorder_verdict(
+    settings: RecorderSettings, claim: LastClaim | None, processes: ProcessTable, *, now_ms: int
+) -> RoleVerdict:
+    """Whether a cluster is being recorded, as far as this host can see; a full sweep is a recorder's heartbeat."""
+    heartbeat_ms = int(settings.full_sweep_seconds * 1000)
+    return verdict_here(claim, processes, now_ms=now_ms, heartbeat_ms=heartbeat_ms)
+
+
 class ClusterRecorder:
     """Records one cluster while it holds the role `recorder:ALIAS`. Safe to call from several threads."""
 
@@ -406,12 +414,7 @@ class ClusterRecorder:
             if self._memory is not None:
                 return RoleVerdict.HELD
             last = self._state.last_claim(self.writer)
-            verdict = verdict_here(
-                last,
-                self._processes,
-                now_ms=self._clock.now_ms(),
-                heartbeat_ms=int(self._settings.full_sweep_seconds * 1000),
-            )
+            verdict = recorder_verdict(self._settings, last, self._processes, now_ms=self._clock.now_ms())
             if verdict.is_free:
                 self._claim()
             self._say_role(verdict, last)

@@ -373,6 +373,26 @@ def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_s
     pair.end()
 
 
+def test_a_recorder_that_is_silent_is_judged_alike_by_an_apply_and_by_who_would_take_its_role() -> None:
+    """It died with its host: its role is taken after three full sweeps, and until then nobody else can record."""
+    pair = ChangingPair()
+    plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
+    pair.recorders.is_over = True
+    flows = [flow.model_copy(update={"full_sweep_seconds": 4.0}) for flow in pair.config.flows.values()]
+    pair.config = pair.config.model_copy(update={"flows": {flow.name: flow for flow in flows}})
+    ends = _begins(StepName.STOP_PRODUCERS)
+    for waited_s, is_recorded in ((10.0, True), (3.0, False)):
+        pair.schedule.wait(waited_s)
+        with pytest.raises(ProcessEnded):
+            pair.apply(plan, pair.outside.process(before=ends))
+        applied = pair.applied(plan)
+        assert applied is not None
+        receipt = applied.done[StepName.RECORD]
+        assert receipt.read_back["is_recorded"] is is_recorded
+        assert ("which appended something 1" in receipt.words) is is_recorded, receipt.words
+    pair.end()
+
+
 def not_ok(pair: ChangingPair, operation_id: str) -> list[str]:
     """What `verify` finds that is not so, or that nobody knows."""
     with pair.outside.seen_by(pair.outside.process()):
