@@ -9,6 +9,7 @@ MirrorLedgerError             exit 1
 │   ├── ShutOutError          exit 5   a later writer epoch has taken over
 │   │   ├── ClaimBegunError    exit 5   a later epoch is known, whether it was claimed or not
 │   │   └── OtherLedgerError   exit 5   another ledger lies where the one was that the role was claimed in
+│   ├── StepRefusedError      exit 5   what a step of a plan rests on is not so: nothing of it was done
 │   ├── FencedProducerError   exit 5   a flow's producer id was shut out of partitions that it is to write to
 │   └── OtherClusterError     exit 5   a recorder meets another cluster than the one that it claimed with
 ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
@@ -137,6 +138,10 @@ class ClaimBegunError(ShutOutError):
 
 class OtherLedgerError(ShutOutError):
     """Another ledger lies at the path than the one in which the writer claimed its role."""
+
+
+class StepRefusedError(PreconditionError):
+    """What a step of a plan rests on is not so: neither the step nor its hook has done anything."""
 
 
 class FencedProducerError(PreconditionError):

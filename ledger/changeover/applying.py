@@ -86,7 +86,7 @@ def _reading(shared: StepContext, step: StepName) -> Reading:
         plan=shared.plan,
         of=former,
         done=frozenset(_ORDER[: _ORDER.index(step)]),
-        are_started=former is not None and StepName.START_APPLICATIONS in former.begun,
+        are_started=former is not None and StepName.START_APPLICATIONS in former.acted,
     )
 
 

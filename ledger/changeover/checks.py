@@ -289,8 +289,9 @@ def _group_check(group: str, places: list[ComparedCommit] | None, *, are_started
     return said("group", group, True, words if not moved else f"{words}, {moved} of them read on")
 
 
-def left_checks(source: ClusterAdmin, sheets: Sequence[OffsetsSet]) -> list[Check]:
-    """Groups that are at work where they leave, or have read on there since their places were answered."""
+def left_checks(source: ClusterAdmin, sheets: Sequence[OffsetsSet], *, are_started: bool) -> list[Check]:
+    """Groups that are at work where they leave, or have read on there since their places were answered; once
+    applications may have been started nothing is to be done about what was read there: it is read once more."""
     shared = {one.group for one in sheets if one.group_type == SHARE}
     there = TargetGroups.read(source, {one.group for one in sheets} - shared, shared)
     checks = []
@@ -301,7 +302,7 @@ def left_checks(source: ClusterAdmin, sheets: Sequence[OffsetsSet]) -> list[Chec
         elif moved := [one for one in sheet.commits if _has_read_on(sheet.group, one, there)]:
             at = ", ".join(f"{one.source_topic} partition {one.source_partition}" for one in moved)
             words = f"it has committed at {source.alias} since it was set: {at}"
-            checks.append(said("left", sheet.group, False, words))
+            checks.append(said("left", sheet.group, None if are_started else False, words))
     return checks or [said("left", source.alias, True, f"{counted(len(sheets), 'group')} at rest")]
 
 

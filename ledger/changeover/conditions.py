@@ -33,7 +33,7 @@ from ledger.changeover.plans import (
 )
 from ledger.changeover.step_context import PlanContext
 from ledger.changeover.waiting import Behind, mirrors_at
-from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.errors import ClusterUnavailableError, StepRefusedError
 from ledger.facts.cut_offsets import Cut, CutSide
 from ledger.facts.fences import EpochMarker
 from ledger.facts.syncs import TopicPartition
@@ -82,7 +82,8 @@ class Reading(PlanContext):
 class Condition:
     """What has to be so before each of `steps`, once `after` has been carried out (None: from the beginning).
 
-    `is_of_source`: asked of the former source. `to_type`: what is to be typed where it is not so (`_to_type`).
+    `is_of_source`: asked of the former source. `to_type`: what is to be typed where it is not so (`_to_type`),
+    `to_type_late`: once applications may have been started, None: the same.
     `until`: the last step before which `verify` asks it; None: it is to be so for good.
     """
 
@@ -91,6 +92,7 @@ class Condition:
     steps: frozenset[StepName]
     ask: Callable[[Reading], Sequence[Check]]
     to_type: str
+    to_type_late: str | None = None
     is_of_source: bool = False
     until: StepName | None = None
 
@@ -108,7 +110,7 @@ def conditions(reading: Reading) -> Iterator[tuple[str, Callable[[], Sequence[Ch
 
 
 def require_conditions(reading: Reading, step: StepName) -> list[str]:
-    """Raise `PreconditionError` where something is not so that a step rests on; it names that, and what to type.
+    """Raise `StepRefusedError` where something is not so that a step rests on; it names that, and what to type.
 
     Of a source that is given up nothing is asked. Returns what nobody could say, of one that does not answer: an apply
     that has copied all of it needs no more of it.
@@ -133,7 +135,8 @@ def require_conditions(reading: Reading, step: StepName) -> list[str]:
             continue
         if bad := [check for check in checks if check.status is CheckStatus.NOT_OK]:
             words = "; ".join(f"{check.subject}: {check.words}" for check in bad)
-            raise PreconditionError(f"{words}. Step {step} did nothing. {_to_type(one.to_type, reading)}")
+            to_type = one.to_type_late if one.to_type_late and reading.are_started else one.to_type
+            raise StepRefusedError(f"{words}. Step {step} did nothing. {_to_type(to_type, reading)}")
     return [f"not asked for {', '.join(unknown)}: {away}"] if unknown else []
 
 
@@ -161,6 +164,11 @@ _FENCE_AGAIN = (
 _STOP_GROUPS = (
     "Stop their consumers at {source}, and let a recorder read them (mirror-ledger record {source} --once); then "
     "continue, which sets them again: {apply}"
+)
+_STOP_GROUPS_LATE = "Stop their consumers at {source}; then continue: {apply}"
+_SET_GROUPS_LATE = (
+    "Applications may be at work at {target}, so groups are not set again. What is lacking is set, while the group has "
+    "no members there, by mirror-ledger offsets set --from {source} --to {target} --group GROUP; then continue: {apply}"
 )
 _SET_GROUPS = (
     "Continue, which sets what is lacking: {apply}. What stands beyond its place is set lower by mirror-ledger offsets "
@@ -290,7 +298,7 @@ def _drained_ends(reading: Reading) -> list[Behind]:
 def _left(reading: Reading) -> list[Check]:
     """No group that has moved is at work at the former source, or has read on there since."""
     sheets = last_sheets(reading.context, reading.operation_id)
-    return left_checks(reading.source, list(sheets.values()))
+    return left_checks(reading.source, list(sheets.values()), are_started=reading.are_started)
 
 
 def _groups(reading: Reading) -> list[Check]:
@@ -372,6 +380,7 @@ CONDITIONS = (
         _START,
         _left,
         _STOP_GROUPS,
+        _STOP_GROUPS_LATE,
         is_of_source=True,
         until=StepName.START_APPLICATIONS,
     ),
@@ -381,6 +390,7 @@ CONDITIONS = (
         _START,
         _groups,
         _SET_GROUPS,
+        _SET_GROUPS_LATE,
         until=StepName.START_APPLICATIONS,
     ),
 )

@@ -385,7 +385,8 @@ class Apply:
     """One carrying out of a plan; `done`: receipts by step, the last of each. Times of its rows by step.
 
     `begun`: when a step was begun first, `took_ms`: what it took, all the times that it was carried out to its end.
-    `ended_at`: epoch and round of the row that says that it was done, None: it was not.
+    `acted`: steps that may have done something, they or their hooks. `ended_at`: epoch and round of the row that says
+    that it was done, None: it was not.
     """
 
     operation_id: str
@@ -397,10 +398,12 @@ class Apply:
     state: ApplyState = ApplyState.OPEN
     host: str = ""
     begun: dict[StepName, int] = field(default_factory=dict)
+    acted: set[StepName] = field(default_factory=set)
     done: dict[StepName, StepDone] = field(default_factory=dict)
     done_at_ms: dict[StepName, int] = field(default_factory=dict)
     took_ms: dict[StepName, int] = field(default_factory=dict)
     _under_way: dict[StepName, int] = field(default_factory=dict)
+    _acted_before: set[StepName] = field(default_factory=set)
     failed: dict[StepName, StepFailed] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     ended_at: tuple[int, int] | None = None
@@ -414,6 +417,8 @@ class Apply:
             case OperationKind.STEP_BEGUN:
                 step = StepName(json.loads(row["content"])["step"])
                 self.begun.setdefault(step, at_ms)
+                self._acted_before = set(self.acted)
+                self.acted.add(step)
                 self._under_way[step] = at_ms
             case OperationKind.STEP_DONE:
                 receipt = StepDone.of_row(row)
@@ -425,6 +430,8 @@ class Apply:
             case OperationKind.STEP_FAILED:
                 failure = StepFailed.of_row(row)
                 self.failed[StepName(failure.step)] = failure
+                if failure.did_nothing:
+                    self.acted = self._acted_before
             case OperationKind.APPLY_ENDED:
                 ended = ApplyEnded.of_row(row)
                 self.figures = ended.figures

@@ -5,7 +5,7 @@ from its beginning. One process at a time: it claims the writer `apply`, and eve
 claim, so who was taken for dead begins no further step.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any
 
 from ledger.changeover.plans import Apply, Plan, StepName
 from ledger.clock import Clock
-from ledger.errors import MirrorLedgerError, ShutOutError
+from ledger.errors import MirrorLedgerError, ShutOutError, StepRefusedError
 from ledger.facts.changeovers import (
     ApplyAlive,
     ApplyClaimed,
@@ -40,14 +40,14 @@ PLAN_ID, OPERATION = "PLAN_ID", "OPERATION"
 """How messages of steps name what is carried out, in commands: a step does not know it."""
 
 
-def _is_repeated(step: StepName, done: Collection[StepName]) -> bool:
-    """What may be so no longer when an apply is continued; groups are set again until applications have started: what
-    they have read meanwhile where they leave, and what was set to something else, is set right."""
+def _is_repeated(step: StepName, former: Apply) -> bool:
+    """What may be so no longer when an apply is continued; groups are set again until applications may have started:
+    what they have read meanwhile where they leave, and what was set to something else, is set right."""
     if step is StepName.CATCH_UP:
-        return StepName.STOP_PRODUCERS not in done
+        return StepName.STOP_PRODUCERS not in former.begun
     if step in _UNTIL_THE_CUT:
-        return StepName.CUT not in done
-    return step is StepName.MOVE_GROUPS and StepName.START_APPLICATIONS not in done
+        return StepName.CUT not in former.done
+    return step is StepName.MOVE_GROUPS and StepName.START_APPLICATIONS not in former.acted
 
 
 Waits = Callable[[str], None]
@@ -131,11 +131,10 @@ class Applying:
         Raises what a step raises, after it is recorded as failed: the apply is open then, and can be continued.
         """
         self.record.add(ApplyClaimed(plan_id=plan.plan_id, host=host, is_continued=former is not None))
-        done = {} if former is None else former.done
         figures: Mapping[str, Any] = {}
         for step in plan.steps:
-            receipt = done.get(step)
-            if receipt is not None and not _is_repeated(step, done):
+            receipt = None if former is None else former.done.get(step)
+            if former is not None and receipt is not None and not _is_repeated(step, former):
                 self.reports.ends(step, f"done before: {receipt.words}", True)
                 figures = receipt.read_back
                 continue
@@ -145,18 +144,21 @@ class Applying:
     def _carry_out(self, plan: Plan, step: StepName) -> StepResult:
         self.reports.begins(step)
         self.record.add(StepBegun(step=step))
+        hook: Mapping[str, Any] | None = None
         try:
             command = None if step is StepName.FENCE else plan.hooks.get(step)
             waits = partial(self._waits, step)
             with self.beside(partial(self.record.alive, step)):
-                hook = None if command is None else self.hook(step, command, waits)
+                if command is not None:
+                    hook = self.hook(step, command, waits)
                 result = self.actions[step](waits)
         except ShutOutError:
             raise
         except MirrorLedgerError as error:
             name_in(error, PLAN_ID, plan.plan_id)
             self.reports.ends(step, str(error), False)
-            self.record.add(StepFailed(step=step, words=str(error)))
+            did_nothing = hook is None and isinstance(error, StepRefusedError)
+            self.record.add(StepFailed(step=step, words=str(error), did_nothing=did_nothing))
             self.record.add(ApplyEnded(result=ApplyResult.FAILED, words=f"{step}: {error}"))
             raise
         self.record.add(StepDone(step=step, words=result.words, read_back=result.read_back, hook=hook))

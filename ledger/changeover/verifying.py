@@ -54,7 +54,7 @@ def verify_changeover(context: Context, name: str) -> list[Check]:
         plan=plan,
         of=of,
         done=frozenset(plan.steps if of is None else of.done),
-        are_started=of is None or StepName.START_APPLICATIONS in of.begun,
+        are_started=of is None or StepName.START_APPLICATIONS in of.acted,
     )
     checks = [] if of is None else operation_checks(of, plan)
     for check, ask in _checks(reading):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from ledger.facts.codec import inline
+from ledger.facts.codec import LEFT_OUT, inline
 from ledger.facts.group_offsets import OffsetsSet
 from ledger.facts.operations import OperationContent, OperationKind
 
@@ -112,12 +112,14 @@ class StepFailed(OperationContent):
 
     By `mirror-ledger apply`, which can be continued.
 
-    Keys: `step`, `words` (of a hook that failed or was ended for its time with what it printed).
+    Keys: `step`, `words` (of a hook that failed or was ended for its time with what it printed), `did_nothing` (what it
+    rests on was not so: neither it nor its hook did anything; left out where that is not known).
     """
 
     kind: ClassVar = OperationKind.STEP_FAILED
     step: str
     words: str
+    did_nothing: bool = field(default=False, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

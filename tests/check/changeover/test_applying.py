@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from ledger.changeover.plans import ApplyState, ChangeoverKind, StepName
-from ledger.errors import PreconditionError, ShutOutError
+from ledger.errors import PreconditionError, ShutOutError, StepRefusedError
 from tests.simulation.ledger.rows import MemoryRows
 from tests.support.changeovers import Crash, Stage, plan, with_hooks
 
@@ -86,6 +86,50 @@ def test_what_was_proven_is_proven_again_until_the_cut_is_taken() -> None:
     before, after = again(StepName.PROMOTE), again(StepName.MOVE_GROUPS)
     assert (before[StepName.FENCE], before[StepName.DRAIN], before[StepName.STOP_PRODUCERS]) == (2, 2, 1)
     assert (after[StepName.FENCE], after[StepName.DRAIN], after[StepName.CUT]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("moment", ["hook", "before", "after"])
+def test_groups_are_not_set_again_once_applications_may_have_been_started(moment: str) -> None:
+    stage = Stage(with_hooks(plan(), start_applications="start them"))
+
+    def crash(step: StepName, at: str) -> None:
+        if (step, at) == (StepName.START_APPLICATIONS, moment):
+            raise Crash
+
+    stage.crash = crash
+    with pytest.raises(Crash):
+        stage.apply()
+    stage.crash = lambda _step, _moment: None
+    stage.failing[StepName.START_APPLICATIONS] = StepRefusedError("1 group with members at east")
+    with pytest.raises(StepRefusedError):
+        stage.apply()
+    stage.failing.clear()
+    stage.apply()
+    assert (stage.last.state, stage.marks[StepName.MOVE_GROUPS]) == (ApplyState.DONE, 1)
+
+
+def test_groups_are_set_again_while_what_starts_applications_has_been_refused_only() -> None:
+    stage = Stage(plan())
+    stage.failing[StepName.START_APPLICATIONS] = StepRefusedError("1 group with members at east")
+    for times in (1, 2):
+        with pytest.raises(StepRefusedError):
+            stage.apply()
+        assert stage.marks[StepName.MOVE_GROUPS] == times
+    stage.failing.clear()
+    stage.apply()
+    assert stage.marks[StepName.MOVE_GROUPS] == 3
+
+
+def test_a_hook_that_failed_may_have_started_applications() -> None:
+    """And what a step is refused for behind its hook was not refused before it."""
+    for error in (PreconditionError("the hook ended with 1"), StepRefusedError("behind the hook")):
+        stage = Stage(with_hooks(plan(), start_applications="start them"))
+        stage.failing[StepName.START_APPLICATIONS] = error
+        with pytest.raises(PreconditionError):
+            stage.apply()
+        stage.failing.clear()
+        stage.apply()
+        assert stage.marks[StepName.MOVE_GROUPS] == 1
 
 
 def test_a_step_that_fails_is_recorded_and_can_be_continued() -> None:

@@ -249,14 +249,14 @@ def test_a_group_that_reads_on_where_it_left_is_not_at_rest_there() -> None:
     east = MemoryCluster("east", FakeClock())
     east.create_topic("orders", partitions=1, replication_factor=1, configuration={})
     moved = sheet(east, "billing", {0: 7})
-    assert statuses(left_checks(east, [moved])) == [OK]
+    assert statuses(left_checks(east, [moved], are_started=False)) == [OK]
     east.committed["billing", "orders", 0] = 7
-    assert statuses(left_checks(east, [moved])) == [OK]
+    assert statuses(left_checks(east, [moved], are_started=False)) == [OK]
     east.committed["billing", "orders", 0] = 8
-    assert statuses(left_checks(east, [moved])) == [NOT_OK]
+    assert statuses(left_checks(east, [moved], are_started=False)) == [NOT_OK]
     east.committed["billing", "orders", 0] = 7
     east.members.add("billing")
-    assert statuses(left_checks(east, [moved])) == [NOT_OK]
+    assert statuses(left_checks(east, [moved], are_started=False)) == [NOT_OK]
 
 
 def test_a_sheet_has_what_stands_at_its_place_with_the_commit_that_it_comes_from() -> None:
