@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ledger.facts.groups import CommitRefusal, NewCommit
 
@@ -35,8 +35,16 @@ class OneByOne(ABC):
 
 _OfAnyKind: Any = object
 
+if TYPE_CHECKING:
+    # What a subclass answers has the signature that it has there; at run time nothing is to be answered by these.
+    from ledger.kafka.cluster import ShutOutCluster as _Asked
+else:
 
-class UnaskedCluster(OneByOne, _OfAnyKind):  # type: ignore[misc]  # it stands in for whatever is asked of a cluster
+    class _Asked:
+        """Nothing."""
+
+
+class UnaskedCluster(OneByOne, _Asked, _OfAnyKind):  # type: ignore[misc]  # it may be made without any answer
     """Stands in for `ClusterAdmin`: what a subclass does not answer fails the test."""
 
     alias: str
@@ -51,3 +59,12 @@ class UnaskedCluster(OneByOne, _OfAnyKind):  # type: ignore[misc]  # it stands i
 
     def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
         raise AssertionError(f"{type(self).__name__} is not to change {name}: {to_set}, {to_remove}")
+
+
+if TYPE_CHECKING:
+
+    class _Drifted(UnaskedCluster):
+        """Were a signature that differs not noticed, mypy would notice the comment that nobody needs."""
+
+        def broker_count(self, alias: str) -> int:  # type: ignore[override]
+            return len(alias)
