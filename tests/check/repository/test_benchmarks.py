@@ -1,0 +1,32 @@
+"""Benchmarks print no figure of what was too short to be measured, and take no number that leads to none."""
+
+import sys
+
+import pytest
+
+from tests.benchmarks import mirror_speed
+from tests.benchmarks.mirror_speed import SHORTEST_S, Figures
+
+LONG_ENOUGH = Figures(copying_s=2.0, whole_s=9.0, cpu_s=1.0)
+
+
+@pytest.mark.parametrize("copying_s", [0.0, SHORTEST_S / 2])
+def test_what_came_between_two_looks_has_no_rate(
+    copying_s: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror_speed.report("a mirror", 1024, 4_000, [LONG_ENOUGH, Figures(copying_s, 9.0, 1.0)])
+    printed = capsys.readouterr().out
+    assert "not measured" in printed
+    assert "records/s" not in printed
+    mirror_speed.report("a mirror", 1024, 4_000, [LONG_ENOUGH])
+    assert "2,000 records/s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--megabytes", "--repeat"])
+def test_nothing_is_measured_of_no_records_and_of_no_run(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["mirror_speed", option, "0"])
+    with pytest.raises(SystemExit, match="2"):
+        mirror_speed.main()
+    assert "at least 1 is needed, got 0" in capsys.readouterr().err
