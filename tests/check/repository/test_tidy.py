@@ -6,6 +6,8 @@ Forbidden texts are put together from halves, so that this file does not contain
 import ast
 import hashlib
 import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -176,12 +178,36 @@ def test_license_is_apache_2() -> None:
     assert hashlib.sha256((CHECKOUT / "LICENSE").read_bytes()).hexdigest() == APACHE_LICENSE_SHA256
 
 
-def test_the_wheel_ships_queries_and_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wheel_has_every_file_of_the_package_and_starts_without_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(CHECKOUT)
+    unpacked = tmp_path / "unpacked"
     with zipfile.ZipFile(tmp_path / build_wheel(str(tmp_path))) as wheel:
-        shipped = set(wheel.namelist())
-    expected = {f"ledger/queries/{path.name}" for path in of_type(".sql", "queries")}
-    expected |= {relative(path) for kind in (".py", ".md", ".sql") for path in of_type(kind, "ledger")}
-    assert expected - shipped == set()
-    tops = {name.split("/")[0] for name in shipped}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"ledger"}
+        wheel.extractall(unpacked)
+    shipped = {str(path.relative_to(unpacked)): path for path in unpacked.rglob("*") if path.is_file()}
+    of_queries = {path for path in tracked() if path.parent == CHECKOUT / "queries"}
+    of_package = {path for path in tracked() if relative(path).startswith("ledger/")}
+    expected = {relative(path): path for path in of_package}
+    expected |= {f"ledger/{relative(path)}": path for path in of_queries}
+    assert {Path(name).suffix for name in expected} >= {".py", ".md", ".sql", ".json", ".properties", ".sh"}
+    of_wheel = {name: path for name, path in shipped.items() if ".dist-info/" not in name}
+    assert set(of_wheel) == set(expected)
+    assert [name for name, path in of_wheel.items() if path.read_bytes() != expected[name].read_bytes()] == []
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(unpacked), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert run("-c", "import ledger; print(*ledger.__path__)").stdout.strip() == str(unpacked / "ledger")
+    listed = run("-m", "ledger.cli.main", "query", "--list")
+    assert (listed.returncode, "offset_translation" in listed.stdout) == (0, True), listed.stderr
+    (tmp_path / "mirror.toml").write_text('[ledger]\npath = "ledger"\n')
+    refused = run("-m", "ledger.cli.main", "--config", "mirror.toml", "status")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (2, False), refused.stderr
