@@ -399,14 +399,14 @@ def adopt(
     )
     identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
     adoptions: list[PartitionAdoption] = []
-    for topic in _by_topic(pairs):
-        compared = comparison.of_topic(topic)
-        adoptions += [adoption for adoption, _ in compared]
-        syncs = [sync for _, of_partition in compared for sync in of_partition]
-        if syncs:
-            require_readers_at_rest()
-            session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
-    session.release()
+    with session.held(flow.heartbeat_seconds):
+        for topic in _by_topic(pairs):
+            compared = comparison.of_topic(topic)
+            adoptions += [adoption for adoption, _ in compared]
+            syncs = [sync for _, of_partition in compared for sync in of_partition]
+            if syncs:
+                require_readers_at_rest()
+                session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
     return adoptions
 
 

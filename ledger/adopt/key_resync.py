@@ -276,24 +276,25 @@ def resync(
         flow, ports.source, ports.target, ports.state, fact_log, host=host
     )
     operations.begin(session)
-    # Read after the claim: another driver may have copied until then.
-    comparison = _Comparison(flow, ports)
-    done = []
-    for pair in pairs:
-        keys = comparison.of(pair)
-        if (compared := keys.compared) is not None:
-            at = comparison.recorded(pair).for_producer(producer.current).position
-            keys = _deleted(keys, compared, at, flow, ports, session, producer)
-            resynced = KeysResynced(
-                topic=pair.source.topic,
-                partition=pair.source.partition,
-                source_keys=compared.source_keys,
-                target_keys=compared.target_keys,
-                tombstones=keys.written,
-            )
-            operations.record(resynced, flow=flow.name, reason=keys.refused)
-        done.append(keys)
-    _clear_findings(Findings(flow.name, [_FINDING], operations, ports.state), done)
+    with session.shown_alive(flow.heartbeat_seconds):
+        # Read after the claim: another driver may have copied until then.
+        comparison = _Comparison(flow, ports)
+        done = []
+        for pair in pairs:
+            keys = comparison.of(pair)
+            if (compared := keys.compared) is not None:
+                at = comparison.recorded(pair).for_producer(producer.current).position
+                keys = _deleted(keys, compared, at, flow, ports, session, producer)
+                resynced = KeysResynced(
+                    topic=pair.source.topic,
+                    partition=pair.source.partition,
+                    source_keys=compared.source_keys,
+                    target_keys=compared.target_keys,
+                    tombstones=keys.written,
+                )
+                operations.record(resynced, flow=flow.name, reason=keys.refused)
+            done.append(keys)
+        _clear_findings(Findings(flow.name, [_FINDING], operations, ports.state), done)
     session.release()
     return done
 

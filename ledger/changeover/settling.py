@@ -328,7 +328,8 @@ def settle(
     """
     source = _recorded_source(flow, ports)
     row = settling_claim_row(flow, source, ports.target, ports.state, host=host)
-    with claimed_again(flow, ports.fact_log, ports.state, row, after=after, sleep=ports.sleep) as session:
+    claim = claimed_again(flow, ports.fact_log, ports.state, row, after=after, sleep=ports.sleep)
+    with claim.held(flow.heartbeat_seconds) as session:
         ports.operations.begin(session)
         # As the ledger is after the claim: the driver may have recorded until then.
         producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
@@ -339,7 +340,6 @@ def settle(
         syncs = [sync for tail in tails if tail.found is not None for sync in tail.found.syncs]
         if syncs:
             session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
-        session.release()
     return SettledFlow(flow.name, operation_id, tuple(tails))
 
 

@@ -60,23 +60,21 @@ def pair_tails(
     source, target = context.cluster(flow.source), context.cluster(flow.target)
     row = settling_claim_row(flow, live_cluster(source), target, state, host=str(context.processes.own()))
     after = None if last is None else last.epoch
-    with claimed_again(flow, context.fact_log, state, row, after=after) as session:
-        try:
-            producer = state.identities().producers(str(row["target_cluster_id"]))[flow.name]
-            tails = _tails(context, flow, producer, pairs)
-            results = _paired(context, flow, source.cluster_id(), tails)
-            _require_paired(flow, results)
-            _require_own_alone(context, flow, results)
-            identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
-            # What supersedes is a round of its own: it voids what its own round says behind it.
-            for syncs in (
-                [tail.restart for tail in tails if tail.restart is not None],
-                [sync for result in results for sync in result.syncs],
-            ):
-                if syncs:
-                    session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
-        finally:
-            session.release()
+    claim = claimed_again(flow, context.fact_log, state, row, after=after)
+    with claim.held(flow.heartbeat_seconds) as session:
+        producer = state.identities().producers(str(row["target_cluster_id"]))[flow.name]
+        tails = _tails(context, flow, producer, pairs)
+        results = _paired(context, flow, source.cluster_id(), tails)
+        _require_paired(flow, results)
+        _require_own_alone(context, flow, results)
+        identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
+        # What supersedes is a round of its own: it voids what its own round says behind it.
+        for syncs in (
+            [tail.restart for tail in tails if tail.restart is not None],
+            [sync for result in results for sync in result.syncs],
+        ):
+            if syncs:
+                session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
     records = sum(sync.records for result in results for sync in result.syncs)
     if records:
         say(f"{flow.name}: {counted(records, 'record')} that nobody had recorded paired with {flow.source}")

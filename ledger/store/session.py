@@ -18,18 +18,21 @@ at most once, and never from an epoch that was shut out.
     shut out    `ShutOutError` says that a later epoch has been claimed. What was appended before stays; a round that
                 met it may be in none, some or all of its tables. Whoever holds the session ends, or gives up its role.
     alive       A row of `writers`, the claim's: silence is taken for death (`facts.roles`).
-    release     The same row says that the role is free. Only who ended as it meant to releases; after an error
-                others see whether the process is alive.
+    release     The same row says that the role is free. Who ended as it meant to releases, and who has nothing under
+                way at a cluster (`held`); after an error of others it is seen whether their process is alive.
 """
 
+import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Protocol, Self
 
-from ledger.errors import ClaimBegunError, ShutOutError
+from ledger.clock import repeated
+from ledger.errors import ClaimBegunError, MirrorLedgerError, ShutOutError
 from ledger.facts.roles import OPERATOR_WRITER
 from ledger.facts.state import FactLog, OperationLog, WriterClaim
 from ledger.facts.syncs import WriterEvent
@@ -72,6 +75,7 @@ def claim_row_of(host: str, **known: str | int | None) -> Row:
     return {**dict.fromkeys(unknown), **known, "event": str(WriterEvent.CLAIMED), "host": host}
 
 
+log = logging.getLogger(__name__)
 CLAIMED_WITHIN_S = 5.0
 """A claim commits to several tables before it is a row of `writers`: what takes longer than so was not ended."""
 
@@ -226,6 +230,26 @@ class WriterSession:
         """Give the role back, as the last thing: after what is appended in the background."""
         self.wait()
         self.append(WRITERS.name, [self._said(WriterEvent.RELEASED)])
+
+    def shown_alive(self, every_s: float) -> AbstractContextManager[None]:
+        """Heartbeats beside a body that appends nothing for long, from a thread of their own."""
+        return repeated(self.alive, every_s=every_s, failed=log.warning)
+
+    @contextmanager
+    def held(self, every_s: float) -> Iterator[Self]:
+        """For a body that reads for long and writes nothing at a cluster: shown to be alive beside it, and released
+        behind it, also where it raises one of our errors: that one counts, whatever the release comes to."""
+        with self:
+            try:
+                with self.shown_alive(every_s):
+                    yield self
+            except ShutOutError:
+                raise
+            except MirrorLedgerError:
+                with suppress(MirrorLedgerError):
+                    self.release()
+                raise
+            self.release()
 
     def __enter__(self) -> Self:
         return self

@@ -33,10 +33,10 @@ class DyingLog(MemoryFactLog):
 
     def append(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> None:
         self._appends += 1
-        dies = self._appends == self.dies_at
-        if not dies or self.is_done:
+        is_dead = self.dies_at is not None and self._appends >= self.dies_at
+        if not is_dead or (self.is_done and self._appends == self.dies_at):
             super().append(claim, table, round_number, rows)
-        if dies:
+        if is_dead:
             raise LedgerUnavailableError("the process died")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ledger.config.values import TargetMode
-from ledger.errors import LedgerUnavailableError, PreconditionError, ShutOutError
+from ledger.errors import ClusterUnavailableError, LedgerUnavailableError, PreconditionError, ShutOutError
 from ledger.facts.direction import Demoted, Promoted
 from ledger.facts.operations import OperationKind
 from ledger.facts.requests import RequestKind
@@ -188,6 +188,21 @@ def test_a_source_that_answers_or_a_flow_that_never_ran_is_refused(source_answer
     with pytest.raises(PreconditionError, match=words):
         flow.settle(source_answers=source_answers)
     assert len(flow.ledger.rows("writers")) == claims
+
+
+def test_settling_gives_the_flow_back_where_the_target_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its process may live on for long: it carries out a plan."""
+    flow = unrecorded()
+
+    def away(_partitions: object) -> None:
+        raise ClusterUnavailableError("cluster 'west': no broker answers")
+
+    monkeypatch.setattr(flow.west, "ends", away)
+    with pytest.raises(ClusterUnavailableError):
+        flow.settle()
+    assert flow.ledger.rows("writers")[-1]["event"] == "released"
 
 
 def test_a_driver_that_begins_meanwhile_has_the_flow() -> None:

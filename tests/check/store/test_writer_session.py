@@ -1,13 +1,14 @@
 """Invariant L4 on the writer's side: numbers that are never given twice, one order, nothing failed in silence."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from ledger.errors import LedgerUnavailableError, ShutOutError
+from ledger.errors import LedgerUnavailableError, PreconditionError, ShutOutError
 from ledger.facts.roles import writer_of
 from ledger.facts.state import FactLog, WriterClaim
 from ledger.facts.tables import CHECKPOINTS, OFFSET_SYNCS, OPERATIONS, STAMP, WRITERS, Row
@@ -302,3 +303,63 @@ def test_an_epoch_that_another_process_claims_meanwhile_is_not_followed() -> Non
 
 def require(event: threading.Event) -> None:
     assert event.wait(WAITS_S)
+
+
+# -- A claim that is held while something is read --------------------------------------------------
+
+
+def events(ledger: Ledger) -> list[str]:
+    return [event for _, event in ledger.rounds(WRITERS.name, "event")]
+
+
+def test_a_claim_that_is_held_is_shown_to_be_alive_and_released_last() -> None:
+    ledger = Ledger()
+    with claimed(ledger.log()).held(0.01) as session:
+        deadline = time.monotonic() + WAITS_S
+        while len(events(ledger)) < 3:
+            assert time.monotonic() < deadline, "heartbeats while the body reads"
+            time.sleep(0.01)
+        session.append(SYNCS, [of(SYNCS)])
+    assert (events(ledger)[0], set(events(ledger)[1:-1]), events(ledger)[-1]) == (
+        "claimed",
+        {"alive"},
+        "released",
+    )
+    rounds = [number for number, _ in ledger.rounds(WRITERS.name, "event")]
+    assert rounds == sorted(set(rounds)), "each number once, in order"
+    time.sleep(0.05)
+    assert events(ledger)[-1] == "released", "nothing more is heard of it"
+
+
+@pytest.mark.parametrize("is_kept_from_releasing", [False, True])
+def test_a_claim_that_is_held_is_released_where_the_body_raises(is_kept_from_releasing: bool) -> None:
+    ledger = Ledger()
+    log = ledger.log()
+
+    def fail(_table: str, _number: int) -> None:
+        raise LedgerUnavailableError("no ledger at the release either")
+
+    def read() -> None:
+        with claimed(log).held(WAITS_S):
+            if is_kept_from_releasing:
+                log.before = fail
+            raise PreconditionError("it cannot be paired")
+
+    with pytest.raises(PreconditionError, match="cannot be paired"):
+        read()
+    assert events(ledger) == (["claimed"] if is_kept_from_releasing else ["claimed", "released"])
+
+
+def test_who_was_shut_out_while_it_held_a_claim_releases_nothing() -> None:
+    ledger = Ledger()
+    session = claimed(ledger.log())
+    later = claimed(ledger.log())
+
+    def append() -> None:
+        with session.held(WAITS_S):
+            session.append(SYNCS, [of(SYNCS)])
+
+    with pytest.raises(ShutOutError):
+        append()
+    assert later.epoch == session.epoch + 1
+    assert events(ledger) == ["claimed", "claimed"]
