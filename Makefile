@@ -3,6 +3,8 @@
 export MIRROR_LEDGER_HOME := $(CURDIR)/.mirror-ledger
 export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+# Compiled modules are kept: else each process of a test, and a suite starts hundreds, compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 # Tests on brokers wait now and then: one worker more than cores; with two more they get into each other's way.
