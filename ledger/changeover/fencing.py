@@ -389,11 +389,15 @@ def _not_refused(
         begun = measure.begun(topics)
     except PreconditionError as error:
         return [str(error)]
-    wanted = {one.topic: set(one.denied) for one in begun}
+    wanted = {one.topic: one for one in begun}
     by_now = [
-        f"{', '.join(who)} may write to {one.topic} of {one.cluster} by now"
+        f"{', '.join(who)} may {what} {one.topic} of {one.cluster} by now"
         for one in fences
-        if (who := sorted(wanted[one.topic] - set(one.denied)))
+        for what, those, known in (
+            ("write to", wanted[one.topic].denied, one.denied),
+            ("read", wanted[one.topic].denied_reading or (), one.denied_reading or ()),
+        )
+        if (who := sorted(set(those) - set(known)))
     ]
     if by_now:
         return by_now
@@ -633,12 +637,13 @@ class _Attempt:
                 return None
             made = stands.fence
             of_this = (made.cluster_id, made.topic_id) == (fence_.cluster_id, fence_.topic_id)
-            if not of_this or set(made.denied) != set(fence_.denied):
+            if not of_this or made.rules != fence_.rules or made.is_for_reading != fence_.is_for_reading:
                 return None
             found.append(made)
         if doubts(found, self.parts):
             return None
-        return FenceResult(None, f"{_named(found)} is fenced and proved already", tuple(found))
+        also = _for_reading(found)
+        return FenceResult(None, f"{_named(found)} is fenced{also} and proved already", tuple(found))
 
     def _record_begun(self, begun: Sequence[Fence]) -> None:
         """Unless it stands so already, from an attempt that did not end."""
@@ -712,13 +717,24 @@ class _Attempt:
 
     def _words(self, proved: Sequence[Fence]) -> str:
         by_proof = {proof: [one for one in proved if one.proof == proof] for proof in Proof}
-        parts = [f"{_named(found)} is fenced: {proof}" for proof, found in by_proof.items() if found]
+        parts = [
+            f"{_named(found)} is fenced{_for_reading(found)}: {proof}"
+            for proof, found in by_proof.items()
+            if found
+        ]
         known = all(one.super_users is not None for one in proved)
         hidden = "" if known or self.asked.how != FenceHow.CLOSED else _HIDDEN_SUPER_USERS
         return "; ".join(parts) + hidden
 
 
 _HIDDEN_SUPER_USERS = "; the brokers do not say who is a super user: no rule stops these"
+
+
+def _for_reading(fences: Sequence[Fence]) -> str:
+    found = [one for one in fences if one.is_for_reading]
+    if not found:
+        return ""
+    return ", for reading too" if len(found) == len(fences) else f", {_named(found)} for reading too"
 
 
 def _named(fences: Sequence[Fence]) -> str:
@@ -795,6 +811,7 @@ def _lifted(
         topic_id=fence.topic_id,
         how=fence.how,
         denied=fence.denied,
+        denied_reading=fence.denied_reading,
         restored=restored,
         hook=hook if fence.how == FenceHow.HOOK else None,
     )
@@ -823,7 +840,7 @@ def _set_back(parts: FenceParts, fences: Sequence[Fence]) -> dict[str, dict[str,
 
 
 def _words(lifted: Sequence[Unfenced]) -> str:
-    rules = sum(len(one.denied) for one in lifted)
+    rules = sum(len(one.denied) + len(one.denied_reading or ()) for one in lifted)
     names = ", ".join(one.topic for one in lifted)
     return f"{names} of {lifted[0].cluster} is fenced no more: {rules} rules removed"
 
@@ -895,6 +912,7 @@ def fence_parts(context: Context, cluster: str, say: Say = lambda _line: None) -
         sleep=time.sleep,
         say=say,
         mirror=context.config.cluster(cluster).mirror_principal,
+        administrator=context.config.cluster(cluster).administrator,
         identities=context.state.identities(),
         fences=context.state.fences(),
         pauses=lambda: write_pauses(context, cluster),

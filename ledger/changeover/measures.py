@@ -4,14 +4,14 @@ A measure is made twice without harm. What earlier rows of a fence that stands s
 it still; what was there before is left out, so that lifting the fence leaves it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ledger.changeover.plans import Choices, FenceChoice
 from ledger.clock import Clock
 from ledger.errors import PreconditionError, UsageError
-from ledger.facts.acls import closing
+from ledger.facts.acls import closing, closing_for_reading
 from ledger.facts.fences import (
     Evidence,
     Fence,
@@ -44,8 +44,9 @@ class AskedFence:
     """A fence of topics of a cluster.
 
     `known_ids`: what the ledger knows of the topics' ids, for a cluster that does not answer. `producers_stopped`: the
-    operator's word, which `shut` needs. `abort_after_s`: open transactions are aborted so long after the fence was
-    closed, None: never. `unproven`: why to continue without a proof, None: without one it fails.
+    operator's word, which `shut` needs. `reading`: groups are kept out as well. `abort_after_s`: open transactions are
+    aborted so long after the fence was closed, None: never. `unproven`: why to continue without a proof, None: without
+    one it fails.
     """
 
     cluster: str
@@ -54,6 +55,7 @@ class AskedFence:
     known_ids: Mapping[str, str] = field(default_factory=dict)
     confirmed_super_users: tuple[str, ...] = ()
     producers_stopped: bool = False
+    reading: bool = False
     hook: HookCommand | None = None
     abort_after_s: float | None = None
     unproven: str | None = None
@@ -81,7 +83,9 @@ def asked_fence(cluster: str, topics: Sequence[str], choices: Choices, hook: str
 
 @dataclass(frozen=True, slots=True)
 class FenceParts:
-    """`mirror`: the principal that must not be denied. `pauses`: the longest, in seconds, by topic id and partition.
+    """`mirror`: the principal that must not be denied; `administrator`: nor this one to read, None: nobody knows it.
+
+    `pauses`: the longest, in seconds, by topic id and partition.
 
     `recorded_limits`: by topic its own `max.message.bytes`, None: the cluster's default, as it was recorded last when
     no fence had set it.
@@ -98,6 +102,7 @@ class FenceParts:
     identities: ClusterIdentities
     fences: Fences
     pauses: Callable[[], Mapping[tuple[str, int], float]]
+    administrator: str | None = None
     recorded_limits: Callable[[], Mapping[str, str | None]] = dict
 
     @property
@@ -176,7 +181,11 @@ class Measure(Protocol):
 
 
 def measure_of(asked: AskedFence, parts: FenceParts) -> Measure:
-    """Raises `UsageError` where an option is lacking that the way needs."""
+    """Raises `UsageError` where an option is lacking that the way needs, or that it cannot follow."""
+    if asked.reading and asked.how is not FenceHow.CLOSED:
+        raise UsageError(
+            f"only rules keep groups from reading: --reading goes with --how {FenceHow.CLOSED}; {_NOTHING_CHANGED}"
+        )
     match asked.how:
         case FenceHow.CLOSED:
             return _Closed(asked, parts)
@@ -220,6 +229,7 @@ def _began(asked: AskedFence, parts: FenceParts, topic: TopicDescription, cluste
     return replace(
         new,
         denied=stands.fence.denied,
+        denied_reading=stands.fence.denied_reading,
         former=stands.fence.former if is_same_topic else {},
         super_users=stands.fence.super_users,
         confirmed=stands.fence.confirmed,
@@ -249,33 +259,46 @@ class _Closed:
             mirror=self.parts.mirror,
             confirmed=self.asked.confirmed_super_users,
         )
-        if found.refusals:
-            reasons = "".join(f"\n  {reason}" for reason in found.refusals)
+        fences = began(self.asked, self.parts, topics)
+        read_by_nobody = [one.topic for one in fences if self.asked.reading or one.is_for_reading]
+        reading = closing_for_reading(
+            read_by_nobody, acls, mirror=self.parts.mirror, administrator=self.parts.administrator
+        )
+        if refusals := (*found.refusals, *reading.refusals):
+            reasons = "".join(f"\n  {reason}" for reason in refusals)
             raise PreconditionError(
                 f"{', '.join(sorted(topics))} of {self.asked.cluster} cannot be closed; {_NOTHING_CHANGED}:{reasons}"
             )
-        self._rules = frozenset(rule for rules in found.rules.values() for rule in rules)
+        self._rules = frozenset().union(*found.rules.values(), *reading.rules.values())
         known = [one.super_users for one in authorizations]
         users = None if None in known else tuple(sorted({user for some in known for user in some or ()}))
-        fences = began(self.asked, self.parts, topics)
-        return [self._begun(fence, found.rules[fence.topic], acls, users) for fence in fences]
+        return [
+            self._begun(fence, found.rules[fence.topic], reading.rules.get(fence.topic), acls, users)
+            for fence in fences
+        ]
 
     def _begun(
         self,
         fence: Fence,
         rules: frozenset[Permission],
+        reading: frozenset[Permission] | None,
         acls: frozenset[Permission],
         users: tuple[str, ...] | None,
     ) -> Fence:
-        denied = {*fence.denied, *(rule.entity for rule in rules - acls)}
+        """`reading` None: groups may read."""
         return replace(
-            fence, denied=tuple(sorted(denied)), super_users=users, confirmed=self.asked.confirmed_super_users
+            fence,
+            denied=_denied(fence.denied, rules - acls),
+            denied_reading=None if reading is None else _denied(fence.denied_reading or (), reading - acls),
+            super_users=users,
+            confirmed=self.asked.confirmed_super_users,
         )
 
     def make(self, begun: Sequence[Fence]) -> list[Fence]:
         if missing := sorted(self._rules - self.parts.control.topic_acls()):
             self.parts.control.create_acls(missing)
-            self.parts.say(f"{len(missing)} rules created that deny writing")
+            what = "writing and reading" if any(one.is_for_reading for one in begun) else "writing"
+            self.parts.say(f"{len(missing)} rules created that deny {what}")
         return list(begun)
 
     def shown(self, _made: Sequence[Fence], places: Sequence[Place], /) -> Shown:
@@ -284,9 +307,14 @@ class _Closed:
         for broker in sorted(set(leaders.values())):
             if missing := self._rules - control.acls_at(broker):
                 names = ", ".join(sorted({acl.resource_name for acl in missing}))
-                rules = f"{len(missing)} of the rules that deny writing to {names}"
+                rules = f"{len(missing)} of the rules that fence {names}"
                 return Shown({}, f"broker {broker} does not have {rules}")
         return Shown({place: (leaders[place], Evidence.RULES) for place in places if place in leaders})
+
+
+def _denied(before: Collection[str], new: Collection[Permission]) -> tuple[str, ...]:
+    """Principals that were denied before, and those that these rules deny."""
+    return tuple(sorted({*before, *(rule.entity for rule in new)}))
 
 
 @dataclass(slots=True)

@@ -341,17 +341,19 @@ def _close_again(back: _Back, waits: Waits) -> str | None:
     if not lifted:
         return None
     choices, words = back.plan.choices, []
-    for how in sorted({one.how for one in lifted}):
+    for how, reading in sorted({(one.how, one.denied_reading is not None) for one in lifted}):
+        those = [one for one in lifted if (one.how, one.denied_reading is not None) == (how, reading)]
         asked = AskedFence(
             cluster=back.plan.to_cluster,
-            topics=tuple(sorted({one.topic for one in lifted if one.how == how})),
+            topics=tuple(sorted({one.topic for one in those})),
             how=FenceHow(how),
             confirmed_super_users=choices.confirmed_super_users,
             producers_stopped=True,
+            reading=reading,
             quiet=QuietBounds(least_s=choices.quiet_seconds, most_s=choices.most_quiet_seconds),
             wait_s=choices.drain_seconds,
         )
-        was_made = any(one.denied or one.restored for one in lifted if one.how == how)
+        was_made = any(one.denied or one.denied_reading or one.restored for one in those)
         if was_made:
             done = fence_topics(back.context, asked, waits)
         else:

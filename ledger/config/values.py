@@ -537,6 +537,12 @@ class ClusterConfig(Frozen):
                     yield value.resolve(environ)
 
     @property
+    def administrator(self) -> str | None:
+        """Whom the cluster takes those who change access control lists for, None: their login does not say."""
+        name = self.for_administration.properties.get("sasl.username")
+        return f"User:{name}" if isinstance(name, str) else None
+
+    @property
     def for_administration(self) -> "ClusterConfig":
         """The same cluster, reached with the credentials that change access control lists."""
         return self.model_copy(update={"properties": {**self.properties, **self.admin_properties}})

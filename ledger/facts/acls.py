@@ -1,4 +1,4 @@
-"""Access control lists of topics: who may write, what closes a topic, which rules the target is to have."""
+"""Access control lists of topics: who may write or read, what closes a topic, which rules the target is to have."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,8 @@ from ledger.topics.naming import NamingKind, TopicNaming
 #
 # Rules, those of MirrorMaker where it has one
 #    A1  what allows everything allows reading at the target
-#    A2  nothing about writing is copied: neither what allows it, nor what denies it (that may be a fence)
+#    A2  nothing about writing is copied: neither what allows it, nor what denies it (that may be a fence). What a fence
+#        denies about reading is left out before
 #    A3  what denies everything denies reading at the target
 #    A4  a rule for a prefix is copied where the target's names have a prefix of their own, else it would
 #        cover topics of the target itself; a rule for all topics (`*`) never is
@@ -75,11 +76,13 @@ def acl_change(
 #        with everything else; by a rule of its own, for this topic and this principal, from every host
 #    C2  the mirror's principal is never denied, nor is `User:*`: that would shut the mirror out with the others
 #    C3  where a rule of C1 leaves somebody who may write, nothing is closed; all such reasons are given at once
+#    C4  closed for reading too, it is the same of reading; whoever changes rules is left out as well, where known
 
 
 ANY_HOST = "*"
 _ALL_TOPICS = "*"
 _WRITING = ("write", "all")
+_READING = ("read", "all")
 _OTHERWISE = "fence: --how shut or hook; plan: --fence shut or hook"
 
 
@@ -125,31 +128,63 @@ def closing(
     return Closing(rules, refusals)
 
 
-def denial(topic: str, principal: str) -> Permission:
-    """The rule that denies a principal to write to a topic, from wherever."""
-    return topic_acl(topic, principal, "write", permission_type="deny")
+def closing_for_reading(
+    topics: Collection[str], acls: Collection[Permission], *, mirror: str | None, administrator: str | None
+) -> Closing:
+    """C4: what denies reading these topics beside what closes them; `administrator`: who changes rules, None: unknown.
+
+    What `closing` refuses is not said again.
+    """
+    spared = (mirror, administrator, EVERYBODY)
+    rules = {
+        topic: frozenset(
+            denial(topic, who, "read") for who in _allowed(topic, acls, _READING) if who not in spared
+        )
+        for topic in sorted(topics)
+    }
+    open_topics = [topic for topic in rules if _may(EVERYBODY, topic, acls, _READING)]
+    refusals = [
+        f"a rule allows {EVERYBODY} to read {', '.join(open_topics)}: to deny everybody would shut the mirror out as "
+        "well. Allow principals by name instead, or fence without --reading"
+    ]
+    return Closing(rules, tuple(refusals if open_topics else ()))
+
+
+def denial(topic: str, principal: str, operation: str = "write") -> Permission:
+    """The rule that denies a principal to write to a topic, or to read it, from wherever."""
+    return topic_acl(topic, principal, operation, permission_type="deny")
 
 
 def writers(topic: str, acls: Iterable[Permission]) -> frozenset[str]:
     """Principals that some rule allows to write to a topic; what other rules deny is left aside."""
-    return frozenset(acl.entity for acl in acls if acl.permission_type == "allow" and _is_about(acl, topic))
+    return _allowed(topic, acls, _WRITING)
+
+
+def _allowed(topic: str, acls: Iterable[Permission], operations: Sequence[str]) -> frozenset[str]:
+    return frozenset(
+        acl.entity for acl in acls if acl.permission_type == "allow" and _is_about(acl, topic, operations)
+    )
 
 
 def may_write(principal: str, topic: str, acls: Collection[Permission]) -> bool:
     """Whether rules allow it by name, and none denies it: to this principal or to everybody, from every host."""
+    return _may(principal, topic, acls, _WRITING)
+
+
+def _may(principal: str, topic: str, acls: Collection[Permission], operations: Sequence[str]) -> bool:
     denied = any(
         acl.permission_type == "deny"
         and acl.entity in (principal, EVERYBODY)
         and acl.host == ANY_HOST
-        and _is_about(acl, topic)
+        and _is_about(acl, topic, operations)
         for acl in acls
     )
-    return principal in writers(topic, acls) and not denied
+    return principal in _allowed(topic, acls, operations) and not denied
 
 
-def _is_about(acl: Permission, topic: str) -> bool:
-    """Whether a rule says something of writing to a topic."""
-    return acl.operation in _WRITING and covers(acl, topic)
+def _is_about(acl: Permission, topic: str, operations: Sequence[str]) -> bool:
+    """Whether a rule says something of such an operation on a topic."""
+    return acl.operation in operations and covers(acl, topic)
 
 
 def covers(acl: Permission, topic: str) -> bool:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import ClassVar, Self
 
 from ledger.facts.acls import denial
-from ledger.facts.codec import REQUIRED
+from ledger.facts.codec import LEFT_OUT, REQUIRED
 from ledger.facts.operations import TOPIC_ACLS, OperationContent, OperationKind
 from ledger.facts.permissions import Permission
 from ledger.facts.requests import asked_in_words
@@ -391,21 +391,22 @@ class HookRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence(OperationContent):
-    """Applications are kept from writing to a topic, or are about to be ("Fences").
+    """Applications are kept from writing to a topic, and from reading it where asked, or are about to be ("Fences").
 
     By `mirror-ledger fence`, a row per topic: before it is made, when the proof was found or given up, and when a hook
     has run. Rows of one command share the operation id; `flow` is null.
 
     Keys: `cluster` (alias), `cluster_id` (null: nobody has recorded it), `topic`, `topic_id` (null: unknown), `how`
     (`closed`, `shut`, `hook`), `proof` (`begun`, `proven`, `observed`, `unproven`), `denied` (principals for which a
-    rule was created: DENY WRITE, literal for the topic, host `*`), `former` (own settings that were changed to what
-    they were; null: not set), `super_users` (null: the brokers do not say), `confirmed` (super users that do not
-    write, by the operator's word), `hook` (null, or `command`, `exit_code`, null where it was ended for its time, and
-    `output`), `partitions`: `partition`, `end` (offset behind the last data record), `last_stable`, `quiet_ms` (how
-    far the two readings that prove it were to be apart), `is_telling` (its writers had not paused for longer, or it is
-    no matter), `proof`, `evidence` (`rules`, `refusal`, `setting`, `stillness`; null: as of earlier programs),
-    `leader_epoch` (null: unknown) each; `override` (why it was continued without a proof). A failover that makes none
-    records one that is `unproven`, with nothing made.
+    rule was created: DENY WRITE, literal for the topic, host `*`), `denied_reading` (those for which one with READ was
+    created; left out: groups may read), `former` (own settings that were changed to what they were; null: not set),
+    `super_users` (null: the brokers do not say), `confirmed` (super users that do not write, by the operator's word),
+    `hook` (null, or `command`, `exit_code`, null where it was ended for its time, and `output`), `partitions`:
+    `partition`, `end` (offset behind the last data record), `last_stable`, `quiet_ms` (how far the two readings that
+    prove it were to be apart), `is_telling` (its writers had not paused for longer, or it is no matter), `proof`,
+    `evidence` (`rules`, `refusal`, `setting`, `stillness`; null: as of earlier programs), `leader_epoch` (null:
+    unknown) each; `override` (why it was continued without a proof). A failover that makes none records one that is
+    `unproven`, with nothing made.
     """
 
     kind: ClassVar = OperationKind.FENCE
@@ -416,6 +417,7 @@ class Fence(OperationContent):
     how: str
     proof: str
     denied: tuple[str, ...] = field(default=(), metadata=REQUIRED)
+    denied_reading: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     former: Mapping[str, str | None] = field(default_factory=dict, metadata=REQUIRED)
     super_users: tuple[str, ...] | None = field(default=None, metadata=REQUIRED)
     confirmed: tuple[str, ...] = field(default=(), metadata=REQUIRED)
@@ -426,7 +428,16 @@ class Fence(OperationContent):
     @property
     def rules(self) -> frozenset[Permission]:
         """The rules that were created for it."""
-        return frozenset(denial(self.topic, principal) for principal in self.denied)
+        return frozenset(
+            denial(self.topic, principal, operation)
+            for operation, principals in (("write", self.denied), ("read", self.denied_reading or ()))
+            for principal in principals
+        )
+
+    @property
+    def is_for_reading(self) -> bool:
+        """Whether groups are kept out as well."""
+        return self.denied_reading is not None
 
     @property
     def is_open(self) -> bool:
@@ -436,7 +447,7 @@ class Fence(OperationContent):
     @property
     def is_made(self) -> bool:
         """Whether anything was changed for it that has to be changed back."""
-        return bool(self.denied or self.former or self.hook is not None)
+        return bool(self.rules or self.former or self.hook is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,8 +456,9 @@ class Unfenced(OperationContent):
 
     By `mirror-ledger unfence`, a row per topic. `flow` is null.
 
-    Keys: `cluster`, `cluster_id`, `topic`, `topic_id`, `how`, `denied` (whose rules were removed), `restored`
-    (settings to what they were set back to; null: removed), `hook`.
+    Keys: `cluster`, `cluster_id`, `topic`, `topic_id`, `how`, `denied` (whose rules were removed), `denied_reading`
+    (whose rules about reading; left out: groups could read), `restored` (settings to what they were set back to; null:
+    removed), `hook`.
     """
 
     kind: ClassVar = OperationKind.UNFENCED
@@ -456,6 +468,7 @@ class Unfenced(OperationContent):
     topic_id: str | None
     how: str
     denied: tuple[str, ...] = field(default=(), metadata=REQUIRED)
+    denied_reading: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     restored: Mapping[str, str | None] = field(default_factory=dict, metadata=REQUIRED)
     hook: HookRun | None = field(default=None, metadata=REQUIRED)
 

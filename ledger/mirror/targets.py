@@ -364,7 +364,7 @@ class TopicAdmin(ClusterAdmin, AclAdmin, Protocol):
 
 
 def follow_acls(
-    source: AclAdmin,
+    source: TopicAdmin,
     target: AclAdmin,
     record: FollowingRecord,
     naming: TopicNaming,
@@ -373,14 +373,16 @@ def follow_acls(
 ) -> list[Finding]:
     """Create what is wanted for the selected source topics, and remove what this flow had created and nobody wants now.
 
-    What is refused is a finding of the flow. Rules of topics that may not be written to are left as they are.
+    What is refused is a finding of the flow. Rules of topics that may not be written to are left as they are; what a
+    fence denies at the source, nobody is denied at the target.
     """
     try:
         at_source, at_target = source.topic_acls(), target.topic_acls()
     except PreconditionError as error:
         return [Finding(name=FindingName.ACLS_NOT_READ, message=str(error))]
+    fences = record.state.denied_by_fences(source.alias)
     change = acl_change(
-        wanted_acls(at_source, naming=naming, topics=topics),
+        wanted_acls(at_source - fences, naming=naming, topics=topics),
         at_target,
         created_by_mirror=record.created_acls(),
     ).without(lambda acl: hold(acl.resource_name) is not None)

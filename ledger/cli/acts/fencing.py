@@ -44,6 +44,7 @@ _of_fences = together(
     show_default=True,
     help="By rules that deny writing, by max.message.bytes, or by the hook.",
 )
+@click.option("--reading", is_flag=True, help="Keep groups from reading too; --how closed.")
 @accept_option(
     (PRODUCERS_STOPPED, SUPER_USER, UNPROVEN),
     help="Your word: producers are stopped (--how shut), a super user does not write, to continue without a proof.",

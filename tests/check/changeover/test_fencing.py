@@ -17,6 +17,7 @@ from ledger.facts.operations import Why
 from ledger.kafka.cluster import CoordinatedTransaction, TopicDescription
 from ledger.machine import HookCommand, HookResult
 from tests.support.fenced_clusters import (
+    MIRROR,
     EndedError,
     FencedCluster,
     FenceSite,
@@ -105,6 +106,97 @@ def test_ended_at_any_step_and_continued_it_comes_to_the_same(how: FenceHow, *, 
             assert number > 6, "every step was tried"
             return
     pytest.fail("it never came to an end")
+
+
+READING = {denial("orders", "User:reader", "read"), denial("users", "User:b", "read")}
+
+
+def site_with_readers() -> FenceSite:
+    """The mirror reads as well, and a rule of the same kind is there that no fence has made."""
+    site = FenceSite()
+    site.cluster.acls |= {
+        allowing("User:reader", operation="read"),
+        allowing("User:b", "users", "all"),
+        allowing(MIRROR, operation="read"),
+        denial("orders", "User:x", "read"),
+    }
+    return site
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_for_reading_too_it_is_made_and_lifted_as_one_fence_ended_at_any_step(*, before: bool) -> None:
+    for number in range(1, 30):
+        site = site_with_readers()
+        there = set(site.cluster.acls)
+        site.cluster.steps = Steps(**{"ends_before" if before else "ends_after": number})
+        ends = 0
+        for _ in range(2):
+            try:
+                done = fence(asked(reading=True), site.parts(), WHY)
+                break
+            except EndedError:
+                ends += 1
+        assert "for reading too" in done.words
+        assert site.cluster.acls == there | OURS | READING, number
+        fences = [one.fence for one in site.ledger.fences().at("east")]
+        assert [(one.proof, one.denied_reading) for one in fences] == [
+            ("proven", ("User:reader",)),
+            ("proven", ("User:b",)),
+        ]
+        for _ in range(2):
+            try:
+                unfence("east", None, site.parts(), WHY)
+                break
+            except EndedError:
+                ends += 1
+        assert site.cluster.acls == there, number
+        if not ends:
+            assert number > 10, "every step was tried"
+            return
+    pytest.fail("it never came to an end")
+
+
+def test_a_fence_is_made_one_for_reading_too_and_stays_one() -> None:
+    site = site_with_readers()
+    fence(asked(), site.parts(), WHY)
+    assert READING.isdisjoint(site.cluster.acls)
+    assert fence(asked(FenceHow.CLOSED, "orders", reading=True), site.parts(), WHY).operation_id
+    assert site.cluster.acls & READING == {denial("orders", "User:reader", "read")}
+    again = fence(asked(), site.parts(), WHY)
+    assert (again.operation_id, again.words) == (
+        None,
+        "orders, users is fenced, orders for reading too and proved already",
+    )
+    site.cluster.acls.add(allowing("User:new", operation="read"))
+    assert standing(site) == ("User:new may read orders of east by now",)
+    fence(asked(), site.parts(), WHY)
+    assert denial("orders", "User:new", "read") in site.cluster.acls
+    assert standing(site) == ()
+    site.cluster.acls.discard(denial("orders", "User:reader", "read"))
+    [lacking] = standing(site)
+    assert "1 of the rules that fence orders" in lacking
+
+
+def test_a_leader_that_lets_groups_read_is_waited_for() -> None:
+    """Each has to have the rules about reading as well."""
+    site = site_with_readers()
+    site.cluster.stale = {2: frozenset(site.cluster.acls | OURS)}
+    with pytest.raises(PreconditionError, match="broker 2 does not have 2 of the rules"):
+        fence(asked(reading=True), site.parts(), WHY)
+    site.cluster.stale = {}
+    assert fence(asked(reading=True), site.parts(), WHY).proof is Proof.PROVEN
+
+
+def test_for_reading_nothing_is_changed_where_everybody_may_read_or_no_rule_is_made() -> None:
+    site = site_with_readers()
+    site.cluster.acls.add(allowing("User:*", "users", "read"))
+    there = set(site.cluster.acls)
+    with pytest.raises(PreconditionError, match=r"a rule allows User:\* to read users"):
+        fence(asked(reading=True), site.parts(), WHY)
+    for how in (FenceHow.SHUT, FenceHow.HOOK):
+        with pytest.raises(UsageError, match="--reading goes with --how closed; nothing was changed"):
+            fence(asked(how, reading=True, producers_stopped=True, hook=HOOK), site.parts(), WHY)
+    assert (site.cluster.acls, rows(site)) == (there, [])
 
 
 def test_what_is_proved_is_proved_again_only_when_something_has_changed() -> None:

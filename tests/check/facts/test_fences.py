@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.facts.acls import Authorization, closing, denial
+from ledger.facts.acls import Authorization, closing, closing_for_reading, denial
 from ledger.facts.fences import (
     Evidence,
     LeaderReading,
@@ -69,6 +69,40 @@ def test_whoever_a_rule_allows_to_write_is_denied(rule: Permission, is_denied: b
 def test_the_mirror_that_reads_is_not_denied_and_the_rule_is_for_the_topic_from_every_host() -> None:
     assert denied(acl(MIRROR, operation="read"), acl("User:a")) == {"User:a"}
     assert denial("orders", "User:a") == acl("User:a", permission="deny")
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_denied"),
+    [
+        (acl("User:a", operation="read"), True),
+        (acl("User:a", operation="all"), True),
+        (acl("User:a", "ord", "read", pattern="prefixed"), True),
+        (acl("User:a", "*", "read"), True),
+        (acl("User:a", operation="write"), False),
+        (acl("User:a", operation="describe"), False),
+        (acl("User:a", "users", "read"), False),
+        (acl("User:a", operation="read", permission="deny"), False),
+        (acl(MIRROR, operation="read"), False),
+        (acl("User:admin", operation="all"), False),
+    ],
+)
+def test_for_reading_whoever_a_rule_allows_to_read_is_denied_but_the_mirror_and_who_changes_rules(
+    rule: Permission, is_denied: bool
+) -> None:
+    rules = [rule, acl("User:b", "users", "read")]
+    found = closing_for_reading(["orders"], rules, mirror=MIRROR, administrator="User:admin")
+    wanted = {denial("orders", "User:a", "read")} if is_denied else set()
+    assert found.rules == {"orders": wanted}
+    assert found.refusals == ()
+
+
+def test_for_reading_a_rule_for_everybody_is_refused_unless_it_is_denied_already() -> None:
+    everybody = acl("User:*", operation="read")
+    [refused] = closing_for_reading(["orders"], [everybody], mirror=MIRROR, administrator=None).refusals
+    assert refused.startswith("a rule allows User:* to read orders: ")
+    denied_again = acl("User:*", operation="read", permission="deny")
+    found = closing_for_reading(["orders"], [everybody, denied_again], mirror=MIRROR, administrator=None)
+    assert found.refusals == ()
 
 
 def test_a_rule_for_everybody_is_refused_unless_it_is_denied_already() -> None:

@@ -14,7 +14,7 @@ from ledger.errors import FencedProducerError
 from ledger.facts.acls import AclFollow
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Demoted, DirectionChange, Directions, Promoted
-from ledger.facts.fences import EpochMarker, MirrorShutOut
+from ledger.facts.fences import EpochMarker, Fence, MirrorShutOut
 from ledger.facts.identity import FlowProducer
 from ledger.facts.permissions import topic_acl
 from ledger.facts.requests import AcceptForeign, Request, Resume, Resync, SkipTo
@@ -24,7 +24,8 @@ from ledger.mirror.direction import DirectionWatch
 from ledger.mirror.progress import RunEnd
 from ledger.mirror.states import FlowProgress
 from ledger.mirror.stops import StopEvents
-from tests.simulation.ledger.fact_log import MemoryLedgerState
+from ledger.store.session import OperatorOperations
+from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.support.memory_flows import PREFIX, Flow, follow
 from tests.support.stepped_drivers import (
     Driver,
@@ -418,6 +419,29 @@ def test_settings_partitions_rules_and_deletions_do_not_follow() -> None:
     assert flow.west.topic_acls() == {replace(rule, resource_name="east.t")}
     assert flow.west.topics()["east.t"].partitions == 3
     assert len(flow.actions()) > len(before)
+
+
+def test_what_a_fence_denies_at_the_source_nobody_is_denied_at_the_target() -> None:
+    """What people have denied there follows."""
+    flow = Flow()
+    flow.source("t")
+    topics = flow.topics(acls=AclFollow.READ)
+    fenced = Fence(
+        cluster="east",
+        cluster_id="E",
+        topic="t",
+        topic_id="T",
+        how="closed",
+        proof="proven",
+        denied_reading=("User:a",),
+    )
+    log = MemoryFactLog(flow.ledger, flow.clock)
+    OperatorOperations(log, operator="anna").record(fenced, flow=None, reason=None)
+    by_people = topic_acl("t", "User:b", "read", permission_type="deny")
+    flow.east.create_acls([*fenced.rules, by_people])
+    follow(topics)
+    assert fenced.rules <= flow.east.topic_acls()
+    assert flow.west.topic_acls() == {replace(by_people, resource_name="east.t")}
 
 
 def test_directions_are_read_as_they_were_recorded() -> None:

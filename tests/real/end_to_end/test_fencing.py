@@ -3,13 +3,14 @@
 import sys
 import threading
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
-from kafka.admin import ACLOperation
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from kafka.admin import ACLOperation, ResourceType
 
 from ledger.answers.maintenance import init_ledger
 from ledger.clock import SystemClock
@@ -63,15 +64,26 @@ class Site(Fenced):
             return {one for one in admin.topic_acls() if one.resource_name.startswith(self.topic[:-2])}
 
     def producer(self, user: str) -> Producer:
-        return Producer(
-            {
-                "bootstrap.servers": self.guarded.without_tls,
-                "security.protocol": "sasl_plaintext",
-                "sasl.mechanism": "PLAIN",
-                "sasl.username": user,
-                "sasl.password": self.guarded.password,
-            }
-        )
+        return Producer(self.login(user))
+
+    @contextmanager
+    def consumer(self, user: str) -> Iterator[Consumer]:
+        """A member of the group of that name, from the beginning of the topic."""
+        client = Consumer({**self.login(user), "group.id": user, "auto.offset.reset": "earliest"})
+        client.subscribe([self.topic])
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def login(self, user: str) -> dict[str, str]:
+        return {
+            "bootstrap.servers": self.guarded.without_tls,
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": self.guarded.password,
+        }
 
 
 @pytest.fixture
@@ -147,6 +159,48 @@ def test_writers_at_work_are_refused_and_the_mirror_reads(site: Site) -> None:
     nothing = site.unfence()
     assert (nothing.code, nothing.out) == (0, "")
     assert [one["denied"] for one in operations(site.config, "unfenced")] == [["User:ada", "User:guest"]]
+
+
+def test_groups_at_work_are_refused_and_the_mirror_reads_on(site: Site) -> None:
+    """Groups that read neither what their cluster took alone, nor what comes back to it."""
+    readers = (WRITER, OTHER_WRITER)
+    site.guarded.allow(WRITER, site.topic, ACLOperation.READ)
+    for user in readers:
+        site.guarded.allow(user, user, ACLOperation.READ, kind=ResourceType.GROUP)
+    before = site.rules()
+    super_user = site.producer("root")
+    assert delivered(super_user, site.topic, "first") is None
+    with site.consumer(WRITER) as at_work:
+        assert next_of(at_work) == b"first"
+        done = site.fence("--reading")
+        assert (done.code, f"{site.topic} is fenced, for reading too: proven" in done.err) == (0, True), (
+            done.err
+        )
+        assert delivered(super_user, site.topic, "second") is None
+        assert next_of(at_work) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    with site.consumer(OTHER_WRITER) as later:
+        assert next_of(later) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    rules = {denial(site.topic, f"User:{user}", of) for user in readers for of in ("write", "read")}
+    assert site.rules() == before | rules
+    with admin_of(site.config, "east") as mirror:
+        at = TopicPartition(site.topic, mirror.topics()[site.topic].topic_id, 0)
+        assert [one.base_offset for one in mirror.batches_at(at, 1)] == [1], "the mirror reads"
+
+    begun, proved = operations(site.config, "fence")
+    assert begun["denied_reading"] == proved["denied_reading"] == ["User:ada", "User:guest"]
+    assert site.unfence().code == 0
+    assert site.rules() == before, "exactly what was created is removed"
+    with site.consumer(OTHER_WRITER) as again:
+        assert [next_of(again), next_of(again)] == [b"first", b"second"]
+
+
+def next_of(consumer: Consumer) -> bytes | int | None:
+    """The value of the next record, or the code of the error that came instead; None: nothing within 30 s."""
+    message = consumer.poll(30)
+    if message is None:
+        return None
+    error = message.error()
+    return message.value() if error is None else error.code()
 
 
 def test_without_an_administrators_credentials_nothing_is_changed(site: Site) -> None:
