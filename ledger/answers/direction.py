@@ -21,15 +21,19 @@ from ledger.facts.direction import (
     FenceState,
     HeldBack,
 )
+from ledger.facts.extras import DecidedExtras, ExtrasDecided
 from ledger.facts.fences import FENCE_KINDS, ActiveFence, Fence, FenceHow, Fences
 from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.facts.operations import FINDING_KINDS, FindingRaised, open_findings
+from ledger.facts.syncs import without
 from ledger.facts.tables import Row, in_order
 from ledger.words import counted, some_of
 
 Place = tuple[str, str, int]
 """Topic, topic id and partition."""
-DIRECTION_REPORT_KINDS = tuple(dict.fromkeys((*DIRECTION_AND_FENCE_KINDS, *DIRECTION_ROWS)))
+DIRECTION_REPORT_KINDS = tuple(
+    dict.fromkeys((*DIRECTION_AND_FENCE_KINDS, *DIRECTION_ROWS, ExtrasDecided.kind))
+)
 """Kinds of the rows of `operations` that a report is made from."""
 _AT_WORK = (DriverState.RUNNING, DriverState.STARTING, DriverState.CLAIMED)
 """A start that takes too long is reported of the flow that starts."""
@@ -75,8 +79,9 @@ class OneWay:
 class DirectionReport:
     """Topics of the source by what holds them back: the target is `promoted`, or the flow `waits` for the other one.
 
-    `way_back`: None, nothing is promoted. `extras_at_most`: records that the source has and the flow has not copied,
-    None: unknown of some partition. `gave_way`: all that the flow copies is promoted: it needs no driver. `stands_by`:
+    `way_back`: None, nothing is promoted. `extras_at_most`: records that the source has, the flow has not copied, and
+    nobody has decided about, None: unknown of some partition; `extras_kept`: offsets that were decided to stay there.
+    `gave_way`: all that the flow copies is promoted: it needs no driver. `stands_by`:
     the opposite flow has run, and this one never: it is not to before the direction changes.
     `attention`: what is not as the directions say, with what to do; `remarks`: what is, and is worth saying.
     """
@@ -85,6 +90,7 @@ class DirectionReport:
     waits: tuple[str, ...] = ()
     way_back: WayBack | None = None
     extras_at_most: int | None = 0
+    extras_kept: int = 0
     gave_way: bool = False
     stands_by: bool = False
     attention: tuple[str, ...] = ()
@@ -116,13 +122,16 @@ def direction_report(
     }
     of_promoted = [row for row in known if row["source_topic"] in promoted]
     back = _way_back(way, promoted.values()) if promoted else None
-    extras = _extras(of_promoted, _on_their_way(way, back))
+    decided = DecidedExtras.of_rows(row for row in rows if row["kind"] == ExtrasDecided.kind)
+    extras = _extras(of_promoted, _on_their_way(way, back), decided)
+    kept = sum(_kept(row, decided) for row in of_promoted)
     waits = tuple(sorted(topic for topic, why in held.items() if why is HeldBack.OPPOSITE_HOLDS))
     return DirectionReport(
         promoted=tuple(sorted(promoted)),
         waits=waits,
         way_back=back,
         extras_at_most=extras,
+        extras_kept=kept,
         gave_way=bool(promoted) and promoted.keys() == held.keys(),
         stands_by=_stands_by(way, driver),
         attention=(
@@ -132,7 +141,8 @@ def direction_report(
         ),
         remarks=(
             *_promoted_words(way, back, of_promoted),
-            *_extras_words(way, extras),
+            *_extras_words(way, extras, kept),
+            *_reading_words(way, Fences.of_rows(row for row in rows if row["kind"] in FENCE_KINDS), promoted),
             *_waits_words(way, waits),
         ),
     )
@@ -256,22 +266,53 @@ def _on_their_way(way: OneWay, back: WayBack | None) -> Callable[[Row], int]:
     return lying_behind
 
 
-def _extras(partitions: Iterable[Row], on_their_way: Callable[[Row], int]) -> int | None:
-    """Lag that nobody will make up while the target is promoted; what other flows wrote there is not in it."""
+def _extras(
+    partitions: Iterable[Row], on_their_way: Callable[[Row], int], decided: DecidedExtras
+) -> int | None:
+    """Lag that nobody will make up while the target is promoted; what other flows wrote there is not in it, nor what
+    was decided to stay there."""
     copied = [row for row in partitions if row["source_end"] is not None]
     if any(row["lag_records"] is None for row in copied):
         return None
-    return sum(max(int(row["lag_records"]) - on_their_way(row), 0) for row in copied)
+    return sum(max(int(row["lag_records"]) - on_their_way(row) - _kept(row, decided), 0) for row in copied)
 
 
-def _extras_words(way: OneWay, extras: int | None) -> list[str]:
+def _kept(row: Row, decided: DecidedExtras) -> int:
+    """How many offsets behind the map were decided to stay at the source."""
+    if row["source_end"] is None or row["last_stable"] is None:
+        return 0
+    local = decided.local.get((row["source_topic_id"], row["source_partition"]), ())
+    behind = int(row["source_end"]), int(row["last_stable"])
+    if behind[0] >= behind[1]:
+        return 0
+    return behind[1] - behind[0] - sum(end - start for start, end in without(behind, local))
+
+
+def _extras_words(way: OneWay, extras: int | None, kept: int) -> list[str]:
+    stay = f"{counted(kept, 'offset')} stay at {way.source}, as was decided"
     if extras == 0:
-        return []
+        return [stay] if kept else []
     many = "an unknown number of records" if extras is None else f"at most {counted(extras, 'record')}"
+    besides = f", besides {counted(kept, 'offset')} that stay there by decision" if kept else ""
     return [
-        f"{many} at {way.source} alone: mirror-ledger query one_sided_records "
+        f"{many} at {way.source} alone{besides}: mirror-ledger query one_sided_records "
         f"--param from_cluster={way.target} --param to_cluster={way.source}"
     ]
+
+
+def _reading_words(way: OneWay, fences: Fences, promoted: Collection[str]) -> list[str]:
+    """Whether groups can read where they read before: what lies there alone, and all that comes back."""
+    made = [one.fence for one in fences.at(way.source) if one.fence.topic in promoted and one.fence.is_made]
+    closed = [one.topic for one in made if one.is_for_reading]
+    open_ones = [one.topic for one in made if not one.is_for_reading]
+    by_rules = [one.topic for one in made if not one.is_for_reading and one.how == FenceHow.CLOSED]
+    words = [f"groups cannot read {some_of(closed, 'topic')} of {way.source}"] if closed else []
+    if open_ones:
+        advice = (
+            f": mirror-ledger fence {way.source} --reading --reason WHY keeps them out" if by_rules else ""
+        )
+        words.append(f"groups can still read {some_of(open_ones, 'topic')} of {way.source}{advice}")
+    return words
 
 
 def _waits_words(way: OneWay, waits: Sequence[str]) -> list[str]:

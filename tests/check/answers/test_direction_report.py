@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from ledger.answers.direction import DirectionReport, OneWay, OppositeFlow, Place, WayBack, direction_report
 from ledger.answers.drivers import DriverReport, DriverState
 from ledger.facts.direction import Demoted, Promoted
+from ledger.facts.extras import ExtraRange, ExtrasDecided
 from ledger.facts.fences import Fence, Unfenced
 from ledger.facts.operations import DriverStarting, OperationContent
 from tests.support.ledger_rows import row
@@ -227,6 +229,69 @@ def test_copies_under_way_are_not_at_the_source_alone(
     found = report(FENCE, PROMOTED, partitions=[behind], back=back, copied_back=there)
     assert found.extras_at_most == extras
     assert any("at east alone" in line for line in found.remarks) == bool(extras)
+
+
+def decided(*ranges: tuple[int, int], policy: str = "keep_local", topic_id: str = "orders") -> ExtrasDecided:
+    return ExtrasDecided(
+        cluster="east",
+        cluster_id="E",
+        topic="orders",
+        topic_id=topic_id,
+        policy=policy,
+        ranges=tuple(ExtraRange(partition=0, extra_start=start, extra_end=end) for start, end in ranges),
+    )
+
+
+@pytest.mark.parametrize(
+    ("decisions", "extras", "kept", "words"),
+    [
+        ([decided((7, 17))], 0, 10, "10 offsets stay at east, as was decided"),
+        (
+            [decided((3, 17))],
+            0,
+            10,
+            "10 offsets stay at east, as was decided",
+        ),  # some lie below the map's end
+        (
+            [decided((7, 12), (13, 15))],
+            3,
+            7,
+            "at most 3 records at east alone, besides 7 offsets that stay there by decision: mirror-ledger",
+        ),
+        (
+            [decided((7, 17)), decided((7, 9), policy="replicate")],
+            2,
+            8,
+            "at most 2 records at east alone, bes",
+        ),
+        ([decided((7, 17), topic_id="former")], 10, 0, "at most 10 records at east alone: mirror-ledger"),
+    ],
+)
+def test_extras_that_were_decided_to_stay_are_not_counted_as_open(
+    decisions: Sequence[ExtrasDecided], extras: int, kept: int, words: str
+) -> None:
+    behind = partition(stop_cause="promoted", last_stable=17, lag_records=10)
+    found = report(FENCE, PROMOTED, *decisions, partitions=[behind])
+    assert (found.extras_at_most, found.extras_kept) == (extras, kept)
+    assert found.remarks[1].startswith(words)
+
+
+def test_it_is_said_whether_groups_can_read_where_they_read_before() -> None:
+    made = replace(FENCE, denied=("User:a",))
+    for fences, expected in (
+        ([FENCE], []),
+        ([made], [f"groups can still read orders of east: {KEEPS_OUT}"]),
+        ([replace(made, denied_reading=())], ["groups cannot read orders of east"]),
+        (
+            [replace(FENCE, how="shut", former={"max.message.bytes": None})],
+            ["groups can still read orders of east"],
+        ),
+        ([made, replace(made, denied_reading=("User:b",)), UNFENCED], []),
+    ):
+        assert list(report(PROMOTED, *fences).remarks[1:]) == expected
+
+
+KEEPS_OUT = "mirror-ledger fence east --reading --reason WHY keeps them out"
 
 
 @pytest.mark.parametrize(
