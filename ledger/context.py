@@ -35,8 +35,11 @@ class Context:
     """What one command works with: opened when it is asked for, and closed when the command ends.
 
     Whatever `ledger`, `state` and `snapshot` are asked is read when they are asked, so it is so then; what one snapshot
-    is asked is of one cut. `why`: what the ledger keeps with all that the command records.
+    is asked is of one cut. `why`: what the ledger keeps with all that the command records. `asks_clusters`: whether
+    what `cluster` is asked, a cluster answers now.
     """
+
+    asks_clusters = True
 
     def __init__(self, config: MirrorConfig, why: Why | None = None) -> None:
         self.config = config

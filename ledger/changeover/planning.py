@@ -72,20 +72,23 @@ def group_blockers(
     for row in places:
         if row["group_id"] is None or row["status"] == NOT_COPIED_ANY_MORE:
             continue
-        at = f"{row['group_id']} at {row['source_topic']} partition {row['source_partition']}"
+        group = str(row["group_id"])
+        at = f"{group} at {row['source_topic']} partition {row['source_partition']}"
         if row["target_offset"] is None and row["status"] in choices.accepted:
             continue
         if row["target_offset"] is None:
-            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {row['status']}", cause=row["status"])
+            status = str(row["status"])
+            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {status}", cause=status, group=group)
         elif left := sorted(set(oddities(row)) - accepted):
             why = f"{', '.join(left)} is not accepted"
-            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {why}", cause=why)
+            yield Blocker(BlockerCode.GROUP_WITHOUT_PLACE, f"{at}: {why}", cause=why, group=group)
         elif (hindrance := seen.hindered.get(place_of(row))) is not None:
             yield Blocker(
                 BlockerCode.GROUP_HINDERED_AT_TARGET,
-                f"{row['group_id']} at {row['target_topic']} partition {row['target_partition']}: {hindrance}, "
+                f"{group} at {row['target_topic']} partition {row['target_partition']}: {hindrance}, "
                 f"{ADVICE[hindrance]}",
                 cause=str(hindrance),
+                group=group,
             )
     if at_work := sorted(groups & seen.active):
         yield Blocker(

@@ -111,11 +111,15 @@ def advice_for(blocker: "Blocker", *, source: str, target: str, flows: Collectio
 
 @dataclass(frozen=True, slots=True, order=True)
 class Blocker:
-    """One reason, in words; `cause`: what it has in common with others of its code, empty: the code says it."""
+    """One reason, in words; `cause`: what it has in common with others of its code, empty: the code says it.
+
+    `group`: the one that it is about, empty: it is about none, or about several.
+    """
 
     code: BlockerCode
     words: str
     cause: str = ""
+    group: str = ""
 
     @property
     def advice(self) -> str:

@@ -56,7 +56,7 @@ from ledger.offsets.between_clusters import require_direction, unread_groups_at
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, Choice, Outcome, Setting
 from ledger.offsets.sheets import Asked, CommitsRead, computed_sheet, group_answers
 from ledger.recorders.observation import RecorderSettings
-from ledger.roles import heartbeat_ms, verdict_now
+from ledger.roles import driver_verdict, heartbeat_ms
 from ledger.store import answers, sql
 from ledger.store.catalog import Value
 from ledger.store.snapshots import DeltaSnapshot
@@ -117,7 +117,7 @@ def see(
         pair,
         # A source that does not answer has taken nothing since it was asked.
         at_ms=None if as_of else asked_at_ms if here.live_id is None else context.clock.now_ms(),
-        unrecorded=_held_behind_maps(seen_flows, target, there),
+        unrecorded=_held_behind_maps(seen_flows, target if context.asks_clusters else None, there),
     )
     return Seen(
         source=here,
@@ -346,7 +346,7 @@ def _flow(
 ) -> SeenFlow:
     (source, target), state = seen, context.state
     claim = state.last_claim(writer_of(flow.name))
-    verdict = verdict_now(flow, claim)
+    verdict = driver_verdict(flow, claim, context.processes, now_ms=context.clock.now_ms())
     selection = context.config.topic_selection(flow.name)
     known = source.topic_ids or {one.topic: one.topic_id for one in state.last_topic_states(source.alias)}
     positions = [
@@ -462,9 +462,11 @@ def losses_of(
     return losses(answers.run_query(at, "failover_loss", params).to_pylist(), cut, unrecorded)
 
 
-def _held_behind_maps(flows: Sequence[SeenFlow], target: KafkaAdmin, seen: SeenCluster) -> UnrecordedCopies:
+def _held_behind_maps(
+    flows: Sequence[SeenFlow], target: KafkaAdmin | None, seen: SeenCluster
+) -> UnrecordedCopies:
     """What a driver may have copied and not recorded any more: what the target holds behind each map, read now; all of
-    it where one may yet write what it has fetched."""
+    it where one may yet write what it has fetched. `target` None: nobody can ask it how it ended then."""
     if seen.live_id is None:
         return NOTHING_READ
     here = [
@@ -473,14 +475,17 @@ def _held_behind_maps(flows: Sequence[SeenFlow], target: KafkaAdmin, seen: SeenC
         for one in flow.positions
         if seen.topic_ids.get(one.target_topic) == one.target_topic_id
     ]
-    ends = target.ends(sorted({(one.target_topic, one.partition) for _, one in here}))
-    return {
-        (flow.config.name, one.source_topic, one.partition): ALL_OF_IT
-        if flow.may_write(one.source_topic)
-        else max(end.high_watermark - one.position.target_offset, 0)
-        for flow, one in here
-        if (end := ends.get((one.target_topic, one.partition))) is not None
-    }
+    places = sorted({(one.target_topic, one.partition) for _, one in here})
+    ends = {} if target is None else target.ends(places)
+    found: dict[tuple[str, str, int], int] = {}
+    for flow, one in here:
+        place = flow.config.name, one.source_topic, one.partition
+        end = ends.get((one.target_topic, one.partition))
+        if flow.may_write(one.source_topic):
+            found[place] = ALL_OF_IT
+        elif end is not None:
+            found[place] = max(end.high_watermark - one.position.target_offset, 0)
+    return found
 
 
 def _commits_read(

@@ -286,6 +286,17 @@ class OpenedTables:
         """When it was created, by the clock of who did."""
         return int(self._identifying.metadata().created_time)
 
+    @cached_property
+    def recorded_spans(self) -> list[tuple[int, int]]:
+        """Of each table that has rows, when the first and the last of them was recorded."""
+        found = (recorded_from_to_ms(self.relation(table.name)) for table in TABLES)
+        return [span for span in found if span is not None]
+
+    @property
+    def began_at_ms(self) -> int:
+        """Before that it answers nothing: it had neither been created, nor had it a row of an older ledger."""
+        return min([self.created_at_ms, *(first_ms for first_ms, _ in self.recorded_spans)])
+
     @property
     def _identifying(self) -> DeltaTable:
         found = self.table(_IDENTIFIED_BY)
@@ -314,6 +325,11 @@ class DeltaSnapshot:
     @property
     def path(self) -> str:
         return self._opened.path
+
+    @property
+    def began_at_ms(self) -> int:
+        """When the ledger begins, whatever the cut."""
+        return self._opened.began_at_ms
 
     @property
     def cut(self) -> Cut:
@@ -387,14 +403,13 @@ class DeltaLedger:
         then would change the answer.
         """
         opened = OpenedTables.of(self.path)
-        found = [recorded_from_to_ms(opened.relation(table.name)) for table in TABLES]
-        spans = [span for span in found if span is not None]
+        spans = opened.recorded_spans
         if at_ms > max([now_ms + _CLOCKS_APART_MS, *(last_ms for _, last_ms in spans)]):
             raise UsageError(
                 f"--as-of {_iso(at_ms)} has not come yet: it is {_iso(now_ms)} by the clock of this machine; "
                 "nothing was read"
             )
-        if at_ms < (began_ms := min([opened.created_at_ms, *(first_ms for first_ms, _ in spans)])):
+        if at_ms < (began_ms := opened.began_at_ms):
             raise UsageError(
                 f"the ledger begins at {_iso(began_ms)}, asked for {_iso(at_ms)}; nothing was read"
             )

@@ -18,6 +18,7 @@ from ledger.store.delta_tables import newest_version, table_uri
 from ledger.store.last_rows import LastRowsReader, file_stamps
 from ledger.store.snapshots import (
     DeltaLedger,
+    DeltaSnapshot,
     filtered_rows,
     last_recorded_at_ms,
     last_recorded_of_each,
@@ -209,3 +210,39 @@ class DeltaLedgerState(LedgerState):
     def positions(self, flow: str) -> list[FlowPosition]:
         found = self._rows.answer_by_last_rows(query("flow_positions"), {"flow": flow})
         return [flow_position(row) for row in found]
+
+
+# State at a cut -----------------------------------------------------------------------------------
+# What the newest rows came to at a cut: the same rules over the rows that count there.
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRows:
+    """Implements `RowSource` for one snapshot."""
+
+    at: DeltaSnapshot
+
+    def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        return self.at.rows(table, filters)
+
+    def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
+        columns = [name for name in TABLE_BY_NAME[table].column_names if name not in _STAMP_NAMES]
+        return newest_rows(self.at.relation(table), filters, grain, columns)
+
+    def claims(self, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        return self.rows(WRITERS.name, filters)
+
+    def last_recorded_at_ms(self, writer: str) -> int | None:
+        return self.at.last_recorded_at_ms(writer) or None
+
+
+class SnapshotState(DeltaLedgerState):
+    """Implements `LedgerState` for one snapshot."""
+
+    def __init__(self, at: DeltaSnapshot) -> None:
+        self._at = at
+        LedgerState.__init__(self, SnapshotRows(at))
+
+    def positions(self, flow: str) -> list[FlowPosition]:
+        found = run_query(query("flow_positions"), {"flow": flow}, self._at)
+        return [flow_position(row) for row in found.to_pylist()]
