@@ -6,15 +6,20 @@ as the CTE is read. So what is read more than once is computed once, when its tu
 Of a table with few rows the plans that read it hold the rows: Spark then knows how many they are, and plans no reading.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from ledger.answers.elsewhere import spark_table
+from ledger.changeover.rehearsing import Task
+from ledger.errors import MirrorLedgerError
 from ledger.facts.tables import TABLE_BY_NAME
+from ledger.mirror.spark import SessionFactory, reason
 from ledger.store import catalog
 from ledger.store.catalog import Query, Value
 from ledger.store.maintenance import TableUpkeep, Upkeep
@@ -110,6 +115,26 @@ def _of_flow(frame: DataFrame, name: str, params: Mapping[str, Value]) -> DataFr
     """The rows of the flow that is asked about, of views that nothing reads of others."""
     flow = params.get("flow")
     return frame.where(frame["flow"] == flow) if flow is not None and name in COMPUTED_FOR_A_FLOW else frame
+
+
+# Rows of instants ---------------------------------------------------------------------------------
+
+
+_TASKS_PER_CORE = 4
+"""Of a range the later instants take longer: the ledger was larger."""
+
+
+def rows_on_spark(session: SessionFactory, task: Task, of: Sequence[int]) -> Sequence[Mapping[str, Any]]:
+    """Implements `Runner` of rehearsals: the instants in tasks beside each other, the rows in their order.
+
+    Raises `MirrorLedgerError` with what a worker says that fails.
+    """
+    context = session().sparkContext
+    tasks = max(min(len(of), context.defaultParallelism * _TASKS_PER_CORE), 1)
+    try:
+        return context.parallelize(of, tasks).mapPartitions(lambda some: task(list(some))).collect()
+    except Py4JJavaError as error:
+        raise MirrorLedgerError(f"Spark could not rehearse: {reason(error)}; nothing was recorded") from error
 
 
 # Merging ------------------------------------------------------------------------------------------

@@ -106,6 +106,11 @@ def _causes(blockers: Blockers) -> list[_Cause]:
     return [_Cause(code, len(words), words[0]) for (code, _), words in found.items()]
 
 
+def causes_of(blockers: Blockers) -> list[str]:
+    """Why a plan may not be carried out, a line for each cause, however often it was seen."""
+    return [cause.words for cause in _causes(blockers)]
+
+
 def _advice(blockers: Blockers) -> dict[str, list[str]]:
     """By what is to be done the codes about which it is said."""
     found: dict[str, list[str]] = {}

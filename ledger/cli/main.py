@@ -34,6 +34,7 @@ _PLACES = {
     "promote": "acts.directions:promote",
     "demote": "acts.directions:demote",
     "plan": "changeover.plan:plan",
+    "rehearse": "changeover.rehearse:rehearse",
     "apply": "changeover.apply:apply_command",
     "verify": "changeover.apply:verify",
     "undo": "changeover.apply:undo",

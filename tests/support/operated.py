@@ -227,3 +227,24 @@ def own_mark() -> str:
 def mark_of_a_gone_process() -> str:
     own = LocalProcesses().own()
     return GONE.format(host=own.host, pid=own.pid, place=own.place)
+
+
+def lag_by_thirty(idle: Operated) -> None:
+    """East's `orders` is copied up to 100 of 130, by a driver that has ended; `billing` stands at 90."""
+    claim = {
+        **_FLOW,
+        "writer": f"flow:{FLOW}",
+        "writer_epoch": 1,
+        "round": 0,
+        "event": "claimed",
+        "host": mark_of_a_gone_process(),
+        "source_cluster_id": "E",
+        "target_cluster_id": "W",
+    }
+    idle.append("writers", claim)
+    idle.copied({("orders", 0): 100})
+    idle.watermark("orders", 0, end=100)
+    idle.watermark("orders", 0, end=130)
+    committed = {"group_id": "billing", "partition": 0, "committed_offset": 90, "read_at_ms": 1}
+    orders = {"cluster": "east", "topic": "orders", "topic_id": "id-of-orders"}
+    idle.append("checkpoints", {**orders, **committed})
