@@ -1,6 +1,7 @@
 """What a failback is planned from: the cluster that was lost is back, and applications write at the promoted one."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ledger.changeover.extras import list_extras
 from ledger.changeover.fencing import fence_parts, refusal
@@ -20,7 +21,7 @@ from ledger.store.snapshots import DeltaSnapshot
 # Policies -----------------------------------------------------------------------------------------
 
 
-POLICIES: Mapping[str, ExtrasPolicy] = {"keep": ExtrasPolicy.KEEP_LOCAL}
+POLICIES: Mapping[str, ExtrasPolicy] = {"keep": ExtrasPolicy.KEEP_LOCAL, "salvage": ExtrasPolicy.SALVAGE}
 """What people may decide about extras, by the word that they type."""
 
 
@@ -158,6 +159,9 @@ def _behind(context: Context, topics: Sequence[PlannedTopic], promoted: ClusterA
 
 
 def asked_fence_of_target(cluster: str, topics: Sequence[str], choices: Choices) -> AskedFence | None:
-    """How the plan's fence closes the cluster that is back as well; None: a hook's, or none, people make before."""
-    is_made = choices.fence in (FenceChoice.CLOSED, FenceChoice.SHUT)
-    return asked_fence(cluster, topics, choices, None) if is_made else None
+    """How the plan's fence closes the cluster that is back as well, rules for reading too: groups that come back with
+    it would read what it has alone, and all that comes back. None: a hook's, or none, people make before."""
+    if choices.fence not in (FenceChoice.CLOSED, FenceChoice.SHUT):
+        return None
+    asked = asked_fence(cluster, topics, choices, None)
+    return None if asked is None else replace(asked, reading=choices.fence is FenceChoice.CLOSED)

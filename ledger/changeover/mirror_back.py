@@ -23,6 +23,7 @@ from ledger.changeover.extras import (
 from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
 from ledger.changeover.pairs import Pair, require_opposites
+from ledger.changeover.salvaging import salvage
 from ledger.changeover.tail_pairing import first_own, pair_tails
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
@@ -101,10 +102,20 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     for flow in ways_back:
         require_usable(flow, cut, undone="nothing was decided")
     _require_same_ends(cut, ends, asked.target)
-    if found:  # last: by now it is proved that nothing of it had been copied, and that nothing came behind it
+    # Last: by now it is proved that nothing of it had been copied, and that nothing came behind it.
+    salvaged = [
+        salvage(context, flow, of_flow, say)
+        for flow in flows
+        if (
+            of_flow := [
+                one for one in found if one.flow == flow and _policy(asked, one) is ExtrasPolicy.SALVAGE
+            ]
+        )
+    ]
+    if found:
         context.record(*(_decision(asked, back.cluster_id(), one) for one in found))
     context.record(_opened_way(asked, back, promoted, copied))
-    words = [_decided_words(found, asked.target), cut.words]
+    words = [_decided_words(found, asked.target), *(one.words for one in salvaged), cut.words]
     words.append(hand_over(context, named, Purpose.MIRROR, say).words)
     words += _lifted(context, asked.target, copied, say)
     commands = tuple(f"mirror-ledger run {flow.name}" for flow in ways_back)
@@ -170,7 +181,8 @@ def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras], topics: Co
         raise UnsafeError(
             f"{asked.target} has {counted(offsets, 'offset')} of {some_of(left, 'topic')} that were never copied: they "
             "would lie in front of all that comes back; nothing was decided. Say what becomes of them: --extras keep, "
-            "or --extras TOPIC=keep: they stay there, are copied nowhere, and groups pass them"
+            "or --extras TOPIC=keep: they stay there, are copied nowhere, and groups pass them; salvage: the same, and "
+            "they are copied to TOPIC.salvaged of the other cluster before"
         )
 
 
@@ -196,7 +208,7 @@ def _decision(asked: AskedMirrorBack, cluster_id: str, one: Extras) -> ExtrasDec
 def _decided_words(found: Sequence[Extras], cluster: str) -> str:
     if not found:
         return f"{cluster} has nothing that was never copied"
-    return f"{counted(sum(one.offsets for one in found), 'offset')} stay at {cluster}, and are copied nowhere"
+    return f"{counted(sum(one.offsets for one in found), 'offset')} stay at {cluster}: no flow copies them"
 
 
 # The way back -------------------------------------------------------------------------------------

@@ -95,8 +95,9 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.NO_REVERSE_FLOW: "configure the opposite flow, or --no-reverse",
     BlockerCode.NOT_PROMOTED: "where both sides have the same records, plan a switchover; those that were "
     "promoted are named by --topic",
-    BlockerCode.EXTRAS: "say what becomes of them: --extras keep, or --extras TOPIC=keep for one topic (they stay "
-    "where they are, are copied nowhere, and groups pass them)",
+    BlockerCode.EXTRAS: "say what becomes of them: --extras keep (they stay where they are, are copied nowhere, and "
+    "groups pass them) or --extras salvage (the same, once they are copied to topics of their own); of one topic "
+    "--extras TOPIC=keep",
     BlockerCode.NOT_FENCED: "mirror-ledger fence TARGET --reason WHY, with --how hook --hook COMMAND where only a "
     "command of yours keeps applications from it; then plan again",
 }

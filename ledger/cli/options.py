@@ -154,3 +154,13 @@ def _why(command: Command, *, is_required: bool) -> Command:
         click.option("--reason", required=is_required, help="Why, for the ledger."),
         click.option("--ticket", help="Reference to a ticket, for the ledger."),
     )(reported)
+
+
+extras_option = click.option(
+    "--extras",
+    multiple=True,
+    metavar="[TOPIC=]POLICY",
+    help="What becomes of records that --to alone has. keep: they stay there and are copied nowhere, and groups pass "
+    "them. salvage: the same, and before that they are copied to TOPIC.salvaged at --from. Of one topic, or of all "
+    "others. Can be repeated.",
+)

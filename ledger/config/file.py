@@ -28,7 +28,7 @@ from ledger.config.values import (
     TargetMode,
 )
 from ledger.errors import ConfigurationError, UsageError
-from ledger.topics.naming import NamingKind
+from ledger.topics.naming import SALVAGED, NamingKind
 
 # Problems -----------------------------------------------------------------------------------------
 # Everything that is wrong with a configuration file, in sentences that name the key.
@@ -198,6 +198,8 @@ def _meant(key: str) -> str:
 
 def _flow_problems(name: str, table: object, clusters: Table) -> Iterator[str]:
     where = f"flows.{name}"
+    if name.endswith(SALVAGED):
+        yield f"{where}: names that end in {SALVAGED!r} are those of flows that salvage extras"
     yield from _name_problems(name, where)
     if not isinstance(table, dict):
         yield f"{where}: is a table, got {type(table).__name__}"

@@ -66,6 +66,7 @@ class SyncCause(StrEnum):
     LATEST = "latest"  # started at the source's last stable offset
     TIMESTAMP = "timestamp"  # started at the first record at or after a time
     CUT = "cut"  # started where a cut says that the way back begins: what lies before is decided; unpaired: others'
+    EXTRAS = "extras"  # started at the first record that the source alone has
     RECREATED = "recreated"  # started with a new incarnation of the source topic
     LOST_SOURCE = "lost_source"  # unpaired: their source records were deleted
     ACCEPTED = "accepted"  # unpaired: an operator said to continue after them

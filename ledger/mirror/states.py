@@ -89,6 +89,13 @@ class PartitionState:
         self.position = replace(self.position, source_offset=source_end)
         return replace(passed, gaps=(Gap(at.source_offset, source_end, GapCause.MIRROR_WRITE),))
 
+    def leave_out(self, source_end: int, cause: GapCause) -> OffsetSync:
+        """Nothing up to `source_end` is copied, and it is not read for that."""
+        at = self.position
+        passed = self._fact(SyncKind.COPIED, None, source_end=source_end)
+        self.position = replace(at, source_offset=source_end, leader_epoch=None)
+        return replace(passed, gaps=(Gap(at.source_offset, source_end, cause),))
+
     def pass_target(self, target_end: int) -> OffsetSync:
         """What others wrote at the target up to there, while it was promoted, is neither read nor foreign."""
         self.position = replace(self.position, target_offset=target_end, former_sequence=None)

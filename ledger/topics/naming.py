@@ -148,10 +148,15 @@ INTERNAL_TOPICS = ("__.*", ".*[-.]internal", "mm2-.*")
 """Topics that belong to a cluster and its tools: Kafka's own, Connect's and MirrorMaker's."""
 
 
+SALVAGED = ".salvaged"
+"""Behind the name of a topic: records of it that one side alone had. Behind that of a flow: what copied them there."""
+
+
 class SelectionRefusal(StrEnum):
     """Why a topic is not selected. The first that applies, in this order, is reported."""
 
     INTERNAL = "internal"  # Kafka's own, or a tool's bookkeeping
+    SALVAGED = "salvaged"  # holds records that were salvaged of a topic that is selected
     MIRRORED_BACK = "mirrored_back"  # carries a prefix that marks it as a copy from the target
     NOT_INCLUDED = "not_included"  # matches none of the patterns
     EXCLUDED = "excluded"  # matches a pattern that excludes
@@ -171,6 +176,8 @@ class TopicSelection:
         """Why `topic` is not selected; None when it is. `internal` is the broker's own verdict."""
         if internal or matches_any(INTERNAL_TOPICS, topic):
             return SelectionRefusal.INTERNAL
+        if topic.endswith(SALVAGED) and self.selects(topic.removesuffix(SALVAGED)):
+            return SelectionRefusal.SALVAGED
         if any(topic.startswith(f"{prefix}.") for prefix in self.mirrored_prefixes):
             return SelectionRefusal.MIRRORED_BACK
         if not matches_any(self.patterns, topic):
@@ -291,6 +298,7 @@ Refusals = Mapping[str, SelectionRefusal | None]
 
 _WHY = {
     SelectionRefusal.INTERNAL: "{} is internal",
+    SelectionRefusal.SALVAGED: "{} holds what was salvaged",
     SelectionRefusal.MIRRORED_BACK: "{} has the name of a copy from the target",
     SelectionRefusal.NOT_INCLUDED: "topics does not have {}",
     SelectionRefusal.EXCLUDED: "{} is excluded",

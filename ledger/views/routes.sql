@@ -2,7 +2,7 @@
 
 -- By one flow: its map, or nothing yet where a flow copies between the topics and has recorded nothing of these
 -- incarnations (is_begun false). is_relay: it
--- copies also what flows wrote at its source.
+-- copies also what flows wrote at its source. What was salvaged lies in a topic of its own, which continues no other.
 create or replace temporary view direct_routes as
 with begun as (
     select
@@ -16,6 +16,7 @@ with begun as (
     from map_logs as m
     inner join current_maps as c using (map_number)
     left join map_limits as d using (map_number)
+    where c.flow not like '%.salvaged'
 ),
 
 ways as (

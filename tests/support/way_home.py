@@ -65,7 +65,7 @@ class WayHome:
             plan_id = self.site.planned(self.config, "failover", *options)
             self.site.done(self.config, "apply", plan_id, "--reason", "east is dead", "--yes")
 
-    def mirror_back(self, *expected: str, is_listed_first: bool) -> str:
+    def mirror_back(self, *expected: str, is_listed_first: bool, extras: str = "keep") -> str:
         """The cut at which the way back begins; `is_listed_first`: extras are shown before anybody decides."""
         early = self.site.command(self.config, "mirror-back", *WAY, "--extras", "keep", *WHY)
         assert (early.code, "is not fenced" in early.err) == (5, True), early.err
@@ -80,7 +80,7 @@ class WayHome:
             refused = self.site.command(self.config, "mirror-back", *WAY, *WHY)
             assert (refused.code, refused.out, operations(self.config, "extras_decided")) == (4, "", [])
             words = " ".join(refused.err.split())
-        done = self.site.done(self.config, "mirror-back", *WAY, "--extras", "keep", *WHY)
+        done = self.site.done(self.config, "mirror-back", *WAY, "--extras", extras, *WHY)
         words += " ".join(done.err.split())
         assert [one for one in expected if one not in words] == [], words
         [cut] = done.out.split()

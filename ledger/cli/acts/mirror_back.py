@@ -7,7 +7,7 @@ import click
 from ledger.changeover.failback import extras_policies
 from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
 from ledger.cli.configured import command_context
-from ledger.cli.options import required_why_options
+from ledger.cli.options import extras_option, required_why_options
 from ledger.cli.printing import put_operation, say
 from ledger.facts.operations import Why
 
@@ -18,13 +18,7 @@ from ledger.facts.operations import Why
 )
 @click.option("--to", "target", required=True, help="The cluster that was lost, and answers again.")
 @click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated. Default: all.")
-@click.option(
-    "--extras",
-    multiple=True,
-    metavar="[TOPIC=]keep",
-    help="What becomes of records that --to alone has. keep: they stay there and are copied nowhere, and groups pass "
-    "them. Of one topic, or of all others. Can be repeated.",
-)
+@extras_option
 @required_why_options
 @click.pass_context
 def mirror_back_command(

@@ -8,7 +8,6 @@ import click
 
 from ledger.changeover import seeing
 from ledger.changeover.exporting import export_plan
-from ledger.changeover.failback import POLICIES
 from ledger.changeover.planning import CHANGELOG
 from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, Plan, StepName
 from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
@@ -17,6 +16,7 @@ from ledger.cli.accepting import accept_option
 from ledger.cli.configured import command_context
 from ledger.cli.options import (
     as_of_option,
+    extras_option,
     output_option,
     proving_options,
     seconds_option,
@@ -166,13 +166,7 @@ def failover(context: click.Context, **options: Any) -> None:
 
 @plan.command()
 @_planning
-@click.option(
-    "--extras",
-    multiple=True,
-    metavar=f"[TOPIC=]{'|'.join(POLICIES)}",
-    help="What becomes of records that --to alone has. keep: they stay there and are copied nowhere, and groups pass "
-    "them. Of one topic, or of all others. Can be repeated.",
-)
+@extras_option
 @click.option(
     "--stop-before",
     type=click.Choice(["switch"]),

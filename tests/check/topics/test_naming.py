@@ -145,6 +145,8 @@ SELECTION = TopicSelection(
         ("orders-2", None),
         ("western", None),
         ("old-orders", SelectionRefusal.NOT_INCLUDED),
+        ("orders.salvaged", SelectionRefusal.SALVAGED),
+        ("old-orders.salvaged", SelectionRefusal.NOT_INCLUDED),
         ("orders-test", SelectionRefusal.EXCLUDED),
         ("orders-tests", None),
         ("west.orders", SelectionRefusal.MIRRORED_BACK),

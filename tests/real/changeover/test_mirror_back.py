@@ -38,10 +38,13 @@ def test_groups_read_nothing_again_though_extras_lie_in_front_of_what_returns(si
             f"extras at east: {topic} partition 0: 16 offsets (100 to 115): 16 records,",
             f"; read by '{reader.group}' (16)",
             "32 offsets stay at east",
+            f"{FLOW}.salvaged: 32 records in {topic}.salvaged",
             is_listed_first=True,
+            extras=f"{topic}=salvage",
         )
     cut = way.go_home(cut)
     with running(config, site.spark, from_cut=cut):
         site.done(config, "resume", FLOW, "--reason", "they are made", "--wait", "60")
         way.require_all_once()
+    assert sorted(values(west, f"{topic}.salvaged")) == sorted(extra.written)
     assert sorted(reader.processed) == sorted([*shop.written, *extra.written])

@@ -1,15 +1,22 @@
 """Mirroring back once more: extras that nobody had decided about, and a driver of the way back that died."""
 
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 
+from confluent_kafka import Producer
+
+from ledger.kafka.admin import KafkaAdmin
 from ledger.recorders.observation import Subject
-from tests.support.drivers import Driver
-from tests.support.following import values
+from tests.support.drivers import Driver, environment
+from tests.support.following import admin_of, values
 from tests.support.plans import SHUT
-from tests.support.recorded import broken_invariants, operations, query
+from tests.support.recorded import broken_invariants, operations, query, rows
 from tests.support.runs import FLOW, run, running
+from tests.support.shops import transaction
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 from tests.support.way_home import BACK, WAY, WHY, WayHome
@@ -108,3 +115,56 @@ def test_what_a_dead_driver_of_the_way_back_had_written_is_recorded_before_anyth
     assert sorted(values(east, topic)) == sorted(shop.written)
     assert sorted(desk.processed) == sorted(shop.written)
     assert broken_invariants(config) == {}
+
+
+def test_salvaging_that_was_killed_is_continued_and_nothing_is_there_twice(site: RealSite) -> None:
+    east, west = site.servers
+    way = WayHome.begun(site)
+    config, shop, desk, topic = way.config, way.shop, way.desk, way.shop.topic
+    salvaged = f"{topic}.salvaged"
+    extras = _large_extras(east, topic)
+    site.done(config, "record", "east", "--once")
+    way.fail_over()
+    site.done(config, "fence", "east", "--how", "shut", "--accept=producers_stopped", *WHY)
+    asked = ("mirror-back", *WAY, "--extras", "salvage", *WHY)
+    with admin_of(config, "west") as admin:
+        command = [sys.executable, "-m", "ledger.cli.main", "--config", config.file, *asked]
+        with subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL) as process:
+            eventually(lambda: _records_in(admin, salvaged) > 0, "it copies", within_s=60)
+            process.kill()
+        copied = _records_in(admin, salvaged)
+    recorded = [row for row in rows(config, "offset_syncs") if row["flow"] == f"{FLOW}.salvaged"]
+    assert 0 < copied < len(extras), "it was killed in the middle"
+    assert sum(row["records"] for row in recorded) < copied, "and had not recorded all of it"
+    assert operations(config, "extras_decided") == []
+    with shop.selling(west), desk.open(west, [topic]):
+        done = site.done(config, *asked)
+        assert f"{FLOW}.salvaged: {len(extras):,} records in {salvaged}" in done.err
+    assert sorted(values(west, salvaged)) == sorted(extras)
+    assert {one["policy"] for one in operations(config, "extras_decided")} == {"salvage"}
+    found = [row for row in rows(config, "offset_syncs") if row["flow"] == f"{FLOW}.salvaged"]
+    assert sum(row["records"] for row in found) == len(extras)
+    assert any(row["recovered"] for row in found)
+    way.go_home(done.out.strip())
+    assert sorted(desk.processed) == sorted(shop.written)
+    assert sorted(values(east, topic)) == sorted([*shop.written, *extras])
+    assert broken_invariants(config) == {}
+
+
+def _large_extras(servers: str, topic: str) -> list[bytes]:
+    """What is committed of it: records that take seconds to copy, and transactions of which one is aborted."""
+    found = [f"{number:08d}".encode() + os.urandom(20_000) for number in range(8_000)]
+    producer = Producer({"bootstrap.servers": servers, "queue.buffering.max.kbytes": 400_000})
+    for number, value in enumerate(found):
+        producer.produce(topic, value, partition=number % 2)
+    assert producer.flush(60) == 0
+    transaction(servers, topic, f"{topic}-aborted", b"aborted-1", b"aborted-2").abort_transaction(10)
+    committed = [b"committed-1", b"committed-2"]
+    transaction(servers, topic, f"{topic}-committed", *committed).commit_transaction(10)
+    return [*found, *committed]
+
+
+def _records_in(admin: KafkaAdmin, topic: str) -> int:
+    if topic not in admin.topics():
+        return 0
+    return sum(end.high_watermark for end in admin.ends([(topic, 0), (topic, 1)]).values())
