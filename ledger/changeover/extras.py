@@ -3,8 +3,7 @@
 Nothing here changes anything.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ledger.changeover.pairs import Pair
@@ -22,16 +21,12 @@ from ledger.facts.syncs import (
     joined,
     without,
 )
-from ledger.kafka.batches import BatchHeader, batches
-from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, require_recorded
-from ledger.kafka.network import KafkaNetwork
-from ledger.kafka.partition_reader import PartitionReader
+from ledger.kafka.batches import BatchHeader
+from ledger.kafka.cluster import ClusterAdmin, LogReader, PartitionEnds, headers_between, require_recorded
 from ledger.words import counted, instant, some_of
 
 READ_BYTES = 64 * 1000 * 1000
 """How much of a partition is read at most to measure its extras."""
-
-_REQUEST_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +132,7 @@ def list_extras(context: Context, pair: Pair) -> list[Extras]:
     require_recorded(context.state, back, promoted)
     flows = pair.flows_of(context.config.flows.values(), context.config.copies)
     starts = extras_starts(context, back, copied_partitions(context, pair, flows))
-    return measured_extras(context, back.alias, list(extras_of(context, back, starts)))
+    return measured_extras(back, list(extras_of(context, back, starts)))
 
 
 # Partitions ---------------------------------------------------------------------------------------
@@ -289,36 +284,17 @@ def unpaired_records(context: Context, one: Copied) -> int:
     )
 
 
-def measured_extras(context: Context, cluster: str, found: Sequence[Extras]) -> list[Extras]:
-    """The same, each read up to `READ_BYTES`; raises where the cluster cannot be read."""
-    if not found:
-        return []
-    others: Collection[str] = {one.flow.target for one in found}
-    configured = context.config.cluster(cluster), context.config.cluster(min(others))
-    with closing(KafkaNetwork(*configured, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
-        return [replace(one, measured=_measured(context, network, one)) for one in found]
+def measured_extras(back: LogReader, found: Sequence[Extras]) -> list[Extras]:
+    """The same, each read up to `READ_BYTES` a partition; raises `ClusterUnavailableError` where it cannot be read."""
+    return [replace(one, measured=_measured(back, one)) for one in found]
 
 
-def _measured(context: Context, network: KafkaNetwork, one: Extras) -> Measured:
-    reader = PartitionReader(
-        network,
-        network.source,
-        context.clock,
-        one.partition,
-        committed=False,
-        undone="nothing was decided",
-    )
+def _measured(back: LogReader, one: Extras) -> Measured:
     known, read = Measured(), 0
     for start, end in one.ranges:
-        position = start
-        while position < end:
+        for header in headers_between(back, one.partition, start, end):
             if read >= READ_BYTES:
                 return replace(known, is_whole=False)
-            fetched = reader.fetched(position, min_bytes=1)
-            read += len(fetched.records)
-            for header, _ in batches(fetched.records):
-                if header.end_offset > position and header.base_offset < end:
-                    part = max(header.base_offset, start), min(header.end_offset, end)
-                    known = known.with_batch(header, part)
-                position = max(position, header.end_offset)
+            read += header.size
+            known = known.with_batch(header, (max(header.base_offset, start), min(header.end_offset, end)))
     return known

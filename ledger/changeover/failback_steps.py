@@ -89,6 +89,10 @@ def catch_up(step: StepContext, waits: Waits) -> StepResult:
         words = f"{counted(to_come, 'offset')} of {plan.from_cluster} to come back"
         if not_begun and to_come <= within:
             words = f"{by_topic(not_begun)} not begun with"
+        if lacking := sorted(
+            set(step.plan.target_names) - step.target.writable_topics(step.plan.target_names)
+        ):
+            return f"{words}; grant the mirror WRITE on {', '.join(lacking)} of {plan.to_cluster}"
         if idle := _without_driver(step):
             return f"{words}; no driver is at work: " + "; ".join(f"mirror-ledger run {one}" for one in idle)
         return words + _remaining(first[0] - to_come, to_come, step.context.clock.monotonic() - started)

@@ -91,7 +91,7 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     starts = extras_starts(context, back, copied)
     _require_no_unpaired(context, starts)
     ends = ends_of_extras(back, [one.pair.source for one in starts])
-    found = measured_extras(context, back.alias, list(extras_of(context, back, starts, ends)))
+    found = measured_extras(back, list(extras_of(context, back, starts, ends)))
     for one in found:
         say(f"extras at {asked.target}: {one.words}")
     _require_decided(asked, found, {one.pair.source.topic for one in starts})

@@ -59,6 +59,8 @@ HOOKS = {
     StepName.STOP_PRODUCERS: "stop-producers",
     StepName.STOP_GROUPS: "stop-groups",
     StepName.START_APPLICATIONS: "start-applications",
+    StepName.MIRROR_BACK: "stop-mirror",
+    StepName.CATCH_UP: "mirror-back",
 }
 SWITCHOVER = Choices(watch_seconds=1.0, progress_seconds=2.0)
 FAILOVER = replace(SWITCHOVER, fence=FenceChoice.NONE, unproven="it burns")
@@ -115,7 +117,8 @@ class ChangingPair:
         self.config = _config()
         self.refused = 0
         self._written = 0
-        self._are_producers_at_east = True
+        self.destination = self.west
+        self._producers_at = self.east
         self.processed: dict[str, list[tuple[str, int, str]]] = {group: [] for group in GROUPS}
         self._consumers: list[Consumer] = []
         self.outside = Outside(
@@ -126,6 +129,8 @@ class ChangingPair:
                 "stop-producers": lambda: None,
                 "stop-groups": self.stop_groups,
                 "start-applications": self.start_applications,
+                "stop-mirror": self.forward_ends,
+                "mirror-back": self.start_reverse,
             },
         )
         weather = StormyWeather(rng, Counter(), loses=False)
@@ -206,15 +211,30 @@ class ChangingPair:
         self._consumers.clear()
 
     def start_applications(self) -> None:
-        """At west: groups read on where they are, and producers write; again does nothing more."""
-        if self._are_producers_at_east:
-            self._are_producers_at_east = False
+        """Where they arrive: groups read on where they are, and producers write; again does nothing more."""
+        there = self.destination
+        if self._producers_at is not there:
+            self._producers_at = there
             for number in range(3):
                 topic, partition = _place(number)
-                self.until(lambda at=(topic, partition): self.west.lets_write(SHOP, *at), "rules are carried")  # type: ignore[misc]
-                assert self.produce(topic, partition, at=self.west)
+                self.until(lambda at=(topic, partition): there.lets_write(SHOP, *at), "rules are carried")  # type: ignore[misc]
+                assert self.produce(topic, partition, at=there)
         if not self._consumers:
-            self.consume(self.west, dict.fromkeys(GROUPS, 1_000))
+            self.consume(there, dict.fromkeys(GROUPS, 1_000))
+
+    def forward_ends(self) -> None:
+        """Whoever supervises its driver starts none any more."""
+        self.forward.end()
+        self.until(lambda: self.forward.are_all_done, "it ends")
+
+    def start_reverse(self) -> None:
+        """Its driver, once, by its supervisor."""
+        if not self._is_reverse_started:
+            self._is_reverse_started = True
+            self.let_mirror_write_at_east()
+            self.schedule.spawn("supervisor", self.reverse.supervise)
+
+    _is_reverse_started = False
 
     def consume(self, cluster: AdministeredCluster, at_most: Mapping[str, int]) -> None:
         for group, number in at_most.items():
@@ -240,7 +260,7 @@ class ChangingPair:
             self._lose_driver_with_a_tail()
         self.east.available = False
         self.stop_groups()
-        self._are_producers_at_east = True
+        self._producers_at = self.east
         self.schedule.wait(3.0)
 
     def lose_driver(self) -> None:
@@ -373,8 +393,9 @@ class ChangingPair:
     def end(self) -> None:
         """No driver and no recorder goes on."""
         self.is_over = self.recorders.is_over = True
-        self.forward.end()
-        self.until(lambda: self.forward.are_all_done, "the drivers end")
+        self.forward_ends()
+        self.reverse.end()
+        self.until(lambda: self.reverse.are_all_done, "the drivers end")
 
 
 def value_of(record: Record) -> str:

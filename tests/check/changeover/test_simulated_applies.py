@@ -19,7 +19,7 @@ from ledger.changeover.checks import CheckStatus
 from ledger.changeover.exporting import export_plan
 from ledger.changeover.fencing import fence_topics
 from ledger.changeover.measures import AskedFence
-from ledger.changeover.plans import ApplyState, ChangeoverKind, StepName
+from ledger.changeover.plans import ApplyState, ChangeoverKind, StepName, steps_of
 from ledger.changeover.shut_out import shut_out
 from ledger.changeover.verifying import verify_changeover
 from ledger.context import Context
@@ -106,7 +106,7 @@ def test_a_switchover_that_ends_behind_every_write_comes_to_its_end(
     assert pair.refused > 0, "producers were never refused at east"
 
     told = in_ledger(pair, operation_id)
-    assert sorted(told["receipts"]) == sorted(str(step) for step in StepName if step is not StepName.SETTLE)
+    assert sorted(told["receipts"]) == sorted(steps_of(ChangeoverKind.SWITCHOVER, is_promoted=True))
     assert told["rows"]["promoted"] == told["rows"]["apply_ended"] == 1
     assert told["ended"]["figures"]["records_lost"] == 0
     assert [json.loads(row)["reverse_start"] for row in told["cut"] if '"target"' in row] == [4, 4, 4]
@@ -149,6 +149,36 @@ def test_a_failover_settles_what_a_driver_copied_last_that_died_a_moment_ago() -
     back = copied_back(pair, operation_id)
     assert pair.values(pair.west) == at_west, "the forward driver has written behind the promotion"
     assert {sync[2:4] for sync in back["syncs"]} == {("started", "earliest")}, "written behind extras at east"
+    pair.end()
+
+
+def test_a_failback_that_ends_behind_every_write_comes_home() -> None:
+    """East has three records that were never copied, and a driver had died with two that nobody recorded."""
+    pair = ChangingPair()
+    pair.lose_east(with_driver=True)
+    pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
+    pair.return_of_east(extras=3)
+    extras = [(*place, values[-1]) for place, values in pair.values(pair.east).items()]
+    pair.destination = pair.east
+    home = replace(SWITCHOVER, extras=("keep",), within=0)
+    plan = pair.plan(ChangeoverKind.FAILBACK, home, way=("west", "east"))
+    ends = OnceAtEach(is_telling)
+    operation_id = pair.apply_by_many(plan, behind=ends)
+    assert len(ends.ended_at) > 8, ends.ended_at
+    told = in_ledger(pair, operation_id)
+    assert sorted(told["receipts"]) == sorted(steps_of(ChangeoverKind.FAILBACK, is_promoted=True))
+    assert told["ended"]["figures"]["records_lost"] == 0
+    assert told["directions"] == {("east", "west"): [], ("west", "east"): sorted(TOPICS)}
+    pair.schedule.spawn("supervisor", pair.forward.supervise)
+    pair.until(lambda: pair.is_copied, "east is mirrored again")
+    at_east, at_west = pair.values(pair.east), pair.values(pair.west)
+    left = {
+        place: [one for one in values if (*place, one) not in extras] for place, values in at_east.items()
+    }
+    assert left == at_west, "both sides have the same, but for what stays at east"
+    written = sorted((*place, one) for place, values in at_west.items() for one in values)
+    for group in GROUPS:
+        assert sorted(pair.processed[group]) == written, f"{group} has processed each record once"
     pair.end()
 
 
