@@ -13,7 +13,7 @@ from ledger.changeover.receipts import StepResult, Waits
 from ledger.changeover.seeing import make_plan
 from ledger.changeover.step_context import StepContext
 from ledger.changeover.waiting import behind_ends, ends_of
-from ledger.errors import PreconditionError, UnsafeError
+from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.facts.direction import WayBack
 from ledger.facts.requests import StopRequest
 from ledger.facts.roles import writer_of
@@ -79,6 +79,12 @@ def catch_up(step: StepContext, waits: Waits) -> StepResult:
     first: list[int] = []
 
     def left() -> str | None:
+        try:
+            return left_now()
+        except ClusterUnavailableError as error:
+            return f"{error}: waiting until it answers"
+
+    def left_now() -> str | None:
         behind = behind_ends(ends_of(step.source, names), plan.topics, step.state.positions)
         to_come = sum(behind.values())
         first.append(to_come)

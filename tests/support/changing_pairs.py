@@ -302,7 +302,11 @@ class ChangingPair:
     ) -> str:
         """The id of a plan that nothing stands against, recorded."""
         with self.outside.seen_by(process or self.outside.process()):
-            hooks = {step: HOOKS[step] for step in steps_of(kind, is_promoted=True) if step in HOOKS}
+            hooks = {
+                step: HOOKS[step]
+                for step in steps_of(kind, is_promoted=True, stays=choices.stays)
+                if step in HOOKS
+            }
             context = Context(self.config, Why("a drill"))
             made = make_plan(context, kind, Direction(*way), choices, hooks)
             assert not made.blockers, made.blockers

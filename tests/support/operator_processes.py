@@ -69,6 +69,11 @@ def never(_name: str) -> bool:
     return False
 
 
+def begins(step: str) -> Strikes:
+    """It ends where a step of an apply begins."""
+    return lambda write: write == f"ledger: apply operations step_begun {step}"
+
+
 @dataclass
 class OnceAtEach:
     """Each write that `is_meant` ends one process; `ended_at`: their names, in that order."""

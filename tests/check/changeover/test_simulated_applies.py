@@ -49,7 +49,7 @@ from tests.support.changing_pairs import (
     in_ledger,
 )
 from tests.support.documents import parsed_line, quoted_lines
-from tests.support.operator_processes import OnceAtEach, OperatorProcess, ProcessEnded
+from tests.support.operator_processes import OnceAtEach, OperatorProcess, ProcessEnded, begins
 
 _PLACES = [(topic, partition) for topic, count in TOPICS.items() for partition in range(count)]
 _SETTINGS_AT_WEST = {
@@ -152,36 +152,6 @@ def test_a_failover_settles_what_a_driver_copied_last_that_died_a_moment_ago() -
     pair.end()
 
 
-def test_a_failback_that_ends_behind_every_write_comes_home() -> None:
-    """East has three records that were never copied, and a driver had died with two that nobody recorded."""
-    pair = ChangingPair()
-    pair.lose_east(with_driver=True)
-    pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
-    pair.return_of_east(extras=3)
-    extras = [(*place, values[-1]) for place, values in pair.values(pair.east).items()]
-    pair.destination = pair.east
-    home = replace(SWITCHOVER, extras=("keep",), within=0)
-    plan = pair.plan(ChangeoverKind.FAILBACK, home, way=("west", "east"))
-    ends = OnceAtEach(is_telling)
-    operation_id = pair.apply_by_many(plan, behind=ends)
-    assert len(ends.ended_at) > 8, ends.ended_at
-    told = in_ledger(pair, operation_id)
-    assert sorted(told["receipts"]) == sorted(steps_of(ChangeoverKind.FAILBACK, is_promoted=True))
-    assert told["ended"]["figures"]["records_lost"] == 0
-    assert told["directions"] == {("east", "west"): [], ("west", "east"): sorted(TOPICS)}
-    pair.schedule.spawn("supervisor", pair.forward.supervise)
-    pair.until(lambda: pair.is_copied, "east is mirrored again")
-    at_east, at_west = pair.values(pair.east), pair.values(pair.west)
-    left = {
-        place: [one for one in values if (*place, one) not in extras] for place, values in at_east.items()
-    }
-    assert left == at_west, "both sides have the same, but for what stays at east"
-    written = sorted((*place, one) for place, values in at_west.items() for one in values)
-    for group in GROUPS:
-        assert sorted(pair.processed[group]) == written, f"{group} has processed each record once"
-    pair.end()
-
-
 def test_a_failover_moves_groups_that_had_read_what_is_lost() -> None:
     """Nothing has to be accepted for that: they continue behind the last record that is there."""
     pair = ChangingPair()
@@ -258,7 +228,7 @@ def test_what_an_administrator_may_not_do_fails_by_name_and_all_of_it_can_be_und
         grant = _revoked(cluster, is_about)
         there = at_clusters(pair)
         with pytest.raises(MirrorLedgerError, match=words):
-            pair.apply(plan, pair.outside.process(before=_begins(StepName.AUDIT)))
+            pair.apply(plan, pair.outside.process(before=begins(StepName.AUDIT)))
         applied = pair.applied(plan)
         assert applied is not None
         assert (applied.state, list(applied.failed)) == (ApplyState.OPEN, [step])
@@ -266,7 +236,7 @@ def test_what_an_administrator_may_not_do_fails_by_name_and_all_of_it_can_be_und
             assert at_clusters(pair)["west commits"] == there["west commits"]
         grant()
     with pytest.raises(ProcessEnded):
-        pair.apply(plan, pair.outside.process(before=_begins(StepName.AUDIT)))
+        pair.apply(plan, pair.outside.process(before=begins(StepName.AUDIT)))
     assert at_clusters(pair)["west commits"] == {
         (group, *place): offset for place in _PLACES for group, offset in (("billing", 4), ("audit", 2))
     }
@@ -292,7 +262,7 @@ def test_a_switchover_that_finds_records_behind_at_its_cut_moves_nobody_and_can_
     pair = ChangingPair()
     before = at_clusters(pair)
     plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
-    is_cut = _begins(StepName.CUT)
+    is_cut = begins(StepName.CUT)
 
     def straggles(write: str) -> bool:
         if is_cut(write):
@@ -321,7 +291,7 @@ def test_an_apply_whose_target_was_demoted_meanwhile_moves_nobody_there(step: St
     before = at_clusters(pair)
     plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
     with pytest.raises(ProcessEnded):
-        pair.apply(plan, pair.outside.process(behind=_begins(step)))
+        pair.apply(plan, pair.outside.process(behind=begins(step)))
     pair.demote()
     commits, processed = at_clusters(pair)["west commits"], {**pair.processed}
     with pytest.raises(
@@ -351,7 +321,7 @@ def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_s
     pair = ChangingPair()
     plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
     with pytest.raises(ProcessEnded):
-        pair.apply(plan, pair.outside.process(behind=_begins(StepName.MOVE_GROUPS)))
+        pair.apply(plan, pair.outside.process(behind=begins(StepName.MOVE_GROUPS)))
 
     pair.unfence_east()
     typed = typed_in(
@@ -380,7 +350,7 @@ def test_a_continued_apply_asks_again_what_its_steps_rest_on_and_goes_on_as_it_s
         )
 
     with pytest.raises(ProcessEnded):
-        pair.apply(plan, pair.outside.process(before=_begins(StepName.START_APPLICATIONS)))
+        pair.apply(plan, pair.outside.process(before=begins(StepName.START_APPLICATIONS)))
     pair.west.set_commits("audit", [NewCommit("orders", 0, 4, None)])  # --reset-offsets --to-latest
     for _ in range(2):
         told = refused(
@@ -412,7 +382,7 @@ def test_a_recorder_that_is_silent_is_judged_alike_by_an_apply_and_by_who_would_
     pair.recorders.is_over = True
     flows = [flow.model_copy(update={"full_sweep_seconds": 4.0}) for flow in pair.config.flows.values()]
     pair.config = pair.config.model_copy(update={"flows": {flow.name: flow for flow in flows}})
-    ends = _begins(StepName.STOP_PRODUCERS)
+    ends = begins(StepName.STOP_PRODUCERS)
     for waited_s, is_recorded in ((10.0, True), (3.0, False)):
         pair.schedule.wait(waited_s)
         with pytest.raises(ProcessEnded):
@@ -466,7 +436,7 @@ def test_a_continued_apply_whose_source_was_written_to_moves_nobody_and_can_be_u
     before = at_clusters(pair)
     plan = pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER)
     with pytest.raises(ProcessEnded):
-        pair.apply(plan, pair.outside.process(behind=_begins(StepName.MOVE_GROUPS)))
+        pair.apply(plan, pair.outside.process(behind=begins(StepName.MOVE_GROUPS)))
     pair.unfence_east()
     for _ in range(5):
         assert pair.produce("orders", 0), "the shop writes at east again"
@@ -498,7 +468,7 @@ def test_what_an_apply_leaves_to_people_takes_no_commit_back_that_it_did_not_nam
 
     def changes(write: str) -> bool:
         """Retention passes the places of groups at west, whose ends nobody records; a job of one group reads there."""
-        if _begins(StepName.MOVE_GROUPS)(write):
+        if begins(StepName.MOVE_GROUPS)(write):
             pair.recorders.is_over = True
             pair.west.log("users", 0).delete_before(5)
             if reads_on:
@@ -568,10 +538,6 @@ def test_a_group_that_another_process_has_moved_is_not_set_by_who_was_suspended(
         pair.apply(plan, pair.outside.process(before=sleeps))
     assert [pair.west.committed["billing", *place] for place in _PLACES] == ends
     pair.end()
-
-
-def _begins(step: StepName) -> Callable[[str], bool]:
-    return lambda write: write == f"ledger: apply operations step_begun {step}"
 
 
 def _revoked(cluster: AdministeredCluster, what: str) -> Callable[[], None]:
