@@ -50,6 +50,21 @@ def output_option(*forms: str) -> Parameter:
     )
 
 
+_A_WEEK_S = 604_800.0
+LEAST_QUIET_S = 0.1
+"""Ends that were read twice within less were read once, as far as what comes to them is concerned."""
+
+
+class _Seconds(click.FloatRange):
+    """Within a range, in which what is no number is not: it is neither less nor more than anything."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        seconds: float = super().convert(value, parameter, context)
+        if seconds != seconds:
+            self.fail(f"{value} is not in the range {self._describe_range()}.", parameter, context)
+        return seconds
+
+
 def seconds_option(
     name: str,
     argument: str,
@@ -57,13 +72,13 @@ def seconds_option(
     *,
     default: float | None = None,
     least: float = 0,
-    most: float | None = None,
+    most: float = _A_WEEK_S,
     is_more_than_least: bool = False,
 ) -> Parameter:
     return click.option(
         name,
         argument,
-        type=click.FloatRange(min=least, max=most, min_open=is_more_than_least),
+        type=_Seconds(min=least, max=most, min_open=is_more_than_least),
         default=default,
         show_default=bool(default),
         metavar="SECONDS",
@@ -120,14 +135,14 @@ def proving_options(command: Command) -> Command:
             "least_s",
             "How long at least the fenced ends have to stand still, where no leader proves the fence.",
             default=QuietBounds().least_s,
-            is_more_than_least=True,
+            least=LEAST_QUIET_S,
         ),
         seconds_option(
             "--most-quiet-seconds",
             "most_s",
             "How long at most, where writers pause for longer or nobody knows for how long.",
             default=QuietBounds().most_s,
-            is_more_than_least=True,
+            least=LEAST_QUIET_S,
         ),
     )(bounded)
 

@@ -10,7 +10,7 @@ from ledger.changeover.directions import change_direction
 from ledger.changeover.pairs import Pair
 from ledger.changeover.shut_out import shut_out
 from ledger.cli.configured import command_context
-from ledger.cli.options import required_why_options, seconds_option, together
+from ledger.cli.options import LEAST_QUIET_S, required_why_options, seconds_option, together
 from ledger.cli.printing import put, put_operation, say
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.direction import Demoted, Promoted
@@ -102,6 +102,7 @@ def demote(
     "quiet_s",
     "For so long nothing may come to either side, or the cut is refused.",
     default=2.0,
+    least=LEAST_QUIET_S,
     most=3600,
 )
 @click.pass_context

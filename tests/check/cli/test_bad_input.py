@@ -65,6 +65,24 @@ def test_an_unknown_flow_is_named_with_those_that_exist(
     assert "nope" in with_ledger.refused(*arguments, code=2)
 
 
+@pytest.mark.parametrize("seconds", ["0", "0.09", "-1", "nan", "inf", "1e300", "soon"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fence", "east", "--quiet-seconds"),
+        ("plan", "switchover", "--from", "east", "--to", "west", "--most-quiet-seconds"),
+        ("plan", "failover", "--from", "east", "--to", "west", "--quiet-seconds"),
+        ("cut", "--from", "east", "--to", "west", "--quiet-seconds"),
+    ],
+)
+def test_how_long_ends_stand_still_has_bounds(
+    with_ledger: UnreachableFlow, arguments: tuple[str, ...], seconds: str
+) -> None:
+    message = with_ledger.refused(*arguments, seconds, code=2)
+    assert arguments[-1] in message
+    assert ("is not in the range 0.1<=x<=" in message) is (seconds != "soon"), message
+
+
 def test_a_process_ends_as_the_command_does(with_ledger: UnreachableFlow) -> None:
     """All other tests carry commands out in this process; here is what a shell sees."""
     message = with_ledger.refused("status", "nope", code=2)
