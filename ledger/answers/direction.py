@@ -6,6 +6,7 @@ before, a driver at work does not copy there any more, and the way back is copie
 to be.
 """
 
+import json
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +23,14 @@ from ledger.facts.direction import (
     HeldBack,
 )
 from ledger.facts.extras import DecidedExtras, ExtrasDecided
-from ledger.facts.fences import FENCE_KINDS, ActiveFence, Fence, FenceHow, Fences
+from ledger.facts.fences import ActiveFence, FENCE_KINDS, Fence, FenceHow, Fences, Unfenced
 from ledger.facts.findings import EXPLAINED, FindingName
+from ledger.facts.hand_overs import LIMIT
 from ledger.facts.operations import FINDING_KINDS, FindingRaised, open_findings
+from ledger.facts.rows import TopicEvent
 from ledger.facts.syncs import without
 from ledger.facts.tables import Row, in_order
+from ledger.topics.following import is_fence
 from ledger.words import counted, some_of
 
 Place = tuple[str, str, int]
@@ -331,7 +335,8 @@ REPORT_KINDS = (*FENCE_KINDS, *FINDING_KINDS)
 
 @dataclass(frozen=True, slots=True)
 class FenceAttention:
-    """A fence of topics of a cluster that is open, or a partition that was written to behind one."""
+    """A fence of topics of a cluster that is open or that nobody has recorded, or a partition that was written to
+    behind one."""
 
     cluster: str
     topics: tuple[str, ...]
@@ -348,6 +353,43 @@ def fences_needing_attention(rows: Iterable[Row], clusters: Collection[str]) -> 
     late = _late([row for row in kept if row["kind"] in FINDING_KINDS and row["flow"] is None])
     found = [*late, *_open(fences)]
     return [one for one in found if one.cluster in clusters]
+
+
+def shut_without_fence(
+    topic_rows: Iterable[Row], rows: Iterable[Row], is_of_flow: Callable[[str, str], bool]
+) -> list[FenceAttention]:
+    """Topics of flows (`is_of_flow`: cluster and name) that take no batch, of which no fence is recorded.
+
+    From rows of `topics` and of `operations` of `FENCE_KINDS`, in order. A fence that was lifted since the settings of
+    a topic were recorded is none: recorders read them later.
+    """
+    kept = list(rows)
+    fences = Fences.of_rows(kept)
+    lifted = [(Unfenced.of_row(row), row["recorded_at_ms"]) for row in kept if row["kind"] == Unfenced.kind]
+    lifted_ms = {(one.cluster, one.topic): at_ms for one, at_ms in lifted}
+    shut: dict[str, list[Row]] = {}
+    for (cluster, topic), row in sorted({(row["cluster"], row["topic"]): row for row in topic_rows}.items()):
+        is_shut = row["event"] != TopicEvent.DELETED and is_fence(
+            LIMIT, json.loads(row["configuration"]).get(LIMIT)
+        )
+        is_lifted = lifted_ms.get((cluster, topic), -1) >= row["recorded_at_ms"]
+        if is_shut and not is_lifted and fences.of(cluster, topic) is None and is_of_flow(cluster, topic):
+            shut.setdefault(cluster, []).append(row)
+    return [_shut_attention(cluster, found) for cluster, found in shut.items()]
+
+
+def _shut_attention(cluster: str, found: list[Row]) -> FenceAttention:
+    topics = tuple(row["topic"] for row in found)
+    named = "".join(f" --topic {shlex.quote(topic)}" for topic in topics)
+    return FenceAttention(
+        cluster,
+        topics,
+        "unrecorded",
+        f"{', '.join(topics)} of {cluster}: {LIMIT} is a fence, and nobody has recorded one: nobody can write there",
+        f"mirror-ledger fence {cluster}{named} --how shut --accept producers_stopped --reason WHY records it, "
+        f"mirror-ledger unfence {cluster}{named} --reason WHY lifts it then",
+        min(row["recorded_at_ms"] for row in found),
+    )
 
 
 def _late(rows: list[Row]) -> list[FenceAttention]:

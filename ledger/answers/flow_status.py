@@ -20,7 +20,7 @@ from ledger.facts.findings import Side
 from ledger.facts.operations import OperationKind
 from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, writer_of
 from ledger.facts.state import last_claim
-from ledger.facts.tables import CUT_OFFSETS, OPERATIONS, WRITERS, Row
+from ledger.facts.tables import CUT_OFFSETS, OPERATIONS, TOPICS, WRITERS, Row
 from ledger.machine import LocalProcesses
 from ledger.offsets.setting import NOT_RECORDED, UNREAD_ADVICE
 from ledger.roles import driver_verdict, fresh_seconds, interval_ms
@@ -67,6 +67,7 @@ def report_flow(
             full_sweep_seconds=flow.full_sweep_seconds,
             sides={flow.source: Side.SOURCE, flow.target: Side.TARGET},
             unread_groups=lambda cluster: _unread_groups(at, cluster),
+            topic_rows=at.rows(TOPICS.name, [("cluster", "in", (flow.source, flow.target))]),
         ),
     )
 

@@ -12,9 +12,11 @@ from ledger.answers.direction import (
     OneWay,
     direction_report,
     fences_needing_attention,
+    shut_without_fence,
 )
 from ledger.answers.drivers import START_SECONDS, DriverReport, DriverState
 from ledger.answers.lag import NO_LAG, Lag, LagState, Measurable, lag_columns, lag_of, named_lag_columns
+from ledger.facts.fences import FENCE_KINDS
 from ledger.facts.findings import FindingName, Side
 from ledger.facts.requests import (
     REQUEST_CLASSES,
@@ -394,7 +396,8 @@ class Expected:
     """What the flow's configuration says: topics that it mirrors, how often clusters are recorded, their sides.
 
     `way`: where it goes, and what goes the other way. `unread_groups`: why the groups of a cluster could not be read,
-    None: they could, as far as anybody knows; it is asked for where no commit was recorded.
+    None: they could, as far as anybody knows; it is asked for where no commit was recorded. `topic_rows`: of `topics`,
+    of both clusters.
     """
 
     way: OneWay
@@ -402,6 +405,7 @@ class Expected:
     full_sweep_seconds: float
     sides: Mapping[str, Side]
     unread_groups: Callable[[str], str | None] = lambda _cluster: None
+    topic_rows: Sequence[Row] = ()
 
 
 def flow_report(
@@ -439,6 +443,12 @@ def flow_report(
         measurable,
         is_mirrored=lambda topic: measurable.is_mirrored(topic) and topic not in direction.promoted,
     )
+    targets = {row["target_topic"] for row in current}
+
+    def is_of_flow(cluster: str, topic: str) -> bool:
+        is_source = expected.sides[cluster] is Side.SOURCE
+        return expected.way.is_mirrored(topic) if is_source else topic in targets
+
     return FlowReport(
         flow=flow,
         enabled=enabled,
@@ -454,7 +464,10 @@ def flow_report(
         findings=findings,
         receipts=tuple(_last_answered(operations)),
         recordings=tuple(_recording(row, driver, at_ms, expected) for row in answers["flow_recording"]),
-        fences=tuple(fences_needing_attention(_of(REPORT_KINDS, operation_rows), expected.sides)),
+        fences=(
+            *fences_needing_attention(_of(REPORT_KINDS, operation_rows), expected.sides),
+            *shut_without_fence(expected.topic_rows, _of(FENCE_KINDS, operation_rows), is_of_flow),
+        ),
         direction=direction,
         partitions=tuple(partitions),
     )

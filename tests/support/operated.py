@@ -143,7 +143,8 @@ class WrittenLedger:
 
     def topic(self, name: str, *events: str, topic_id: str | None = None) -> None:
         """What the recorder of the source saw, round after round."""
-        topic = {"cluster": "east", "topic": name, "topic_id": topic_id or f"id-of-{name}", "writer_epoch": 1}
+        of_topic = {"topic": name, "topic_id": topic_id or f"id-of-{name}", "configuration": "{}"}
+        topic = {"cluster": "east", **of_topic, "writer_epoch": 1}
         for event in events:
             self.append("topics", {**topic, "event": event})
 

@@ -7,6 +7,7 @@ import pytest
 
 from ledger.facts.direction import Demoted, Promoted
 from ledger.facts.fences import Fence, FenceHow, Proof, Unfenced
+from ledger.topics.following import FENCE_MAX_MESSAGE_BYTES
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
 from tests.support.told_status import report, text
 
@@ -58,6 +59,50 @@ def test_it_passes_once_it_is_proved_or_lifted(at_work: Operated) -> None:
     assert check(at_work)[0] == 4
     lifted(at_work)
     assert check(at_work)[0] == 0
+
+
+def test_a_topic_that_takes_no_batch_needs_a_fence_that_is_recorded(at_work: Operated) -> None:
+    """What has the setting of a fence; neither what is above it, nor another cluster's or what is not mirrored."""
+
+    def seen(
+        topic: str, limit: str | None, *, cluster: str = "east", event: str = "configuration_changed"
+    ) -> None:
+        settings = {} if limit is None else {"max.message.bytes": limit}
+        state = {"cluster": cluster, "topic": topic, "topic_id": "T", "writer": f"recorder:{cluster}"}
+        at_work.append("topics", {**state, "event": event, "configuration": json.dumps(settings)})
+
+    for number, limit in enumerate((None, str(FENCE_MAX_MESSAGE_BYTES + 1), "1048588")):
+        seen(f"open-{number}", limit)
+    seen("orders", "78", cluster="north")
+    seen("deleted", "78")
+    seen("deleted", "78", event="deleted")
+    code, said = check(at_work)
+    assert code == 0, said
+    seen("orders", "78")
+    code, said = check(at_work)
+    assert code == 4
+    assert said.startswith("east-to-west: fence of orders at east: unrecorded")
+    assert (
+        "mirror-ledger fence east --topic orders --how shut --accept producers_stopped --reason WHY" in said
+    )
+    told = report(at_work)["fences"]
+    assert [(one["topics"], one["state"]) for one in told] == [(["orders"], "unrecorded")]
+    recorded(at_work, Proof.PROVEN)
+    assert check(at_work)[0] == 0
+    lifted(at_work)
+    assert check(at_work)[0] == 0, "recorders read a little later that the setting is another one"
+    seen("orders", "78")
+    assert check(at_work)[0] == 4
+
+
+def test_a_target_topic_that_takes_no_batch_needs_one_too(at_work: Operated) -> None:
+    state = {"cluster": "west", "topic_id": "T", "writer": "recorder:west", "event": "observed"}
+    shut = {**state, "configuration": json.dumps({"max.message.bytes": "78"})}
+    at_work.append("topics", {**shut, "topic": "of others"})
+    assert check(at_work)[0] == 0
+    at_work.append("topics", {**shut, "topic": "east.orders"})
+    code, said = check(at_work)
+    assert (code, "fence of east.orders at west: unrecorded" in said) == (4, True)
 
 
 def test_records_behind_a_fence_do_not_pass_until_they_are_cleared(at_work: Operated) -> None:
