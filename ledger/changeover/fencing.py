@@ -854,15 +854,27 @@ _HOUR_MS = 3_600_000
 
 def fence_topics(context: Context, asked: AskedFence, say: Say) -> FenceResult:
     """Fence topics of a cluster; none named: all that flows of the configuration read there."""
-    parts = fence_parts(context, asked.cluster, say)
+    asked = topics_to_fence(context, asked)
+    return fence(asked, fence_parts(context, asked.cluster, say), context.why)
+
+
+def refused_fence(context: Context, asked: AskedFence) -> str | None:
+    """Why it would be refused now, None: it would not; changes nothing."""
+    return refusal(asked, fence_parts(context, asked.cluster))
+
+
+def topics_to_fence(context: Context, asked: AskedFence) -> AskedFence:
+    """With the topics named that are meant; raises `UsageError` where there is none."""
     known = _known_ids(context, asked.cluster)
-    topics = asked.topics or _read_by_flows(context.config, asked.cluster, _listed(parts, known))
+    topics = asked.topics or _read_by_flows(
+        context.config, asked.cluster, _listed(fence_parts(context, asked.cluster), known)
+    )
     if not topics:
         raise UsageError(
             f"no flow of the configuration reads a topic of {asked.cluster}: name topics by --topic; nothing was "
             "changed or recorded"
         )
-    return fence(replace(asked, topics=tuple(sorted(set(topics))), known_ids=known), parts, context.why)
+    return replace(asked, topics=tuple(sorted(set(topics))), known_ids=known)
 
 
 def leave_topics_open(context: Context, asked: AskedFence) -> FenceResult:

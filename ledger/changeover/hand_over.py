@@ -100,10 +100,12 @@ def known_pair(
     """
     fences = [one.fence for one in state.fences().at(pair.former)]
     limits = {fence.topic: fence.former[LIMIT] for fence in fences if LIMIT in fence.former}
-    given = state.hand_overs().given_to_mirror(pair.former)
+    recorded = state.hand_overs()
+    given, held = recorded.given_to_mirror(pair.former), recorded.before_held(pair.former)
     states = {
-        one.topic: _before_copies_back(one, given.get((one.topic, one.topic_id)))
+        one.topic: _before(_before(one, held.get(key)), given.get(key))
         for one in state.last_topic_states(pair.former)
+        for key in [(one.topic, one.topic_id)]
     }
     earlier = _history(state, pair.former, states, limits)
     topics = [topic for flow in flows for topic in _topics_of(flow, state, states, earlier, selects)]
@@ -127,14 +129,12 @@ def known_pair(
     )
 
 
-def _before_copies_back(topic: TopicState, given: TopicHandOver | None) -> TopicState:
-    """With its settings as applications had them; what somebody has changed since then stays."""
+def _before(topic: TopicState, given: TopicHandOver | None) -> TopicState:
+    """With its settings before they were changed for a copy, or to hold what lies there; what somebody has changed
+    since stays."""
     if given is None:
         return topic
-    own = dict(topic.configuration)
-    back = given.way_back(own)
-    kept = {name: value for name, value in own.items() if name not in back.to_remove}
-    return replace(topic, configuration=tuple(sorted({**kept, **back.to_set}.items())))
+    return replace(topic, configuration=tuple(sorted(given.before(dict(topic.configuration)).items())))
 
 
 def _history(
@@ -442,8 +442,11 @@ class ClusterChanges:
             manual=plan.manual,
         )
 
-    def undo(self, operation_id: str, recorded: HandOvers, why: Why) -> Ready:
-        """Undo what the rows of an operation list of this cluster, and is still as it was made.
+    def undo(
+        self, operation_id: str, recorded: HandOvers, why: Why, topics: Collection[str] | None = None
+    ) -> Ready:
+        """Undo what the rows of an operation list of this cluster, of these topics (None: all), and is still as it was
+        made.
 
         What somebody has changed since then stays, and is named. Raises as `hand_over`, and `PreconditionError` where
         the operation did nothing to this cluster, or another cluster answers behind its alias now.
@@ -455,7 +458,7 @@ class ClusterChanges:
                 f"operation {operation_id} changed nothing of cluster {self.admin.alias} with id {live_id}; nothing "
                 "was undone"
             )
-        undoing = self._undoing(operation_id, parts)
+        undoing = self._undoing(operation_id, parts, topics)
         before = recorded.undone(operation_id, self.admin.alias)
         if undoing.topics or undoing.permissions:
             undo_id = self._carry_out(undoing, why, create=False)
@@ -476,9 +479,12 @@ class ClusterChanges:
             manual=undoing.left,
         )
 
-    def _undoing(self, operation_id: str, parts: Sequence[HandedOver]) -> HandOverUndone:
+    def _undoing(
+        self, operation_id: str, parts: Sequence[HandedOver], names: Collection[str] | None
+    ) -> HandOverUndone:
         last = parts[-1]
-        topics, created = _all_of(parts)
+        every, created = _all_of(parts)
+        topics = [one for one in every if names is None or one.topic in names]
         own, found = self._own(topics), self._found({one.kind for one in created})
         kept = [topic for topic in topics if topic.key in own]
         changed = {one.identity for one in found - created if one.kind is PermissionKind.QUOTA}
@@ -497,7 +503,8 @@ class ClusterChanges:
             cluster_id=last.cluster_id,
             former=last.former,
             purpose=last.purpose,
-            topics=tuple(topic for topic in back if topic.change),
+            # What is held no more is listed, also where somebody has changed it since.
+            topics=tuple(topic for topic in back if topic.change or last.purpose == Purpose.RETENTION),
             permissions=tuple(sorted(created & found, key=permission_words)),
             handed_over=operation_id,
             left=tuple(left),
@@ -652,7 +659,7 @@ def hand_over(
     known = _known(context, pair, mirrors)
     require_promoted(known, context.state.directions())
     plan = _planned(context, purpose, known)
-    changes = _cluster_changes(context, plan.cluster, progress)
+    changes = cluster_changes(context, plan.cluster, progress)
     return changes.hand_over(plan, context.state.hand_overs(), context.why)
 
 
@@ -665,7 +672,7 @@ def undo_hand_over(context: Context, operation_id: str, progress: Callable[[str]
     done = []
     for alias in clusters:
         require_recorded(context.state, context.administered(alias))
-        changes = _cluster_changes(context, alias, progress)
+        changes = cluster_changes(context, alias, progress)
         done.append(changes.undo(operation_id, recorded, context.why))
     return done
 
@@ -692,7 +699,8 @@ def _planned(context: Context, purpose: Purpose, known: KnownPair) -> HandedOver
     return planned_for_mirror(known, former, cluster)
 
 
-def _cluster_changes(context: Context, alias: str, progress: Callable[[str], None]) -> ClusterChanges:
+def cluster_changes(context: Context, alias: str, progress: Callable[[str], None]) -> ClusterChanges:
+    """What changes a cluster with the credentials of its administrator."""
     admin = context.administered(alias)
     return ClusterChanges(
         admin=admin,

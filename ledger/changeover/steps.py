@@ -13,6 +13,7 @@ from ledger.changeover.directions import change_direction, is_done
 from ledger.changeover.fencing import fence_topics, leave_topics_open, unfence_topics
 from ledger.changeover.groups import moved_by, places_of, readers, record_sheets
 from ledger.changeover.hand_over import Ready, hand_over
+from ledger.changeover.holding import release_retention
 from ledger.changeover.losses import (
     Took,
     compared,
@@ -382,8 +383,9 @@ def hand_over_to_applications(step: StepContext, waits: Waits) -> StepResult:
     """The target gets the settings and permissions that applications had, and loses the fence that it was left with
     once; what people have to do is named."""
     lifted = _open_to_applications(step, waits)
+    released = release_retention(step.context, step.plan.to_cluster, step.plan.target_names, waits)
     ready = handed_over(step, Purpose.APPLICATIONS, waits)
-    words = ready.words if lifted is None else f"{lifted.words}; {ready.words}"
+    words = "; ".join([*([] if lifted is None else [lifted.words]), *released, ready.words])
     return StepResult(words, {**ready.facts, "unfenced": () if lifted is None else lifted.facts})
 
 

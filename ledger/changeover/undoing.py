@@ -9,6 +9,7 @@ from ledger.changeover.directions import change_direction, planned_way
 from ledger.changeover.fencing import fence_topics, leave_topics_open, unfence_topics
 from ledger.changeover.groups import MovedCommit, moved_by, take_groups_back, why_at_work
 from ledger.changeover.hand_over import undo_hand_over
+from ledger.changeover.holding import hold_retention
 from ledger.changeover.measures import AskedFence
 from ledger.changeover.plans import Applies, Apply, ApplyState, Plan, StepName, undo_command
 from ledger.changeover.receipts import (
@@ -33,6 +34,7 @@ from ledger.errors import MirrorLedgerError, PreconditionError, ShutOutError
 from ledger.facts.changeovers import ApplyAlive, UndoBegun, Undone
 from ledger.facts.direction import Demoted, Promoted
 from ledger.facts.fences import FenceHow, QuietBounds, Unfenced
+from ledger.facts.hand_overs import HandOverUndone, Purpose
 from ledger.facts.operations import OperationKind
 from ledger.facts.roles import writer_of
 from ledger.kafka.cluster import live_cluster
@@ -326,7 +328,8 @@ def _refuse(error: MirrorLedgerError, _waits: Waits) -> StepResult:
 
 def _hand_back(back: _Back, waits: Waits) -> StepResult:
     operation_id = back.operation_id
-    closed = _close_again(back, waits)
+    again = (_hold_again(back, waits), _close_again(back, waits))
+    closed = "; ".join(words for words in again if words is not None)
     if not back.state.hand_overs().handed_over(operation_id):
         return StepResult(closed or "nothing had been handed over")
     done = undo_hand_over(back.context, operation_id, waits)
@@ -361,6 +364,20 @@ def _close_again(back: _Back, waits: Waits) -> str | None:
             done = leave_topics_open(back.context, open_one)
         words.append(done.words)
     return "; ".join(words)
+
+
+def _hold_again(back: _Back, waits: Waits) -> str | None:
+    """The retention that the target was held with before, and that this operation has let go."""
+    cluster = back.plan.to_cluster
+    released = [
+        one
+        for operation_id, one in back.state.hand_overs().rows
+        if operation_id == back.operation_id and isinstance(one, HandOverUndone)
+        if (one.cluster, one.purpose) == (cluster, Purpose.RETENTION)
+    ]
+    topics = {topic.topic for one in released for topic in one.topics}
+    own = back.context.part_of(None)  # what is undone next is what the apply's own id has handed over
+    return hold_retention(own, cluster, topics, waits) if topics else None
 
 
 def _promote_again(back: _Back, waits: Waits) -> str | None:

@@ -24,6 +24,7 @@ from ledger.topics.naming import matches_any
 #    H5  nothing is kept for less long, or in less room: that deletes records, and cannot be undone
 #    H6  a topic to which a flow is to copy gets what copying needs: the bytes and times as they are, batches as large
 #        and kept as long as at the source of the flow
+#    H8  while retention is held nothing is deleted, whatever H1, H5 and H6 want; what a topic had before is its own
 #    H7  what H6 has given to the other side is never carried: its settings before that are those of applications
 
 
@@ -41,7 +42,8 @@ OF_ONE_CLUSTER = (
 LIMIT = "max.message.bytes"
 """The setting by which a topic is fenced."""
 _IN_SYNC = "min.insync.replicas"
-_RETENTION = ("retention.ms", "retention.bytes")
+RETENTION = ("retention.ms", "retention.bytes")
+"""The settings by which brokers delete."""
 _UNLIMITED = -1
 
 
@@ -109,6 +111,11 @@ class TopicHandOver:
         mine = [name for name, value in wanted.items() if own.get(name) == value != self.former[name]]
         to_set = {name: value for name in mine if (value := self.former[name]) is not None}
         return SettingsChange(to_set, tuple(sorted(name for name in mine if self.former[name] is None)))
+
+    def before(self, own: Settings) -> dict[str, str]:
+        """All own settings as they were before; what somebody has changed since then stays."""
+        back = self.way_back(own)
+        return {**{name: value for name, value in own.items() if name not in back.to_remove}, **back.to_set}
 
     def changed_since(self, own: Settings) -> tuple[str, ...]:
         """Names of settings that are neither as they were made nor as they were before."""
@@ -178,7 +185,7 @@ def for_applications(
     if int(wanted.get(_IN_SYNC, 0)) > topic.replication_factor:
         remarks.append(_too_few_replicas(topic, wanted[_IN_SYNC]))
         wanted[_IN_SYNC] = str(topic.replication_factor)
-    left_alone = set(_RETENTION) - wanted.keys()
+    left_alone = set(RETENTION) - wanted.keys()
     for name, value in _kept_for_longer(wanted, topic.effective):
         remarks.append(
             Remark(f"{name} is {topic.effective[name]}, not {value}: to lower it deletes records", topic.name)
@@ -198,7 +205,7 @@ def for_applications(
 
 def _kept_for_longer(wanted: Settings, effective: Settings) -> Iterator[tuple[str, str]]:
     """H5: what is wanted and would keep less than now."""
-    for name in _RETENTION:
+    for name in RETENTION:
         if name in wanted and _bound(wanted[name]) < _bound(effective[name]):
             yield name, wanted[name]
 
@@ -233,7 +240,7 @@ def _at_least(target: Settings, source: Settings) -> Iterator[tuple[str, str]]:
     if not is_fence(LIMIT, source.get(LIMIT)) and int(target.get(LIMIT, 0)) < int(source.get(LIMIT, 0)):
         yield LIMIT, source[LIMIT]
     if "delete" in target.get("cleanup.policy", "delete"):
-        for name in _RETENTION:
+        for name in RETENTION:
             if name in source and name in target and _bound(target[name]) < _bound(source[name]):
                 yield name, source[name]
 
@@ -251,6 +258,7 @@ class Purpose(StrEnum):
 
     APPLICATIONS = "applications"  # they come to write and read there
     MIRROR = "mirror"  # the reverse flow is to copy there
+    RETENTION = "retention"  # for nobody: what lies there is not to be deleted yet
 
 
 PERMISSIONS = form(
@@ -283,11 +291,11 @@ class HandedOver(_Changes):
     operation and cluster list is one change: of each setting the first value `before` counts.
 
     Keys: `cluster` (alias of the one that is changed), `cluster_id`, `former` (alias of the other one of the pair),
-    `purpose` (`applications`, `mirror`), `topics`: `topic`, `topic_id`, `set` (settings), `removed` (names), `before`
-    (own values of these; null: the cluster's default) each; `permissions`: those to be created, each with the columns
-    of `permissions` that are not null: `kind`, `entity`, `setting`, `value`, `host`, `operation`, `permission_type`,
-    `resource_type`, `resource_name`, `pattern_type`; `unknown` (what could not be compared, in words), `manual` (what
-    is left to people, in words).
+    `purpose` (`applications`, `mirror`; `retention`: retention is held, and `former` is the cluster itself), `topics`:
+    `topic`, `topic_id`, `set` (settings), `removed` (names), `before` (own values of these; null: the cluster's
+    default) each; `permissions`: those to be created, each with the columns of `permissions` that are not null: `kind`,
+    `entity`, `setting`, `value`, `host`, `operation`, `permission_type`, `resource_type`, `resource_name`,
+    `pattern_type`; `unknown` (what could not be compared, in words), `manual` (what is left to people, in words).
     """
 
     kind: ClassVar = OperationKind.HANDED_OVER
@@ -364,7 +372,7 @@ class HandOvers:
         parts: dict[str, tuple[TopicHandOver, ...]] = {}
         for operation_id, content in self.rows:
             match content:
-                case HandedOver() if content.cluster != cluster:
+                case HandedOver() if content.cluster != cluster or content.purpose == Purpose.RETENTION:
                     continue
                 case HandedOver() if content.purpose == Purpose.MIRROR:
                     parts[operation_id] = (*parts.get(operation_id, ()), *content.topics)
@@ -373,6 +381,32 @@ class HandOvers:
                 case HandOverUndone() if content.cluster == cluster:
                     parts.pop(content.handed_over, None)
         return {one.key: one for one in merged(part for found in parts.values() for part in found)}
+
+    def held(self, cluster: str) -> dict[str, list[TopicHandOver]]:
+        """By operation what it has changed so that nothing is deleted at a cluster, of topics that are held still.
+
+        A release of which nobody has read back that all is done has released nothing.
+        """
+        parts: dict[str, list[TopicHandOver]] = {}
+        released: dict[str, HandOverUndone] = {}
+        for operation_id, content in self.rows:
+            match content:
+                case HandedOver() if (content.cluster, content.purpose) == (cluster, Purpose.RETENTION):
+                    parts[operation_id] = merged((*parts.get(operation_id, ()), *content.topics))
+                case HandOverUndone() if (content.cluster, content.purpose) == (cluster, Purpose.RETENTION):
+                    released[operation_id] = content
+                case HandOverResult() if operation_id in released and content.of == HandOverUndone.kind:
+                    of = released.pop(operation_id)
+                    keys = {one.key for one in of.topics} if not content.failed else set()
+                    left = [one for one in parts.get(of.handed_over, ()) if one.key not in keys]
+                    parts[of.handed_over] = left
+        return {operation_id: found for operation_id, found in parts.items() if found}
+
+    def before_held(self, cluster: str) -> dict[tuple[str, str], TopicHandOver]:
+        """The same by topic and its id."""
+        return {
+            one.key: one for one in merged(part for found in self.held(cluster).values() for part in found)
+        }
 
     def parts(self, operation_id: str, cluster: str, purpose: Purpose | None = None) -> list[HandedOver]:
         """What an operation has handed over at a cluster, for whom (None: for anybody), attempt by attempt."""

@@ -4,12 +4,15 @@ What one topic is refused is a finding of that topic; the others are copied.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from ledger.clock import Clock
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.acls import AclFollow
 from ledger.facts.findings import Finding, FindingName, Side
+from ledger.facts.hand_overs import RETENTION
 from ledger.facts.operations import TopicAction, TopicFollowed
 from ledger.facts.syncs import PartitionPair, TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, SettingsAnswer, TopicDescription
@@ -27,6 +30,7 @@ from ledger.topics.following import (
     ChangeSettings,
     ConfiguredTopic,
     FollowingAction,
+    FollowingPlan,
     NewTopic,
     TopicFollowing,
 )
@@ -327,12 +331,13 @@ class FlowTopics:
     ) -> list[Finding] | None:
         """Carry out what is to be done and return what was refused; None when nothing was to be done."""
         existing = self._targets_of(sources, targets)
-        plan = self._following.plan(
+        at_both = (
             [_configured(topic, at_source) for topic in sources.values()],
             {name: _configured(topic, at_target) for name, topic in existing.items()},
-            written_topic_ids=written_topic_ids,
-            set_by_mirror=self._record.set_by_mirror(),
         )
+        plan = self._planned(*at_both, written_topic_ids)
+        if any(_names(one) & {*RETENTION} for one in plan.actions):
+            plan = self._planned_beside_holds(*at_both, written_topic_ids)
         for warning in plan.warnings:
             self._warn_once(warning)
         if not plan.actions:
@@ -340,6 +345,39 @@ class FlowTopics:
         created = self._create_together([action for action in plan.actions if isinstance(action, NewTopic)])
         left = [action for action in plan.actions if action.name not in created]
         return [finding for action in left if (finding := self._attempt(action, targets))]
+
+    def _planned(
+        self,
+        sources: Sequence[ConfiguredTopic],
+        targets: Mapping[str, ConfiguredTopic],
+        written_topic_ids: frozenset[str],
+        held: Mapping[str, Collection[str]] = MappingProxyType({}),
+    ) -> FollowingPlan:
+        return self._following.plan(
+            sources,
+            targets,
+            written_topic_ids=written_topic_ids,
+            set_by_mirror=self._record.set_by_mirror(),
+            held=held,
+        )
+
+    def _planned_beside_holds(
+        self,
+        sources: Sequence[ConfiguredTopic],
+        targets: Mapping[str, ConfiguredTopic],
+        written_topic_ids: frozenset[str],
+    ) -> FollowingPlan:
+        """T6, by what the ledger has of retention that is held at either side."""
+        recorded = self._record.state.hand_overs()
+        at_source, at_target = (recorded.before_held(one.alias) for one in (self._source, self._target))
+        before = [
+            replace(topic, configuration=held.before(topic.configuration))
+            if (held := at_source.get((topic.name, topic.topic_id))) and topic.configuration is not None
+            else topic
+            for topic in sources
+        ]
+        names = {topic_id: tuple(held.former) for (_, topic_id), held in at_target.items()}
+        return self._planned(before, targets, written_topic_ids, names)
 
     def _create_together(self, wanted: Sequence[NewTopic]) -> frozenset[str]:
         """Names of those that were created; the others are attempted one by one, which tells why not."""
@@ -452,6 +490,17 @@ class FlowTopics:
                     TopicPartition(name, topic.topic_id, partition),
                     TopicPartition(target.name, target.topic_id, partition),
                 )
+
+
+def _names(action: FollowingAction) -> frozenset[str]:
+    """Of the settings that an action sets or removes."""
+    match action:
+        case NewTopic():
+            return frozenset(action.configuration)
+        case ChangeSettings():
+            return action.change.names
+        case AddPartitions():
+            return frozenset()
 
 
 def _configured(topic: TopicDescription, settings: SettingsAnswer) -> ConfiguredTopic:

@@ -7,9 +7,10 @@ Rule of following
 T2 to T5 are about settings: `topic_settings`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 from ledger.errors import PreconditionError
 from ledger.topics.naming import NamePatterns, TopicNaming, matches_any
@@ -22,6 +23,7 @@ from ledger.topics.naming import NamePatterns, TopicNaming, matches_any
 #    T3  the target keeps the times of the source: `message.timestamp.type` is CreateTime
 #    T4  `min.insync.replicas` never exceeds the replication factor of the target topic
 #    T5  a fence (tiny `max.message.bytes`) on either side leaves the target's limit as it is
+#    T6  what is held at the target (retention) is left as it is; of a source it is followed as it was before
 
 
 class ConfigurationFollow(StrEnum):
@@ -94,6 +96,11 @@ class SettingsChange:
     def __bool__(self) -> bool:
         return bool(self.to_set or self.to_remove)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the settings that are changed."""
+        return frozenset((*self.to_set, *self.to_remove))
+
 
 @dataclass(frozen=True, slots=True)
 class SettingsFollowing:
@@ -113,14 +120,15 @@ class SettingsFollowing:
         *,
         replication_factor: int,
         set_by_mirror: frozenset[str],
+        held: Collection[str] = (),
     ) -> SettingsChange:
-        """What brings the target's own settings to what is wanted now."""
+        """What brings the target's own settings to what is wanted now, less what is `held` there (T6)."""
         if self.follow in (ConfigurationFollow.NONE, ConfigurationFollow.CREATE):
             return SettingsChange()
         wanted = target_configuration(source, copied=self.patterns, replication_factor=replication_factor)
         # T5: what a fence hides at the source is unknown, and a fence at the target is somebody's wish.
         fenced = is_fence(_LIMIT, source.get(_LIMIT)) or is_fence(_LIMIT, target.get(_LIMIT))
-        left_alone = {_LIMIT} if fenced else set()
+        left_alone = {*held, _LIMIT} if fenced else {*held}
         to_set = {
             name: value
             for name, value in wanted.items()
@@ -203,11 +211,12 @@ class TopicFollowing:
         *,
         written_topic_ids: frozenset[str],
         set_by_mirror: Mapping[str, frozenset[str]],
+        held: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> FollowingPlan:
         """Compare selected source topics with what the target has.
 
         `written_topic_ids`: target topic ids that this flow has offset syncs for. `set_by_mirror`:
-        the names of settings that this flow had set, by target topic id.
+        the names of settings that this flow had set, by target topic id; `held`: of those that are left as they are.
         """
         self._check_feasible()
         actions: list[FollowingAction] = []
@@ -224,7 +233,7 @@ class TopicFollowing:
             else:
                 if target.partitions < source.partitions:
                     actions.append(AddPartitions(target.name, source.partitions))
-                actions += self._settings(source, target, set_by_mirror.get(target.topic_id, frozenset()))
+                actions += self._settings(source, target, set_by_mirror, held)
                 if target.topic_id not in written_topic_ids:
                     warnings.append(
                         f"{target.name} exists and the ledger knows no write of this flow to it: "
@@ -253,7 +262,11 @@ class TopicFollowing:
         return NewTopic(name, source.partitions, replication_factor, configuration)
 
     def _settings(
-        self, source: ConfiguredTopic, target: ConfiguredTopic, set_by_mirror: frozenset[str]
+        self,
+        source: ConfiguredTopic,
+        target: ConfiguredTopic,
+        set_by_mirror: Mapping[str, frozenset[str]],
+        held: Mapping[str, Collection[str]],
     ) -> list[FollowingAction]:
         if source.configuration is None or target.configuration is None:
             return []
@@ -261,6 +274,7 @@ class TopicFollowing:
             source.configuration,
             target.configuration,
             replication_factor=target.replication_factor,
-            set_by_mirror=set_by_mirror,
+            set_by_mirror=set_by_mirror.get(target.topic_id, frozenset()),
+            held=held.get(target.topic_id, ()),
         )
         return [ChangeSettings(target.name, target.topic_id, change)] if change else []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
-from tests.support.following import name_of, values
+from tests.support.following import admin_of, name_of, values
 from tests.support.outages import lost
 from tests.support.plans import DEAD, SHUT, TravellingApplications, both_ways
 from tests.support.recorded import broken_invariants, operations, query, rows
@@ -69,7 +69,8 @@ class WayHome:
         """The cut at which the way back begins; `is_listed_first`: extras are shown before anybody decides."""
         early = self.site.command(self.config, "mirror-back", *WAY, "--extras", "keep", *WHY)
         assert (early.code, "is not fenced" in early.err) == (5, True), early.err
-        self.site.done(self.config, "fence", "east", "--how", "shut", "--accept=producers_stopped", *WHY)
+        shut = ("--how", "shut", "--accept=producers_stopped", "--hold-retention")
+        self.site.done(self.config, "fence", "east", *shut, *WHY)
         words = ""
         if is_listed_first:
             listed = json.loads(self.site.done(self.config, "extras", *WAY, "-o", "json").out)
@@ -87,6 +88,11 @@ class WayHome:
         assert f"mirror-ledger run {BACK} --from-cut {cut}" in words
         return cut
 
+    def settings_at_east(self) -> dict[str, str]:
+        """The topic's own."""
+        with admin_of(self.config, "east") as admin:
+            return admin.configurations([self.shop.topic])[self.shop.topic]
+
     def go_home(self, cut: str) -> str:
         """All of it by a plan, once what was written at west is there; the cut at which east is mirrored again."""
         (east, west), site, config, topic = self.site.servers, self.site, self.config, self.shop.topic
@@ -95,9 +101,11 @@ class WayHome:
             with beside(home.work):
                 before = len(self.shop.written)
                 eventually(lambda: len(self.shop.written) > before + 100, "they are at work")
+                assert self.settings_at_east()["retention.ms"] == "-1", "it is held while records come back"
                 options = (*SHUT, "--topic", topic, *self.groups, *home.hooks)
                 plan_id = site.planned(config, "switchover", *options, way=("west", "east"))
                 [cut] = site.done(config, "apply", plan_id, "--reason", "home again", "--yes").out.split()
+            assert "retention.ms" not in self.settings_at_east(), "as it was before"
             for one in self.others:
                 with one.open(east, [topic]):
                     eventually(lambda one=one: set(one.processed) >= set(self.shop.written), "it has all")  # type: ignore[misc]

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ledger.changeover.fencing import fence_topics, unfence_topics
+from ledger.changeover.holding import fence_and_hold, left_words, release_retention
 from ledger.changeover.measures import AskedFence
 from ledger.cli.accepting import PRODUCERS_STOPPED, SUPER_USER, UNPROVEN, accept_option
 from ledger.cli.configured import command_context
@@ -45,6 +46,7 @@ _of_fences = together(
     help="By rules that deny writing, by max.message.bytes, or by the hook.",
 )
 @click.option("--reading", is_flag=True, help="Keep groups from reading too; --how closed.")
+@click.option("--hold-retention", is_flag=True, help="Delete nothing by age or size until it is lifted.")
 @accept_option(
     (PRODUCERS_STOPPED, SUPER_USER, UNPROVEN),
     help="Your word: producers are stopped (--how shut), a super user does not write, to continue without a proof.",
@@ -58,6 +60,7 @@ def fence(
     how: str,
     hook: str | None,
     hook_seconds: float,
+    hold_retention: bool,
     why: Why,
     **options: Any,
 ) -> None:
@@ -69,7 +72,13 @@ def fence(
         hook=_hook(hook, hook_seconds),
         **options,
     )
-    done = fence_topics(command_context(context, why), asked, say)
+    opened = command_context(context, why)
+    if hold_retention:
+        done = fence_and_hold(opened, asked, say)
+    else:
+        done = fence_topics(opened, asked, say)
+        for line in left_words(opened, cluster, [one.topic for one in done.fences]):
+            say(f"{line}; --hold-retention keeps it")
     put_operation(done.operation_id, done.words)
 
 
@@ -83,9 +92,14 @@ def unfence(
     hook_seconds: float,
     why: Why,
 ) -> None:
-    """Lift fences of CLUSTER: remove the rules and set back the settings that their receipts list, nothing else."""
-    run = _hook(hook, hook_seconds)
-    done = unfence_topics(command_context(context, why), cluster, topics or None, say, run)
+    """Lift fences of CLUSTER: remove the rules and set back the settings that their receipts list, nothing else.
+
+    Retention that was held is let go as well.
+    """
+    run, opened = _hook(hook, hook_seconds), command_context(context, why)
+    done = unfence_topics(opened, cluster, topics or None, say, run)
+    for released in release_retention(opened, cluster, topics or None, say):
+        say(released)
     put_operation(done.operation_id, done.words)
 
 

@@ -31,7 +31,7 @@ _pair_options = together(
     click.option(
         "--for",
         "purpose",
-        type=click.Choice([str(purpose) for purpose in Purpose]),
+        type=click.Choice([str(Purpose.APPLICATIONS), str(Purpose.MIRROR)]),
         default=str(Purpose.APPLICATIONS),
         show_default=True,
         help="applications: they come to the cluster --to. mirror: the reverse flow is to copy to --from.",

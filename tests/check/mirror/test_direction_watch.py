@@ -15,7 +15,9 @@ from ledger.facts.acls import AclFollow
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Demoted, DirectionChange, Directions, Promoted
 from ledger.facts.fences import EpochMarker, Fence, MirrorShutOut
+from ledger.facts.hand_overs import HandedOver, HandOverResult, HandOverUndone, TopicHandOver
 from ledger.facts.identity import FlowProducer
+from ledger.facts.operations import Why
 from ledger.facts.permissions import topic_acl
 from ledger.facts.requests import AcceptForeign, Request, Resume, Resync, SkipTo
 from ledger.facts.state import LedgerState, OperationLog
@@ -25,6 +27,7 @@ from ledger.mirror.progress import RunEnd
 from ledger.mirror.states import FlowProgress
 from ledger.mirror.stops import StopEvents
 from ledger.store.session import OperatorOperations
+from ledger.topics.following import SettingsChange
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.support.memory_flows import PREFIX, Flow, follow
 from tests.support.stepped_drivers import (
@@ -419,6 +422,45 @@ def test_settings_partitions_rules_and_deletions_do_not_follow() -> None:
     assert flow.west.topic_acls() == {replace(rule, resource_name="east.t")}
     assert flow.west.topics()["east.t"].partitions == 3
     assert len(flow.actions()) > len(before)
+
+
+def test_retention_that_is_held_is_left_at_the_target_and_not_followed_from_the_source() -> None:
+    """Until it is known to be released; what else is set follows meanwhile."""
+    flow = Flow()
+    flow.source("t", retention_ms="1000", segment_ms="70")
+    topics = flow.topics()
+    follow(topics)
+    log = OperatorOperations(MemoryFactLog(flow.ledger, flow.clock), operator="anna")
+
+    def settings() -> dict[str, str | None]:
+        own = flow.west.configurations(["east.t"])["east.t"]
+        return {name: own.get(name) for name in ("retention.ms", "retention.bytes", "segment.ms")}
+
+    for cluster, name, own in ((flow.west, "east.t", {}), (flow.east, "t", {"retention.ms": "1000"})):
+        before = settings()
+        change = SettingsChange({"retention.ms": "-1", "retention.bytes": "-1"})
+        held = TopicHandOver.of(name, cluster.topics()[name].topic_id, change, own)
+        if cluster is flow.west:
+            held = replace(held, former={"retention.ms": "1000", "retention.bytes": None})
+        asked = {"cluster": cluster.alias, "cluster_id": "C", "former": cluster.alias, "purpose": "retention"}
+        held_by = log.record_parts(
+            [HandedOver(**asked, topics=(held,), permissions=(), unknown=(), manual=())], Why()
+        )
+        cluster.change_settings(name, to_set=change.to_set, to_remove=[])
+        flow.east.change_settings("t", to_set={"segment.ms": f"8{len(name)}"}, to_remove=[])
+        follow(topics)
+        mine = {"retention.ms": "-1", "retention.bytes": "-1"} if cluster is flow.west else {}
+        assert settings() == {**before, **mine, "segment.ms": f"8{len(name)}"}, cluster.alias
+        back = HandOverUndone(**asked, topics=(held,), permissions=(), handed_over=held_by, left=())
+        undone = log.record_parts([back], Why())
+        follow(topics)
+        assert settings()["retention.ms"] == ("-1" if cluster is flow.west else "1000"), "it may not be done"
+        done = HandOverResult(of="hand_over_undone", cluster=cluster.alias, failed=())
+        log.record_parts([done], Why(operation_id=undone))
+        follow(topics)
+        assert settings()["retention.ms"] == ("1000" if cluster is flow.west else "-1"), (
+            "as it is at the source"
+        )
 
 
 def test_what_a_fence_denies_at_the_source_nobody_is_denied_at_the_target() -> None:

@@ -63,6 +63,11 @@ class Site(Fenced):
         with admin_of(self.config, "west") as admin:
             return {one for one in admin.topic_acls() if one.resource_name.startswith(self.topic[:-2])}
 
+    def settings(self) -> dict[str, str]:
+        """The topic's own."""
+        with admin_of(self.config, "west") as admin:
+            return admin.configurations([self.topic])[self.topic]
+
     def producer(self, user: str) -> Producer:
         return Producer(self.login(user))
 
@@ -172,7 +177,9 @@ def test_groups_at_work_are_refused_and_the_mirror_reads_on(site: Site) -> None:
     assert delivered(super_user, site.topic, "first") is None
     with site.consumer(WRITER) as at_work:
         assert next_of(at_work) == b"first"
-        done = site.fence("--reading")
+        own = site.settings()
+        done = site.fence("--reading", "--hold-retention")
+        assert site.settings() == {**own, "retention.ms": "-1"}
         assert (done.code, f"{site.topic} is fenced, for reading too: proven" in done.err) == (0, True), (
             done.err
         )
@@ -189,7 +196,7 @@ def test_groups_at_work_are_refused_and_the_mirror_reads_on(site: Site) -> None:
     begun, proved = operations(site.config, "fence")
     assert begun["denied_reading"] == proved["denied_reading"] == ["User:ada", "User:guest"]
     assert site.unfence().code == 0
-    assert site.rules() == before, "exactly what was created is removed"
+    assert (site.rules(), site.settings()) == (before, own), "exactly what was made is removed"
     with site.consumer(OTHER_WRITER) as again:
         assert [next_of(again), next_of(again)] == [b"first", b"second"]
 
@@ -263,6 +270,39 @@ def test_a_topic_is_shut_and_opened_as_it_was(open_site: OpenSite) -> None:
     assert delivered(producer, open_site.topic, "more than ten bytes") is None
     with admin_of(open_site.config, "east") as admin:
         assert admin.configurations([open_site.topic]) == {open_site.topic: {"max.message.bytes": "5000"}}
+
+
+def test_what_a_cluster_that_is_back_has_is_not_deleted_while_retention_is_held(open_site: OpenSite) -> None:
+    """Brokers look every five seconds; a topic of the same age that nobody holds says when they have."""
+    beside, own = name_of("beside"), {"retention.ms": "9000"}
+    create_topics(open_site.servers, [beside], partitions=1)
+    with admin_of(open_site.config, "east") as admin:
+        for topic in (open_site.topic, beside):
+            admin.change_settings(topic, to_set=own, to_remove=[])
+            produce(open_site.servers, topic, "a record of more than ten bytes")
+        shut = ("--how", "shut", "--accept=producers_stopped", "--hold-retention")
+        done = open_site.fence(*shut)
+        assert (done.code, f"retention of {open_site.topic} of east is held" in done.err) == (0, True), (
+            done.err
+        )
+        held = {**own, "retention.ms": "-1", "max.message.bytes": "78"}
+        assert admin.configurations([open_site.topic]) == {open_site.topic: held}
+
+        def starts() -> list[int]:
+            ends = admin.ends([(open_site.topic, 0), (beside, 0)])
+            return [ends[topic, 0].log_start for topic in (open_site.topic, beside)]
+
+        eventually(lambda: starts()[1] == 1, "the one beside is deleted", within_s=60)
+        time.sleep(6)
+        assert starts() == [0, 1]
+        again = open_site.fence(*shut)
+        assert (again.code, again.out) == (0, ""), again.err
+        assert [one["purpose"] for one in operations(open_site.config, "handed_over")] == ["retention"]
+
+        lifted = open_site.unfence()
+        assert (lifted.code, "1 setting of 1 topic" in lifted.err) == (0, True), lifted.err
+        assert admin.configurations([open_site.topic]) == {open_site.topic: own}, "its own comes back"
+        eventually(lambda: starts() == [1, 1], "it is deleted as before", within_s=60)
 
 
 def test_fifty_partitions_are_shut_and_proved_within_seconds(open_site: OpenSite) -> None:
