@@ -23,7 +23,7 @@ from ledger.facts.direction import (
     HeldBack,
 )
 from ledger.facts.extras import DecidedExtras, ExtrasDecided
-from ledger.facts.fences import ActiveFence, FENCE_KINDS, Fence, FenceHow, Fences, Unfenced
+from ledger.facts.fences import FENCE_KINDS, ActiveFence, Fence, FenceHow, Fences, Unfenced
 from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.facts.hand_overs import LIMIT
 from ledger.facts.operations import FINDING_KINDS, FindingRaised, open_findings

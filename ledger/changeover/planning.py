@@ -198,6 +198,9 @@ class Planned:
             **loss_figures(self.losses),
             **repeat_forecast(self.places, _commits_that_count(kind, seen)),
             "downtime": downtime,
+            "not_followed": None
+            if seen.not_followed is None
+            else [one.figures(seen.seen_at_ms) for one in seen.not_followed],
             "groups": groups,
             "groups_without_place": len(
                 {row["group_id"] for row in self.places if row["target_offset"] is None}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ledger.changeover.extras import Extras
+from ledger.changeover.not_followed import NotFollowed
 from ledger.changeover.pairs import Pair
 from ledger.changeover.plans import ChangeoverKind, Choices, Plan, PlannedTopic
 from ledger.config.values import FlowConfig, Objectives, TargetMode
@@ -126,7 +127,8 @@ class Seen:
     `downtimes`: by kind for how many seconds applications had nowhere to write when this was done last, where it was.
     `step_seconds`: by kind what each step took then. `reverse_flows`: by flow its opposite one. `extras`: by topic how
     many offsets lie at the target alone, in front of what came there since applications left it. `objectives`: what
-    the configuration allows. `returned`: before a failback, None: before another change of direction.
+    the configuration allows. `returned`: before a failback, None: before another change of direction. `not_followed`: by part what was changed at the source and has not come to the target,
+    None: a plan as of the past does not ask; its ages are up to `seen_at_ms`.
     """
 
     source: SeenCluster
@@ -155,6 +157,8 @@ class Seen:
     elsewhere: frozenset[tuple[str, str]] = frozenset()
     records_group: Callable[[str], bool] = every_group
     returned: SeenReturn | None = None
+    not_followed: Sequence[NotFollowed] | None = None
+    seen_at_ms: int = 0
 
 
 # Scope --------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.groups import outputs_kept_to
 from ledger.changeover.losses import ALL_OF_IT, NOTHING_READ, UnrecordedCopies, losses
 from ledger.changeover.measures import asked_fence
+from ledger.changeover.not_followed import not_followed
 from ledger.changeover.planning import Planned, planned
 from ledger.changeover.plans import (
     APPLY_KINDS,
@@ -154,7 +155,13 @@ def see(
         elsewhere=from_elsewhere(maps, pair.source, pair.target),
         records_group=recorder_settings(config, pair.source).records_group,
         returned=returned,
+        not_followed=None if as_of else not_followed(state, flows, _selects(config)),
+        seen_at_ms=asked_at_ms,
     )
+
+
+def _selects(config: MirrorConfig) -> Callable[[FlowConfig, str], bool]:
+    return lambda flow, topic: config.topic_selection(flow.name).selects(topic)
 
 
 def scope_of(context: Context, plan: Plan) -> Scope:

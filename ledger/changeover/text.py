@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ledger.changeover.losses import downtime_words, loss_words
+from ledger.changeover.not_followed import not_followed_words
 from ledger.changeover.plans import Apply, ApplyState, Plan, StepName, apply_command, undo_command
 from ledger.facts.changeovers import RecordedBlocker
 from ledger.offsets.rendering import RENDERERS
@@ -81,7 +82,7 @@ class _Summary:
 
 _CUT = " ..."
 _COMMAND = "mirror-ledger "
-_FIGURES = ("lost", "repeated", "downtime")
+_FIGURES = ("lost", "repeated", "downtime", "followed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +269,7 @@ def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: i
         "moves": f"{_topics(plan, names)}; {counted(forecast['groups'], 'group')}",
         **(figures if returned is None else _returned(plan, returned, figures)),
         **({"downtime": downtime_words(forecast["downtime"])} if "downtime" in forecast else {}),
+        **({"followed": not_followed_words(forecast["not_followed"])} if "not_followed" in forecast else {}),
         "fence": f"{plan.choices.fence}{unproven}",
     }
     if plan.choices.left_out:

@@ -48,7 +48,7 @@ IDENTITY = tuple(column for column in _COLUMNS if column != "value")
 def recorded_permissions(rows: Sequence[Mapping[str, Any]]) -> Permissions:
     """What is known by the last row of each permission and of each kind."""
     readings = {row["kind"]: PermissionEvent(row["event"]) for row in rows if row["entity"] is None}
-    present = [_permission(row) for row in rows if row["event"] == PermissionEvent.PRESENT]
+    present = [permission_of(row) for row in rows if row["event"] == PermissionEvent.PRESENT]
     return {
         PermissionKind(kind): PermissionsOfKind(
             reading, frozenset(permission for permission in present if permission.kind == kind)
@@ -57,7 +57,8 @@ def recorded_permissions(rows: Sequence[Mapping[str, Any]]) -> Permissions:
     }
 
 
-def _permission(row: Mapping[str, Any]) -> Permission:
+def permission_of(row: Mapping[str, Any]) -> Permission:
+    """The permission that a row is about, with the value that it has or had."""
     return decode(Permission, {name: row[name] for name in _COLUMNS if row[name] is not None})
 
 

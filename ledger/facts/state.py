@@ -51,6 +51,7 @@ from ledger.facts.rows import (
     adoptions,
     copying_flows,
     former_copies,
+    permission_of,
     recorded_permissions,
     recorded_sync,
     written_ranges,
@@ -318,6 +319,22 @@ class LedgerState(ABC):
     def topic_history(self, cluster: str) -> list[TopicState]:
         """All states that recorders have seen of topics of a cluster, in the order of recording."""
         return [_topic_state(row) for row in self._source.rows(TOPICS.name, [("cluster", "=", cluster)])]
+
+    def topic_changes(self, cluster: str) -> list[tuple[int, TopicState]]:
+        """The same, each with when it was recorded, ms, the earliest first."""
+        rows = self._source.rows(TOPICS.name, [("cluster", "=", cluster)])
+        found = [(row["recorded_at_ms"], _topic_state(row)) for row in rows]
+        return sorted(found, key=lambda one: one[0])
+
+    def permission_changes(self, cluster: str) -> dict[Permission, int]:
+        """When the last row about each permission that a cluster has or had was recorded, ms."""
+        rows = self._source.rows(PERMISSIONS.name, [("cluster", "=", cluster)])
+        found: dict[Permission, int] = {}
+        for row in rows:
+            if row["entity"] is not None:
+                one = permission_of(row)
+                found[one] = max(found.get(one, 0), row["recorded_at_ms"])
+        return found
 
     def last_permissions(self, cluster: str, cluster_id: str) -> Permissions:
         """What was recorded last of the permissions of the cluster with this Kafka cluster id."""

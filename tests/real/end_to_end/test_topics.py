@@ -1,6 +1,7 @@
 """Target topics follow on real brokers and real Spark: names, settings, scope, deletion."""
 
 import json
+import threading
 import time
 from collections.abc import Mapping
 
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.recorders.observation import Subject
+from ledger.recorders.run import record_clusters
 from ledger.sandbox.workload import create_topics
 from tests.support.following import (
     RENAME,
@@ -225,3 +227,32 @@ def test_a_deleted_source_topic(site: RealSite, delete_topics: bool) -> None:
     assert deleted == ([f"east.{topic}"] if delete_topics else [])
     assert len(operations(config, "finding_raised")) == 1
     assert bool(open_findings(config)) is not delete_topics
+
+
+# What has not followed --------------------------------------------------------------------------
+
+
+def test_a_plan_says_what_has_not_followed_yet(site: RealSite) -> None:
+    """Until a driver has made it follow, and recorders have seen that."""
+    topic = name_of("followed")
+    config = site.configured({FLOW: f'topics = ["{topic}.*"]\nsource = "east"\ntarget = "west"\n'})
+    create_topics(site.servers[0], [topic], partitions=1)
+    produce(site.servers[0], topic, "1")
+
+    def not_followed() -> dict[str, int | None]:
+        record_clusters(config, ["east", "west"], stop=threading.Event(), once=True)
+        done = site.command(config, "plan", "failover", "--from", "east", "--to", "west", "-o", "json")
+        [plan] = json.loads(done.out)
+        found = plan["forecast"]["not_followed"]
+        assert all(one["age_seconds"] < 60 for one in found if one["changes"]), found
+        return {one["part"]: one["changes"] for one in found}
+
+    run(config, site.spark)
+    followed = {"topics": 0, "settings": 0, "permissions": 0}
+    assert not_followed() == followed
+    with admin_of(config, "east") as admin:
+        admin.change_settings(topic, to_set={"retention.ms": "70000"}, to_remove=[])
+    create_topics(site.servers[0], [f"{topic}-new"], partitions=1)
+    assert not_followed() == {**followed, "topics": 1, "settings": 1}
+    run(config, site.spark)
+    assert not_followed() == followed
