@@ -17,7 +17,9 @@ from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.direction import Direction
+from ledger.facts.drills import Drilled
 from ledger.facts.roles import recorder_of
+from ledger.facts.tables import OPERATIONS
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
 from ledger.words import counted, instant, some_of
 
@@ -133,11 +135,15 @@ def stuck_words(stuck: Mapping[str, Sequence[str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RehearsedNow:
-    """`source_answers`: whether it does now; `silent_seconds`: since it was read last, None: nobody knows."""
+    """`source_answers`: whether it does now; `silent_seconds`: since it was read last, None: nobody knows.
+
+    `drilled`: the last drill of this way, and when it was recorded; None: there was none.
+    """
 
     made: Planned
     at_ms: int
     figures: Mapping[str, Any]
+    drilled: tuple[int, Drilled] | None
 
     @property
     def source_answers(self) -> bool:
@@ -161,6 +167,9 @@ class RehearsedNow:
             "stuck_groups": stuck_groups(self.made),
             "repeats_by_group": repeats_by_group(self.made),
             "cut": self.made.seen.cut,
+            "last_drill": None
+            if self.drilled is None
+            else {"at_ms": self.drilled[0], "verdict": self.drilled[1].verdict},
             "forecast": self.made.forecast,
         }
 
@@ -170,7 +179,15 @@ def rehearse_now(context: Context, asked: AskedRehearsal) -> RehearsedNow:
     made = _plan(context, asked)
     at_ms = context.clock.now_ms()
     there = at_ms if made.seen.target.live_id is not None else None
-    return RehearsedNow(made, at_ms, figures(made, at_ms=at_ms, target_read_at_ms=there))
+    found = figures(made, at_ms=at_ms, target_read_at_ms=there)
+    return RehearsedNow(made, at_ms, found, _last_drill(context, asked.way))
+
+
+def _last_drill(context: Context, way: Direction) -> tuple[int, Drilled] | None:
+    rows = context.snapshot().rows(OPERATIONS.name, [("kind", "=", Drilled.kind)])
+    found = [(int(row["recorded_at_ms"]), Drilled.of_row(row)) for row in rows]
+    ways = [one for one in found if (one[1].from_cluster, one[1].to_cluster) == (way.source, way.target)]
+    return ways[-1] if ways else None
 
 
 def _plan(context: Context, asked: AskedRehearsal) -> Planned:
@@ -212,10 +229,11 @@ def in_this_process(task: Task, of: Sequence[int]) -> Sequence[Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PastRehearsal:
-    """The task: `now_ms`: up to then the past goes."""
+    """The task. `began_ms`: when the ledger begins, `now_ms`: up to then the past goes."""
 
     config: MirrorConfig
     asked: AskedRehearsal
+    began_ms: int
     now_ms: int
 
     def __call__(self, of: Sequence[int]) -> list[dict[str, Any]]:
@@ -223,10 +241,9 @@ class PastRehearsal:
 
     def _rows(self, of: Sequence[int]) -> Iterator[dict[str, Any]]:
         ledger = DeltaLedger(self.config.ledger.path)
-        began_ms = ledger.now().began_at_ms
         for at_ms in of:
-            if at_ms < began_ms:
-                words = f"the ledger begins at {instant(began_ms)}"
+            if at_ms < self.began_ms:
+                words = f"the ledger begins at {instant(self.began_ms)}"
                 yield _without_figures(at_ms, RehearsalStatus.BEFORE_LEDGER, words)
             else:
                 yield rehearsed_at(self.config, self.asked, ledger.at_time(at_ms, now_ms=self.now_ms), at_ms)
@@ -242,14 +259,14 @@ def rehearse_past(
 ) -> list[dict[str, Any]]:
     """A row of `COLUMNS` per instant, in their order: the plan that would have been made then.
 
-    Raises `UsageError` for clusters that the configuration does not have, for an instant that has not come yet, and
-    with what the plan says where there would have been none at any instant.
+    Raises `UsageError` for clusters that the configuration does not have, and for an instant that has not come yet.
     """
     for alias in (asked.way.source, asked.way.target):
         config.cluster(alias)
     if of and of[-1] > now_ms:
         raise UsageError(f"{instant(of[-1])} has not come yet: it is {instant(now_ms)}; nothing was read")
-    return [dict(row) for row in run(PastRehearsal(config, asked, now_ms), of)]
+    began_ms = DeltaLedger(config.ledger.path).now().began_at_ms
+    return [dict(row) for row in run(PastRehearsal(config, asked, began_ms, now_ms), of)]
 
 
 def rehearsed_at(

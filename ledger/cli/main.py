@@ -35,6 +35,7 @@ _PLACES = {
     "demote": "acts.directions:demote",
     "plan": "changeover.plan:plan",
     "rehearse": "changeover.rehearse:rehearse",
+    "drill": "changeover.drill:drill_command",
     "apply": "changeover.apply:apply_command",
     "verify": "changeover.apply:verify",
     "undo": "changeover.apply:undo",

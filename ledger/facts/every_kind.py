@@ -16,6 +16,7 @@ from ledger.facts.changeovers import (
     Undone,
 )
 from ledger.facts.direction import Demoted, Promoted, WayBackOpened
+from ledger.facts.drills import Drilled
 from ledger.facts.extras import ExtrasDecided
 from ledger.facts.fences import Fence, MirrorLetIn, MirrorShutOut, Unfenced
 from ledger.facts.group_offsets import OffsetsSet, OffsetsSetResult
@@ -54,7 +55,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
         *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded),
-        *(PlanExported, Sheet, UndoBegun, Undone),
+        *(PlanExported, Sheet, UndoBegun, Undone, Drilled),
         *(Promoted, Demoted, WayBackOpened, MirrorShutOut, MirrorLetIn, Fence, Unfenced),
         *(HandedOver, HandOverUndone, HandOverResult),
         *(KeysResynced, Settled),

@@ -54,6 +54,7 @@ class OperationKind(StrEnum):
     STEP_FAILED = "step_failed"
     APPLY_ENDED = "apply_ended"
     PLAN_EXPORTED = "plan_exported"
+    DRILLED = "drilled"
     SHEET = "sheet"
     UNDO_BEGUN = "undo_begun"
     UNDONE = "undone"

@@ -11,6 +11,7 @@ from kafka.errors import KafkaError
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import (
     ACLOperation,
+    DeleteGroupsRequest,
     DescribeClusterRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
@@ -279,6 +280,23 @@ async def delete_commits(manager: KafkaConnectionManager, group: str, places: Se
     refused = _refused(group, codes)
     # A partition that is not there has no commit either.
     return {at: why for at, why in refused.items() if why is not CommitRefusal.NO_TOPIC}
+
+
+async def delete_groups(manager: KafkaConnectionManager, groups: Sequence[str]) -> dict[str, str]:
+    """By group why it was not deleted, as the broker names the error; that there was none is no error."""
+    by_coordinator, undisclosed = await coordinators(manager, groups)
+    codes = dict(undisclosed)
+    sent = [
+        manager.send(DeleteGroupsRequest(groups_names=names), node_id=node)
+        for node, names in by_coordinator.items()
+    ]
+    for pending in sent:
+        codes |= {one.group_id: one.error_code for one in (await pending).results}
+    return {
+        group: type(error_of(code, group)).__name__
+        for group, code in codes.items()
+        if code not in (0, _NO_SUCH_GROUP)
+    }
 
 
 async def set_share_offsets(
@@ -583,6 +601,10 @@ class KafkaGroups:
     def delete_commits(self, group: str, places: Sequence[Place]) -> dict[Place, CommitRefusal]:
         operation = f"delete committed offsets of group {group}"
         return self.connection.run(operation, delete_commits, group, places)
+
+    def delete_groups(self, groups: Sequence[str]) -> dict[str, str]:
+        """Delete groups without members, with all that they have committed; by group why one was not."""
+        return self.connection.run(f"delete {listed(list(groups), 'group')}", delete_groups, groups)
 
     def set_share_offsets(self, group: str, offsets: Sequence[NewCommit]) -> dict[Place, CommitRefusal]:
         operation = f"set the share-partition start offsets of group {group}"

@@ -4,6 +4,7 @@ Ids of topics are read before and after offsets. A topic that was created, recre
 between is `unsettled` and left out, so offsets never carry the id of another incarnation.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,11 +14,12 @@ from ledger.clock import Clock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.errors import PreconditionError
-from ledger.facts.groups import SHARE, ShareOffset, UnreadGroup
+from ledger.facts.drills import is_of_drill
+from ledger.facts.groups import SHARE, ShareOffset, UnreadGroup, has_members
 from ledger.facts.permissions import Permissions
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import Checkpoint, HighWatermark, TopicState
-from ledger.kafka.cluster import ClusterAdmin, GroupListing, PartitionEnds, TopicDescription
+from ledger.kafka.cluster import ClusterAdmin, CommitsAnswer, GroupListing, PartitionEnds, TopicDescription
 from ledger.topics.naming import NamePatterns
 
 # Group reading ------------------------------------------------------------------------------------
@@ -48,20 +50,36 @@ class GroupsRead:
 def read_groups(
     admin: ClusterAdmin, wanted: Callable[[str], bool], topics: Mapping[str, TopicDescription]
 ) -> GroupsRead:
-    """Those whose name is `wanted`, of every type; `topics` exist."""
+    """Those whose name is `wanted`, of every type, but for those of a drill; `topics` exist."""
     # Before the listing: who was shown all groups before it may have lost the right since, and not the other way round.
     all_listed = admin.lists_all_groups()
     listed = [group for group in admin.groups() if wanted(group.group_id)]
     topic_ids = {name: topic.topic_id for name, topic in topics.items()}
     commits = admin.group_commits(_committing(listed), topic_ids=topic_ids)
+    drilled = _of_drills(listed, commits)
+    listed = [group for group in listed if group.group_id not in drilled]
     sharing = [group.group_id for group in listed if group.group_type == SHARE]
     shares = admin.share_offsets(sharing) if sharing else None
     return GroupsRead(
         {group.group_id: group for group in listed},
         all_listed,
-        tuple(commits.read),
+        tuple(one for one in commits.read if one.group_id not in drilled),
         () if shares is None else tuple(shares.read),
         commits.refused if shares is None else {**commits.refused, **shares.refused},
+    )
+
+
+def _of_drills(listed: Sequence[GroupListing], commits: CommitsAnswer) -> frozenset[str]:
+    """Groups that a drill has made, and removes again: no application has them."""
+    metadata: dict[str, list[str | None]] = defaultdict(list)
+    for one in commits.read:
+        if one.committed_offset is not None:
+            metadata[one.group_id].append(one.metadata)
+    return frozenset(
+        one.group_id
+        for one in _committing(listed)
+        if one.group_id not in commits.refused
+        and is_of_drill(one.group_id, metadata[one.group_id], has_members=has_members(one.group_state))
     )
 
 

@@ -46,7 +46,7 @@ _RISKS = (
     accepting.NEWER,
     accepting.SOURCE_ANSWERS,
 )
-_STATUSES = (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, CHANGELOG)
+STATUSES = (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, CHANGELOG)
 _STEP = re.compile(r"([0-9]{1,9})(s|min|h|d)")
 _UNIT_MS = {"s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -82,7 +82,7 @@ def failover_command(run: Runner) -> click.Command:
         show_default=True,
         help="How producers would be kept from the source.",
     )
-    @accept_option(_RISKS, _STATUSES, help="As plan failover takes it. Can be repeated.")
+    @accept_option(_RISKS, STATUSES, help="As plan failover takes it. Can be repeated.")
     @show_cut_option
     @table_options
     @click.pass_context
@@ -178,6 +178,7 @@ def _screen(found: RehearsedNow, *, wide: bool) -> Iterator[str]:
         "groups": f"{groups - number} of {counted(groups, 'group')} can move{stuck_text}",
         "commits": _commits(found.figures),
         "apply": downtime_words(forecast["downtime"]),
+        "drill": _drill(found),
     }
     for label, text in lines.items():
         yield f"  {label:9} {shown(text)}"
@@ -207,6 +208,13 @@ def _most(figures: Mapping[str, Any]) -> str:
         return ""
     most = "an unknown number" if number is None else f"{number:,}"
     return f"; most by {group!r}: {most}"
+
+
+def _drill(found: RehearsedNow) -> str:
+    if found.drilled is None:
+        return "never drilled"
+    at_ms, last = found.drilled
+    return f"{last.verdict}, {duration((found.at_ms - at_ms) / 1000)} ago ({instant(at_ms)})"
 
 
 def _commits(figures: Mapping[str, Any]) -> str:

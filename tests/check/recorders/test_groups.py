@@ -1,12 +1,15 @@
 """Groups of every type as a recorder appends them, on a ledger in memory: none is left out in silence."""
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 
+from ledger.facts.drills import drill_metadata
 from ledger.facts.groups import GroupEvent, ShareOffset, UnreadGroup, has_members
 from ledger.facts.syncs import Absence
-from ledger.kafka.cluster import GroupListing
+from ledger.kafka.cluster import CommitsAnswer, GroupListing
+from ledger.recorders.observation import read_groups
 from ledger.recorders.recorder import ClusterRecorder
 from tests.support.fakes import SETTINGS, FakeCluster, FakeLedger, recorder_of, watched_cluster
 
@@ -251,3 +254,33 @@ def test_full_sweeps_repeat_commits_and_not_groups(
 )
 def test_which_states_are_those_of_a_group_with_members(state: str | None, expected: bool | None) -> None:
     assert has_members(state) is expected
+
+
+# -- Groups of drills ------------------------------------------------------------------------------
+
+
+@dataclass
+class Drilled(FakeCluster):
+    """`metadata`: by group what its commits say."""
+
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def group_commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> CommitsAnswer:
+        found = super().group_commits(groups, topic_ids=topic_ids)
+        read = [replace(one, metadata=self.metadata.get(one.group_id, "")) for one in found.read]
+        return CommitsAnswer(read, found.refused)
+
+
+def test_groups_of_a_drill_are_nobodys_and_others_of_such_names_somebodys() -> None:
+    cluster = Drilled(metadata={"drill-billing": drill_metadata("o"), "drill-busy": drill_metadata("o")})
+    for group, state in (
+        ("billing", "Empty"),
+        ("drill-billing", "Empty"),
+        ("drill-busy", "Stable"),
+        ("drill-press", "Empty"),
+    ):
+        cluster.committed[group, "orders", 0] = 5
+        cluster.listings[group] = GroupListing(group, "classic", state, "consumer")
+    found = read_groups(cluster, lambda _group: True, {})
+    assert set(found.listed) == {"billing", "drill-busy", "drill-press"}
+    assert {one.group_id for one in found.checkpoints} == set(found.listed)

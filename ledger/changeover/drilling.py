@@ -1,0 +1,424 @@
+"""A drill: groups' places as a failover would set them, committed under other names, read, compared, and removed.
+
+No application is touched: its group is neither read nor written at the target, and nothing changes at the source.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+
+from ledger.adopt.reading import LogRecord, PartitionLog
+from ledger.changeover.planning import Planned
+from ledger.changeover.plans import BlockerCode, ChangeoverKind
+from ledger.changeover.rehearsing import AskedRehearsal, stuck_groups
+from ledger.changeover.seeing import make_plan
+from ledger.context import Context
+from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError
+from ledger.facts.drills import (
+    Drilled,
+    DrillVerdict,
+    drill_group,
+    drill_metadata,
+    is_of_drill,
+    may_be_of_drill,
+)
+from ledger.facts.groups import SHARE, NewCommit, has_members
+from ledger.facts.syncs import TopicPartition
+from ledger.facts.tables import Row
+from ledger.kafka.cluster import PartitionEnds
+from ledger.kafka.copying import ClusterLink
+from ledger.kafka.leaders import KafkaFencing
+from ledger.kafka.network import KafkaNetwork
+from ledger.offsets.first_unread import PlaceStatus
+from ledger.store.session import random_id
+from ledger.words import some_of
+
+# What a place comes to ----------------------------------------------------------------------------
+
+
+class PlaceResult(StrEnum):
+    """Of one place. The first that applies, in this order, is reported."""
+
+    NOT_COMMITTED = "not_committed"  # the target did not take the commit, or has another one
+    NO_PLACE = "no_place"  # the log of the target does not reach to it, or not back to it
+    NOT_COMPARED = (
+        "not_compared"  # the source does not answer, has the record no more, or it lies further behind
+    )
+    AT_END = "at_end"  # nothing is unread at the source, and nothing lies behind the place
+    NOT_COPIED = "not_copied"  # what is unread is not copied yet: a failover would lose it
+    SAME = "same"  # the first record behind the place is the first one that is unread
+    REPEATED = "repeated"  # the first unread one lies behind some that are read again, as the plan says
+    OTHER_RECORD = "other_record"  # others are read first, of which the plan does not say so
+    MISSING = "missing"  # what is unread is not behind the place: it would be skipped
+
+    @property
+    def is_failure(self) -> bool:
+        return self in _FAILURES
+
+
+_FAILURES = (
+    PlaceResult.NOT_COMMITTED,
+    PlaceResult.NO_PLACE,
+    PlaceResult.OTHER_RECORD,
+    PlaceResult.MISSING,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadThere:
+    """The first records behind a place; `is_all`: there are no more."""
+
+    records: Sequence[LogRecord]
+    is_all: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadHere:
+    """The first record at the source that a group has not read, None: there is none; `why`: why nobody knows."""
+
+    record: LogRecord | None = None
+    why: str | None = None
+
+
+def judged(answer: Row, there: ReadThere, here: UnreadHere, *, copied_to: int | None) -> PlaceResult:
+    """What the place of an answer comes to; `copied_to`: up to where its source partition was copied, as recorded."""
+    if here.why is not None:
+        return PlaceResult.NOT_COMPARED
+    first = here.record
+    if first is None:
+        if not there.records:
+            return PlaceResult.AT_END
+        return PlaceResult.REPEATED if _may_repeat(answer) else PlaceResult.OTHER_RECORD
+    at = next((index for index, one in enumerate(there.records) if _is_copy(one, first)), None)
+    if at == 0:
+        return PlaceResult.SAME
+    if at is not None:
+        return PlaceResult.REPEATED if _may_repeat(answer) else PlaceResult.OTHER_RECORD
+    if copied_to is None or first.offset >= copied_to:
+        return PlaceResult.NOT_COPIED
+    return PlaceResult.MISSING if there.is_all else PlaceResult.NOT_COMPARED
+
+
+def _may_repeat(answer: Row) -> bool:
+    """Whether the plan says that other records lie between the place and the first unread one, or does not know."""
+    is_behind = any(answer.get(name) != 0 for name in ("repeated", "others"))
+    return is_behind or answer["status"] == PlaceStatus.AHEAD or answer["committed_offset"] is None
+
+
+def _is_copy(there: LogRecord, here: LogRecord) -> bool:
+    """Key, value and headers are the same, and the time where the target has not put its own in its place."""
+    return there.content == here.content and (there.stamped or there.timestamp == here.timestamp)
+
+
+# Drilling -----------------------------------------------------------------------------------------
+
+
+_REQUEST_TIMEOUT_S = 10.0
+_MOST_PROBLEMS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDrill:
+    """`records`: how many are read at most behind each place."""
+
+    failover: AskedRehearsal
+    records: int = 100
+
+
+@dataclass(slots=True)
+class Drill:
+    """What a drill has come to so far; `results`: by group and place at the target."""
+
+    made: Planned
+    operation_id: str
+    removed: Sequence[str] = ()
+    results: dict[tuple[str, str, int], PlaceResult] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    commit_seconds: float | None = None
+    read_seconds: float | None = None
+    is_interrupted: bool = False
+
+    @property
+    def stuck(self) -> dict[str, list[str]]:
+        """By why they cannot move, groups; share groups are not drilled."""
+        shared = {str(row["group_id"]) for row in _moving(self.made) if row.get("group_type") == SHARE}
+        found = stuck_groups(self.made)
+        return {**found, "share_group": sorted(shared)} if shared else found
+
+    @property
+    def verdict(self) -> DrillVerdict:
+        if self.is_interrupted or any(one.is_failure for one in self.results.values()):
+            return DrillVerdict.FAILED
+        if self.stuck or not self.results or PlaceResult.NOT_COMPARED in self.results.values():
+            return DrillVerdict.INCOMPLETE
+        return DrillVerdict.PASSED
+
+    @property
+    def by_group(self) -> dict[str, dict[str, int]]:
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for (group, _, _), result in sorted(self.results.items()):
+            found[group][str(result)] += 1
+        return {group: dict(counts) for group, counts in found.items()}
+
+    @property
+    def content(self) -> Drilled:
+        forecast, plan = self.made.forecast, self.made.plan
+        return Drilled(
+            from_cluster=plan.from_cluster,
+            to_cluster=plan.to_cluster,
+            cut=self.made.seen.cut,
+            verdict=str(self.verdict),
+            groups=self.by_group,
+            stuck=self.stuck,
+            problems=self.problems[:_MOST_PROBLEMS],
+            records_lost=forecast["records_lost"],
+            records_at_least=forecast["records_at_least"],
+            records_at_most=forecast["records_at_most"],
+            seconds_lost=forecast["seconds_lost"],
+            apply_seconds=forecast["downtime"]["seconds"],
+            commit_seconds=self.commit_seconds,
+            read_seconds=self.read_seconds,
+            removed=self.removed,
+        )
+
+
+def drill(context: Context, asked: AskedDrill, say: Callable[[str], None]) -> Drill:
+    """Try where groups would continue, remove all of it again, and record what it came to.
+
+    Raises `PreconditionError` where the target does not answer, is another cluster, has groups of others under the
+    names of a drill, or where no group has a place: then nothing was committed. What it is interrupted by is recorded
+    as well, and raised.
+    """
+    made = make_plan(context, ChangeoverKind.FAILOVER, asked.failover.way, asked.failover.choices, {})
+    target = _target(context, made)
+    done = Drill(made, random_id(), remove_remains(target))
+    for group in done.removed:
+        say(f"removed {group!r}, which an earlier drill had left at {target.alias}")
+    answers = drilled_answers(made)
+    if not answers:
+        raise PreconditionError(
+            f"no group has a place at {target.alias} that could be tried; nothing was committed"
+        )
+    names = sorted({drill_group(str(row["group_id"])) for row in answers})
+    _require_free(target, names)
+    try:
+        try:
+            _commit(context, target, done, answers)
+            _read(context, done, asked, answers)
+        finally:
+            _remove(target, names)
+    except MirrorLedgerError as error:
+        done.is_interrupted = True
+        done.problems.append(str(error))
+        context.part_of(done.operation_id).record(done.content)
+        raise
+    context.part_of(done.operation_id).record(done.content)
+    return done
+
+
+def _target(context: Context, made: Planned) -> KafkaFencing:
+    seen = made.seen.target
+    if seen.live_id is None:
+        raise PreconditionError(f"{seen.alias} does not answer: {seen.trouble}; nothing was committed")
+    if seen.identity_problem is not None:
+        raise PreconditionError(f"{seen.identity_problem}; nothing was committed")
+    return context.cluster(seen.alias)
+
+
+def _moving(made: Planned) -> list[Row]:
+    return [row for row in made.scope.moving(made.seen.places) if row["group_id"] is not None]
+
+
+def drilled_answers(made: Planned) -> list[Row]:
+    """Of groups that a failover would give places to, their places."""
+    unplaced = {one.group for one in made.blockers if one.code is BlockerCode.GROUP_WITHOUT_PLACE}
+    return [
+        row
+        for row in _moving(made)
+        if row["target_offset"] is not None
+        and row["group_id"] not in unplaced
+        and row.get("group_type") != SHARE
+    ]
+
+
+def remove_remains(target: KafkaFencing) -> list[str]:
+    """Groups that an earlier drill has left at the target, once they are removed."""
+    listed = {one.group_id: one for one in target.groups() if may_be_of_drill(one.group_id)}
+    if not listed:
+        return []
+    read = target.group_commits(list(listed.values()), topic_ids=_topic_ids(target))
+    metadata: dict[str, list[str | None]] = defaultdict(list)
+    for one in read.read:
+        if one.committed_offset is not None:
+            metadata[one.group_id].append(one.metadata)
+    left = sorted(
+        name
+        for name, one in listed.items()
+        if name not in read.refused
+        and is_of_drill(name, metadata[name], has_members=has_members(one.group_state))
+    )
+    _remove(target, left)
+    return left
+
+
+def _topic_ids(target: KafkaFencing) -> dict[str, str]:
+    return {name: topic.topic_id for name, topic in target.topics().items()}
+
+
+def _require_free(target: KafkaFencing, names: Sequence[str]) -> None:
+    taken = sorted({one.group_id for one in target.groups()} & set(names))
+    if taken:
+        raise PreconditionError(
+            f"{target.alias} has {some_of([repr(name) for name in taken], 'group')}, which no drill has made; nothing "
+            "was committed. Leave these groups out: --group names those that are to be tried"
+        )
+
+
+def _remove(target: KafkaFencing, names: Sequence[str]) -> None:
+    """Raises `PreconditionError` where some could not be removed."""
+    refused = target.delete_groups(names) if names else {}
+    if refused:
+        listed = "; ".join(f"{group!r}: {why}" for group, why in sorted(refused.items()))
+        raise PreconditionError(
+            f"groups of the drill could not be removed from {target.alias}: {listed}. They belong to no application; "
+            "the next drill removes them, once the mirror's principal may DELETE groups"
+        )
+
+
+def _commit(context: Context, target: KafkaFencing, done: Drill, answers: Sequence[Row]) -> None:
+    began_s = context.clock.monotonic()
+    commits: dict[str, list[NewCommit]] = defaultdict(list)
+    for row in answers:
+        name = drill_group(str(row["group_id"]))
+        _, topic, partition = _place(row)
+        metadata = drill_metadata(done.operation_id)
+        commits[name].append(NewCommit(topic, partition, row["target_offset"], metadata, replaces=(None,)))
+    refused = target.set_commits_of_groups(commits)
+    listed = [one for one in target.groups() if one.group_id in commits]
+    found = {
+        (one.group_id, one.topic, one.partition): one.committed_offset
+        for one in target.commits(listed, topic_ids=_topic_ids(target))
+    }
+    for row in answers:
+        group, topic, partition = _place(row)
+        name = drill_group(group)
+        there = found.get((name, topic, partition))
+        if there != row["target_offset"]:
+            done.results[group, topic, partition] = PlaceResult.NOT_COMMITTED
+            why = refused.get(name, {}).get((topic, partition))
+            done.problems.append(f"{_words(row)}: {why or f'{there} was read back'}")
+    done.commit_seconds = round(context.clock.monotonic() - began_s, 3)
+
+
+def _place(row: Row) -> tuple[str, str, int]:
+    return str(row["group_id"]), str(row["target_topic"]), int(row["target_partition"])
+
+
+def _words(row: Row) -> str:
+    return f"{row['group_id']!r} at {row['target_topic']} partition {row['target_partition']}"
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+def _read(context: Context, done: Drill, asked: AskedDrill, answers: Sequence[Row]) -> None:
+    """What lies behind each place, and at the source where it answers, for all places that were committed."""
+    plan, began_s = done.made.plan, context.clock.monotonic()
+    config = context.config
+    sides = config.cluster(plan.from_cluster), config.cluster(plan.to_cluster)
+    copied_to = {(row["source_topic"], row["partition"]): row["copied_to"] for row in done.made.losses}
+    with closing(KafkaNetwork(*sides, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
+        rows = [row for row in answers if _place(row) not in done.results]
+        here = _here(context, network, done, rows)
+        places = sorted({_place(row)[1:] for row in rows})
+        ends = context.cluster(plan.to_cluster).ends(places)
+        ids = {str(row["target_topic"]): str(row["target_topic_id"]) for row in rows}
+        known: dict[tuple[str, int, int], ReadThere] = {}
+        for row in rows:
+            _, topic, partition = _place(row)
+            offset, found = int(row["target_offset"]), ends.get((topic, partition))
+            if found is None or not found.log_start <= offset <= found.high_watermark:
+                done.results[_place(row)] = PlaceResult.NO_PLACE
+                span = "no leader" if found is None else f"{found.log_start} to {found.high_watermark}"
+                done.problems.append(f"{_words(row)}: place {offset}, the log has {span}")
+                continue
+            at = (topic, partition, offset)
+            if at not in known:
+                log = _log(context, network, network.target, TopicPartition(topic, ids[topic], partition))
+                known[at] = _first(log(offset, found.last_stable), asked.records)
+            source = (row["source_topic"], row["source_partition"])
+            result = judged(row, known[at], here(row), copied_to=copied_to.get(source))
+            done.results[_place(row)] = result
+            if result.is_failure or result is PlaceResult.NOT_COMPARED:
+                why = here(row).why or f"first unread there: {_offset(here(row))}"
+                done.problems.append(f"{_words(row)}, place {offset}: {result} ({why})")
+    done.read_seconds = round(context.clock.monotonic() - began_s, 3)
+
+
+def _offset(here: UnreadHere) -> str:
+    return "none" if here.record is None else f"offset {here.record.offset}"
+
+
+def _log(
+    context: Context, network: KafkaNetwork, link: ClusterLink, partition: TopicPartition
+) -> Callable[[int, int], Iterator[LogRecord]]:
+    """Reads from one offset to another what a read_committed consumer is given."""
+
+    def read(start: int, end: int) -> Iterator[LogRecord]:
+        link.refresh([partition.topic])
+        log = PartitionLog(
+            *(network, link, context.clock, partition), start=start, end=end, mirror_producer_ids=frozenset()
+        )
+        return (one for one in log.read(start) if one.cause is None)
+
+    return read
+
+
+def _first(records: Iterator[LogRecord], most: int) -> ReadThere:
+    found = list(islice(records, most + 1))
+    return ReadThere(found[:most], len(found) <= most)
+
+
+def _here(
+    context: Context, network: KafkaNetwork, done: Drill, rows: Sequence[Row]
+) -> Callable[[Row], UnreadHere]:
+    """Of an answer the first record at the source that its group has not read, each asked for once."""
+    seen = done.made.seen.source
+    if seen.live_id is None:
+        return lambda _row: UnreadHere(why=f"{seen.alias} does not answer")
+    places = sorted({(str(row["source_topic"]), int(row["source_partition"])) for row in rows})
+    try:
+        ends = context.cluster(seen.alias).ends(places)
+    except ClusterUnavailableError as error:
+        trouble = str(error)
+        return lambda _row: UnreadHere(why=trouble)
+    known: dict[tuple[str, int, int | None], UnreadHere] = {}
+
+    def first(row: Row) -> UnreadHere:
+        topic, partition, commit = row["source_topic"], row["source_partition"], row["committed_offset"]
+        if (topic, partition, commit) not in known:
+            at = TopicPartition(topic, seen.topic_ids.get(topic, ""), partition)
+            read = _log(context, network, network.source, at)
+            known[topic, partition, commit] = unread_from(commit, ends.get((topic, partition)), read)
+        return known[topic, partition, commit]
+
+    return first
+
+
+def unread_from(
+    commit: int | None, ends: PartitionEnds | None, read: Callable[[int, int], Iterator[LogRecord]]
+) -> UnreadHere:
+    """The first record from a commit on; without one, the first that there is."""
+    if ends is None:
+        return UnreadHere(why="its partition has no leader there")
+    start = ends.log_start if commit is None else commit
+    if not ends.log_start <= start <= ends.high_watermark:
+        reach = f"{ends.log_start} to {ends.high_watermark}"
+        return UnreadHere(why=f"committed was offset {start}, the source has {reach}")
+    try:
+        return UnreadHere(next(read(start, ends.last_stable), None))
+    except MirrorLedgerError as error:
+        return UnreadHere(why=str(error))

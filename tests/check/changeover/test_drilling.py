@@ -1,0 +1,131 @@
+"""What a place of a drill comes to, by what is read behind it and what is unread at the source."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ledger.adopt.reading import LogRecord
+from ledger.changeover.drilling import (
+    PlaceResult,
+    ReadThere,
+    UnreadHere,
+    drilled_answers,
+    judged,
+    unread_from,
+)
+from ledger.changeover.plans import ChangeoverKind
+from ledger.errors import ClusterUnavailableError
+from ledger.facts.drills import drill_group, drill_metadata, is_of_drill
+from ledger.kafka.cluster import PartitionEnds
+from tests.support.seen_pairs import SEEN, made, place
+
+ANSWER = {"repeated": 0, "others": 0, "status": "exact", "committed_offset": 40}
+
+
+def record(number: int, **changed: Any) -> LogRecord:
+    return LogRecord(**{"offset": number, "timestamp": number, "content": b"%d" % number, **changed})
+
+
+def there(*numbers: int, is_all: bool = True) -> ReadThere:
+    return ReadThere([record(number) for number in numbers], is_all)
+
+
+@pytest.mark.parametrize(
+    ("answer", "read", "here", "copied_to", "expected"),
+    [
+        ({}, there(40, 41), UnreadHere(record(40)), 50, PlaceResult.SAME),
+        ({}, there(), UnreadHere(), 50, PlaceResult.AT_END),
+        ({}, there(), UnreadHere(record(50)), 50, PlaceResult.NOT_COPIED),
+        ({}, there(), UnreadHere(record(49)), 50, PlaceResult.MISSING),
+        ({}, there(41, 42), UnreadHere(record(40)), 50, PlaceResult.MISSING),
+        ({}, there(41, 42, is_all=False), UnreadHere(record(40)), 50, PlaceResult.NOT_COMPARED),
+        ({}, there(41, 42), UnreadHere(record(40)), None, PlaceResult.NOT_COPIED),
+        ({}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.OTHER_RECORD),
+        ({"repeated": 1}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.REPEATED),
+        ({"repeated": None}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.REPEATED),
+        ({"others": 1}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.REPEATED),
+        ({"status": "ahead"}, there(39, 40), UnreadHere(record(40)), 39, PlaceResult.REPEATED),
+        ({"committed_offset": None}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.REPEATED),
+        ({}, there(39), UnreadHere(), 50, PlaceResult.OTHER_RECORD),
+        ({"repeated": 1}, there(39), UnreadHere(), 50, PlaceResult.REPEATED),
+        ({}, there(40), UnreadHere(why="it does not answer"), 50, PlaceResult.NOT_COMPARED),
+    ],
+)
+def test_results(
+    answer: dict[str, Any], read: ReadThere, here: UnreadHere, copied_to: int | None, expected: PlaceResult
+) -> None:
+    assert judged({**ANSWER, **answer}, read, here, copied_to=copied_to) is expected
+
+
+def test_a_copy_has_the_same_time_unless_its_log_stamps_its_own() -> None:
+    here = UnreadHere(record(40))
+    for stamped, expected in ((False, PlaceResult.MISSING), (True, PlaceResult.SAME)):
+        read = ReadThere([record(40, timestamp=7, stamped=stamped)], True)
+        assert judged(ANSWER, read, here, copied_to=50) is expected
+    other = ReadThere([record(40, content=b"other", stamped=True)], True)
+    assert judged(ANSWER, other, here, copied_to=50) is PlaceResult.MISSING
+
+
+ENDS = PartitionEnds(10, 45, 50, 1)
+
+
+def asked_from(
+    commit: int | None, ends: PartitionEnds | None = ENDS
+) -> tuple[UnreadHere, list[tuple[int, int]]]:
+    asked: list[tuple[int, int]] = []
+
+    def read(start: int, end: int) -> Iterator[LogRecord]:
+        asked.append((start, end))
+        return iter([record(start), record(start + 1)])
+
+    return unread_from(commit, ends, read), asked
+
+
+def test_unread_is_what_a_committed_reader_is_given_from_the_commit_on() -> None:
+    assert asked_from(40) == (UnreadHere(record(40)), [(40, 45)])
+    assert asked_from(None) == (UnreadHere(record(10)), [(10, 45)])
+
+
+@pytest.mark.parametrize("commit", [9, 51])
+def test_what_the_source_has_no_more_is_not_compared(commit: int) -> None:
+    found, asked = asked_from(commit)
+    assert (found.why, asked) == (f"committed was offset {commit}, the source has 10 to 50", [])
+
+
+def test_a_source_that_fails_is_not_compared() -> None:
+    def read(_start: int, _end: int) -> Iterator[LogRecord]:
+        raise ClusterUnavailableError("it is silent")
+
+    assert unread_from(40, ENDS, read) == UnreadHere(why="it is silent")
+    assert asked_from(40, None)[0].why == "its partition has no leader there"
+
+
+def test_only_whole_groups_with_places_are_tried() -> None:
+    places = [
+        place("half", status="no_map", target_offset=None),
+        place("half", source_partition=1),
+        place("whole"),
+        place("shared", group_type="share"),
+    ]
+    found = drilled_answers(made(replace(SEEN, places=places), ChangeoverKind.FAILOVER))
+    assert [row["group_id"] for row in found] == ["whole"]
+
+
+@pytest.mark.parametrize(
+    ("group", "metadata", "has_members", "expected"),
+    [
+        (drill_group("billing"), [drill_metadata("o")], False, True),
+        (drill_group("billing"), [drill_metadata("o"), "mine"], False, False),
+        (drill_group("billing"), [None], False, False),
+        (drill_group("billing"), [], False, False),
+        (drill_group("billing"), [drill_metadata("o")], True, False),
+        (drill_group("billing"), [drill_metadata("o")], None, False),
+        ("billing", [drill_metadata("o")], False, False),
+    ],
+)
+def test_a_name_alone_makes_no_group_one_of_a_drill(
+    group: str, metadata: list[str | None], has_members: bool | None, expected: bool
+) -> None:
+    assert is_of_drill(group, metadata, has_members=has_members) is expected
