@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ledger.changeover.extras import list_extras
 from ledger.changeover.fencing import fence_parts, refusal
+from ledger.changeover.holding import left_words
 from ledger.changeover.measures import AskedFence, asked_fence
 from ledger.changeover.pairs import Pair
 from ledger.changeover.plans import Choices, FenceChoice, PlannedTopic
@@ -92,6 +93,7 @@ def see_return(
     found.undecided = sorted(
         {one.partition.topic for one in found.extras if of_others is None} - policies.keys()
     )
+    found.expiring = list(left_words(context, pair.target, names))
     ids = [(one.topic, one.topic_id) for one in topics]
     found.not_fenced = context.state.fences().open_topics(pair.target, ids)
     asked = asked_fence_of_target(pair.target, found.not_fenced, choices)

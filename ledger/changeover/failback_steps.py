@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ledger.changeover.auditing import LedgerAudit
 from ledger.changeover.failback import asked_fence_of_target, extras_policies
-from ledger.changeover.fencing import fence_topics
+from ledger.changeover.holding import fence_and_hold, hold_retention, release_retention
 from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
 from ledger.changeover.planning import Planned
 from ledger.changeover.plans import ChangeoverKind, StepName, apply_command, steps_of
@@ -27,22 +27,27 @@ _UNTIL_STOPPED_S = 300.0
 
 
 def fence_target(step: StepContext, waits: Waits) -> StepResult:
-    """Nobody but the mirror writes to the cluster that is back; once it is mirrored to, a topic that took no batch
-    takes those of the mirror, so its fence is over."""
+    """Nothing is deleted at the cluster that is back, and nobody but the mirror writes there; once it is mirrored to, a
+    topic that took no batch takes those of the mirror, so its fence is over.
+
+    In an operation of its own, as `open_way_back`.
+    """
     cluster = step.plan.to_cluster
     if (open_ones := _ways_back(step)) is not None:
         return StepResult(f"{cluster} gets what is written since operation {_operations(open_ones)}", {})
     ids = [(one.topic, one.topic_id) for one in step.plan.topics]
     left = step.state.fences().open_topics(cluster, ids)
+    context = step.context.part_of(random_id())
     if not left:
-        return StepResult(f"{counted(len(ids), 'topic')} of {cluster} fenced before", {})
+        held = hold_retention(context, cluster, step.plan.target_names, waits)
+        return StepResult(f"{held}; {counted(len(ids), 'topic')} of {cluster} fenced before", {})
     asked = asked_fence_of_target(cluster, left, step.plan.choices)
     if asked is None:
         raise PreconditionError(
             f"{', '.join(left)} of {cluster} is not fenced any more: mirror-ledger fence {cluster} --reason WHY; then "
             f"continue: {apply_command(step.plan.plan_id)}"
         )
-    result = fence_topics(step.context, asked, waits)
+    result = fence_and_hold(context, asked, waits)
     return StepResult(result.words, {"proof": str(result.proof), "fences": result.facts})
 
 
@@ -105,7 +110,10 @@ def catch_up(step: StepContext, waits: Waits) -> StepResult:
 
     step.patience(_NO_LIMIT).until(left, waits, advice="")
     if plan.choices.stays:
-        return StepResult(f"{plan.to_cluster} gets what is written at {plan.from_cluster}", {})
+        released = release_retention(step.context, plan.to_cluster, plan.target_names, waits)
+        return StepResult(
+            "; ".join([f"{plan.to_cluster} gets what is written at {plan.from_cluster}", *released]), {}
+        )
     step.require_no_later_topics()
     switch = _require_switch(step)
     step.kept.audit = LedgerAudit.begun(step.context)  # of hours ago otherwise

@@ -172,6 +172,7 @@ class Planned:
             "offsets_to_come": returned.behind,
             "extras": [one.facts for one in returned.extras],
             "undecided": list(returned.undecided),
+            "expiring": list(returned.expiring),
         }
 
     @property

@@ -97,7 +97,8 @@ class SeenReturn:
     write at neither side alone. `is_open`: what it has alone is decided, and it gets what is written at the other one.
     While it is not: `extras` by partition, `undecided`: topics of which nobody says what becomes of them; `not_fenced`:
     topics there that are closed to nobody, `fence_refusal`: why the plan's fence cannot close them, None: it can.
-    `behind`: offsets that have not come back, None: nobody knows.
+    `expiring`: what may be deleted there, and when, in words. `behind`: offsets that have not come back, None: nobody
+    knows.
     """
 
     topics: tuple[PlannedTopic, ...]
@@ -107,6 +108,7 @@ class SeenReturn:
     undecided: Sequence[str] = ()
     not_fenced: Sequence[str] = ()
     fence_refusal: str | None = None
+    expiring: Sequence[str] = ()
     behind: int | None = None
 
 
@@ -127,8 +129,9 @@ class Seen:
     `downtimes`: by kind for how many seconds applications had nowhere to write when this was done last, where it was.
     `step_seconds`: by kind what each step took then. `reverse_flows`: by flow its opposite one. `extras`: by topic how
     many offsets lie at the target alone, in front of what came there since applications left it. `objectives`: what
-    the configuration allows. `returned`: before a failback, None: before another change of direction. `not_followed`: by part what was changed at the source and has not come to the target,
-    None: a plan as of the past does not ask; its ages are up to `seen_at_ms`.
+    the configuration allows. `returned`: before a failback, None: before another change of direction. `not_followed`:
+    by part what was changed at the source and has not come to the target, None: a plan as of the past does not ask; its
+    ages are up to `seen_at_ms`.
     """
 
     source: SeenCluster

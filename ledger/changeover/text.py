@@ -292,6 +292,8 @@ def _returned(plan: Plan, returned: Mapping[str, Any], figures: Mapping[str, str
     found["alone"] = f"{counted(alone, 'offset')} at {plan.to_cluster} were never copied" + (
         f": {decided}" if alone else ""
     )
+    if returned["expiring"]:
+        found["expires"] = "; ".join(returned["expiring"])
     return found
 
 
