@@ -26,6 +26,7 @@ from ledger.changeover.exporting import Rules, rules_that_close
 from ledger.changeover.groups import last_sheets
 from ledger.changeover.plans import (
     Apply,
+    ChangeoverKind,
     FenceChoice,
     StepName,
     apply_command,
@@ -196,7 +197,8 @@ def _to_type(words: str, reading: Reading) -> str:
 def _cluster(reading: Reading, admin: KafkaAdmin, cluster_id: str) -> list[Check]:
     """The cluster that answers is the one that the plan is about."""
     live = live_cluster(admin)
-    reading.state.identities().require(admin.alias, live)
+    if admin.alias != reading.plan.to_cluster or reading.plan.kind is not ChangeoverKind.PROTECT:
+        reading.state.identities().require(admin.alias, live)
     is_same = live.cluster_id == cluster_id
     words = f"Kafka cluster id {live.cluster_id}"
     if not is_same:
@@ -342,7 +344,9 @@ CONDITIONS = (
         "topics",
         None,
         _BEFORE_START,
-        lambda at: topic_checks(at.target, {one.topic: one.topic_id for one in at.plan.topics}),
+        lambda at: topic_checks(
+            at.target, {one.topic: one.topic_id for one in at.plan.topics if one.topic_id}
+        ),
         _UNDO_AND_PLAN,
         until=StepName.START_APPLICATIONS,
     ),

@@ -1,4 +1,4 @@
-"""What a failback is planned from: the cluster that was lost is back, and applications write at the promoted one."""
+"""What is seen before a failback, and before another cluster protects the one where applications write."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +15,7 @@ from ledger.context import Context
 from ledger.errors import UsageError
 from ledger.facts.direction import Direction
 from ledger.facts.extras import ExtrasPolicy
+from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.store import sql
 from ledger.store.snapshots import DeltaSnapshot
@@ -102,6 +103,58 @@ def see_return(
     return found
 
 
+def see_protection(
+    context: Context, pair: Direction, choices: Choices, here: SeenCluster, there: SeenCluster
+) -> SeenReturn:
+    """`pair`: to a cluster that gets all that flows from the source copy. Of a source that does not answer nothing is
+    known."""
+    topics = set()
+    for flow in context.config.enabled_flows:
+        if (flow.source, flow.target) != (pair.source, pair.target):
+            continue
+        selection = context.config.topic_selection(flow.name)
+        for name, topic_id in here.topic_ids.items():
+            target = flow.naming.target_name(name)
+            is_chosen = choices.topics is None or target in choices.topics
+            if selection.selects(name) and is_chosen and target not in choices.left_out:
+                topics.add(
+                    PlannedTopic(
+                        flow=flow.name,
+                        source_topic=name,
+                        source_topic_id=topic_id,
+                        topic=target,
+                        topic_id=there.topic_ids.get(target, ""),
+                    )
+                )
+    found = SeenReturn(topics=tuple(sorted(topics, key=lambda one: (one.flow, one.topic))), is_open=True)
+    if found.topics:
+        found.behind = _behind(context, found.topics, context.cluster(pair.source))
+        found.bytes = _bytes(context.cluster(pair.source), found.topics, found.behind)
+    return found
+
+
+_SAMPLES = 50
+
+
+def _bytes(source: ClusterAdmin, topics: Sequence[PlannedTopic], offsets: int | None) -> int | None:
+    """What so many offsets may take, by the first batches of some partitions; None: nothing tells."""
+    described = source.topics()
+    places = [
+        (TopicPartition(one.source_topic, one.source_topic_id, partition))
+        for one in topics
+        for partition in range(described[one.source_topic].partitions)
+    ][:_SAMPLES]
+    ends = source.ends([at.place for at in places])
+    batches = [
+        header
+        for at in places
+        if (end := ends.get(at.place)) is not None and end.log_start < end.high_watermark
+        for header in source.batches_at(at, end.log_start)
+    ]
+    seen = sum(header.end_offset - header.base_offset for header in batches)
+    return None if offsets is None or not seen else offsets * sum(one.size for one in batches) // seen
+
+
 def _topics(context: Context, at: DeltaSnapshot, pair: Direction, choices: Choices) -> set[PlannedTopic]:
     """Of flows that bring back what their opposites had copied: each topic that one had, as it was copied last."""
     found = set()
@@ -135,14 +188,16 @@ def _behind(context: Context, topics: Sequence[PlannedTopic], promoted: ClusterA
     reached: dict[tuple[str, int], int] = {}
     for flow in {one.flow for one in topics}:
         opposite = context.config.flow(flow).opposite
-        assert opposite is not None, "flows of a return have one"
         ids = {one.source_topic: one.source_topic_id for one in topics if one.flow == flow}
-        for at in context.state.positions(opposite):
-            if ids.get(at.target_topic) == at.target_topic_id:
+        into = {one.topic: one.topic_id for one in topics if one.flow == flow}
+        for at in () if opposite is None else context.state.positions(opposite):
+            is_same = into.get(at.source_topic) == at.source_topic_id
+            if is_same and ids.get(at.target_topic) == at.target_topic_id:
                 place = at.target_topic, at.partition
                 reached[place] = max(reached.get(place, 0), at.position.target_offset)
         for at in context.state.positions(flow):
-            if ids.get(at.source_topic) == at.source_topic_id:
+            is_same = into.get(at.target_topic) == at.target_topic_id
+            if is_same and ids.get(at.source_topic) == at.source_topic_id:
                 place = at.source_topic, at.partition
                 reached[place] = max(reached.get(place, 0), at.position.source_offset)
     described = promoted.topics()

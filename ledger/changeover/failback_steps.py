@@ -1,9 +1,10 @@
-"""The steps of a failback until applications are stopped: they stay at work where they are, for hours if need be."""
+"""Steps while a cluster gets what another one has: applications stay at work where they are, for hours if need be."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ledger.changeover.auditing import LedgerAudit
+from ledger.changeover.directions import accept_cluster
 from ledger.changeover.failback import asked_fence_of_target, extras_policies
 from ledger.changeover.holding import fence_and_hold, hold_retention, release_retention
 from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
@@ -17,6 +18,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeErro
 from ledger.facts.direction import WayBack
 from ledger.facts.requests import StopRequest
 from ledger.facts.roles import writer_of
+from ledger.kafka.cluster import live_cluster
 from ledger.offsets.sheets import repeat_words
 from ledger.roles import is_at_work
 from ledger.store.session import random_id
@@ -24,6 +26,24 @@ from ledger.words import by_topic, counted, duration
 
 _NO_LIMIT = float("inf")
 _UNTIL_STOPPED_S = 300.0
+
+
+def accept_target(step: StepContext, _waits: Waits) -> StepResult:
+    """The alias stands for the cluster that the plan was made for: another one than before, or one formatted again.
+
+    In an operation of its own: it stays so. Raises `PreconditionError` while a driver that touches it may be at work.
+    """
+    alias, identities = step.plan.to_cluster, step.state.identities()
+    known, live = identities.possible_ids(alias), live_cluster(step.target)
+    if not known:
+        return StepResult(f"nobody ever ran with {alias}: its first driver makes it {live.cluster_id}", {})
+    try:
+        identities.require(alias, live)
+    except PreconditionError:
+        is_rebuilt = live.cluster_id in known
+        context = step.context.part_of(random_id())
+        return StepResult(accept_cluster(context, alias, live.cluster_id, rebuilt=is_rebuilt).words, {})
+    return StepResult(f"{alias} stands for {live.cluster_id} already", {})
 
 
 def fence_target(step: StepContext, waits: Waits) -> StepResult:
@@ -100,16 +120,16 @@ def catch_up(step: StepContext, waits: Waits) -> StepResult:
         words = f"{counted(to_come, 'offset')} of {plan.from_cluster} to come back"
         if not_begun and to_come <= within:
             words = f"{by_topic(not_begun)} not begun with"
-        if lacking := sorted(
-            set(step.plan.target_names) - step.target.writable_topics(step.plan.target_names)
-        ):
+        if lacking := _not_writable(step):
             return f"{words}; grant the mirror WRITE on {', '.join(lacking)} of {plan.to_cluster}"
+        if stopped := _stopped(step):
+            return f"{words}; {stopped}"
         if idle := _without_driver(step):
             return f"{words}; no driver is at work: " + "; ".join(f"mirror-ledger run {one}" for one in idle)
         return words + _remaining(first[0] - to_come, to_come, step.context.clock.monotonic() - started)
 
     step.patience(_NO_LIMIT).until(left, waits, advice="")
-    if plan.choices.stays:
+    if not plan.moves_applications:
         released = release_retention(step.context, plan.to_cluster, plan.target_names, waits)
         return StepResult(
             "; ".join([f"{plan.to_cluster} gets what is written at {plan.from_cluster}", *released]), {}
@@ -121,6 +141,28 @@ def catch_up(step: StepContext, waits: Waits) -> StepResult:
         f"at most {counted(within, 'offset')} to copy; groups would read {repeat_words(switch.forecast)} again",
         {"forecast": switch.forecast},
     )
+
+
+def _not_writable(step: StepContext) -> list[str]:
+    """Topics that are there, and to which the mirror may not write."""
+    there = sorted(set(step.plan.target_names) & step.target.topics().keys())
+    return sorted(set(there) - step.target.writable_topics(there))
+
+
+def _stopped(step: StepContext) -> str | None:
+    """Partitions that nobody copies, whatever the driver does; None: there are none."""
+    ids = {one.source_topic_id: one.source_topic for one in step.plan.topics}
+    found = {
+        (ids[topic_id], partition): (str(stop.cause), flow)
+        for flow in step.plan.flows
+        for (topic_id, partition), stop in step.state.stopped_partitions(flow).items()
+        if topic_id in ids
+    }
+    if not found:
+        return None
+    causes = ", ".join(sorted({cause for cause, _ in found.values()}))
+    flows = "; ".join(f"mirror-ledger status {flow}" for flow in sorted({flow for _, flow in found.values()}))
+    return f"{by_topic(found)} stopped ({causes}): {flows}"
 
 
 def _remaining(copied: int, left: int, elapsed_s: float) -> str:
@@ -204,6 +246,7 @@ def _without_driver(step: StepContext) -> list[str]:
 
 
 STEPS = {
+    StepName.ACCEPT_CLUSTER: accept_target,
     StepName.FENCE_TARGET: fence_target,
     StepName.MIRROR_BACK: open_way_back,
     StepName.CATCH_UP: catch_up,

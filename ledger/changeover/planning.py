@@ -170,6 +170,7 @@ class Planned:
         return {
             "is_open": returned.is_open,
             "offsets_to_come": returned.behind,
+            "bytes_to_come": returned.bytes,
             "extras": [one.facts for one in returned.extras],
             "undecided": list(returned.undecided),
             "expiring": list(returned.expiring),
@@ -224,11 +225,12 @@ def planned(kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[S
     carrying it out would never run.
     """
     if seen.returned is None:
+        _require_nothing_to_decide(kind, seen, choices)
         _require_left_out_is_known(seen, choices)
         flows = _flows(seen, choices)
         topics = _topics(seen, flows, choices)
     else:
-        topics = _returning(seen.returned, seen, choices)
+        topics = _returning(kind, seen.returned, seen, choices)
         flows = [flow for flow in seen.flows if flow.config.name in {one.flow for one in topics}]
     scope = Scope(topics=topics, choices=choices, elsewhere=seen.elsewhere, records_group=seen.records_group)
     places = scope.among(seen.places)
@@ -247,29 +249,38 @@ def planned(kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[S
         choices=choices,
         hooks=hooks,
         direction=seen.direction_id,
-        permissions=seen.permissions,
+        permissions=seen.permissions if StepName.START_APPLICATIONS in steps else "",
         steps=steps,
         blockers=tuple(sorted({blocker.code for blocker in blockers})),
     )
     return Planned(plan, blockers, tuple(losses), tuple(places), seen, scope)
 
 
-def _returning(returned: SeenReturn, seen: Seen, choices: Choices) -> tuple[PlannedTopic, ...]:
+def _require_nothing_to_decide(kind: ChangeoverKind, seen: Seen, choices: Choices) -> None:
+    """Of a failback between sides that both have flows of their own: no topic is written to at one side alone."""
+    if kind is ChangeoverKind.FAILBACK and (choices.stays or choices.extras):
+        raise UsageError(
+            f"no flow from {seen.source.alias} to {seen.target.alias} has an opposite: both directions continue, and "
+            f"what {seen.target.alias} has comes to {seen.source.alias} by itself. Only groups move: without --extras "
+            "and --stop-before; nothing was planned"
+        )
+
+
+def _returning(
+    kind: ChangeoverKind, returned: SeenReturn, seen: Seen, choices: Choices
+) -> tuple[PlannedTopic, ...]:
     """What comes back; raises `UsageError` where nothing of what is asked was promoted."""
     source, target = seen.source.alias, seen.target.alias
-    known = {one.topic for one in returned.topics}
-    if missing := sorted({*(choices.topics or ())} - known):
-        raise UsageError(
-            f"nothing has copied {', '.join(missing)} from {target} to {source} whose flow has an opposite that is "
-            "enabled; nothing was planned"
-        )
-    if not returned.topics:
-        raise UsageError(
-            f"no flow from {source} to {target} is the opposite of one that has copied anything: there is nothing to "
-            f"come back to {target}. Where names differ at both sides groups move by mirror-ledger plan switchover "
-            f"--from {source} --to {target}; nothing was planned"
-        )
-    return returned.topics
+    missing = sorted({*(choices.topics or ())} - {one.topic for one in returned.topics})
+    if not missing and returned.topics:
+        return returned.topics
+    names = ", ".join(missing) or "a topic"
+    if kind is ChangeoverKind.PROTECT:
+        raise UsageError(f"no enabled flow copies {names} of {source} to {target}; nothing was planned")
+    raise UsageError(
+        f"no flow has copied {names} from {target} to {source} that has an opposite which is enabled: there is nothing "
+        f"to come back to {target}; nothing was planned"
+    )
 
 
 def _require_hooks_that_run(
@@ -388,6 +399,8 @@ def _blockers(
 ) -> Iterator[Blocker]:
     yield from _of_clusters(kind, seen, choices)
     yield from _of_topics(kind, seen, topics)
+    if kind is ChangeoverKind.PROTECT:
+        return
     if seen.returned is not None:
         yield from _of_directions(kind, seen, choices, topics)
         yield from _of_return(seen.returned, seen, choices)
@@ -504,7 +517,8 @@ def _commits_that_count(kind: ChangeoverKind, seen: Seen) -> CommitsRead | None:
 
 def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator[Blocker]:
     for cluster in (seen.source, seen.target):
-        if cluster.identity_problem is not None:
+        is_accepted = kind is ChangeoverKind.PROTECT and cluster is seen.target
+        if cluster.identity_problem is not None and not is_accepted:
             yield Blocker(BlockerCode.OTHER_CLUSTER, cluster.identity_problem)
     if seen.target.live_id is None:
         yield Blocker(
@@ -528,7 +542,7 @@ def _of_topics(kind: ChangeoverKind, seen: Seen, topics: Sequence[PlannedTopic])
             asked.append((seen.source, one.source_topic, one.source_topic_id, "copied"))
         for cluster, name, known_id, did in asked:
             live = cluster.topic_ids.get(name)
-            if cluster.live_id is not None and live != known_id:
+            if cluster.live_id is not None and (live or "") != known_id:
                 is_now = "is not there" if live is None else f"has the id {live} now"
                 yield Blocker(
                     BlockerCode.OTHER_TOPIC,
@@ -567,7 +581,7 @@ def _of_directions(
             yield Blocker(BlockerCode.PROMOTED_ALREADY, f"{topic} of {target} was promoted {made_by}")
     in_scope = {one.topic for one in topics}
     extras = {topic: count for topic, count in sorted(seen.extras.items()) if topic in in_scope}
-    if kind is ChangeoverKind.SWITCHOVER and extras:
+    if kind.is_planned and seen.returned is None and extras:
         lying = ", ".join(f"{topic} ({counted(count, 'offset')})" for topic, count in extras.items())
         yield Blocker(
             BlockerCode.EXTRAS_AT_TARGET,
@@ -595,7 +609,7 @@ def _of_flow_itself(
         causes = ", ".join(sorted({str(cause) for cause in stopped.values()}))
         yield Blocker(BlockerCode.PARTITION_STOPPED, f"{name} has stopped at {by_topic(stopped)}: {causes}")
     is_at_work = flow.driver is RoleVerdict.IN_USE
-    if kind is ChangeoverKind.SWITCHOVER and not is_at_work:
+    if kind.is_planned and not is_at_work:
         yield Blocker(
             BlockerCode.DRIVER_NOT_RUNNING,
             f"no driver of {name} is at work ({flow.driver.replace('_', ' ')})",

@@ -148,6 +148,7 @@ class ChangeoverKind(StrEnum):
     SWITCHOVER = "switchover"
     FAILOVER = "failover"
     FAILBACK = "failback"  # what was written since a failover comes back first, then applications switch over
+    PROTECT = "protect"  # another cluster, or one formatted again, gets all that the source has; nobody moves
 
     @property
     def is_planned(self) -> bool:
@@ -166,9 +167,10 @@ class StepName(StrEnum):
         return member
 
     CHECK = "check", "check what the plan was made from"
+    ACCEPT_CLUSTER = "accept_cluster", "take the cluster that answers for the one that is meant"
     FENCE_TARGET = "fence_target", "fence the cluster that is back, and prove it"
     MIRROR_BACK = "mirror_back", "decide about what it has alone, and open the way back"
-    CATCH_UP = "catch_up", "wait until what was written since has come back"  # applications stay at work
+    CATCH_UP = "catch_up", "wait until the target has what was written"  # applications stay at work
     RECORD = "record", "record the target without the mirror"
     STOP_PRODUCERS = "stop_producers", "stop the producers"  # by a hook or a person
     FENCE = "fence", "fence the source, and prove it"  # nobody writes there any more
@@ -201,8 +203,10 @@ def steps_of(kind: ChangeoverKind, *, is_promoted: bool, stays: bool = False) ->
     where they are, once the cluster that is back gets what they write."""
     if stays:
         return (StepName.CHECK, *_ONLY_FAILBACK)
-    left_out = set(_ONLY_FAILOVER if kind.is_planned else _ONLY_SWITCHOVER)
-    if kind is not ChangeoverKind.FAILBACK:
+    if kind is ChangeoverKind.PROTECT:
+        return (StepName.CHECK, StepName.ACCEPT_CLUSTER, StepName.CATCH_UP)
+    left_out = {StepName.ACCEPT_CLUSTER, *(_ONLY_FAILOVER if kind.is_planned else _ONLY_SWITCHOVER)}
+    if kind is not ChangeoverKind.FAILBACK or not is_promoted:
         left_out |= set(_ONLY_FAILBACK)
     if not is_promoted:
         left_out |= set(_ONLY_PROMOTED)
@@ -231,7 +235,7 @@ class FenceChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTopic:
-    """A topic of the former source, and the one that a flow copies it to."""
+    """A topic of the former source, and the one that a flow copies it to; `topic_id` empty: it is not there yet."""
 
     flow: str
     source_topic: str
@@ -311,6 +315,11 @@ class Plan:
     def flows(self) -> tuple[str, ...]:
         """The flows whose direction changes."""
         return tuple(sorted({topic.flow for topic in self.topics}))
+
+    @property
+    def moves_applications(self) -> bool:
+        """Whether they write at the target when it has been carried out."""
+        return StepName.START_APPLICATIONS in self.steps
 
     @property
     def target_names(self) -> tuple[str, ...]:

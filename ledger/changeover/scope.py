@@ -91,14 +91,14 @@ def every_group(_group: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class SeenReturn:
-    """A cluster that was lost and is back, before a failback.
+    """A cluster that was lost and is back, before a failback; or one that is to protect the source.
 
     `topics`: what comes back to it, by the flow that brings it. `not_promoted`: of these the names where applications
     write at neither side alone. `is_open`: what it has alone is decided, and it gets what is written at the other one.
     While it is not: `extras` by partition, `undecided`: topics of which nobody says what becomes of them; `not_fenced`:
     topics there that are closed to nobody, `fence_refusal`: why the plan's fence cannot close them, None: it can.
-    `expiring`: what may be deleted there, and when, in words. `behind`: offsets that have not come back, None: nobody
-    knows.
+    `expiring`: what may be deleted there, and when, in words. `behind`: offsets that have not come back, and `bytes`
+    which they may take, as some batches tell; None: nobody knows.
     """
 
     topics: tuple[PlannedTopic, ...]
@@ -110,6 +110,7 @@ class SeenReturn:
     fence_refusal: str | None = None
     expiring: Sequence[str] = ()
     behind: int | None = None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ledger.changeover.failback import see_return
+from ledger.changeover.failback import see_protection, see_return
 from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.groups import outputs_kept_to
 from ledger.changeover.losses import ALL_OF_IT, NOTHING_READ, UnrecordedCopies, losses
@@ -111,8 +111,11 @@ def see(
         *directions.promotions(pair.source, pair.target, None).values(),
         *directions.promotions(pair.target, pair.source, None).values(),
     ]
-    is_return = kind is ChangeoverKind.FAILBACK
+    # Where names differ, or both sides are written to at any time, both flows continue, and groups move as ever.
+    is_return = kind is ChangeoverKind.FAILBACK and any(flow.opposite is not None for flow in flows)
     returned = see_return(context, at, pair, choices, here, there) if is_return else None
+    if kind is ChangeoverKind.PROTECT:
+        returned = see_protection(context, pair, choices, here, there)
     found_losses = losses_of(
         at,
         pair,

@@ -284,6 +284,10 @@ def _returned(plan: Plan, returned: Mapping[str, Any], figures: Mapping[str, str
     known once that is decided and the way back is open."""
     offsets = returned["offsets_to_come"]
     known = "an unknown number of offsets" if offsets is None else counted(offsets, "offset")
+    if not plan.moves_applications and returned["is_open"]:
+        size = returned["bytes_to_come"]
+        about = "of unknown size" if size is None else f"about {size / 1e6:,.1f} MB"
+        return {"copies": f"{known} of {plan.from_cluster}, {about}, and what is written there meanwhile"}
     found = {"back": f"{known} of {plan.from_cluster}, and what is written there meanwhile"}
     if returned["is_open"]:
         return {**found, "repeated": figures["repeated"]}

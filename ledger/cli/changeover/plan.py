@@ -1,6 +1,6 @@
 """`plan`: what a change of direction would do, what stands against it, and what it would cost. It changes nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from ledger.cli.options import (
     why_options,
 )
 from ledger.cli.printing import Form, put, require_tables, say, say_cut, terminal_width
+from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.changeovers import RecordedBlocker
 from ledger.facts.direction import Direction
@@ -72,6 +73,30 @@ def plan() -> None:
     """Plan a change of direction, and show plans."""
 
 
+_hooking = together(
+    seconds_option(
+        "--hook-seconds",
+        "hook_seconds",
+        "End a hook after these, with what it started.",
+        default=600.0,
+        is_more_than_least=True,
+    ),
+    click.option(
+        "--hook",
+        "hooks",
+        multiple=True,
+        metavar="STEP=COMMAND",
+        help="An external command for a step. Can be repeated. It is recorded: no secrets.",
+    ),
+)
+_within = click.option(
+    "--within",
+    type=click.IntRange(min=0),
+    default=1_000,
+    show_default=True,
+    metavar="OFFSETS",
+    help="How many may be left to copy behind.",
+)
 _planning = together(
     click.pass_context,
     click.option("--from", "source", required=True, help="The cluster that applications leave."),
@@ -126,20 +151,7 @@ _planning = together(
         is_flag=True,
         help="Shut the mirror out by an abort marker as well. It cannot be undone.",
     ),
-    seconds_option(
-        "--hook-seconds",
-        "hook_seconds",
-        "End a hook after these, with what it started.",
-        default=600.0,
-        is_more_than_least=True,
-    ),
-    click.option(
-        "--hook",
-        "hooks",
-        multiple=True,
-        metavar="STEP=COMMAND",
-        help="An external command for a step. Can be repeated. It is recorded: no secrets.",
-    ),
+    _hooking,
     as_of_option,
     why_options,
     show_cut_option,
@@ -172,18 +184,33 @@ def failover(context: click.Context, **options: Any) -> None:
     type=click.Choice(["switch"]),
     help="Applications stay where they are: --to is mirrored to, and protects them. Plan again without it to go home.",
 )
-@click.option(
-    "--within",
-    type=click.IntRange(min=0),
-    default=1_000,
-    show_default=True,
-    metavar="OFFSETS",
-    help="How many may be left to copy when applications are stopped.",
-)
+@_within
 @accept_option(_RISKS, _STATUSES, help=_ACCEPT)
 def failback(context: click.Context, stop_before: str | None, **options: Any) -> None:
     """Go home to a cluster that was lost and is back: it gets what was written since, then applications move."""
     _plan(context, ChangeoverKind.FAILBACK, {**options, "stays": stop_before is not None})
+
+
+@plan.command()
+@click.pass_context
+@click.option("--from", "source", required=True, help="The cluster where applications write.")
+@click.option(
+    "--to", "target", required=True, help="The cluster that is to protect it: empty, or formatted again."
+)
+@click.option("--topic", "topics", multiple=True, help="Only this topic of the target. Can be repeated.")
+@_within
+@_hooking
+@as_of_option
+@why_options
+@show_cut_option
+@_plan_wide
+@_plan_output
+def protect(
+    context: click.Context, topics: Sequence[str], within: int, hook_seconds: float, **options: Any
+) -> None:
+    """Let another cluster protect the one where applications write: it gets all that flows copy; nobody moves."""
+    choices = Choices(topics=tuple(sorted(topics)) or None, within=within, hook_seconds=hook_seconds)
+    _put_made(context, ChangeoverKind.PROTECT, options, lambda _config, _pair: choices)
 
 
 @plan.command(name="list")
@@ -226,13 +253,16 @@ def export(context: click.Context, plan_id: str, folder: Path, renew: bool, why:
 
 
 def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any]) -> None:
-    output, as_of, wide = options.pop("output"), options.pop("as_of"), options.pop("wide")
-    require_tables(output, wide=wide)
-    command = command_context(context, options.pop("why"))
-    pair = Direction(options.pop("source"), options.pop("target"))
-    hooks = _hooks(options.pop("hooks"))
+    common = {name: options.pop(name) for name in _COMMON}
+    _put_made(context, kind, common, lambda config, pair: _choices(config, pair, options))
+
+
+_COMMON = ("output", "as_of", "wide", "why", "source", "target", "hooks")
+
+
+def _choices(config: MirrorConfig, pair: Direction, options: dict[str, Any]) -> Choices:
     watch_s, quiet = options.pop("watch_seconds"), options.pop("quiet")
-    choices = Choices(
+    return Choices(
         topics=tuple(sorted(options.pop("topics"))) or None,
         extras=tuple(sorted(options.pop("extras", ()))),
         left_out=tuple(sorted(set(options.pop("left_out")))),
@@ -244,9 +274,23 @@ def _plan(context: click.Context, kind: ChangeoverKind, options: dict[str, Any])
         quiet_seconds=quiet.least_s,
         most_quiet_seconds=quiet.most_s,
         reverse=not options.pop("no_reverse"),
-        watch_seconds=quiet_seconds(command.config, pair) if watch_s is None else watch_s,
+        watch_seconds=quiet_seconds(config, pair) if watch_s is None else watch_s,
         **options,
     )
+
+
+def _put_made(
+    context: click.Context,
+    kind: ChangeoverKind,
+    options: Mapping[str, Any],
+    choose: Callable[[MirrorConfig, Direction], Choices],
+) -> None:
+    """Make a plan, record it where it is one of now, and print it."""
+    output, as_of, wide = options["output"], options["as_of"], options["wide"]
+    require_tables(output, wide=wide)
+    command = command_context(context, options["why"])
+    pair = Direction(options["source"], options["target"])
+    hooks, choices = _hooks(options["hooks"]), choose(command.config, pair)
     made = seeing.make_plan(command, kind, pair, choices, hooks, as_of=as_of)
     if as_of is None:
         seeing.record_plan(command, made)

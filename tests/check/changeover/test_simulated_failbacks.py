@@ -107,3 +107,19 @@ def test_the_promoted_cluster_is_lost_while_it_is_mirrored_back() -> None:
     for group in GROUPS:
         assert sorted(pair.processed[group]) == sorted(at_east), f"{group} has processed each record once"
     pair.end()
+
+
+def test_a_cluster_that_was_formatted_again_protects_the_one_that_took_over() -> None:
+    pair = ChangingPair()
+    pair.lose_east(with_driver=False)
+    pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
+    pair.forward_ends()
+    pair.recorders.is_over = True  # they end where another cluster answers
+    pair.east.format("formatted-again")
+    pair.east.available = True
+    plan = pair.plan(ChangeoverKind.PROTECT, replace(SWITCHOVER, within=0), way=BACK)
+    pair.apply(plan)
+    assert pair.produce("orders", 0, at=pair.west), "applications are at work at west"
+    pair.until(lambda: pair.values(pair.east) == pair.values(pair.west), "all of it is at east")
+    assert sum(map(len, pair.values(pair.east).values())) == 16
+    pair.end()
