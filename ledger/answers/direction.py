@@ -226,8 +226,8 @@ def _way_back_lacks(way: OneWay, back: WayBack | None, promoted: Collection[Acti
         advice = f"mirror-ledger run {name} --from-cut {last.operation_id}"
     else:
         advice = (
-            f"mirror-ledger mirror-back --from {way.target} --to {way.source} --reason WHY, and run {name} from its "
-            'cut (RUNBOOK.md, "The source comes back")'
+            f"mirror-ledger plan failback --from {way.target} --to {way.source} --reason WHY (with "
+            "--stop-before switch applications stay)"
         )
     return [f"{said}: the driver of {name} is not at work ({driver.state}); {advice}, {else_said}"]
 

@@ -81,6 +81,11 @@ def consequences(
     return f"{pair.words} is promoted no more: {names} continues {place}"
 
 
+def way_home(source: str, target: str) -> str:
+    """The command that plans to go back behind a failover, in the same words."""
+    return f"mirror-ledger plan failback --from {source} --to {target} --reason WHY"
+
+
 def planned_way(source: str, target: str) -> str:
     """The command that plans how applications leave one cluster for the other."""
     return f"mirror-ledger plan switchover --from {source} --to {target} --reason WHY"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from ledger.changeover.directions import change_direction, planned_way
+from ledger.changeover.directions import change_direction, planned_way, way_home
 from ledger.changeover.fencing import fence_topics, leave_topics_open, unfence_topics
 from ledger.changeover.groups import MovedCommit, moved_by, take_groups_back, why_at_work
 from ledger.changeover.hand_over import undo_hand_over
@@ -92,9 +92,10 @@ def require_nobody_at_work(plan: Plan, reasons: Sequence[str]) -> None:
     if not reasons:
         return
     lines = "\n  ".join(reasons)
+    way = planned_way if plan.kind.is_planned else way_home
     raise PreconditionError(
         f"{plan.to_cluster} is in use since; nothing was undone:\n  {lines}\nThe way back is a plan in the other "
-        f"direction: {planned_way(plan.to_cluster, plan.from_cluster)}"
+        f"direction: {way(plan.to_cluster, plan.from_cluster)}"
     )
 
 

@@ -371,7 +371,8 @@ ADVICE = {
         RequestKind.RESUME,
     ),
     StopCause.SHUT_OUT: Advice(
-        "the target was promoted: applications come back by a plan in the other direction (`plan switchover`)",
+        "the target was promoted: applications come back by a plan in the other direction (`plan failback` after a "
+        "failover, else `plan switchover`)",
         None,
     ),
     StopCause.UNKNOWN: Advice(
@@ -385,7 +386,7 @@ ADVICE = {
     ),
     StopCause.PROMOTED: Advice(
         "nothing is to be copied there while applications write at the target. The way back is a plan in the other "
-        "direction (`plan switchover`); no request ends this stop",
+        "direction (`plan failback` after a failover, else `plan switchover`); no request ends this stop",
         None,
     ),
     StopCause.OPPOSITE_HOLDS: Advice(

@@ -150,8 +150,8 @@ def test_the_way_back_is_asked_for_until_it_is_at_work_or_not_wanted(
         (["o3"], "mirror-ledger run west-to-east --from-cut o3"),
         (
             [],
-            "mirror-ledger mirror-back --from west --to east --reason WHY, and run west-to-east from its cut "
-            '(RUNBOOK.md, "The source comes back")',
+            "mirror-ledger plan failback --from west --to east --reason WHY (with --stop-before switch applications "
+            "stay)",
         ),
     ):
         found = report(FENCE, PROMOTED, back=driver, cuts=cuts)
