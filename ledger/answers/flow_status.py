@@ -7,7 +7,14 @@ from ledger.answers import drivers
 from ledger.answers.direction import OneWay, OppositeFlow, Place
 from ledger.answers.drivers import DriverReport
 from ledger.answers.lag import figures_of, fresh_since_ms
-from ledger.answers.status import OPERATIONS_READ, QUERIES, Expected, FlowReport, flow_report
+from ledger.answers.status import (
+    LATE_AFTER_SWEEPS,
+    OPERATIONS_READ,
+    QUERIES,
+    Expected,
+    FlowReport,
+    flow_report,
+)
 from ledger.changeover.losses import losses
 from ledger.changeover.plans import APPLY_KINDS, Applies, recorded_plan
 from ledger.changeover.receipts import ALIVE_EVERY_S
@@ -18,9 +25,9 @@ from ledger.errors import LedgerUnavailableError
 from ledger.facts.cut_offsets import CutSide
 from ledger.facts.findings import Side
 from ledger.facts.operations import OperationKind
-from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, writer_of
+from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, recorder_of, writer_of
 from ledger.facts.state import last_claim
-from ledger.facts.tables import CUT_OFFSETS, OPERATIONS, TOPICS, WRITERS, Row
+from ledger.facts.tables import CHECKPOINTS, CUT_OFFSETS, OPERATIONS, TOPICS, WRITERS, Row
 from ledger.machine import LocalProcesses
 from ledger.offsets.setting import NOT_RECORDED, UNREAD_ADVICE
 from ledger.roles import driver_verdict, fresh_seconds, interval_ms
@@ -30,6 +37,7 @@ from ledger.store.catalog import Query, Value
 from ledger.store.maintenance import table_upkeeps
 from ledger.store.merging import BEHIND_FILES
 from ledger.store.snapshots import DeltaSnapshot, parse_time
+from ledger.words import duration, instant
 
 FRESH_SINCE = "fresh_since_ms"
 """A parameter of queries: what was measured before this time is unknown by now."""
@@ -103,6 +111,20 @@ def _unread_groups(at: DeltaSnapshot, cluster: str) -> str | None:
     found = sql.run_query(catalog.query("cluster_groups"), {"cluster": cluster}, at).to_pylist()
     why = {row["status"] for row in found} & (set(UNREAD_ADVICE) - {NOT_RECORDED})
     return "; ".join(f"{status.replace('_', ' ')}: {UNREAD_ADVICE[status]}" for status in sorted(why)) or None
+
+
+def old_commits(config: MirrorConfig, at: DeltaSnapshot, cluster: str, *, at_ms: int) -> str | None:
+    """That nobody has recorded commits of a cluster for several full sweeps, and since when; None: somebody has, or
+    nobody ever did."""
+    sweeps = [one.full_sweep_seconds for one in config.flows.values() if cluster in (one.source, one.target)]
+    recorded_ms = at.last_recorded_in(CHECKPOINTS.name, recorder_of(cluster))
+    if recorded_ms is None or not sweeps or at_ms - recorded_ms <= LATE_AFTER_SWEEPS * min(sweeps) * 1000:
+        return None
+    return (
+        f"commits of {cluster} were recorded last at {instant(recorded_ms)}, {duration((at_ms - recorded_ms) / 1000)} "
+        f"before: what groups have committed since is not in this answer. mirror-ledger record {cluster} --once reads "
+        "them while it answers"
+    )
 
 
 def _copied_to(at: DeltaSnapshot, flow_name: str) -> Mapping[Place, int]:

@@ -13,6 +13,7 @@ from ledger.answers.elsewhere import SealedLedger, sealed
 from ledger.answers.flow_status import (
     asked_at_ms,
     maintenance_behind,
+    old_commits,
     open_apply,
     report_flow,
     status_objections,
@@ -259,6 +260,13 @@ class Ledger:
             whole_number("offset", offset)
             found = between_clusters.translate_offset(self.snapshot, way, wanted, offset, at_ms=at_ms)
         return Answer(found, place)
+
+    def old_commits(self, cluster: str) -> str | None:
+        """In words since when nobody has recorded commits of a cluster; None: they are as new as they can be.
+
+        What is translated of groups goes by them. Nothing is said of a cluster that was never recorded.
+        """
+        return old_commits(self.config, self.snapshot, text("a cluster", cluster), at_ms=self._asked_at_ms())
 
     # Flows ---------------------------------------------------------------------------------------
 

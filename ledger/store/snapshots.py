@@ -365,6 +365,10 @@ class DeltaSnapshot:
         found = filtered_rows(self.relation(table), filters)
         return in_order(found)
 
+    def last_recorded_in(self, table: str, writer: str) -> int | None:
+        """When the writer appended last to the table; None: never."""
+        return last_recorded_at_ms(self.relation(table), writer)
+
     def last_recorded_at_ms(self, writer: str | None = None) -> int:
         """When the last row of the cut, or of a writer in it, was recorded; 0 when there is none."""
         found = (last_recorded_at_ms(self.relation(table.name), writer) for table in TABLES)

@@ -6,6 +6,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ledger.answers.ledger import Ledger
 from ledger.cli.answers.reading import opened
 from ledger.cli.commands import Commands
 from ledger.cli.options import (
@@ -94,6 +95,7 @@ def translate(
     if not isinstance(asked, str):
         if offset is None:
             _say_untranslated(untranslated_groups_at(ledger.snapshot, asked[0], groups))
+            _say_old(ledger, asked[0])
         found = ledger.translate_between(
             *asked, groups=groups, topic=topic, partition=partition, offset=offset, at=at_time
         ).table
@@ -101,6 +103,8 @@ def translate(
         found = ledger.translate_offset(asked, topic=topic, partition=partition, offset=offset).table
     else:
         _say_untranslated(untranslated_groups(ledger.snapshot, asked, groups))
+        if asked in ledger.config.flows:
+            _say_old(ledger, ledger.config.flows[asked].source)
         found = ledger.translate_groups(asked, groups=groups, topic=topic, partition=partition).table
     if output == _RESET:
         _show_reset(found, accepted)
@@ -125,6 +129,12 @@ def _say_untranslated(found: pa.Table) -> None:
     if found.num_rows:
         say("groups that commit no offsets (share_group), or whose last commits are not known:")
         _say_table(found)
+
+
+def _say_old(ledger: Ledger, cluster: str) -> None:
+    """On stderr, whatever is printed: an answer is as old as the commits that it goes by."""
+    if (words := ledger.old_commits(cluster)) is not None:
+        say(words)
 
 
 def _require_fitting(

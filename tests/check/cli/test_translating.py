@@ -99,6 +99,30 @@ def test_answers_name_the_topic_id_and_what_is_not_there_any_more(flow: Operated
     assert (told["steady"]["absence"], told["steady"]["absent_since_ms"]) == (None, None)
 
 
+BETWEEN = ("offsets", "translate", "--from", "east", "--to", "west")
+
+
+@pytest.mark.parametrize("asked", [("offsets", "translate", "--flow", "east-to-west"), BETWEEN])
+def test_an_answer_that_goes_by_commits_of_long_ago_says_so(flow: Operated, asked: tuple[str, ...]) -> None:
+    """Three full sweeps, of 300 s each, are nothing; of another cluster nothing is said."""
+    now_ms = flow.clock.now_ms()
+
+    def recorded(cluster: str, minutes_ago: int) -> None:
+        at_ms = now_ms - minutes_ago * 60_000
+        row = {**commit("steady", 4), "cluster": cluster, "writer": f"recorder:{cluster}"}
+        flow.append("checkpoints", row, at_ms=at_ms)
+
+    recorded("west", 120)
+    assert flow.command(*asked).err == ""
+    recorded("east", 61)
+    for output in ("table", "json", "csv", "kafka-reset"):
+        told = flow.command(*asked, "-o", output).err
+        assert "commits of east were recorded last at " in told
+        assert ", 1 h 1 min before: what groups have committed since is not in this answer" in told
+    recorded("east", 14)
+    assert "recorded last" not in flow.command(*asked).err
+
+
 def test_groups_without_a_translation_are_named_beside_the_answer(flow: Operated) -> None:
     at = {"cluster": "east", "read_at_ms": 1}
     flow.append("groups", {**at, "event": "all_listed"})
