@@ -252,14 +252,15 @@ class _Closed:
                 f"by --how shut --accept producers_stopped, or by --how hook; {_NOTHING_CHANGED}"
             )
         acls = control.topic_acls()
+        fences = began(self.asked, self.parts, topics)
         found = closing(
             list(topics),
             acls,
             authorizations,
             mirror=self.parts.mirror,
             confirmed=self.asked.confirmed_super_users,
+            mirrored_back=self._closed_before() if self.asked.reading else (),
         )
-        fences = began(self.asked, self.parts, topics)
         read_by_nobody = [one.topic for one in fences if self.asked.reading or one.is_for_reading]
         reading = closing_for_reading(
             read_by_nobody, acls, mirror=self.parts.mirror, administrator=self.parts.administrator
@@ -276,6 +277,11 @@ class _Closed:
             self._begun(fence, found.rules[fence.topic], reading.rules.get(fence.topic), acls, users)
             for fence in fences
         ]
+
+    def _closed_before(self) -> list[str]:
+        """Topics of the cluster whose fence was proved: what it let by for good is copies alone."""
+        active = [one.fence for one in self.parts.fences.at(self.asked.cluster)]
+        return [one.topic for one in active if one.how == FenceHow.CLOSED and not one.is_open]
 
     def _begun(
         self,

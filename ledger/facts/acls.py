@@ -114,14 +114,18 @@ def closing(
     *,
     mirror: str | None,
     confirmed: Collection[str] = (),
+    mirrored_back: Collection[str] = (),
 ) -> Closing:
-    """What denies writing to these topics; `mirror`: its principal; `confirmed`: super users that do not write."""
+    """What denies writing to these topics; `mirror`: its principal; `confirmed`: super users that do not write.
+
+    `mirrored_back`: topics that were closed before, where the mirror may write by now.
+    """
     rules = {
         topic: frozenset(denial(topic, who) for who in writers(topic, acls) if who not in (mirror, EVERYBODY))
         for topic in sorted(topics)
     }
     refusals = (
-        *_of_principals(topics, acls, mirror),
+        *_of_principals(topics, acls, mirror, mirrored_back),
         *_of_brokers(authorizations, confirmed),
         *_of_topics_without_rules(authorizations, rules, acls),
     )
@@ -198,7 +202,10 @@ def covers(acl: Permission, topic: str) -> bool:
 
 
 def _of_principals(
-    topics: Collection[str], acls: Collection[Permission], mirror: str | None
+    topics: Collection[str],
+    acls: Collection[Permission],
+    mirror: str | None,
+    mirrored_back: Collection[str],
 ) -> Iterator[str]:
     if mirror is None:
         yield (
@@ -211,7 +218,8 @@ def _of_principals(
             f"a rule allows {EVERYBODY} to write to {', '.join(open_topics)}: to deny everybody would shut the "
             f"mirror out as well. Allow principals by name instead, or fence otherwise ({_OTHERWISE})"
         )
-    shared = [topic for topic in sorted(topics) if mirror is not None and may_write(mirror, topic, acls)]
+    not_yet = sorted(set(topics) - set(mirrored_back))
+    shared = [topic for topic in not_yet if mirror is not None and may_write(mirror, topic, acls)]
     if shared:
         yield (
             f"the mirror's principal {mirror} is allowed to write to {', '.join(shared)}: whoever writes there as "

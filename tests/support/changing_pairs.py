@@ -11,6 +11,8 @@ from typing import Any
 from ledger.changeover import pairs
 from ledger.changeover.applying import apply_plan
 from ledger.changeover.directions import change_direction
+from ledger.changeover.holding import fence_and_hold
+from ledger.changeover.measures import AskedFence
 from ledger.changeover.plans import (
     Apply,
     ApplyState,
@@ -27,6 +29,7 @@ from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.config.values import ClusterConfig, FlowConfig
 from ledger.context import Context
 from ledger.facts.direction import Demoted, Direction
+from ledger.facts.fences import FenceHow
 from ledger.facts.operations import DriverStarting, OperationKind, Why
 from ledger.kafka.batches import Record
 from ledger.topics.naming import NamingKind
@@ -354,6 +357,18 @@ class ChangingPair:
         with self.outside.seen_by(self.outside.process()):
             way = pairs.Pair("west", "east", None)
             change_direction(Context(self.config, Why("back")), Demoted, way)
+
+    def close_east(self) -> None:
+        """As is done when it is back from a failover: nobody reads there, and nothing is deleted."""
+        asked = AskedFence(
+            cluster="east",
+            topics=tuple(TOPICS),
+            how=FenceHow.CLOSED,
+            reading=True,
+            confirmed_super_users=SWITCHOVER.confirmed_super_users,
+        )
+        with self.outside.seen_by(self.outside.process()):
+            fence_and_hold(Context(self.config, Why("it is back")), asked, lambda _line: None)
 
     def unfence_east(self) -> None:
         """By Kafka's own tools, as people do who give a change up, and tell nobody."""

@@ -11,7 +11,16 @@ from ledger.changeover.scope import KnownMap, NotCopied, from_elsewhere
 from ledger.errors import PreconditionError, UsageError
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.support.changing_histories import PLACES, Fate, ScopedLife, TravellingPair, meddle
-from tests.support.changing_pairs import FAILOVER, FORWARD, REVERSE, SHOP, SWITCHOVER, TOPICS, at_clusters
+from tests.support.changing_pairs import (
+    BILLING,
+    FAILOVER,
+    FORWARD,
+    REVERSE,
+    SHOP,
+    SWITCHOVER,
+    TOPICS,
+    at_clusters,
+)
 from tests.support.operator_processes import ProcessEnded
 from tests.support.seen_pairs import SEEN, made, place
 
@@ -40,8 +49,13 @@ def test_applications_go_there_and_back_by_plans_and_an_undone_plan_leaves_all_a
     ):
         pair.demote()
 
+    pair.close_east()
     pair.recorders.record_all()
     before = at_clusters(pair)
+    assert {
+        one.entity for one in pair.east.acls if (one.permission_type, one.operation) == ("deny", "read")
+    } == {BILLING}
+    assert before["east settings"] != settings, "retention is held"
     with pytest.raises(ProcessEnded):
         pair.apply(
             pair.planned_way(), pair.outside.process(before=begins(StepName.START_APPLICATIONS).__eq__)

@@ -177,6 +177,21 @@ def test_a_fence_is_made_one_for_reading_too_and_stays_one() -> None:
     assert "1 of the rules that fence orders" in lacking
 
 
+def test_where_the_mirror_copies_back_a_fence_that_was_proved_can_become_one_for_reading() -> None:
+    site = site_with_readers()
+    may_write = allowing(MIRROR, operation="write")
+    site.cluster.acls.add(may_write)
+    with pytest.raises(PreconditionError, match="is allowed to write to orders"):
+        fence(asked(reading=True), site.parts(), WHY)
+    site.cluster.acls.discard(may_write)
+    fence(asked(FenceHow.CLOSED, "orders"), site.parts(), WHY)
+    site.cluster.acls.add(may_write)
+    with pytest.raises(PreconditionError, match="is allowed to write to orders"):
+        fence(asked(FenceHow.CLOSED, "orders"), site.parts(), WHY)
+    assert fence(asked(FenceHow.CLOSED, "orders", reading=True), site.parts(), WHY).proof is Proof.PROVEN
+    assert denial("orders", "User:reader", "read") in site.cluster.acls
+
+
 def test_a_leader_that_lets_groups_read_is_waited_for() -> None:
     """Each has to have the rules about reading as well."""
     site = site_with_readers()
