@@ -68,7 +68,8 @@ class OppositeFlow:
 class OneWay:
     """A flow whose direction is asked about. `is_mirrored`: whether its configuration selects a source topic.
 
-    `opposite` None: it has none. `begins_at`: whether a way back can begin at the cut of an operation.
+    `opposite` None: it has none. `begins_at`: whether a way back can begin at the cut of an operation. `moving`: groups
+    whose commits on topics of a cluster have moved lately, and since an instant, ms.
     """
 
     flow: str
@@ -77,6 +78,7 @@ class OneWay:
     is_mirrored: Callable[[str], bool]
     opposite: OppositeFlow | None
     begins_at: Callable[[str], bool]
+    moving: Callable[[str, Collection[str], int], Collection[str]] = lambda _cluster, _topics, _since_ms: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +131,7 @@ def direction_report(
     decided = DecidedExtras.of_rows(row for row in rows if row["kind"] == ExtrasDecided.kind)
     extras = _extras(of_promoted, _on_their_way(way, back), decided)
     kept = sum(_kept(row, decided) for row in of_promoted)
+    at_source, at_both = _groups_at_work(way, promoted, names)
     waits = tuple(sorted(topic for topic, why in held.items() if why is HeldBack.OPPOSITE_HOLDS))
     return DirectionReport(
         promoted=tuple(sorted(promoted)),
@@ -142,11 +145,13 @@ def direction_report(
             *_without_fence(way, promoted, of_promoted),
             *([] if is_paused else _not_stopped(way, driver, of_promoted)),
             *_way_back_lacks(way, back, promoted.values()),
+            *_at_both_sides(way, at_both),
         ),
         remarks=(
             *_promoted_words(way, back, of_promoted),
             *_extras_words(way, extras, kept),
             *_reading_words(way, Fences.of_rows(row for row in rows if row["kind"] in FENCE_KINDS), promoted),
+            *_left_behind(way, at_source - at_both),
             *_waits_words(way, waits),
         ),
     )
@@ -230,6 +235,31 @@ def _way_back_lacks(way: OneWay, back: WayBack | None, promoted: Collection[Acti
             "--stop-before switch applications stay)"
         )
     return [f"{said}: the driver of {name} is not at work ({driver.state}); {advice}, {else_said}"]
+
+
+def _groups_at_work(
+    way: OneWay, promoted: Mapping[str, ActivePromotion], names: Mapping[str, str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Groups whose commits on promoted topics moved at the source since, and of these those that do so at the target
+    too."""
+    if not promoted:
+        return frozenset(), frozenset()
+    since_ms = max(one.promoted_at_ms for one in promoted.values())
+    at_source = frozenset(way.moving(way.source, tuple(promoted), since_ms))
+    if not at_source:
+        return frozenset(), frozenset()
+    at_target = way.moving(way.target, tuple(names[topic] for topic in promoted), since_ms)
+    return at_source, at_source.intersection(at_target)
+
+
+def _at_both_sides(way: OneWay, groups: Collection[str]) -> list[str]:
+    if not groups:
+        return []
+    found = some_of(sorted(map(repr, groups)), "group")
+    return [
+        f"{found} at work at {way.target} and at {way.source}: stop the consumers at {way.source}, for they read what "
+        f"comes back from {way.target}"
+    ]
 
 
 # What is worth saying ---------------------------------------------------------------------------
@@ -317,6 +347,10 @@ def _reading_words(way: OneWay, fences: Fences, promoted: Collection[str]) -> li
         )
         words.append(f"groups can still read {some_of(open_ones, 'topic')} of {way.source}{advice}")
     return words
+
+
+def _left_behind(way: OneWay, groups: Collection[str]) -> list[str]:
+    return [f"{some_of(sorted(map(repr, groups)), 'group')} at work at {way.source}"] if groups else []
 
 
 def _waits_words(way: OneWay, waits: Sequence[str]) -> list[str]:

@@ -29,6 +29,7 @@ from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, recorder_of, writ
 from ledger.facts.state import last_claim
 from ledger.facts.tables import CHECKPOINTS, CUT_OFFSETS, OPERATIONS, TOPICS, WRITERS, Row
 from ledger.machine import LocalProcesses
+from ledger.offsets.moving import LATELY_MS, moving_groups
 from ledger.offsets.setting import NOT_RECORDED, UNREAD_ADVICE
 from ledger.roles import driver_verdict, fresh_seconds, interval_ms
 from ledger.store import catalog, sql
@@ -103,6 +104,9 @@ def _way(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, *, at_ms: in
         is_mirrored=config.topic_selection(flow.name).selects,
         opposite=opposite,
         begins_at=lambda operation_id: _can_begin_at(at, flow.name, operation_id),
+        moving=lambda cluster, topics, since_ms: moving_groups(
+            at, cluster, topics, max(since_ms, at_ms - LATELY_MS)
+        ),
     )
 
 

@@ -11,6 +11,7 @@ import click
 
 from ledger.changeover.fencing import fence_topics, unfence_topics
 from ledger.changeover.holding import fence_and_hold, left_words, release_retention
+from ledger.changeover.left_behind import left_groups
 from ledger.changeover.measures import AskedFence
 from ledger.cli.accepting import PRODUCERS_STOPPED, SUPER_USER, UNPROVEN, accept_option
 from ledger.cli.configured import command_context
@@ -79,6 +80,8 @@ def fence(
         done = fence_topics(opened, asked, say)
         for line in left_words(opened, cluster, [one.topic for one in done.fences]):
             say(f"{line}; --hold-retention keeps it")
+    for line in left_groups(opened, cluster, done.fences):
+        say(line)
     put_operation(done.operation_id, done.words)
 
 

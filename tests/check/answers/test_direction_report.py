@@ -63,10 +63,12 @@ def report(
     is_paused: bool = False,
     cuts: Sequence[str] = (),
     copied_back: Mapping[Place, int] = MappingProxyType({}),
+    moving: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> DirectionReport:
     """Of the flow from east to west; `back` None: it has no opposite; `cuts`: at which a way back can begin.
 
-    `copied_back`: where the map of the opposite flow ends at east.
+    `copied_back`: where the map of the opposite flow ends at east. `moving`: by cluster groups at work on `orders`
+    since the promotion.
     """
     opposite = (
         None
@@ -80,6 +82,9 @@ def report(
         is_mirrored=lambda topic: topic != "left-out",
         opposite=opposite,
         begins_at=lambda operation: operation in cuts,
+        moving=lambda cluster, topics, since_ms: (
+            moving.get(cluster, ()) if (topics, since_ms) == (("orders",), 2) else ()
+        ),
     )
     return direction_report(
         way, driver, is_paused=is_paused, partitions=partitions, rows=rows_of([THERE, *contents])
@@ -291,6 +296,22 @@ def test_it_is_said_whether_groups_can_read_where_they_read_before() -> None:
         assert list(report(PROMOTED, *fences).remarks[1:]) == expected
 
 
+def test_groups_at_work_where_applications_were_are_named_and_at_both_sides_they_are_an_alarm() -> None:
+    assert report(moving={"east": ["a"], "west": ["a"]}).attention == (), "nothing is promoted"
+    for moving, attention, remarks in (
+        ({"west": ["a"]}, [], []),
+        ({"east": ["a", "b"], "west": ["c"]}, [], ["'a', 'b' at work at east"]),
+        (
+            {"east": ["a", "b"], "west": ["b"]},
+            [f"'b' at work at west and at east: {STOP_THEM}"],
+            ["'a' at work at east"],
+        ),
+    ):
+        found = report(PROMOTED, FENCE, moving=moving)
+        assert (list(found.attention), list(found.remarks[1:])) == (attention, remarks)
+
+
+STOP_THEM = "stop the consumers at east, for they read what comes back from west"
 KEEPS_OUT = "mirror-ledger fence east --reading --reason WHY keeps them out"
 
 

@@ -1,6 +1,8 @@
 """The source is lost and comes back with records that were never copied: applications go home, and nothing is read
 again."""
 
+from ledger.changeover.left_behind import groups_left
+from ledger.context import Context
 from ledger.sandbox.workload import create_topics
 from tests.support.following import name_of, values
 from tests.support.plans import both_ways
@@ -31,6 +33,14 @@ def test_groups_read_nothing_again_though_extras_lie_in_front_of_what_returns(si
         with reader.open(east, [topic]):
             eventually(lambda: len(reader.processed) == 232, "one group has read them")
         way.fail_over()
+        with Context(config) as context:
+            with reader.open(east, [topic]):
+                eventually(
+                    lambda: groups_left(context, "east", [topic]).members == (reader.group,),
+                    "who is at work at east is named",
+                )
+                assert groups_left(context, "east", [name_of("other")]).members == ()
+            eventually(lambda: groups_left(context, "east", [topic]).words is None, "nobody is")
         at_work = site.command(config, "mirror-back", *WAY, "--extras", "keep", *WHY)
         assert (at_work.code, f"mirror-ledger stop {FLOW}" in at_work.err) == (5, True), at_work.err
     with reader.open(west, [topic]), shop.selling(west), desk.open(west, [topic]):
