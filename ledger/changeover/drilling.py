@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
+from itertools import groupby, islice
 
 from ledger.adopt.reading import LogRecord, PartitionLog
 from ledger.changeover.planning import Planned
@@ -97,9 +97,10 @@ def judged(answer: Row, there: ReadThere, here: UnreadHere, *, copied_to: int | 
         return PlaceResult.SAME
     if at is not None:
         return PlaceResult.REPEATED if _may_repeat(answer) else PlaceResult.OTHER_RECORD
-    if copied_to is None or first.offset >= copied_to:
+    if copied_to is not None and first.offset >= copied_to:
         return PlaceResult.NOT_COPIED
-    return PlaceResult.MISSING if there.is_all else PlaceResult.NOT_COMPARED
+    is_certain = there.is_all and copied_to is not None
+    return PlaceResult.MISSING if is_certain else PlaceResult.NOT_COMPARED
 
 
 def _may_repeat(answer: Row) -> bool:
@@ -203,7 +204,7 @@ def drill(context: Context, asked: AskedDrill, say: Callable[[str], None]) -> Dr
             f"no group has a place at {target.alias} that could be tried; nothing was committed"
         )
     names = sorted({drill_group(str(row["group_id"])) for row in answers})
-    _require_free(target, names)
+    require_free(target, names)
     try:
         try:
             _commit(context, target, done, answers)
@@ -268,7 +269,8 @@ def _topic_ids(target: KafkaFencing) -> dict[str, str]:
     return {name: topic.topic_id for name, topic in target.topics().items()}
 
 
-def _require_free(target: KafkaFencing, names: Sequence[str]) -> None:
+def require_free(target: KafkaFencing, names: Sequence[str]) -> None:
+    """Raise `PreconditionError` where the target has groups of these names."""
     taken = sorted({one.group_id for one in target.groups()} & set(names))
     if taken:
         raise PreconditionError(
@@ -333,29 +335,32 @@ def _read(context: Context, done: Drill, asked: AskedDrill, answers: Sequence[Ro
     with closing(KafkaNetwork(*sides, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
         rows = [row for row in answers if _place(row) not in done.results]
         here = _here(context, network, done, rows)
-        places = sorted({_place(row)[1:] for row in rows})
-        ends = context.cluster(plan.to_cluster).ends(places)
-        ids = {str(row["target_topic"]): str(row["target_topic_id"]) for row in rows}
-        known: dict[tuple[str, int, int], ReadThere] = {}
-        for row in rows:
-            _, topic, partition = _place(row)
-            offset, found = int(row["target_offset"]), ends.get((topic, partition))
+        ends = context.cluster(plan.to_cluster).ends(sorted({_place(row)[1:] for row in rows}))
+        for (topic, partition, offset), of_place in groupby(sorted(rows, key=_read_from), key=_read_from):
+            found, tried = ends.get((topic, partition)), list(of_place)
             if found is None or not found.log_start <= offset <= found.high_watermark:
-                done.results[_place(row)] = PlaceResult.NO_PLACE
                 span = "no leader" if found is None else f"{found.log_start} to {found.high_watermark}"
-                done.problems.append(f"{_words(row)}: place {offset}, the log has {span}")
+                for row in tried:
+                    done.results[_place(row)] = PlaceResult.NO_PLACE
+                    done.problems.append(f"{_words(row)}: place {offset}, the log has {span}")
                 continue
-            at = (topic, partition, offset)
-            if at not in known:
-                log = _log(context, network, network.target, TopicPartition(topic, ids[topic], partition))
-                known[at] = _first(log(offset, found.last_stable), asked.records)
-            source = (row["source_topic"], row["source_partition"])
-            result = judged(row, known[at], here(row), copied_to=copied_to.get(source))
-            done.results[_place(row)] = result
-            if result.is_failure or result is PlaceResult.NOT_COMPARED:
-                why = here(row).why or f"first unread there: {_offset(here(row))}"
-                done.problems.append(f"{_words(row)}, place {offset}: {result} ({why})")
+            at = TopicPartition(topic, str(tried[0]["target_topic_id"]), partition)
+            read = _log(context, network, network.target, at)
+            there = _first(read(offset, found.last_stable), asked.records)
+            for row in tried:
+                unread = here(row)
+                source = (row["source_topic"], row["source_partition"])
+                result = judged(row, there, unread, copied_to=copied_to.get(source))
+                done.results[_place(row)] = result
+                if result.is_failure or result is PlaceResult.NOT_COMPARED:
+                    why = unread.why or f"first unread there: {_offset(unread)}"
+                    done.problems.append(f"{_words(row)}, place {offset}: {result} ({why})")
     done.read_seconds = round(context.clock.monotonic() - began_s, 3)
+
+
+def _read_from(row: Row) -> tuple[str, int, int]:
+    """Groups of one place are judged by one reading, and no more than one is held."""
+    return str(row["target_topic"]), int(row["target_partition"]), int(row["target_offset"])
 
 
 def _offset(here: UnreadHere) -> str:
@@ -385,7 +390,7 @@ def _first(records: Iterator[LogRecord], most: int) -> ReadThere:
 def _here(
     context: Context, network: KafkaNetwork, done: Drill, rows: Sequence[Row]
 ) -> Callable[[Row], UnreadHere]:
-    """Of an answer the first record at the source that its group has not read, each asked for once."""
+    """Of an answer the first record at the source that its group has not read; of the last commit it is kept."""
     seen = done.made.seen.source
     if seen.live_id is None:
         return lambda _row: UnreadHere(why=f"{seen.alias} does not answer")
@@ -395,15 +400,15 @@ def _here(
     except ClusterUnavailableError as error:
         trouble = str(error)
         return lambda _row: UnreadHere(why=trouble)
-    known: dict[tuple[str, int, int | None], UnreadHere] = {}
+    last: list[tuple[tuple[str, int, int | None], UnreadHere]] = []
 
     def first(row: Row) -> UnreadHere:
         topic, partition, commit = row["source_topic"], row["source_partition"], row["committed_offset"]
-        if (topic, partition, commit) not in known:
+        if not last or last[0][0] != (topic, partition, commit):
             at = TopicPartition(topic, seen.topic_ids.get(topic, ""), partition)
             read = _log(context, network, network.source, at)
-            known[topic, partition, commit] = unread_from(commit, ends.get((topic, partition)), read)
-        return known[topic, partition, commit]
+            last[:] = [((topic, partition, commit), unread_from(commit, ends.get((topic, partition)), read))]
+        return last[0][1]
 
     return first
 

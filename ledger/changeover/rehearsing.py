@@ -20,6 +20,7 @@ from ledger.facts.direction import Direction
 from ledger.facts.drills import Drilled
 from ledger.facts.roles import recorder_of
 from ledger.facts.tables import OPERATIONS
+from ledger.store.answers import run_query
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
 from ledger.words import counted, instant, some_of
 
@@ -137,12 +138,14 @@ def stuck_words(stuck: Mapping[str, Sequence[str]]) -> str:
 class RehearsedNow:
     """`source_answers`: whether it does now; `silent_seconds`: since it was read last, None: nobody knows.
 
+    `failing_since_ms`: when a recorder or driver first had no answer of it that was none since, None: none says so.
     `drilled`: the last drill of this way, and when it was recorded; None: there was none.
     """
 
     made: Planned
     at_ms: int
     figures: Mapping[str, Any]
+    failing_since_ms: int | None
     drilled: tuple[int, Drilled] | None
 
     @property
@@ -164,6 +167,7 @@ class RehearsedNow:
             "source_answers": self.source_answers,
             "source_trouble": self.made.seen.source.trouble,
             "silent_seconds": self.silent_seconds,
+            "failing_since_ms": self.failing_since_ms,
             "stuck_groups": stuck_groups(self.made),
             "repeats_by_group": repeats_by_group(self.made),
             "cut": self.made.seen.cut,
@@ -180,11 +184,24 @@ def rehearse_now(context: Context, asked: AskedRehearsal) -> RehearsedNow:
     at_ms = context.clock.now_ms()
     there = at_ms if made.seen.target.live_id is not None else None
     found = figures(made, at_ms=at_ms, target_read_at_ms=there)
-    return RehearsedNow(made, at_ms, found, _last_drill(context, asked.way))
+    at = context.snapshot()
+    failing_since_ms = _failing_since_ms(at, asked.way.source)
+    return RehearsedNow(made, at_ms, found, failing_since_ms, _last_drill(at, asked.way))
 
 
-def _last_drill(context: Context, way: Direction) -> tuple[int, Drilled] | None:
-    rows = context.snapshot().rows(OPERATIONS.name, [("kind", "=", Drilled.kind)])
+def _failing_since_ms(at: DeltaSnapshot, cluster: str) -> int | None:
+    """Of outages of the whole cluster that are not over, as far as anybody has recorded, the one seen first."""
+    found = [
+        row["since_ms"]
+        for row in run_query(at, "cluster_reach", {}).to_pylist()
+        if (row["cluster"], row["topic"], row["what"], row["until_ms"])
+        == (cluster, None, "unreachable", None)
+    ]
+    return min((since_ms for since_ms in found if since_ms is not None), default=None)
+
+
+def _last_drill(at: DeltaSnapshot, way: Direction) -> tuple[int, Drilled] | None:
+    rows = at.rows(OPERATIONS.name, [("kind", "=", Drilled.kind)])
     found = [(int(row["recorded_at_ms"]), Drilled.of_row(row)) for row in rows]
     ways = [one for one in found if (one[1].from_cluster, one[1].to_cluster) == (way.source, way.target)]
     return ways[-1] if ways else None

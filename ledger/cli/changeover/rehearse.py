@@ -197,6 +197,8 @@ def _silence(found: RehearsedNow) -> str:
     if found.source_answers:
         return f"{seen.alias} answers now: it is not lost"
     tried = f"a try now: {seen.trouble}"
+    if found.failing_since_ms is not None:
+        tried = f"recorded as unreachable since {instant(found.failing_since_ms)}; {tried}"
     if found.silent_seconds is None:
         return f"{seen.alias} does not answer, and its ends were never recorded; {tried}"
     return f"{seen.alias} was read last {duration(found.silent_seconds)} ago, and does not answer; {tried}"

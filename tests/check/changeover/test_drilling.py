@@ -1,7 +1,7 @@
 """What a place of a drill comes to, by what is read behind it and what is unread at the source."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -13,12 +13,15 @@ from ledger.changeover.drilling import (
     UnreadHere,
     drilled_answers,
     judged,
+    remove_remains,
+    require_free,
     unread_from,
 )
 from ledger.changeover.plans import ChangeoverKind
-from ledger.errors import ClusterUnavailableError
+from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.drills import drill_group, drill_metadata, is_of_drill
-from ledger.kafka.cluster import PartitionEnds
+from ledger.kafka.cluster import CommitsAnswer, GroupListing, PartitionEnds
+from tests.support.fakes import FakeCluster
 from tests.support.seen_pairs import SEEN, made, place
 
 ANSWER = {"repeated": 0, "others": 0, "status": "exact", "committed_offset": 40}
@@ -41,7 +44,8 @@ def there(*numbers: int, is_all: bool = True) -> ReadThere:
         ({}, there(), UnreadHere(record(49)), 50, PlaceResult.MISSING),
         ({}, there(41, 42), UnreadHere(record(40)), 50, PlaceResult.MISSING),
         ({}, there(41, 42, is_all=False), UnreadHere(record(40)), 50, PlaceResult.NOT_COMPARED),
-        ({}, there(41, 42), UnreadHere(record(40)), None, PlaceResult.NOT_COPIED),
+        ({}, there(41, 42), UnreadHere(record(40)), None, PlaceResult.NOT_COMPARED),
+        ({}, there(40), UnreadHere(record(40)), None, PlaceResult.SAME),
         ({}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.OTHER_RECORD),
         ({"repeated": 1}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.REPEATED),
         ({"repeated": None}, there(39, 40), UnreadHere(record(40)), 50, PlaceResult.REPEATED),
@@ -111,6 +115,65 @@ def test_only_whole_groups_with_places_are_tried() -> None:
     ]
     found = drilled_answers(made(replace(SEEN, places=places), ChangeoverKind.FAILOVER))
     assert [row["group_id"] for row in found] == ["whole"]
+
+
+# -- Groups at the target --------------------------------------------------------------------------
+
+
+@dataclass
+class West(FakeCluster):
+    """`metadata`: by group what its commits say; `kept`: groups that it does not delete."""
+
+    metadata: dict[str, str] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
+
+    def add(self, group: str, metadata: str, state: str = "Empty") -> None:
+        self.committed[group, "orders", 0] = 5
+        self.metadata[group] = metadata
+        self.listings[group] = GroupListing(group, "classic", state, "consumer")
+
+    def group_commits(self, groups: Sequence[GroupListing], *, topic_ids: Mapping[str, str]) -> CommitsAnswer:
+        found = super().group_commits(groups, topic_ids=topic_ids)
+        return CommitsAnswer(
+            [replace(one, metadata=self.metadata[one.group_id]) for one in found.read], found.refused
+        )
+
+    def delete_groups(self, groups: Sequence[str]) -> dict[str, str]:
+        for group in set(groups) - self.kept:
+            del self.committed[group, "orders", 0]
+            del self.listings[group]
+        return dict.fromkeys(self.kept & set(groups), "GroupAuthorizationFailedError")
+
+
+@pytest.fixture
+def west() -> West:
+    """With a group that a drill has left, and others whose names begin so."""
+    found = West(alias="west")
+    found.add("drill-billing", drill_metadata("o"))
+    found.add("drill-busy", drill_metadata("o"), "Stable")
+    found.add("drill-press", "")
+    found.add("billing", drill_metadata("o"))
+    return found
+
+
+def test_only_what_a_drill_has_left_is_removed(west: West) -> None:
+    assert remove_remains(west) == ["drill-billing"]
+    assert set(west.listings) == {"drill-busy", "drill-press", "billing"}
+    assert remove_remains(west) == []
+
+
+def test_what_cannot_be_removed_is_said(west: West) -> None:
+    west.kept = frozenset({"drill-billing"})
+    with pytest.raises(PreconditionError, match="'drill-billing': GroupAuthorizationFailedError"):
+        remove_remains(west)
+
+
+def test_a_group_of_others_is_not_touched(west: West) -> None:
+    require_free(west, ["drill-other"])
+    with pytest.raises(
+        PreconditionError, match="has 'drill-press', which no drill has made; nothing was committed"
+    ):
+        require_free(west, ["drill-other", "drill-press"])
 
 
 @pytest.mark.parametrize(

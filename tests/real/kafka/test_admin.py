@@ -109,7 +109,10 @@ def test_commits_of_a_group_without_members_are_set(
     eventually(lambda: consumer.poll(0.1) is None and bool(consumer.assignment()), "partitions are assigned")
     assert set(admin.set_commits(group, wanted[:1]).values()) == {CommitRefusal.HAS_MEMBERS}
     assert admin.delete_commits(group, [(topic, 0)]) == {(topic, 0): CommitRefusal.HAS_MEMBERS}
+    assert admin.delete_groups([group, f"{topic}-none"]) == {group: "NonEmptyGroupError"}
     consumer.close()
+    assert admin.delete_groups([group]) == {}
+    assert group not in {one.group_id for one in admin.groups()}
 
 
 def test_groups_and_their_commits(admin: KafkaAdmin, east: SandboxCluster, topic: str) -> None:
