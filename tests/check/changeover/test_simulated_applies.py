@@ -285,7 +285,7 @@ def test_a_switchover_that_finds_records_behind_at_its_cut_moves_nobody_and_can_
     pair.end()
 
 
-@pytest.mark.parametrize("step", [StepName.SHUT_OUT, StepName.MOVE_GROUPS, StepName.START_APPLICATIONS])
+@pytest.mark.parametrize("step", [StepName.SHUT_OUT, StepName.START_APPLICATIONS])
 def test_an_apply_whose_target_was_demoted_meanwhile_moves_nobody_there(step: StepName) -> None:
     pair = ChangingPair()
     before = at_clusters(pair)

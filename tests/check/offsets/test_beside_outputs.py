@@ -20,11 +20,11 @@ from ledger.offsets.setting import (
 )
 from ledger.offsets.sheets import Asked, group_answers
 from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.histories import examples
 from tests.support.ledger_rows import row
 
 # -- Lives -----------------------------------------------------------------------------------------
-# What was read, written and copied is kept here, record by record: the ledger that the recorder and the mirror write
-# is
+# What was read, written and copied is kept here, record by record: the ledger that the recorder and the mirror write is
 # asked for none of it.
 
 GROUP, INPUT, OUTPUT = "billing", "orders", "invoices"
@@ -414,7 +414,7 @@ def test_of_gaps_only_what_applications_would_see_is_missing(
     assert placed(life)["committed_offset"] == (10 if is_seen else 20)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(examples(check=4, soak=12)))
 def test_no_commit_up_to_then_stands_for_what_nobody_copied(seed: int) -> None:
     """By what lies at west: nothing that was written for orders below the commit is missing there."""
     print(f"seed {seed}")
