@@ -14,7 +14,8 @@
 -- Ranges are those that were recorded. source_offsets counts the source range: what was lost, or superseded;
 -- records counts records at the target that cannot be paired. held_offsets counts what still counts as lost.
 -- superseded: a later row voids this one. cut: a later row voids a part of it, from somewhere inside the source
--- range on. holds: neither. A row that moves the target behind a cut (unpaired, cause cut) is no loss.
+-- range on. holds: neither. A row that moves the target behind what others wrote (unpaired, cause cut or
+-- extras) is no loss.
 with losses as (
     select
         o.flow,
@@ -36,7 +37,7 @@ with losses as (
         o.recorded_at_ms
     from offset_syncs as o
     inner join params as p on p.flow = o.flow
-    where o.kind in ('lost', 'superseded') or o.kind = 'unpaired' and o.cause <> 'cut'
+    where o.kind in ('lost', 'superseded') or o.kind = 'unpaired' and o.cause not in ('cut', 'extras')
 )
 
 select

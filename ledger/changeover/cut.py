@@ -152,11 +152,13 @@ class _Reading:
         flows = {one.flow.name: one.flow for one in self.flows}
         opposites = sorted({flow.opposite for flow in flows.values() if flow.opposite is not None})
         returned = {name: _read_to(self.ports.state.positions(name)) for name in opposites}
+        behind = {name: self.ports.state.behind_others(name) for name in flows}
         identities = self.ports.state.identities()
         for at in read:
             at_source, flow = sources.get((at.flow, at.source_topic, at.partition)), flows[at.flow]
             read_to = returned.get(flow.opposite or "", {}).get((at.topic_id, at.partition), 0)
-            yield self._with_start(at, at_source, flow, read_to, identities)
+            stood = behind[at.flow].get((at.topic_id, at.partition))
+            yield self._with_start(at, at_source, flow, read_to, stood, identities)
 
     # -- what is there ---------------------------------------------------------------------------
 
@@ -219,11 +221,13 @@ class _Reading:
         source: CutOffset | None,
         flow: FlowConfig,
         returned: int,
+        stood: int | None,
         identities: ClusterIdentities,
     ) -> CutOffset:
         """Nothing is said of partitions whose other side was not read itself, or of which a side has lost its end.
 
-        `returned`: how far the flow of the way back has read it.
+        `returned`: how far the flow of the way back has read it. `stood`: where the flow stood before it copied extras
+        behind what others wrote; None: all that others wrote lies behind its map.
         """
         is_known = at.is_live and source is not None and source.is_live
         if at.side is CutSide.SOURCE or not is_known or flow.topic_naming is not NamingKind.IDENTITY:
@@ -234,14 +238,22 @@ class _Reading:
             return at
         start = max(at.map_target_end or 0, at.log_start or 0, returned)
         own = identities.producers(at.cluster_id or "").get(at.flow)
+        in_front = None
+        if stood is not None and own is not None:
+            in_front = first_record(
+                self.ports.target,
+                _partition(at),
+                max(stood, at.log_start or 0, returned),
+                start,
+                is_decided=own.wrote,
+            )
         found = first_record(
             self.ports.target, _partition(at), start, at.high_watermark or 0, is_decided=lambda _id: False
         )
-        if found is None:
-            return replace(at, reverse_start=at.high_watermark)
-        offset, producer_id = found
-        is_unrecorded = own is not None and own.wrote(producer_id)
-        return at if is_unrecorded else replace(at, reverse_start=offset)
+        if found is not None and own is not None and own.wrote(found[1]):
+            return at
+        first = in_front or found
+        return replace(at, reverse_start=at.high_watermark if first is None else first[0])
 
 
 def _placed(positions: Sequence[FlowPosition]) -> dict[tuple[CutSide, str, str, int], dict[str, Any]]:

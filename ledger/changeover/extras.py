@@ -71,12 +71,14 @@ class Extras:
 
     `pair`: the partition, and the one that `flow` copies it to. `readers`: by group with a commit behind the first of
     them how many lie below that, as recorded last. `unpaired`: records that the flow had copied to the other cluster
-    and nobody could pair: some of the offsets may be theirs. `measured` None: nobody has read them.
+    and nobody could pair: some of the offsets may be theirs. `log_start`: of the partition. `measured` None: nobody has
+    read them.
     """
 
     flow: FlowConfig
     pair: PartitionPair
     ranges: tuple[OffsetRange, ...]
+    log_start: int = 0
     readers: Mapping[str, int] = field(default_factory=dict)
     unpaired: int = 0
     measured: Measured | None = None
@@ -264,7 +266,7 @@ def extras_of(
         if ranges:
             below = {name: _below(ranges, offset) for name, offset in commits.get(at.place, ())}
             readers = {name: count for name, count in below.items() if count}
-            yield Extras(one.flow, one.pair, ranges, readers, unpaired_records(context, one))
+            yield Extras(one.flow, one.pair, ranges, end.log_start, readers, unpaired_records(context, one))
 
 
 def _below(ranges: Sequence[OffsetRange], offset: int) -> int:

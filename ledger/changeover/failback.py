@@ -23,7 +23,11 @@ from ledger.store.snapshots import DeltaSnapshot
 # Policies -----------------------------------------------------------------------------------------
 
 
-POLICIES: Mapping[str, ExtrasPolicy] = {"keep": ExtrasPolicy.KEEP_LOCAL, "salvage": ExtrasPolicy.SALVAGE}
+POLICIES: Mapping[str, ExtrasPolicy] = {
+    "keep": ExtrasPolicy.KEEP_LOCAL,
+    "salvage": ExtrasPolicy.SALVAGE,
+    "replicate": ExtrasPolicy.REPLICATE,
+}
 """What people may decide about extras, by the word that they type."""
 
 

@@ -23,6 +23,7 @@ from ledger.changeover.extras import (
 from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
 from ledger.changeover.pairs import Pair, require_opposites
+from ledger.changeover.replicating import replicate
 from ledger.changeover.salvaging import salvage
 from ledger.changeover.tail_pairing import first_own, pair_tails
 from ledger.config.values import FlowConfig
@@ -30,7 +31,7 @@ from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.cut_offsets import Cut, CutSide
 from ledger.facts.direction import WayBackOpened, WayBackTopic
-from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy
+from ledger.facts.extras import STAY_LOCAL, ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
@@ -95,6 +96,7 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     for one in found:
         say(f"extras at {asked.target}: {one.words}")
     _require_decided(asked, found, {one.pair.source.topic for one in starts})
+    _require_uncleaned(context, asked, found)
     operation_id = context.why.operation_id or random_id()
     context = context.part_of(operation_id)
     named = replace(pair, topics=tuple(sorted({one.pair.target.topic for one in copied})))
@@ -103,19 +105,16 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         require_usable(flow, cut, undone="nothing was decided")
     _require_same_ends(cut, ends, asked.target)
     # Last: by now it is proved that nothing of it had been copied, and that nothing came behind it.
-    salvaged = [
-        salvage(context, flow, of_flow, say)
+    copied_extras = [
+        copy(context, flow, of_flow, say)
+        for policy, copy in _COPIES.items()
         for flow in flows
-        if (
-            of_flow := [
-                one for one in found if one.flow == flow and _policy(asked, one) is ExtrasPolicy.SALVAGE
-            ]
-        )
+        if (of_flow := [one for one in found if one.flow == flow and _policy(asked, one) is policy])
     ]
     if found:
         context.record(*(_decision(asked, back.cluster_id(), one) for one in found))
     context.record(_opened_way(asked, back, promoted, copied))
-    words = [_decided_words(found, asked.target), *(one.words for one in salvaged), cut.words]
+    words = [_decided_words(asked, found), *copied_extras, cut.words]
     words.append(hand_over(context, named, Purpose.MIRROR, say).words)
     words += _lifted(context, asked.target, copied, say)
     commands = tuple(f"mirror-ledger run {flow.name}" for flow in ways_back)
@@ -182,7 +181,8 @@ def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras], topics: Co
             f"{asked.target} has {counted(offsets, 'offset')} of {some_of(left, 'topic')} that were never copied: they "
             "would lie in front of all that comes back; nothing was decided. Say what becomes of them: --extras keep, "
             "or --extras TOPIC=keep: they stay there, are copied nowhere, and groups pass them; salvage: the same, and "
-            "they are copied to TOPIC.salvaged of the other cluster before"
+            "they are copied to TOPIC.salvaged of the other cluster before; replicate: they are copied to the topic "
+            "itself there"
         )
 
 
@@ -205,10 +205,40 @@ def _decision(asked: AskedMirrorBack, cluster_id: str, one: Extras) -> ExtrasDec
     )
 
 
-def _decided_words(found: Sequence[Extras], cluster: str) -> str:
+def _decided_words(asked: AskedMirrorBack, found: Sequence[Extras]) -> str:
     if not found:
-        return f"{cluster} has nothing that was never copied"
-    return f"{counted(sum(one.offsets for one in found), 'offset')} stay at {cluster}: no flow copies them"
+        return f"{asked.target} has nothing that was never copied"
+    staying = [one for one in found if _policy(asked, one) in STAY_LOCAL]
+    if not staying:
+        return f"nothing stays at {asked.target} alone"
+    return f"{counted(sum(one.offsets for one in staying), 'offset')} stay at {asked.target}: no flow copies them"
+
+
+_COPIES: Mapping[ExtrasPolicy, Callable[[Context, FlowConfig, Sequence[Extras], Say], str]] = {
+    ExtrasPolicy.SALVAGE: lambda *given: salvage(*given).words,
+    ExtrasPolicy.REPLICATE: lambda *given: replicate(*given).words,
+}
+
+
+def _require_uncleaned(context: Context, asked: AskedMirrorBack, found: Sequence[Extras]) -> None:
+    """Of a key the later of two records counts by its place in the log: extras would go before what is newer."""
+    meant = [one for one in found if _policy(asked, one) is ExtrasPolicy.REPLICATE]
+    sides = {alias: context.cluster(alias) for alias in (asked.source, asked.target)}
+    names = {
+        asked.source: {one.pair.target.topic for one in meant},
+        asked.target: {one.pair.source.topic for one in meant},
+    }
+    compacted = {
+        topic
+        for alias, admin in sides.items()
+        for topic, settings in admin.configurations(sorted(names[alias])).items()
+        if "compact" in settings.get("cleanup.policy", "")
+    }
+    if compacted:
+        raise PreconditionError(
+            f"{some_of(sorted(compacted), 'topic')} is compacted: extras that come behind newer records of their keys "
+            "would replace these; nothing was decided. Keep or salvage them: --extras TOPIC=salvage"
+        )
 
 
 # The way back -------------------------------------------------------------------------------------

@@ -96,8 +96,9 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.NOT_PROMOTED: "where both sides have the same records, plan a switchover; those that were "
     "promoted are named by --topic",
     BlockerCode.EXTRAS: "say what becomes of them: --extras keep (they stay where they are, are copied nowhere, and "
-    "groups pass them) or --extras salvage (the same, once they are copied to topics of their own); of one topic "
-    "--extras TOPIC=keep",
+    "groups pass them) or --extras salvage (the same, once they are copied to topics of their own) or --extras "
+    "replicate (they are copied to their topics, behind what was written there since); of one topic --extras "
+    "TOPIC=keep",
     BlockerCode.NOT_FENCED: "mirror-ledger fence TARGET --reason WHY, with --how hook --hook COMMAND where only a "
     "command of yours keeps applications from it; then plan again",
 }

@@ -6,55 +6,33 @@ the end of the target before they write. So what was killed in the middle is con
 It copies the ranges that it is given, whoever wrote there meanwhile, and ends.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ledger.changeover.bounded_copy import BegunCopy, BoundedCopy, Say, bounded_copy, require_committed
 from ledger.changeover.extras import Extras, ends_of_extras
-from ledger.changeover.settling import claimed_again
 from ledger.changeover.tail_pairing import first_own
-from ledger.clock import SystemClock
 from ledger.config.values import FilterConfig, FlowConfig, RenameConfig, TargetMode
-from ledger.context import Context, require_stopped
-from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.facts.identity import FlowProducer
-from ledger.facts.roles import writer_of
-from ledger.facts.rows import FlowIdentity, sync_row
+from ledger.context import Context
+from ledger.errors import PreconditionError
 from ledger.facts.syncs import (
     GapCause,
-    OffsetRange,
     OffsetSync,
     PartitionPair,
     Position,
     SyncCause,
-    SyncKind,
     TopicPartition,
     without,
 )
-from ledger.facts.tables import OFFSET_SYNCS
-from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, TopicDescription, live_cluster
-from ledger.kafka.network import KafkaNetwork
-from ledger.kafka.topics import parts
-from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
-from ledger.mirror.driver import claim_row
-from ledger.mirror.progress import Heartbeat
-from ledger.mirror.states import FlowProgress, PartitionState
-from ledger.mirror.task import CopyTask
-from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
-from ledger.store.session import WriterSession
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, TopicDescription
+from ledger.mirror.states import PartitionState
 from ledger.topics.following import REQUIRED_AT_TARGET, is_fence
 from ledger.topics.naming import SALVAGED, NamingKind, name_conflicts
 from ledger.words import counted, some_of
 
-_REQUEST_TIMEOUT_S = 30.0
-_ROUND_S = 5.0
-_UNAVAILABLE_AFTER_S = 60.0
-_PARTITIONS_AT_ONCE = 50
 _KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Records keep their times, and would expire at once; of each key all are wanted."""
 _LIMIT = "max.message.bytes"
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,45 +71,16 @@ def salvage(context: Context, flow: FlowConfig, found: Sequence[Extras], say: Sa
     made, or a partition cannot be copied; `ClusterUnavailableError` where nothing could be copied for a minute. What
     was copied until then is recorded, and found when it is begun again.
     """
-    own, state = salvaging_flow(flow), context.state
-    require_stopped(own, state)
+    own = salvaging_flow(flow)
     source, target = context.cluster(flow.source), context.cluster(flow.target)
-    ends = ends_of_extras(source, [one.partition for one in found])
-    _require_committed(found, ends, flow.source)
+    require_committed(found, ends_of_extras(source, [one.partition for one in found]), flow.source)
     pairs = _target_pairs(own, source, target, [one.partition for one in found])
-    last = state.last_claim(writer_of(own.name))
-    row = claim_row(
-        own, source=live_cluster(source), target=target, state=state, host=str(context.processes.own())
-    )
-    after = None if last is None else last.epoch
-    with claimed_again(own, context.fact_log, state, row, after=after) as session:
-        try:
-            producer = state.identities().producers(str(row["target_cluster_id"]))[own.name]
-            run = _Run(context, own, session, producer, source.cluster_id())
-            run.begin(_begun(run, target, found, pairs))
-            run.copy(say)
-        finally:
-            session.release()
+    with bounded_copy(context, own) as copy:
+        copy.run(_begun(copy, target, found, pairs), say)
     topics = tuple(sorted({pair.target.topic for pair in pairs.values()}))
-    done = Salvaged(own.name, topics, sum(map(run.records_of, found)))
+    done = Salvaged(own.name, topics, sum(map(copy.records_of, found)))
     say(done.words)
     return done
-
-
-def _require_committed(
-    found: Sequence[Extras], ends: Mapping[tuple[str, int], PartitionEnds], alias: str
-) -> None:
-    open_ones = [
-        f"{one.partition.topic} partition {one.partition.partition}"
-        for one in found
-        if ends[one.partition.place].last_stable < one.ranges[-1][1]
-    ]
-    if open_ones:
-        raise PreconditionError(
-            f"a transaction is open in {some_of(open_ones, 'partition')} of {alias}: what lies behind it cannot be "
-            "copied before it has ended; nothing was decided. Fence it with --abort-open-transactions-after, then try "
-            "again"
-        )
 
 
 # Topics -------------------------------------------------------------------------------------------
@@ -180,155 +129,37 @@ def _make_room(
     )
 
 
-# Copying ------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Begun:
-    """A partition, up to where it is to be copied, and what lies between that is not."""
-
-    state: PartitionState
-    end: int
-    left_out: tuple[OffsetRange, ...]
-
-    @property
-    def is_done(self) -> bool:
-        return self.state.position.source_offset >= self.end and self.state.tail.both_sides_seen
-
-
-class _Run:
-    """One epoch of the internal flow."""
-
-    def __init__(
-        self,
-        context: Context,
-        own: FlowConfig,
-        session: WriterSession,
-        producer: FlowProducer,
-        source_id: str,
-    ) -> None:
-        self.context, self.own, self.session, self.producer = context, own, session, producer
-        self.progress = FlowProgress(context.state.positions(own.name), producer)
-        self._heartbeat = Heartbeat(own, session, context.clock)
-        self._source_id = source_id
-        self._begun: list[_Begun] = []
-
-    def begin(self, begun: Iterator[tuple[_Begun, list[OffsetSync]]]) -> None:
-        """Record where partitions begin, before anything is written."""
-        facts: list[OffsetSync] = []
-        for one, of_it in begun:
-            self._begun.append(one)
-            facts += of_it
-        # What supersedes is a round of its own: it voids what its own round says behind it.
-        for is_last in (False, True):
-            self._append([fact for fact in facts if (fact.kind is SyncKind.SUPERSEDED) != is_last])
-
-    def copy(self, say: Say) -> None:
-        """Until all is there, in rounds that are recorded one after the other."""
-        relays = self.own.relay
-        writers = (
-            no_mirror_producers
-            if relays
-            else KeptMirrorProducers(self.context.config.ledger.path, self._source_id)
-        )
-        clusters = [self.context.config.cluster(alias) for alias in (self.own.source, self.own.target)]
-        moved_at, clock = self.context.clock.monotonic(), self.context.clock
-        with closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
-            while left := [one for one in self._begun if not one.is_done]:
-                for some in parts(left, _PARTITIONS_AT_ONCE):
-                    task = CopyTask(
-                        [self._assignment(one) for one in some],
-                        network,
-                        writers(),
-                        SystemClock(),
-                        CopyLimits(),
-                    )
-                    results = task.run(seconds=_ROUND_S)
-                    if self._take(some, results):
-                        moved_at = clock.monotonic()
-                self._heartbeat.beat()
-                if clock.monotonic() - moved_at > _UNAVAILABLE_AFTER_S:
-                    reasons = sorted({one.trouble for one in results if one.trouble}) or ["no answer"]
-                    raise ClusterUnavailableError(
-                        f"{self.own.name}: nothing could be copied for {_UNAVAILABLE_AFTER_S:.0f} s: "
-                        f"{'; '.join(reasons)}; what was copied before is recorded, and nothing was decided"
-                    )
-                copied = sum(one.state.position.source_offset >= one.end for one in self._begun)
-                say(f"{self.own.name}: {copied} of {counted(len(self._begun), 'partition')} copied")
-
-    def _take(self, some: Sequence[_Begun], results: Sequence[PartitionResult]) -> bool:
-        """Record what a task did; whether it did anything. Raises where a partition cannot be copied."""
-        by_source = {result.assignment.source: result for result in results}
-        moved = False
-        for one in some:
-            result = by_source[one.state.pair.source]
-            moved |= bool(result.syncs) or result.tail != one.state.tail
-            one.state.position, one.state.tail = result.position, result.tail
-        self._append([sync for result in results for sync in result.syncs])
-        stops = {result.assignment.source: result.stop for result in results if result.stop is not None}
-        if stops:
-            names = [f"{at.topic} partition {at.partition}" for at in stops]
-            first = next(iter(stops.values()))
-            raise PreconditionError(
-                f"{some_of(names, 'partition')} cannot be salvaged: {first.message}; what was copied before is "
-                "recorded, and nothing was decided"
-            )
-        return moved
-
-    def _assignment(self, one: _Begun) -> Assignment:
-        state = one.state
-        return Assignment(
-            source=state.pair.source,
-            target=state.pair.target,
-            position=state.position,
-            producer=self.producer,
-            end_offset=one.end,
-            exclusive=False,
-            tail=state.tail,
-            kept_local=one.left_out,
-        )
-
-    def _append(self, facts: Sequence[OffsetSync]) -> None:
-        if facts:
-            identity = FlowIdentity(self.own.name, self.own.source, self.own.target, self.producer.current)
-            self.session.append(OFFSET_SYNCS.name, [sync_row(identity, fact) for fact in facts])
-
-    def records_of(self, one: Extras) -> int:
-        """How many records of extras the map has."""
-        return sum(
-            sync.sync.records
-            for sync in self.context.state.recorded_syncs(
-                self.own.name, one.partition.topic, one.partition.partition
-            )
-            if sync.sync.source == one.partition
-            and any(start <= sync.sync.source_start < end for start, end in one.ranges)
-        )
+# Positions ----------------------------------------------------------------------------------------
 
 
 def _begun(
-    run: _Run, target: ClusterAdmin, found: Sequence[Extras], pairs: Mapping[TopicPartition, PartitionPair]
-) -> Iterator[tuple[_Begun, list[OffsetSync]]]:
+    copy: BoundedCopy,
+    target: ClusterAdmin,
+    found: Sequence[Extras],
+    pairs: Mapping[TopicPartition, PartitionPair],
+) -> list[BegunCopy]:
     """Where each partition begins or continues, and what is to be recorded of that."""
-    ends = target.ends([pair.target.place for pair in pairs.values()])
+    ends, begun = target.ends([pair.target.place for pair in pairs.values()]), []
     for one in found:
         pair = pairs[one.partition]
         if pair.target.place not in ends:
             raise PreconditionError(
-                f"{pair.target.topic} partition {pair.target.partition} of {run.own.target} has no leader; nothing "
+                f"{pair.target.topic} partition {pair.target.partition} of {copy.flow.target} has no leader; nothing "
                 "was decided. Try again when it has one"
             )
         start, end = one.ranges[0][0], one.ranges[-1][1]
         left_out = tuple(without((start, end), one.ranges))
-        state, facts = _state(run, target, ends[pair.target.place], pair, start)
-        yield _Begun(state, end, left_out), facts
+        state, facts = _state(copy, target, ends[pair.target.place], pair, start)
+        begun.append(BegunCopy(state, end, left_out, tuple(facts)))
+    return begun
 
 
 def _state(
-    run: _Run, target: ClusterAdmin, there: PartitionEnds, pair: PartitionPair, start: int
+    copy: BoundedCopy, target: ClusterAdmin, there: PartitionEnds, pair: PartitionPair, start: int
 ) -> tuple[PartitionState, list[OffsetSync]]:
-    recorded = run.progress.recorded(pair)
+    recorded = copy.progress.recorded(pair)
     if recorded is None:
-        before = run.progress.recorded_at_target(pair)
+        before = copy.progress.recorded_at_target(pair)
         state = PartitionState(
             pair,
             Position(source_offset=start, target_offset=there.high_watermark, next_sequence=0)
@@ -346,7 +177,7 @@ def _state(
         pair.target,
         max(state.position.target_offset, there.log_start),
         there.high_watermark,
-        run.producer,
+        copy.producer,
     )
     if first is not None:
         # An earlier attempt was killed, and the source has deleted since what it had come to.

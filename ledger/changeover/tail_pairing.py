@@ -66,7 +66,10 @@ def pair_tails(
         tails = _tails(context, flow, producer, pairs)
         results = _paired(context, flow, source.cluster_id(), tails)
         _require_paired(flow, results)
-        _require_own_alone(context, flow, results)
+        behind_others = state.behind_others(flow.name)
+        _require_own_alone(
+            context, flow, [one for one in results if one.assignment.target.key not in behind_others]
+        )
         identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
         # What supersedes is a round of its own: it voids what its own round says behind it.
         for syncs in (
@@ -91,6 +94,7 @@ def _tails(
     at_source = source.ends([pair.source.place for pair in pairs])
     at_target = target.ends([pair.target.place for pair in pairs])
     cleaned = _cleaned(target, {pair.target.topic for pair in pairs})
+    behind_others = state.behind_others(flow.name)
     found = []
     for known in state.positions(flow.name):
         pair = known.pair
@@ -109,7 +113,9 @@ def _tails(
             at.position = stood
             restart = at.supersede(stood, SyncCause.SETTLED)
             at.position = stood
-        below = _written_below(state, flow, pair, there.high_watermark)
+        below = there.high_watermark
+        if pair.target.key not in behind_others:
+            below = _written_below(state, flow, pair, below)
         is_lost = here.log_start > at.position.source_offset or there.log_start > at.position.target_offset
         start = max(there.log_start, at.position.target_offset)
         if is_lost and first_own(target, pair.target, start, below, producer) is None and restart is None:

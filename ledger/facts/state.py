@@ -61,10 +61,13 @@ from ledger.facts.syncs import (
     FlowPosition,
     HighWatermark,
     OffsetRange,
+    OffsetSync,
     RecordedSync,
     SyncCause,
     TopicState,
     WriterEvent,
+    behind_others_from,
+    holding,
 )
 from ledger.facts.tables import (
     CHECKPOINTS,
@@ -163,6 +166,22 @@ class LedgerState(ABC):
         """By topic id and partition of these topics of a cluster the offsets that flows have written there."""
         rows = self._syncs(("target_cluster", "=", cluster), ("target_topic", "in", sorted(topics)))
         return written_ranges(rows)
+
+    def behind_others(self, flow: str) -> dict[tuple[str, int], int]:
+        """By topic id and partition of the target where a flow stood before it copied extras behind what others wrote.
+
+        Only where what these wrote may still have to come back (`behind_others_from`).
+        """
+        marks = self._syncs(("flow", "=", flow), ("cause", "=", SyncCause.EXTRAS))
+        found = {}
+        for topic, partition in {(row["source_topic"], row["source_partition"]) for row in marks}:
+            by_target: dict[tuple[str, int], list[OffsetSync]] = {}
+            for sync in holding(self.recorded_syncs(flow, topic, partition)):
+                by_target.setdefault(sync.target.key, []).append(sync)
+            for key, syncs in by_target.items():
+                if (stood := behind_others_from(syncs)) is not None:
+                    found[key] = stood
+        return found
 
     def adoptions(self, topic_ids: Collection[str]) -> list[AdoptionHistory]:
         """By flow and source partition, what was adopted at these topics, and what tells that their logs went back."""

@@ -66,7 +66,9 @@ class SyncCause(StrEnum):
     LATEST = "latest"  # started at the source's last stable offset
     TIMESTAMP = "timestamp"  # started at the first record at or after a time
     CUT = "cut"  # started where a cut says that the way back begins: what lies before is decided; unpaired: others'
-    EXTRAS = "extras"  # started at the first record that the source alone has
+    EXTRAS = (
+        "extras"  # started at the first record that the source alone has; unpaired: others', in front of such
+    )
     RECREATED = "recreated"  # started with a new incarnation of the source topic
     LOST_SOURCE = "lost_source"  # unpaired: their source records were deleted
     ACCEPTED = "accepted"  # unpaired: an operator said to continue after them
@@ -80,7 +82,7 @@ def source_may_be_deleted(kind: SyncKind, cause: SyncCause | None) -> bool:
     """Whether, after a row, records of the flow at the target may have no source record any more."""
     if kind is SyncKind.SUPERSEDED:
         return cause not in (SyncCause.TARGET_TRUNCATED, SyncCause.SETTLED)
-    if cause is SyncCause.CUT:
+    if cause in (SyncCause.CUT, SyncCause.EXTRAS):
         return False
     return kind in (SyncKind.LOST, SyncKind.UNPAIRED) or cause is SyncCause.RECREATED
 
@@ -447,6 +449,23 @@ def holding(recorded: Iterable[RecordedSync]) -> list[OffsetSync]:
     """What still holds of a partition's rows, oldest first, the supersessions themselves left out."""
     oldest_first = [row.sync for row in sorted(recorded, key=lambda row: row.place)]
     return [sync for sync in effective(oldest_first) if sync.kind is not SyncKind.SUPERSEDED]
+
+
+def behind_others_from(oldest_first: Iterable[OffsetSync]) -> int | None:
+    """Where the flow stood at the target before it copied extras behind what others had written there.
+
+    None: it has not, or what they had written was passed at a cut since. All rows are of one target.
+    """
+    found: int | None = None
+    stood = 0
+    for sync in oldest_first:
+        is_passed = sync.kind is SyncKind.COPIED and not sync.records and sync.target_start > stood
+        if sync.cause is SyncCause.EXTRAS:
+            found = stood if found is None else found
+        elif is_passed or sync.cause is SyncCause.CUT:
+            found = None
+        stood = sync.target_end
+    return found
 
 
 def by_source_incarnation(recorded: Iterable[RecordedSync]) -> dict[str, list[RecordedSync]]:

@@ -96,10 +96,16 @@ class PartitionState:
         self.position = replace(at, source_offset=source_end, leader_epoch=None)
         return replace(passed, gaps=(Gap(at.source_offset, source_end, cause),))
 
-    def pass_target(self, target_end: int) -> OffsetSync:
+    def pass_target(self, target_end: int, cause: SyncCause = SyncCause.CUT) -> OffsetSync:
         """What others wrote at the target up to there, while it was promoted, is neither read nor foreign."""
-        self.position = replace(self.position, target_offset=target_end, former_sequence=None)
-        return self._fact(SyncKind.UNPAIRED, SyncCause.CUT)
+        may_be_deleted = source_may_be_deleted(SyncKind.UNPAIRED, cause)
+        self.position = replace(
+            self.position,
+            target_offset=target_end,
+            former_sequence=None,
+            source_may_be_deleted=may_be_deleted,
+        )
+        return self._fact(SyncKind.UNPAIRED, cause)
 
     def lose(self, source_end: int, cause: SyncCause) -> OffsetSync:
         """Source offsets up to `source_end` are not copied (L6): continue there."""

@@ -12,7 +12,7 @@ from ledger.errors import PreconditionError, UsageError
 from ledger.facts.codec import encode
 from ledger.facts.cut_offsets import Cut, CutPair
 from ledger.facts.rows import FlowIdentity, sync_row
-from ledger.facts.syncs import PartitionPair, Position, SyncCause, TopicPartition
+from ledger.facts.syncs import OffsetSync, PartitionPair, Position, SyncCause, SyncKind, TopicPartition
 from ledger.mirror.states import PartitionState
 from ledger.store.delta_tables import create_tables
 from ledger.store.log import DeltaFactLog
@@ -78,6 +78,37 @@ class Clusters:
         stamp = {"writer": f"flow:{flow}", "writer_epoch": 1, "round": 1, "recorded_at_ms": 1}
         fact = sync_row(FlowIdentity(flow, here.alias, there.alias), state.started(SyncCause.EARLIEST))
         self.ledger.append("offset_syncs", [{**stamp, **fact}])
+
+    def replicated(self, count: int) -> None:
+        """East has so many extras, and the flow has copied them behind all that lies at west."""
+        self.write(self.east, count)
+        begin = self.west.log("t", 0).high_watermark
+        self.write(self.west, count, producer_id=MIRROR)
+        known = MemoryLedgerState(self.ledger).positions(FORWARD)[0]
+        state = PartitionState(known.pair, known.position)
+        moved = state.pass_target(begin, SyncCause.EXTRAS)
+        at = state.position.source_offset
+        copied = replace(
+            moved,
+            kind=SyncKind.COPIED,
+            cause=None,
+            source_end=at + count,
+            target_end=begin + count,
+            records=count,
+        )
+        self.recorded(moved, copied)
+
+    def recorded(self, *facts: OffsetSync) -> None:
+        """Rows of the forward flow, a round each."""
+        identity, before = FlowIdentity(FORWARD, "east", "west"), len(self.ledger.rows("offset_syncs"))
+        for number, fact in enumerate(facts, start=before + 1):
+            stamp = {
+                "writer": f"flow:{FORWARD}",
+                "writer_epoch": 1,
+                "round": number,
+                "recorded_at_ms": number,
+            }
+            self.ledger.append("offset_syncs", [{**stamp, **sync_row(identity, fact)}])
 
     def ended(self, cluster: MemoryCluster, high_watermark: int, read_at_ms: int) -> None:
         """A recorder has read the ends."""
@@ -160,6 +191,32 @@ def test_what_the_way_back_has_copied_already_is_passed(drained: Clusters) -> No
     drained.write(drained.west, 3)
     drained.mapped(7, 7, flow=BACK)
     assert drained.pair().reverse_start == 7
+
+
+def test_what_others_wrote_in_front_of_replicated_extras_comes_back(drained: Clusters) -> None:
+    drained.write(drained.west, 3)
+    drained.replicated(2)
+    drained.write(drained.west, 4)
+    assert drained.cut("first").pairs(FORWARD)["t", 0].reverse_start == 5
+    drained.replicated(1)
+    assert drained.cut("again").pairs(FORWARD)["t", 0].reverse_start == 5
+    drained.mapped(6, 6, flow=BACK)
+    assert drained.cut("begun").pairs(FORWARD)["t", 0].reverse_start == 6
+
+
+def test_nothing_in_front_of_replicated_extras_is_sought_once_it_was_passed(drained: Clusters) -> None:
+    drained.write(drained.west, 3)
+    drained.replicated(2)
+    known = MemoryLedgerState(drained.ledger).positions(FORWARD)[0]
+    drained.recorded(PartitionState(known.pair, known.position).pass_target(10))
+    assert drained.pair().reverse_start == 10
+
+
+def test_replicated_extras_that_were_not_recorded_keep_the_way_back_from_beginning(drained: Clusters) -> None:
+    drained.write(drained.west, 3)
+    drained.replicated(2)
+    drained.write(drained.west, 1, producer_id=MIRROR)
+    assert drained.pair().reverse_start is None
 
 
 def test_copies_that_were_not_recorded_keep_the_way_back_from_beginning(drained: Clusters) -> None:

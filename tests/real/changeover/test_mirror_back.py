@@ -1,6 +1,10 @@
 """The source is lost and comes back with records that were never copied: applications go home, and nothing is read
 again."""
 
+from collections import Counter
+
+import pytest
+
 from ledger.changeover.left_behind import groups_left
 from ledger.context import Context
 from ledger.sandbox.workload import create_topics
@@ -14,7 +18,10 @@ from tests.support.waiting import eventually
 from tests.support.way_home import WAY, WHY, WayHome
 
 
-def test_groups_read_nothing_again_though_extras_lie_in_front_of_what_returns(site: RealSite) -> None:
+@pytest.mark.parametrize("policy", ["salvage", "replicate"])
+def test_groups_read_nothing_again_though_extras_lie_in_front_of_what_returns(
+    site: RealSite, policy: str
+) -> None:
     east, west = site.servers
     topic = name_of("orders")
     config = site.configured(both_ways(topic))
@@ -47,14 +54,27 @@ def test_groups_read_nothing_again_though_extras_lie_in_front_of_what_returns(si
         cut = way.mirror_back(
             f"extras at east: {topic} partition 0: 16 offsets (100 to 115): 16 records,",
             f"; read by '{reader.group}' (16)",
-            "32 offsets stay at east",
-            f"{FLOW}.salvaged: 32 records in {topic}.salvaged",
+            *_copied(policy, topic),
             is_listed_first=True,
-            extras=f"{topic}=salvage",
+            extras=f"{topic}={policy}",
         )
+        if policy == "replicate":
+            for one in (desk, reader):
+                eventually(lambda one=one: set(one.processed) >= set(extra.written), "it reads the copies")  # type: ignore[misc]
+            eventually(lambda: reader.repeated.total() == 32, "one reads them a second time")
     cut = way.go_home(cut)
     with running(config, site.spark, from_cut=cut):
         site.done(config, "resume", FLOW, "--reason", "they are made", "--wait", "60")
-        way.require_all_once()
-    assert sorted(values(west, f"{topic}.salvaged")) == sorted(extra.written)
-    assert sorted(reader.processed) == sorted([*shop.written, *extra.written])
+        way.require_all_once(are_replicated=policy == "replicate")
+    if policy == "salvage":
+        assert sorted(values(west, f"{topic}.salvaged")) == sorted(extra.written)
+        assert reader.repeated == {}
+    else:
+        assert reader.repeated == Counter(extra.written), "what it had read at east, and nothing else"
+    assert set(reader.processed) == {*shop.written, *extra.written}
+
+
+def _copied(policy: str, topic: str) -> tuple[str, ...]:
+    if policy == "salvage":
+        return "32 offsets stay at east", f"{FLOW}.salvaged: 32 records in {topic}.salvaged"
+    return "nothing stays at east alone", f"{FLOW}: 32 records that were left came to {topic}"

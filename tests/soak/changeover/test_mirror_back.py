@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 
+import pytest
 from confluent_kafka import Producer
 
 from ledger.kafka.admin import KafkaAdmin
@@ -14,7 +15,7 @@ from ledger.recorders.observation import Subject
 from tests.support.drivers import Driver, environment
 from tests.support.following import admin_of, values
 from tests.support.plans import SHUT
-from tests.support.recorded import broken_invariants, operations, query, rows
+from tests.support.recorded import Row, broken_invariants, operations, query, rows
 from tests.support.runs import FLOW, run, running
 from tests.support.shops import transaction
 from tests.support.site import RealSite
@@ -117,36 +118,53 @@ def test_what_a_dead_driver_of_the_way_back_had_written_is_recorded_before_anyth
     assert broken_invariants(config) == {}
 
 
-def test_salvaging_that_was_killed_is_continued_and_nothing_is_there_twice(site: RealSite) -> None:
+@pytest.mark.parametrize("policy", ["salvage", "replicate"])
+def test_a_copy_of_extras_that_was_killed_is_continued_and_nothing_is_there_twice(
+    site: RealSite, policy: str
+) -> None:
     east, west = site.servers
     way = WayHome.begun(site)
     config, shop, desk, topic = way.config, way.shop, way.desk, way.shop.topic
-    salvaged = f"{topic}.salvaged"
+    is_replicated = policy == "replicate"
+    to, flow = (topic, FLOW) if is_replicated else (f"{topic}.salvaged", f"{FLOW}.salvaged")
     extras = _large_extras(east, topic)
     site.done(config, "record", "east", "--once")
     way.fail_over()
-    site.done(config, "fence", "east", "--how", "shut", "--accept=producers_stopped", *WHY)
-    asked = ("mirror-back", *WAY, "--extras", "salvage", *WHY)
+    shop.sell(west, 40)
+    fence = ("fence", "east", "--how", "shut", "--accept=producers_stopped", *WHY)
+    site.done(config, *fence)
+    asked = ("mirror-back", *WAY, "--extras", policy, *WHY)
+
+    def recorded() -> list[Row]:
+        return [row for row in rows(config, "offset_syncs") if row["flow"] == flow and row["records"]]
+
+    before = sum(row["records"] for row in recorded())
     with admin_of(config, "west") as admin:
+        began = _records_in(admin, to)
         command = [sys.executable, "-m", "ledger.cli.main", "--config", config.file, *asked]
         with subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL) as process:
-            eventually(lambda: _records_in(admin, salvaged) > 0, "it copies", within_s=60)
+            eventually(lambda: _records_in(admin, to) > began, "it copies", within_s=60)
             process.kill()
-        copied = _records_in(admin, salvaged)
-    recorded = [row for row in rows(config, "offset_syncs") if row["flow"] == f"{FLOW}.salvaged"]
+        copied = _records_in(admin, to) - began
     assert 0 < copied < len(extras), "it was killed in the middle"
-    assert sum(row["records"] for row in recorded) < copied, "and had not recorded all of it"
+    assert sum(row["records"] for row in recorded()) - before < copied, "and had not recorded all of it"
     assert operations(config, "extras_decided") == []
     with shop.selling(west), desk.open(west, [topic]):
-        done = site.done(config, *asked)
-        assert f"{FLOW}.salvaged: {len(extras):,} records in {salvaged}" in done.err
-    assert sorted(values(west, salvaged)) == sorted(extras)
-    assert {one["policy"] for one in operations(config, "extras_decided")} == {"salvage"}
-    found = [row for row in rows(config, "offset_syncs") if row["flow"] == f"{FLOW}.salvaged"]
-    assert sum(row["records"] for row in found) == len(extras)
-    assert any(row["recovered"] for row in found)
-    way.go_home(done.out.strip())
-    assert sorted(desk.processed) == sorted(shop.written)
+        cut = site.done(config, *asked).out.strip()
+        if is_replicated:
+            site.done(config, *fence)
+            again = site.done(config, "mirror-back", *WAY, *WHY)
+            assert "east has nothing that was never copied" in again.err
+            cut = again.out.strip()
+            eventually(lambda: set(desk.processed) >= set(extras), "the group passes them", within_s=60)
+    known = set(extras)
+    here = [value for value in values(west, to) if not is_replicated or value in known]
+    assert sorted(here) == sorted(extras)
+    assert {one["policy"] for one in operations(config, "extras_decided")} == {policy}
+    assert sum(row["records"] for row in recorded()) - before == len(extras)
+    assert any(row["recovered"] for row in recorded())
+    way.go_home(cut)
+    assert sorted(desk.processed) == sorted([*shop.written, *(extras if is_replicated else ())])
     assert sorted(values(east, topic)) == sorted([*shop.written, *extras])
     assert broken_invariants(config) == {}
 

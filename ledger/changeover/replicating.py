@@ -1,0 +1,126 @@
+"""Replicating: extras are copied behind what applications have written to the promoted topic since, and only there.
+
+The flow that has copied the topic so far does that, under a claim of its own, though its target is promoted: the one
+exception. It continues at the target's end with another producer id, so nothing of its own is searched among what
+others wrote, and copies as into a shared target. Its rows say where it stood before: all that others wrote behind that
+is still to come back, and the flow of the way back leaves the copies out, for a mirror wrote them.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ledger.changeover.bounded_copy import BegunCopy, BoundedCopy, Say, bounded_copy, require_committed
+from ledger.changeover.extras import Extras, ends_of_extras
+from ledger.changeover.pairs import Pair
+from ledger.changeover.shut_out import let_in, shut_out
+from ledger.config.values import FlowConfig
+from ledger.context import Context
+from ledger.errors import PreconditionError
+from ledger.facts.fences import MirrorShutOut
+from ledger.facts.syncs import FlowPosition, OffsetSync, Position, SyncCause, without
+from ledger.kafka.cluster import PartitionEnds
+from ledger.mirror.states import PartitionState
+from ledger.words import counted, some_of
+
+_STOPPED_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Replicated:
+    """What came of it: how many records of the extras are in the map of `flow` now; `shut_out`: words of its receipt,
+    None: nothing had shut the mirror out."""
+
+    flow: str
+    topics: tuple[str, ...]
+    records: int
+    shut_out: str | None
+
+    @property
+    def words(self) -> str:
+        came = f"came to {some_of(self.topics, 'topic')}"
+        copied = f"{self.flow}: {counted(self.records, 'record')} that were left {came}"
+        return copied if self.shut_out is None else f"{copied}; {self.shut_out}"
+
+
+def replicate(context: Context, flow: FlowConfig, found: Sequence[Extras], say: Say) -> Replicated:
+    """Copy all of these extras of a flow to its promoted topics; returns when each is there and recorded.
+
+    Twice is as once. Raises `PreconditionError` while somebody else may write for the flow, where a transaction is
+    open, a partition is lacking, or one cannot be copied; `ClusterUnavailableError` where nothing could be copied for a
+    minute. What was copied until then is recorded, and found when it is begun again.
+    """
+    source, target = context.cluster(flow.source), context.cluster(flow.target)
+    require_committed(found, ends_of_extras(source, [one.partition for one in found]), flow.source)
+    ends = target.ends([one.pair.target.place for one in found])
+    if lacking := [one.pair.target for one in found if one.pair.target.place not in ends]:
+        names = [f"{at.topic} partition {at.partition}" for at in lacking]
+        raise PreconditionError(
+            f"{flow.target} has no {some_of(names, 'partition')}, or it has no leader: extras cannot be copied there; "
+            "nothing was decided. Add it, or try again"
+        )
+    topics = tuple(sorted({one.pair.target.topic for one in found}))
+    pair = Pair(flow.target, flow.source, topics)
+    behind_others = context.state.behind_others(flow.name)
+
+    def is_renewed(known: Sequence[FlowPosition]) -> bool:
+        """Where it was begun before, the end of the target tells by the producer id what was copied."""
+        meant = {one.pair for one in found}
+        return any(at.pair in meant and at.pair.target.key not in behind_others for at in known)
+
+    with _let_in(context, pair, say) as words, bounded_copy(context, flow, is_renewed=is_renewed) as copy:
+        begun = [
+            _begun(copy, one, ends[one.pair.target.place], one.pair.target.key in behind_others)
+            for one in found
+        ]
+        copy.run(begun, say)
+    done = Replicated(flow.name, topics, sum(map(copy.records_of, found)), "; ".join(words) or None)
+    say(done.words)
+    return done
+
+
+@contextmanager
+def _let_in(context: Context, pair: Pair, say: Say) -> Iterator[list[str]]:
+    """The mirror may write to promoted topics while the body runs; what had kept it out does so again, and is proved.
+
+    Yields where the words of the receipt come to. A command that was killed in between leaves the mirror in: the next
+    one finds that it was shut out once.
+    """
+    cluster_id = context.cluster(pair.cluster).cluster_id()
+    former = [
+        change
+        for change in context.state.shut_outs().changes
+        if isinstance(change, MirrorShutOut)
+        and (change.cluster_id, change.former) == (cluster_id, pair.former)
+        and set(change.topics) & set(pair.topics or ())
+        and (change.rules or change.markers)
+    ]
+    words: list[str] = []
+    if former:
+        say(let_in(context, pair).words)
+    try:
+        yield words
+    finally:
+        if former:
+            with_markers = any(change.markers for change in former)
+            done = shut_out(context, pair, with_markers=with_markers, limit_s=_STOPPED_WITHIN_S, say=say)
+            words.append(done.words)
+
+
+def _begun(copy: BoundedCopy, one: Extras, there: PartitionEnds, is_behind_others: bool) -> BegunCopy:
+    start, end = one.ranges[0][0], one.ranges[-1][1]
+    recorded = copy.progress.recorded(one.pair)
+    if recorded is None:
+        begin = Position(source_offset=start, target_offset=there.high_watermark, next_sequence=0)
+        state = PartitionState(one.pair, begin)
+        return BegunCopy(
+            state, end, tuple(without((start, end), one.ranges)), (state.started(SyncCause.EXTRAS),)
+        )
+    state, facts = PartitionState(one.pair, recorded.position), list[OffsetSync]()
+    if not is_behind_others:
+        facts.append(state.pass_target(there.high_watermark, SyncCause.EXTRAS))
+    if state.position.source_offset < one.log_start:
+        facts.append(state.lose(one.log_start, SyncCause.RETENTION))
+    begin_at = state.position.source_offset
+    left_out = tuple(without((begin_at, end), one.ranges)) if begin_at < end else ()
+    return BegunCopy(state, end, left_out, tuple(facts))
