@@ -1,6 +1,7 @@
 """Steps while a cluster gets what another one has: applications stay at work where they are, for hours if need be."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from ledger.changeover.auditing import LedgerAudit
@@ -18,11 +19,12 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeErro
 from ledger.facts.direction import WayBack
 from ledger.facts.requests import StopRequest
 from ledger.facts.roles import writer_of
+from ledger.facts.syncs import holding, joined, without
 from ledger.kafka.cluster import live_cluster
 from ledger.offsets.sheets import repeat_words
 from ledger.roles import is_at_work
 from ledger.store.session import random_id
-from ledger.words import by_topic, counted, duration
+from ledger.words import by_topic, counted, duration, some_of
 
 _NO_LIMIT = float("inf")
 _UNTIL_STOPPED_S = 300.0
@@ -96,51 +98,64 @@ def open_way_back(step: StepContext, waits: Waits) -> StepResult:
 
 
 def catch_up(step: StepContext, waits: Waits) -> StepResult:
-    """All that was written since has come back, but for a little; what stands against the switch is found while
+    """All that was written is at the target, but for a little; what stands against the switch is found while
     applications are at work still."""
-    plan, within = step.plan, step.plan.choices.within
-    names = set(plan.source_names)
-    started = step.context.clock.monotonic()
-    first: list[int] = []
+    plan = step.plan
+    _wait_for_copies(step, waits)
+    if not plan.moves_applications:
+        released = release_retention(step.context, plan.to_cluster, plan.target_names, waits)
+        words = [f"{plan.to_cluster} gets what is written at {plan.from_cluster}", *released]
+        return StepResult("; ".join(words), {})
+    step.require_no_later_topics()
+    behind = _wait_for_groups(step, waits)
+    switch = _require_switch(step)
+    step.kept.audit = LedgerAudit.begun(step.context)  # of hours ago otherwise
+    left, repeats = counted(plan.choices.within, "offset"), repeat_words(switch.forecast)
+    words = [f"at most {left} to copy; groups would read {repeats} again"]
+    if behind:
+        names = some_of(behind, "group")
+        words.append(f"not beyond the extras that were copied to {plan.from_cluster}: {names}")
+    return StepResult("; ".join(words), {"forecast": switch.forecast, "groups_before_extras": behind})
+
+
+def _wait_for_copies(step: StepContext, waits: Waits) -> None:
+    """Without a limit: a cluster that does not answer is waited for as well."""
+    clock, names = step.context.clock, set(step.plan.source_names)
+    began_s, first = clock.monotonic(), dict[str, int]()
 
     def left() -> str | None:
         try:
-            return left_now()
+            behind = behind_ends(ends_of(step.source, names), step.plan.topics, step.state.positions)
+            to_come = sum(behind.values())
+            copied = first.setdefault("to_come", to_come) - to_come
+            words = _lacking(step, behind)
+            return words and words + _remaining(copied, to_come, clock.monotonic() - began_s)
         except ClusterUnavailableError as error:
             return f"{error}: waiting until it answers"
 
-    def left_now() -> str | None:
-        behind = behind_ends(ends_of(step.source, names), plan.topics, step.state.positions)
-        to_come = sum(behind.values())
-        first.append(to_come)
-        del first[2:]
-        not_begun = [at for at, lacking in behind.items() if not lacking]
-        if to_come <= within and not not_begun:
-            return None
-        words = f"{counted(to_come, 'offset')} of {plan.from_cluster} to come back"
-        if not_begun and to_come <= within:
-            words = f"{by_topic(not_begun)} not begun with"
-        if lacking := _not_writable(step):
-            return f"{words}; grant the mirror WRITE on {', '.join(lacking)} of {plan.to_cluster}"
-        if stopped := _stopped(step):
-            return f"{words}; {stopped}"
-        if idle := _without_driver(step):
-            return f"{words}; no driver is at work: " + "; ".join(f"mirror-ledger run {one}" for one in idle)
-        return words + _remaining(first[0] - to_come, to_come, step.context.clock.monotonic() - started)
-
     step.patience(_NO_LIMIT).until(left, waits, advice="")
-    if not plan.moves_applications:
-        released = release_retention(step.context, plan.to_cluster, plan.target_names, waits)
-        return StepResult(
-            "; ".join([f"{plan.to_cluster} gets what is written at {plan.from_cluster}", *released]), {}
-        )
-    step.require_no_later_topics()
-    switch = _require_switch(step)
-    step.kept.audit = LedgerAudit.begun(step.context)  # of hours ago otherwise
-    return StepResult(
-        f"at most {counted(within, 'offset')} to copy; groups would read {repeat_words(switch.forecast)} again",
-        {"forecast": switch.forecast},
-    )
+
+
+def _lacking(step: StepContext, behind: Mapping[tuple[str, int], int]) -> str | None:
+    """What is not at the target, with why nobody copies it; None: as little as the plan allows.
+
+    `behind`: by partition how many offsets, 0 where a flow has not begun.
+    """
+    plan, to_come = step.plan, sum(behind.values())
+    not_begun = [at for at, lacking in behind.items() if not lacking]
+    stopped = _stopped(step)
+    if to_come <= plan.choices.within and not not_begun and not stopped:
+        return None
+    words = f"{counted(to_come, 'offset')} of {plan.from_cluster} to come"
+    if not_begun:
+        words += f", {by_topic(not_begun)} not begun with"
+    if stopped:
+        return f"{words}; {stopped}"
+    if lacking := _not_writable(step):
+        return f"{words}; grant the mirror WRITE on {', '.join(lacking)} of {plan.to_cluster}"
+    if idle := _without_driver(step):
+        return f"{words}; no driver is at work: " + "; ".join(f"mirror-ledger run {one}" for one in idle)
+    return words
 
 
 def _not_writable(step: StepContext) -> list[str]:
@@ -163,6 +178,60 @@ def _stopped(step: StepContext) -> str | None:
     causes = ", ".join(sorted({cause for cause, _ in found.values()}))
     flows = "; ".join(f"mirror-ledger status {flow}" for flow in sorted({flow for _, flow in found.values()}))
     return f"{by_topic(found)} stopped ({causes}): {flows}"
+
+
+def _wait_for_groups(step: StepContext, waits: Waits) -> list[str]:
+    """Groups that have not read what was replicated of extras, when the time for groups is over: to these it is unread
+    at home too, in front of all that came back."""
+    copies = _replicated(step)
+    if not copies:
+        return []
+
+    def behind() -> list[str]:
+        return sorted(
+            {
+                one.group_id
+                for one in step.state.last_checkpoints(step.plan.from_cluster)
+                if (end := copies.get((one.topic, one.partition))) is not None
+                and one.committed_offset is not None
+                and one.committed_offset < end
+            }
+        )
+
+    def left() -> str | None:
+        names = behind()
+        return f"{some_of(names, 'group')} has not read the extras that were copied" if names else None
+
+    with suppress(PreconditionError):
+        step.patience(step.plan.choices.groups_seconds).until(left, waits, advice="")
+    return behind()
+
+
+def _replicated(step: StepContext) -> dict[tuple[str, int], int]:
+    """By topic and partition where applications are the end of what was replicated there of extras."""
+    extras, found = step.state.extras(), dict[tuple[str, int], int]()
+    for one in step.plan.topics:
+        forward = step.config.flow(one.flow).opposite
+        for (topic_id, partition), decided in extras.decided.items():
+            if topic_id != one.topic_id or forward is None:
+                continue
+            copied = joined(
+                [
+                    left
+                    for whole in decided
+                    for left in without(whole, extras.local.get((topic_id, partition), ()))
+                ]
+            )
+            for sync in holding(step.state.recorded_syncs(forward, one.topic, partition)):
+                is_copy = (
+                    sync.records and sync.target is not None and sync.target.topic_id == one.source_topic_id
+                )
+                if is_copy and any(
+                    sync.source_start < end and start < sync.source_end for start, end in copied
+                ):
+                    place = one.source_topic, partition
+                    found[place] = max(found.get(place, 0), sync.target_end)
+    return found
 
 
 def _remaining(copied: int, left: int, elapsed_s: float) -> str:

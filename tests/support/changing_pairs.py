@@ -235,6 +235,8 @@ class ChangingPair:
         if not self._is_reverse_started:
             self._is_reverse_started = True
             self.let_mirror_write_at_east()
+            for one in self._consumers:
+                one.poll()
             self.schedule.spawn("supervisor", self.reverse.supervise)
 
     _is_reverse_started = False
