@@ -12,9 +12,10 @@ from confluent_kafka import Producer
 
 from ledger.kafka.admin import KafkaAdmin
 from ledger.recorders.observation import Subject
+from ledger.sandbox.workload import create_topics
 from tests.support.drivers import Driver, environment
-from tests.support.following import admin_of, values
-from tests.support.plans import SHUT
+from tests.support.following import admin_of, name_of, values
+from tests.support.plans import SHUT, both_ways
 from tests.support.recorded import Row, broken_invariants, operations, query, rows
 from tests.support.runs import FLOW, run, running
 from tests.support.shops import transaction
@@ -116,6 +117,39 @@ def test_what_a_dead_driver_of_the_way_back_had_written_is_recorded_before_anyth
     assert sorted(values(east, topic)) == sorted(shop.written)
     assert sorted(desk.processed) == sorted(shop.written)
     assert broken_invariants(config) == {}
+
+
+def test_of_a_compacted_topic_every_version_of_a_key_is_salvaged_and_nothing_replicated(
+    site: RealSite,
+) -> None:
+    east, west = site.servers
+    topic = name_of("prices")
+    config = site.configured(both_ways(topic))
+    create_topics(east, [topic], partitions=1, configuration={"cleanup.policy": "compact"})
+    _keyed(east, topic, b"e0", b"e1")
+    run(config, site.spark)
+    site.done(config, "promote", "west", "--over", "east", "--topic", topic, *WHY)
+    _keyed(east, topic, b"e2", b"e3", None)
+    _keyed(west, topic, b"w0")
+    site.done(config, "fence", "east", "--topic", topic, "--how", "shut", "--accept=producers_stopped", *WHY)
+    back = ("mirror-back", *WAY, "--topic", topic, *WHY)
+    refused = site.command(config, *back, "--extras", "replicate")
+    assert (refused.code, f"{topic} is compacted" in refused.err) == (5, True), refused.err
+    assert operations(config, "extras_decided") == []
+    cut = site.done(config, *back, "--extras", "salvage").out.strip()
+    assert values(west, f"{topic}.salvaged") == [b"e2", b"e3", b""]
+    assert values(west, topic) == [b"e0", b"e1", b"w0"]
+    run(config, site.spark, BACK, from_cut=cut)
+    assert values(east, topic) == [b"e0", b"e1", b"e2", b"e3", b"", b"w0"]
+    assert broken_invariants(config) == {}
+
+
+def _keyed(servers: str, topic: str, *written: bytes | None) -> None:
+    """Values of one key; None is a tombstone."""
+    producer = Producer({"bootstrap.servers": servers})
+    for value in written:
+        producer.produce(topic, value, key=b"gold")
+    assert producer.flush(30) == 0
 
 
 @pytest.mark.parametrize("policy", ["salvage", "replicate"])
