@@ -45,10 +45,10 @@ class RehearsalStatus(StrEnum):
 
 
 COLUMNS = (
-    "at string, status string, records_lost bigint, records_at_least bigint, records_at_most bigint, "
+    "at_ms bigint, status string, records_lost bigint, records_at_least bigint, records_at_most bigint, "
     "seconds_lost double, repeated bigint, most_repeated bigint, most_repeated_by string, groups bigint, "
     "groups_stuck bigint, stuck string, apply_seconds double, steps_measured bigint, source_age_seconds double, "
-    "commits_age_seconds double, target_age_seconds double, blockers string, words string, at_ms bigint"
+    "commits_age_seconds double, target_age_seconds double, blockers string, words string"
 )
 """Of a row of the past, as headers of queries declare them. What is null is unknown."""
 
@@ -60,7 +60,7 @@ def figures(made: Planned, *, at_ms: int, target_read_at_ms: int | None) -> dict
     most = max(repeats_by_group(made).items(), key=_known_last, default=(None, 0))
     read = [row["read_at_ms"] for row in made.losses if row["read_at_ms"] is not None]
     return {
-        "at": instant(at_ms),
+        "at_ms": at_ms,
         "status": str(RehearsalStatus.REHEARSED),
         "records_lost": forecast["records_lost"],
         "records_at_least": forecast["records_at_least"],
@@ -79,7 +79,6 @@ def figures(made: Planned, *, at_ms: int, target_read_at_ms: int | None) -> dict
         "target_age_seconds": _age_s(at_ms, target_read_at_ms),
         "blockers": ", ".join(made.plan.blockers) or None,
         "words": None,
-        "at_ms": at_ms,
     }
 
 
@@ -301,4 +300,4 @@ def rehearsed_at(
 
 def _without_figures(at_ms: int, status: RehearsalStatus, words: str) -> dict[str, Any]:
     unknown = dict.fromkeys(column.split()[0] for column in COLUMNS.split(", "))
-    return {**unknown, "at": instant(at_ms), "status": str(status), "words": words, "at_ms": at_ms}
+    return {**unknown, "at_ms": at_ms, "status": str(status), "words": words}
