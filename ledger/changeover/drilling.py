@@ -203,21 +203,35 @@ def drill(context: Context, asked: AskedDrill, say: Callable[[str], None]) -> Dr
         raise PreconditionError(
             f"no group has a place at {target.alias} that could be tried; nothing was committed"
         )
-    names = sorted({drill_group(str(row["group_id"])) for row in answers})
-    require_free(target, names)
+    require_free(target, _names(answers))
     try:
-        try:
-            _commit(context, target, done, answers)
-            _read(context, done, asked, answers)
-        finally:
-            _remove(target, names)
+        tried_and_removed(context, target, done, asked, answers)
     except MirrorLedgerError as error:
         done.is_interrupted = True
-        done.problems.append(str(error))
+        if str(error) not in done.problems:
+            done.problems.append(str(error))
         context.part_of(done.operation_id).record(done.content)
         raise
     context.part_of(done.operation_id).record(done.content)
     return done
+
+
+def tried_and_removed(
+    context: Context, target: KafkaFencing, done: Drill, asked: AskedDrill, answers: Sequence[Row]
+) -> None:
+    """Commit and read; whatever that ends by, the groups of the drill are removed."""
+    try:
+        _commit(context, target, done, answers)
+        _read(context, done, asked, answers)
+    except MirrorLedgerError as error:
+        done.problems.append(str(error))
+        raise
+    finally:
+        _remove(target, _names(answers))
+
+
+def _names(answers: Sequence[Row]) -> list[str]:
+    return sorted({drill_group(str(row["group_id"])) for row in answers})
 
 
 def _target(context: Context, made: Planned) -> KafkaFencing:

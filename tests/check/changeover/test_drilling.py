@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from ledger.adopt.reading import LogRecord
+from ledger.changeover import drilling
 from ledger.changeover.drilling import (
+    Drill,
     PlaceResult,
     ReadThere,
     UnreadHere,
@@ -15,6 +17,7 @@ from ledger.changeover.drilling import (
     judged,
     remove_remains,
     require_free,
+    tried_and_removed,
     unread_from,
 )
 from ledger.changeover.plans import ChangeoverKind
@@ -174,6 +177,27 @@ def test_a_group_of_others_is_not_touched(west: West) -> None:
         PreconditionError, match="has 'drill-press', which no drill has made; nothing was committed"
     ):
         require_free(west, ["drill-other", "drill-press"])
+
+
+@pytest.mark.parametrize("died", [ClusterUnavailableError("west is silent"), KeyboardInterrupt()])
+def test_what_is_committed_is_removed_whatever_it_ends_by(
+    west: West, monkeypatch: pytest.MonkeyPatch, died: BaseException
+) -> None:
+    def commit(*_asked: object) -> None:
+        west.add("drill-audit", drill_metadata("p"))
+
+    def read(*_asked: object) -> None:
+        assert "drill-audit" in west.listings
+        raise died
+
+    monkeypatch.setattr(drilling, "_commit", commit)
+    monkeypatch.setattr(drilling, "_read", read)
+    done = Drill(made(SEEN, ChangeoverKind.FAILOVER), "p")
+    asked: Any = None
+    with pytest.raises(type(died)):
+        tried_and_removed(asked, west, done, asked, [place("audit")])
+    assert "drill-audit" not in west.listings
+    assert done.problems == [str(died)] * isinstance(died, ClusterUnavailableError)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from ledger.facts.state import Filter
 from ledger.facts.tables import STAMP, TABLE_BY_NAME, TABLES, WRITERS, in_order
-from ledger.store.snapshots import filtered_rows, last_recorded_at_ms, newest_rows
-from ledger.store.state import DeltaRows
+from ledger.store.snapshots import DeltaLedger, filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.store.state import DeltaRows, SnapshotRows
 from tests.simulation.ledger.rows import MemoryRows
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
 from tests.support.contracts.fact_log import FactLogContract, SharedFactLogContract
@@ -99,6 +99,37 @@ class TestDuckRows(RowSourceContract):
     def rows(self) -> Rows:
         store = memory_store()
         return Rows(store, DuckRows(store.ledger))
+
+
+@dataclass(frozen=True, slots=True)
+class _CutAgain:
+    """A ledger at the cut of all that it has, whenever it is asked."""
+
+    path: str
+
+    @property
+    def _now(self) -> SnapshotRows:
+        ledger = DeltaLedger(self.path)
+        return SnapshotRows(ledger.at(ledger.now().cut))
+
+    def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        return self._now.rows(table, filters)
+
+    def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
+        return self._now.newest(table, filters, grain)
+
+    def claims(self, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        return self._now.claims(filters)
+
+    def last_recorded_at_ms(self, writer: str) -> int | None:
+        return self._now.last_recorded_at_ms(writer)
+
+
+class TestSnapshotRows(RowSourceContract):
+    @pytest.fixture
+    def rows(self, tmp_path: Path, empty_ledger: Path) -> Rows:
+        store = delta_store(tmp_path, empty_ledger)
+        return Rows(store, _CutAgain(store.path))
 
 
 class TestDeltaRows(RowSourceContract):

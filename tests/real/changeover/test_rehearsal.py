@@ -79,7 +79,7 @@ def commit(servers: str, group: str, topic: str, offsets: Mapping[int, int]) -> 
         consumer.close()
 
 
-@pytest.mark.fault(4, 31)
+@pytest.mark.fault(4)
 def test_what_is_promised_is_what_consumers_read(site: RealSite, monkeypatch: pytest.MonkeyPatch) -> None:
     east, west = site.servers
     topic = name_of("orders")
