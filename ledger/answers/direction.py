@@ -25,7 +25,7 @@ from ledger.facts.direction import (
 from ledger.facts.extras import DecidedExtras, ExtrasDecided
 from ledger.facts.fences import FENCE_KINDS, ActiveFence, Fence, FenceHow, Fences, Unfenced
 from ledger.facts.findings import EXPLAINED, FindingName
-from ledger.facts.hand_overs import LIMIT
+from ledger.facts.hand_overs import HAND_OVER_KINDS, LIMIT, HandOvers
 from ledger.facts.operations import FINDING_KINDS, FindingRaised, open_findings
 from ledger.facts.rows import TopicEvent
 from ledger.facts.syncs import without
@@ -36,7 +36,7 @@ from ledger.words import counted, some_of
 Place = tuple[str, str, int]
 """Topic, topic id and partition."""
 DIRECTION_REPORT_KINDS = tuple(
-    dict.fromkeys((*DIRECTION_AND_FENCE_KINDS, *DIRECTION_ROWS, ExtrasDecided.kind))
+    dict.fromkeys((*DIRECTION_AND_FENCE_KINDS, *DIRECTION_ROWS, ExtrasDecided.kind, *HAND_OVER_KINDS))
 )
 """Kinds of the rows of `operations` that a report is made from."""
 _AT_WORK = (DriverState.RUNNING, DriverState.STARTING, DriverState.CLAIMED)
@@ -151,6 +151,9 @@ def direction_report(
             *_promoted_words(way, back, of_promoted),
             *_extras_words(way, extras, kept),
             *_reading_words(way, Fences.of_rows(row for row in rows if row["kind"] in FENCE_KINDS), promoted),
+            *_held_words(
+                way, HandOvers.of_rows(row for row in rows if row["kind"] in HAND_OVER_KINDS), promoted
+            ),
             *_left_behind(way, at_source - at_both),
             *_waits_words(way, waits),
         ),
@@ -347,6 +350,13 @@ def _reading_words(way: OneWay, fences: Fences, promoted: Collection[str]) -> li
         )
         words.append(f"groups can still read {some_of(open_ones, 'topic')} of {way.source}{advice}")
     return words
+
+
+def _held_words(way: OneWay, recorded: HandOvers, promoted: Collection[str]) -> list[str]:
+    held = sorted({topic for topic, _ in recorded.before_held(way.source)}.intersection(promoted))
+    return (
+        [f"nothing is deleted of {some_of(held, 'topic')} of {way.source}: retention is held"] if held else []
+    )
 
 
 def _left_behind(way: OneWay, groups: Collection[str]) -> list[str]:

@@ -13,7 +13,9 @@ from ledger.answers.drivers import DriverReport, DriverState
 from ledger.facts.direction import Demoted, Promoted
 from ledger.facts.extras import ExtraRange, ExtrasDecided
 from ledger.facts.fences import Fence, Unfenced
+from ledger.facts.hand_overs import HandedOver, TopicHandOver
 from ledger.facts.operations import DriverStarting, OperationContent
+from ledger.topics.following import SettingsChange
 from tests.support.ledger_rows import row
 
 THERE, BACK = "east-to-west", "west-to-east"
@@ -309,6 +311,20 @@ def test_groups_at_work_where_applications_were_are_named_and_at_both_sides_they
     ):
         found = report(PROMOTED, FENCE, moving=moving)
         assert (list(found.attention), list(found.remarks[1:])) == (attention, remarks)
+
+
+def test_it_is_said_of_which_topics_retention_is_held() -> None:
+    about: dict[str, Any] = {"cluster": "east", "cluster_id": "E", "former": "east", "purpose": "retention"}
+    change = SettingsChange({"retention.ms": "-1"})
+    topics = tuple(TopicHandOver.of(name, "T", change, {}) for name in ("orders", "left-out"))
+    held = HandedOver(**about, topics=topics, permissions=(), unknown=(), manual=())
+    for contents, expected in (
+        ([held], ["nothing is deleted of orders of east: retention is held"]),
+        ([replace(held, purpose="mirror")], []),
+        ([replace(held, cluster="west")], []),
+    ):
+        assert list(report(PROMOTED, FENCE, *contents).remarks[1:]) == expected
+    assert report(held).remarks == (), "nothing is promoted"
 
 
 STOP_THEM = "stop the consumers at east, for they read what comes back from west"
