@@ -98,10 +98,20 @@ def test_a_clock_that_was_set_back_is_told_with_both_times(idle: Operated) -> No
     assert idle.command(*ends, str(now_ms)).out == "n\n300\n"
 
 
-def test_an_unknown_verdict_is_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = doctor(capsys, file, "--only", "failed,bad")
+@pytest.mark.parametrize(
+    ("options", "telling"),
+    [
+        (("--only", "failed,bad"), "got 'bad'; nothing was checked"),
+        (("--retention-left", "25"), "--retention-left"),
+        (("nope",), "no flow 'nope'"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(
+    file: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], telling: str
+) -> None:
+    done = doctor(capsys, file, *options)
     assert (done.code, done.out) == (2, "")
-    assert "got 'bad'; nothing was checked" in done.err
+    assert telling in done.err
 
 
 def test_a_missing_secret_is_one_row_with_its_own_advice(

@@ -28,8 +28,6 @@ def time_machine(*, seconds: int) -> Iterator[None]:
         yield
 
 
-SWEEPS_S = 900
-"""Three full sweeps of the configuration's default."""
 INTERVALS_S = 180
 """Three intervals of its default."""
 

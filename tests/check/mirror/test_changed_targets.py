@@ -331,8 +331,6 @@ def test_a_tail_that_cannot_be_read_stops_the_partition(where: int) -> None:
 
 # -- Equal keys and values -------------------------------------------------------------------------
 
-AN_HOUR_MS = 3_600_000
-
 
 def beat(log: PartitionLog, *seconds: int) -> None:
     """A heartbeat at each of these times, in a batch of its own."""

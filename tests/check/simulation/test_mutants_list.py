@@ -5,12 +5,8 @@ import importlib
 from collections import Counter
 from functools import cache
 
-import pytest
-
-from tests.soak.mutants.mutant import Mutant, mutants
+from tests.soak.mutants.mutant import mutants
 from tests.support.checkout import CHECKOUT
-
-each_mutant = pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.name)
 
 
 @cache
@@ -26,18 +22,17 @@ def defined_in(path: str) -> frozenset[str]:
     return frozenset(one.name for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef))
 
 
-@each_mutant
-def test_its_place_is_there_once_and_the_change_is_python(mutant: Mutant) -> None:
-    source = (CHECKOUT / mutant.module).read_text(encoding="utf-8")
-    changed = mutant.applied_to(source)
-    if mutant.module.endswith(".py"):
-        assert ast.dump(ast.parse(changed)) != said_by(source)
+def test_the_place_of_each_is_there_once_and_the_change_is_python() -> None:
+    for mutant in mutants():
+        source = (CHECKOUT / mutant.module).read_text(encoding="utf-8")
+        changed = mutant.applied_to(source)
+        if mutant.module.endswith(".py"):
+            assert ast.dump(ast.parse(changed)) != said_by(source), mutant.name
 
 
-@each_mutant
-def test_something_is_to_notice_it_and_exists(mutant: Mutant) -> None:
-    assert mutant.killers, "nothing is said to notice it"
-    for node in mutant.tests:
+def test_something_is_to_notice_each_and_exists() -> None:
+    assert [mutant.name for mutant in mutants() if not mutant.killers] == []
+    for node in {node for mutant in mutants() for node in mutant.tests}:
         path, *names = node.split("::")
         assert names[0] in defined_in(path), node
         if len(names) > 1:  # a contract's test, which its class may have inherited

@@ -32,14 +32,3 @@ def test_strict_makes_warnings_count(flow: FlowUnderTest, capsys: pytest.Capture
     assert "warning  flow flow: source_excess\n" in done.out
     assert "ok       flow flow: source_permissions\n" in done.out
     assert "source_excess" not in done.err
-
-
-def test_an_unknown_flow_is_refused(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
-    done = command(capsys, flow.config, "doctor", "nope")
-    assert (done.code, done.out) == (2, "")
-    assert "no flow 'nope'" in done.err
-
-
-def test_a_share_beyond_one_is_refused(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
-    done = command(capsys, flow.config, "doctor", "--retention-left", "25")
-    assert (done.code, done.out) == (2, "")

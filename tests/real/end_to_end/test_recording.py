@@ -21,7 +21,6 @@ from tests.support.shops import beside
 from tests.support.waiting import eventually
 
 PACE = "checkpoint_seconds = 1.0\nhigh_watermark_seconds = 1.0\n"
-RECORDED_BY_THIS = "groups, offsets and topics of cluster {} are recorded by this process from now on"
 
 
 @pytest.fixture

@@ -238,9 +238,3 @@ def _allowed(principal: str, operation: str, topic: str, acls: Collection[Permis
         )
     }
     return about == {"allow"}
-
-
-def _is_about(acl: Permission, topic: str) -> bool:
-    if acl.pattern_type == "prefixed":
-        return topic.startswith(acl.resource_name)
-    return acl.resource_name in (topic, "*")
