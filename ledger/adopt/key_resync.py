@@ -349,7 +349,7 @@ class _Comparison:
 def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:
     found = admin.ends([partition.place]).get(partition.place)
     if found is None:
-        raise RefusedPartitionError(f"{partition.topic} partition {partition.partition} has no leader")
+        raise RefusedPartitionError(f"{partition.words} has no leader")
     return found
 
 

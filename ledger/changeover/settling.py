@@ -226,9 +226,7 @@ class Tails:
         tails = []
         for number, one in enumerate(positions, start=1):
             tail = self._tail(one, ends.get((one.target_topic, one.partition)))
-            progress(
-                f"{one.target_topic} partition {one.partition} ({number} of {len(positions)}): {tail.words}"
-            )
+            progress(f"{tail.pair.target.words} ({number} of {len(positions)}): {tail.words}")
             tails.append(tail)
         return tails
 

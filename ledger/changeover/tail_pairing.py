@@ -103,7 +103,7 @@ def _tails(
         here, there = at_source.get(pair.source.place), at_target.get(pair.target.place)
         if here is None or there is None:
             raise PreconditionError(
-                f"{pair.source.topic} partition {pair.source.partition} has no leader at {flow.source} or "
+                f"{pair.source.words} has no leader at {flow.source} or "
                 f"{flow.target}; nothing was recorded. Try again when it has one"
             )
         at = PartitionState(pair, known.for_producer(producer.current).position)
@@ -175,7 +175,7 @@ def _paired(
 
 
 def _require_paired(flow: FlowConfig, results: Sequence[PartitionResult]) -> None:
-    left = {_at_target(result): _why_not(result) for result in results if not result.has_paired}
+    left = {result.assignment.target.words: _why_not(result) for result in results if not result.has_paired}
     if left:
         raise PreconditionError(
             f"what {flow.name} had copied last to {some_of(list(left), 'partition')} of {flow.target} cannot be paired "
@@ -203,11 +203,7 @@ def _require_own_alone(context: Context, flow: FlowConfig, results: Sequence[Par
         )
         if found is not None:
             raise PreconditionError(
-                f"{_at_target(result)} of {flow.target} holds what others wrote, from offset {found[0]} on, in front "
+                f"{at.target.words} of {flow.target} holds what others wrote, from offset {found[0]} on, in front "
                 f"of what {flow.name} copied last: the way back would not bring it; nothing was recorded. Leave "
                 "the topic out (--topic names the others)"
             )
-
-
-def _at_target(result: PartitionResult) -> str:
-    return f"{result.assignment.target.topic} partition {result.assignment.target.partition}"

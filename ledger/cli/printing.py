@@ -94,8 +94,6 @@ def refuse_partitions(headline: str, reasons: Mapping[PartitionPair, str], *, of
     """Say why, by partition: some of so many refused is exit code 4, all of them 5; none is no error."""
     if not reasons:
         return
-    lines = "\n  ".join(
-        f"{pair.source.topic} partition {pair.source.partition}: {reason}" for pair, reason in reasons.items()
-    )
+    lines = "\n  ".join(f"{pair.source.words}: {reason}" for pair, reason in reasons.items())
     message = f"{headline}:\n  {lines}"
     raise PreconditionError(message) if len(reasons) == of else UnsafeError(message)

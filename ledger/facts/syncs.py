@@ -120,6 +120,11 @@ class TopicPartition:
     partition: int
 
     @property
+    def words(self) -> str:
+        """As people read it: `orders partition 1`."""
+        return f"{self.topic} partition {self.partition}"
+
+    @property
     def place(self) -> tuple[str, int]:
         """Topic and partition, of whichever incarnation."""
         return self.topic, self.partition

@@ -187,7 +187,7 @@ class KafkaAdmin(KafkaGroups):
         return self.connection.run(operation, offsets_at, partitions, timestamp_ms)
 
     def batches_at(self, partition: TopicPartition, offset: int) -> Sequence[BatchHeader]:
-        operation = f"read topic {partition.topic} partition {partition.partition}"
+        operation = f"read topic {partition.words}"
         return self.connection.run(operation, batches_at, partition, offset)
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
@@ -241,7 +241,7 @@ def _topics(partitions: Sequence[Place]) -> list[str]:
 
 
 def _of_producers(partition: TopicPartition) -> str:
-    return f"describe the producers of topic {partition.topic} partition {partition.partition}"
+    return f"describe the producers of topic {partition.words}"
 
 
 async def _finalized_features_epoch(manager: KafkaConnectionManager) -> int:

@@ -481,7 +481,7 @@ class KafkaFencing(KafkaAdmin):
         return self.connection.run(operation, transactions_in, frozenset(topics))
 
     def open_transactions(self, partition: TopicPartition) -> Sequence[OpenTransaction]:
-        operation = f"describe the producers of topic {partition.topic} partition {partition.partition}"
+        operation = f"describe the producers of topic {partition.words}"
         return self.connection.run(operation, open_transactions, partition)
 
     def producer_epochs(

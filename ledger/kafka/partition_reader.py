@@ -72,4 +72,4 @@ class PartitionReader:
 
     @property
     def _where(self) -> str:
-        return f"{self.partition.topic} partition {self.partition.partition}"
+        return self.partition.words

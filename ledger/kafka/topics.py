@@ -284,7 +284,7 @@ async def by_leader(
                 f"{at.topic} has another topic id than {at.topic_id} by now; not done"
             )
         if (leader := leaders.get((at.topic, at.partition), -1)) < 0:
-            raise errors.LeaderNotAvailableError(f"{at.topic} partition {at.partition}")
+            raise errors.LeaderNotAvailableError(f"{at.words}")
         found[leader].append(at)
     return found
 
@@ -514,14 +514,14 @@ def fetched_batches(answer: Any, at: TopicPartition, offset: int) -> list[BatchH
     require(answer.error_code, None)
     partitions = [entry for topic in answer.responses for entry in topic.partitions]
     if not partitions:
-        raise errors.ThrottlingQuotaExceededError(f"{at.topic} partition {at.partition} at {offset}")
+        raise errors.ThrottlingQuotaExceededError(f"{at.words} at {offset}")
     [partition] = partitions
     if errors.for_code(partition.error_code) is errors.OffsetOutOfRangeError:
         return []
     require(partition.error_code, at.topic)
     found = [header for header, _ in batches(memoryview(bytes(partition.records or b"")))]
     if not found and answer.throttle_time_ms > 0 and offset < partition.high_watermark:
-        raise errors.ThrottlingQuotaExceededError(f"{at.topic} partition {at.partition} at {offset}")
+        raise errors.ThrottlingQuotaExceededError(f"{at.words} at {offset}")
     return found
 
 

@@ -425,8 +425,7 @@ def _ends(admin: ClusterAdmin, partition: TopicPartition) -> PartitionEnds:
     found = ends_of_incarnation(admin, partition)
     if found is None:
         raise RefusedError(
-            f"{partition.topic} partition {partition.partition} has no leader at {admin.alias} at present, "
-            "or is a new topic by now"
+            f"{partition.words} has no leader at {admin.alias} at present, or is a new topic by now"
         )
     return found
 

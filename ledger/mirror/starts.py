@@ -617,7 +617,7 @@ class OtherFlows:
             other = recorded.get((source.topic_id, source.partition, target.topic_id))
             if other is not None:
                 found[pair.source.key] = (
-                    f"flow {other} has copied {source.topic} partition {source.partition} to {target.topic}, as the "
+                    f"flow {other} has copied {source.words} to {target.topic}, as the "
                     f"ledger has it: flow {self.flow} would copy all of it once more"
                 )
             elif others := self.also_copied_by(source.topic):

@@ -65,7 +65,7 @@ class PartitionState:
 
     @property
     def name(self) -> str:
-        return f"{self.pair.source.topic} partition {self.pair.source.partition}"
+        return self.pair.source.words
 
     @property
     def has_reached_end(self) -> bool:

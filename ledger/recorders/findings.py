@@ -74,8 +74,8 @@ class LateWrites:
         place = end.topic, end.partition
         known_end, checked = self._checked.get(place, (fence_end, fence_end))
         start = max(checked if known_end == fence_end else fence_end, end.log_start)
-        where = f"{end.topic} partition {end.partition} of {self.cluster}"
         at = TopicPartition(end.topic, end.topic_id, end.partition)
+        where = f"{at.words} of {self.cluster}"
         try:
             found = first_data(self.reader, at, start, end.high_watermark, mirrors=mirrors)
         except PreconditionError as error:
