@@ -136,6 +136,12 @@ def test_what_is_promised_is_what_consumers_read(site: RealSite, monkeypatch: py
             )
             killed_ms = time.time_ns() // 1_000_000
             site.sandbox.kill("east")
+            done = site.command(config, "drill", *WAY, *asked, "-o", "json")
+            assert done.code == 4
+            assert "east does not answer" in done.err
+            assert operations(config, "drilled")[-1]["verdict"] == "incomplete"
+            assert groups_at(west) == before_groups
+
             eventually(lambda: query(config, "cluster_reach") != [], "the outage is recorded")
             found = rehearsed(site, config, *asked)
             lost = len(set(shop.written) - set(values(west, topic)))
@@ -144,12 +150,6 @@ def test_what_is_promised_is_what_consumers_read(site: RealSite, monkeypatch: py
             assert found["failing_since_ms"] >= killed_ms - 5_000
             assert found["silent_seconds"] >= (found["at_ms"] - found["failing_since_ms"]) / 1000
             assert "source_answers" not in codes(found)
-
-            done = site.command(config, "drill", *WAY, *asked, "-o", "json")
-            assert done.code == 4
-            assert "east does not answer" in done.err
-            assert operations(config, "drilled")[-1]["verdict"] == "incomplete"
-            assert groups_at(west) == before_groups
         recorded = {row["group_id"] for row in rows(config, "checkpoints")}
         assert own in recorded, "an application may have such a name"
         assert f"drill-{billing}" not in recorded, "a drill is nobody's"
