@@ -85,7 +85,7 @@ class WayHome:
         words += " ".join(done.err.split())
         assert [one for one in expected if one not in words] == [], words
         [cut] = done.out.split()
-        assert f"mirror-ledger run {BACK} --from-cut {cut}" in words
+        assert f"then: mirror-ledger run {BACK}" in words
         return cut
 
     def settings_at_east(self) -> dict[str, str]:

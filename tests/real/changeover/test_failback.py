@@ -29,6 +29,7 @@ def test_one_plan_takes_applications_home(site: RealSite) -> None:
     with site.running(config):
         site.done(config, "pause", FLOW, "--reason", "extras are made", "--wait", "60")
         way.extra.sell(east, 32)
+        site.done(config, "record", "east", "--once")
         way.fail_over()
         home = TravellingApplications(site.folder, shop, desk, west, east)
         with beside(home.work), beside(mirrored_back):
