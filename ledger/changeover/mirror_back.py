@@ -71,11 +71,17 @@ class MirroredBack:
 def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredBack:
     """Decide about extras, record where both sides stand, and give the cluster that is back what copying needs.
 
-    Twice is as once, but for the cut: what was decided stays so, and a new cut is taken. Raises `UsageError` where no
-    flows of the configuration copy there and back, `PreconditionError` where a topic is not promoted, is another one
-    than was copied, is not fenced, or where copies of either direction are not recorded, and while a driver of one is
-    at work; `UnsafeError` where extras are left without a decision. Then nothing is decided.
+    What is to be salvaged or replicated is copied before that is recorded. Twice is as once, but for the cut: what was
+    decided stays so, and a new cut is taken. Raises `UsageError` where no flows of the configuration copy there and
+    back, or topics are to be created again; `PreconditionError` where a topic is not promoted, is another one than was
+    copied, is not fenced, or where copies of either direction are not recorded, while a driver of one is at work, and
+    where extras cannot be copied; `ClusterUnavailableError` where they are not for a minute; `UnsafeError` where
+    extras are left without a decision. Then nothing is decided.
     """
+    if ExtrasPolicy.RECREATE in {asked.policy, *asked.policies.values()}:
+        raise UsageError(
+            f"no command deletes the topics of {asked.target} for their extras; nothing was decided"
+        )
     config, state, pair = context.config, context.state, asked.pair
     back, promoted = context.cluster(asked.target), context.cluster(asked.source)
     require_recorded(state, back, promoted)
