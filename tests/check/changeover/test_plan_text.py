@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ledger.changeover.not_followed import NotFollowed, Part
 from ledger.changeover.plans import (
     Apply,
     ApplyState,
@@ -350,6 +351,22 @@ def test_of_figures_nothing_is_cut() -> None:
     flat = " ".join(told.split("  steps")[0].split())
     assert "lost 12 records not copied, the oldest for at most 3 s" in flat
     assert "..." not in flat.split("lost ")[1].split("fence ")[0]
+
+
+def test_what_has_not_followed_is_said_and_of_the_past_that_it_is_unknown() -> None:
+    """Plans of earlier versions do not say."""
+    one = NotFollowed(part=Part.SETTINGS, changes=2, last_at_ms=1_767_225_600_000).figures(1_767_225_637_000)
+    for known, line in (
+        (
+            {"not_followed": [one]},
+            "settings: 2 changes not followed, the last of 2026-01-01 00:00:00Z (37 s ago)",
+        ),
+        ({"not_followed": None}, "unknown of the past: topics, settings and permissions are compared"),
+        ({}, None),
+    ):
+        text = plan_table(_PLAN, (), {**forecast(12), **known}, (), width=None)
+        assert ("  followed  " in text) == (line is not None)
+        assert line is None or f"  followed  {line}" in text
 
 
 def test_a_plan_as_of_the_past_has_no_command() -> None:
