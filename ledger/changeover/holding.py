@@ -12,7 +12,7 @@ from ledger.changeover.fencing import fence_topics, refused_fence, topics_to_fen
 from ledger.changeover.hand_over import cluster_changes
 from ledger.changeover.measures import AskedFence, FenceResult
 from ledger.context import Context
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.hand_overs import RETENTION, HandedOver, Purpose, TopicHandOver
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
@@ -29,12 +29,20 @@ _ASKED_AT_ONCE = 100
 def fence_and_hold(context: Context, asked: AskedFence, say: Say) -> FenceResult:
     """Hold the retention of these topics first, for time runs, then fence them.
 
-    Where the fence would be refused, nothing is held. Raises as `fence_topics` and `hold_retention`.
+    Where the fence would be refused, nothing is held. Where retention could not be held they are fenced all the same,
+    and `UnsafeError` is raised behind it. Raises as `fence_topics`, too.
     """
     asked = topics_to_fence(context, asked)
     if (why := refused_fence(context, asked)) is not None:
         raise PreconditionError(why)
-    say(hold_retention(context, asked.cluster, asked.topics, say))
+    try:
+        say(hold_retention(context, asked.cluster, asked.topics, say))
+    except (PreconditionError, UnsafeError) as error:
+        say(f"retention of {asked.cluster} is not held: {error}")
+        done = fence_topics(context, asked, say)
+        raise UnsafeError(
+            f"{done.words}; but what lies at {asked.cluster} may be deleted: {error}"
+        ) from error
     return fence_topics(context, asked, say)
 
 

@@ -210,6 +210,26 @@ def next_of(consumer: Consumer) -> bytes | int | None:
     return message.value() if error is None else error.code()
 
 
+def test_where_retention_may_not_be_changed_the_topic_is_fenced_all_the_same(site: Site) -> None:
+    """Who makes rules need not be allowed to change settings."""
+    file, cluster = Path(site.config.file), "kafka-cluster"
+    file.write_text(file.read_text().replace('"root"', f'"{WRITER}"'))
+    rights = (ACLOperation.ALTER, ACLOperation.DESCRIBE, ACLOperation.DESCRIBE_CONFIGS)
+    site.guarded.allow(WRITER, cluster, *rights, kind=ResourceType.CLUSTER)
+    site.guarded.allow(WRITER, site.topic, ACLOperation.DESCRIBE, ACLOperation.DESCRIBE_CONFIGS)
+    own = site.settings()
+    try:
+        done = site.fence("--hold-retention")
+    finally:
+        site.guarded.forbid(WRITER, cluster, kind=ResourceType.CLUSTER)
+    assert done.code == 4, done.err
+    assert f"{site.topic} is fenced: proven" in done.err
+    assert "may be deleted: " in done.err
+    assert operations(site.config, "fence")[-1]["proof"] == "proven"
+    assert operations(site.config, "hand_over_result")[-1]["failed"] != []
+    assert site.settings() == own
+
+
 def test_without_an_administrators_credentials_nothing_is_changed(site: Site) -> None:
     file = Path(site.config.file)
     file.write_text(file.read_text().replace('admin.sasl.username = "root"\n', ""))
