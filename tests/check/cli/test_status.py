@@ -268,9 +268,10 @@ def test_several_partitions_that_stopped_alike_are_one_entry_with_one_command(fl
     assert [line.strip() for line in told.splitlines() if "mirror-ledger" in line] == [
         "mirror-ledger resume east-to-west --topic orders"
     ]
-    [entry] = report(flow)["stopped"]
+    found = report(flow)
+    [entry] = found["stopped"]
     assert entry["partitions"] == [0, 1, 2, 5]
-    assert {row["stop_message"] for row in report(flow)["partitions"]} == {"what was seen"}
+    assert {row["stop_message"] for row in found["partitions"]} == {"what was seen"}
 
 
 def test_a_resumed_partition_is_not_stopped(flow: Operated) -> None:
