@@ -196,9 +196,8 @@ class LocalProcesses:
 
     def own(self) -> ProcessMark:
         host = socket.gethostname().replace(":", "-")
-        pid = int(
-            os.readlink(_PROC / "self")
-        )  # a container that sees the /proc of its node has another id there
+        # A container that sees the /proc of its node has another id there.
+        pid = int(os.readlink(_PROC / "self"))
         return ProcessMark(host, pid, _start_ticks(pid) or 0, _place())
 
     def is_alive(self, mark: ProcessMark) -> bool:
