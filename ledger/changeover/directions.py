@@ -59,12 +59,12 @@ def is_done(
 ) -> bool:
     """Whether it is so already: nothing is to be recorded."""
     asked = (pair.former, pair.cluster, pair.asked)
-    found = directions.promotions(*asked).values()
+    found = directions.promotions(*asked)
     if kind is Promoted and no_reverse:
         return directions.without_reverse(*asked)
     if kind is Promoted:
-        return all(made_by is not None for made_by in found)
-    return all(made_by is None for made_by in found)
+        return all(directions.are_applications_at(pair.cluster, pair.former, topic) for topic in found)
+    return all(made_by is None for made_by in found.values())
 
 
 def consequences(

@@ -78,7 +78,7 @@ def see_return(
         )
     directions = context.state.directions()
     not_promoted = tuple(
-        name for name in names if directions.promotion(pair.target, pair.source, name) is None
+        name for name in names if not directions.are_applications_at(pair.source, pair.target, name)
     )
     is_open = all(
         (way := directions.way_back(pair.source, pair.target, one.topic)) is not None

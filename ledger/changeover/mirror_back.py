@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.changeover.cut import cut_of_pair
+from ledger.changeover.directions import change_direction
 from ledger.changeover.extras import (
     Copied,
     Ends,
@@ -30,7 +31,7 @@ from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.cut_offsets import Cut, CutSide
-from ledger.facts.direction import WayBackOpened, WayBackTopic
+from ledger.facts.direction import Demoted, WayBackOpened, WayBackTopic
 from ledger.facts.extras import STAY_LOCAL, ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
@@ -119,8 +120,12 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     ]
     if found:
         context.record(*(_decision(asked, back.cluster_id(), one) for one in found))
+    # Where a failback before had promoted it: applications are not there, and the mirror is let in again.
+    home = Pair(asked.target, asked.source, named.topics)
+    left = change_direction(context, Demoted, home, cut_operation=operation_id)
     context.record(_opened_way(asked, back, promoted, copied))
     words = [_decided_words(asked, found), *copied_extras, cut.words]
+    words += [left.words] if left.operation_id is not None else []
     words.append(hand_over(context, named, Purpose.MIRROR, say).words)
     words += _lifted(context, asked.target, copied, say)
     commands = tuple(f"mirror-ledger run {flow.name}" for flow in ways_back)

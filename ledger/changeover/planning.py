@@ -577,7 +577,7 @@ def _of_directions(
     source, target = seen.source.alias, seen.target.alias
     names = [one.topic for one in topics] if choices.topics is None else choices.topics
     for topic, made_by in seen.directions.promotions(source, target, names).items():
-        if made_by is not None:
+        if made_by is not None and seen.directions.are_applications_at(target, source, topic):
             yield Blocker(BlockerCode.PROMOTED_ALREADY, f"{topic} of {target} was promoted {made_by}")
     in_scope = {one.topic for one in topics}
     extras = {topic: count for topic, count in sorted(seen.extras.items()) if topic in in_scope}

@@ -198,6 +198,14 @@ class Directions:
         active = self.active(source, target, topic)
         return active[-1] if active else None
 
+    def are_applications_at(self, cluster: str, other: str, topic: str) -> bool:
+        """Whether a topic of `cluster` was promoted over `other` and is so still, and nothing has been promoted the
+        other way since: by a failover both are, until the lost one is mirrored back to."""
+        if self.promotion(other, cluster, topic) is None:
+            return False
+        (_, here), (_, there) = self._last(other, cluster, topic), self._last(cluster, other, topic)
+        return self.promotion(cluster, other, topic) is None or here > there
+
     def was_ever_promoted(self, cluster: str, topic: str) -> bool:
         """Whether applications may have written to a topic of `cluster`, whatever was demoted since."""
         return any(

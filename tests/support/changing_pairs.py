@@ -132,7 +132,7 @@ class ChangingPair:
                 "stop-producers": lambda: None,
                 "stop-groups": self.stop_groups,
                 "start-applications": self.start_applications,
-                "stop-mirror": self.forward_ends,
+                "stop-mirror": self.drivers_end,
                 "mirror-back": self.start_reverse,
             },
         )
@@ -225,10 +225,12 @@ class ChangingPair:
         if not self._consumers:
             self.consume(there, dict.fromkeys(GROUPS, 1_000))
 
-    def forward_ends(self) -> None:
-        """Whoever supervises its driver starts none any more."""
-        self.forward.end()
-        self.until(lambda: self.forward.are_all_done, "it ends")
+    def drivers_end(self) -> None:
+        """Whoever supervises them starts none any more."""
+        for drivers in (self.forward, self.reverse):
+            drivers.end()
+            self.until(lambda those=drivers: those.are_all_done, "they end")  # type: ignore[misc]
+        self._is_reverse_started = False
 
     def start_reverse(self) -> None:
         """Its driver, once, by its supervisor."""
@@ -276,12 +278,12 @@ class ChangingPair:
 
     def _lose_driver_with_a_tail(self) -> None:
         """Its last records are at west, and nobody has recorded them."""
+        at_west = self.west.log("orders", 0)
+        copied = len(at_west.readable()) + 2
         for _ in range(2):
-            self.produce("orders", 0)
-        ends = [(("orders", 0))]
-        end = self.east.ends(ends)["orders", 0].high_watermark
+            assert self.produce("orders", 0)
         deadline = self.schedule.monotonic() + 30.0
-        while self.west.ends(ends)["orders", 0].high_watermark < end:
+        while len(at_west.readable()) < copied:
             assert self.schedule.monotonic() < deadline, "the tail is copied"
             self.schedule.wait(0.005)
         assert not self.is_copied, "the driver has recorded it already"
@@ -414,9 +416,7 @@ class ChangingPair:
     def end(self) -> None:
         """No driver and no recorder goes on."""
         self.is_over = self.recorders.is_over = True
-        self.forward_ends()
-        self.reverse.end()
-        self.until(lambda: self.reverse.are_all_done, "the drivers end")
+        self.drivers_end()
 
 
 def value_of(record: Record) -> str:

@@ -23,25 +23,34 @@ def is_telling(write: str) -> bool:
 
 
 def with_extras() -> tuple[ChangingPair, list[Placed]]:
-    """East was lost with a driver that had not recorded its last two records, applications are at west, and east is
-    back with three records that it alone has."""
     pair = ChangingPair()
+    return pair, lose_and_return(pair)
+
+
+def lose_and_return(pair: ChangingPair) -> list[Placed]:
+    """East is lost with a driver that has not recorded its last two records, applications move to west, and east is
+    back with three records that it alone has, which are returned."""
+    pair.destination = pair.west
     pair.lose_east(with_driver=True)
     pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
     pair.return_of_east(extras=3)
     pair.destination = pair.east
-    return pair, [(*place, values[-1]) for place, values in pair.values(pair.east).items()]
+    return [(*place, values[-1]) for place, values in pair.values(pair.east).items()]
 
 
 def require_home(pair: ChangingPair, extras: Collection[Placed]) -> None:
     """Both sides have the same but for what stays at east, and groups have processed each record once."""
+    require_mirrored(pair, extras)
+    pair.end()
+
+
+def require_mirrored(pair: ChangingPair, extras: Collection[Placed]) -> None:
     pair.schedule.spawn("supervisor", pair.forward.supervise)
     pair.until(lambda: pair.is_copied, "east is mirrored again")
     at_east, at_west = placed(pair, pair.east), placed(pair, pair.west)
     assert sorted(one for one in at_east if one not in extras) == sorted(at_west)
     for group in GROUPS:
         assert sorted(pair.processed[group]) == sorted(at_west), f"{group} has processed each record once"
-    pair.end()
 
 
 def placed(pair: ChangingPair, cluster: object) -> list[Placed]:
@@ -120,7 +129,7 @@ def test_a_cluster_that_was_formatted_again_protects_the_one_that_took_over() ->
     pair = ChangingPair()
     pair.lose_east(with_driver=False)
     pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
-    pair.forward_ends()
+    pair.drivers_end()
     pair.recorders.is_over = True  # they end where another cluster answers
     pair.east.format("formatted-again")
     pair.east.available = True
@@ -129,4 +138,15 @@ def test_a_cluster_that_was_formatted_again_protects_the_one_that_took_over() ->
     assert pair.produce("orders", 0, at=pair.west), "applications are at work at west"
     pair.until(lambda: pair.values(pair.east) == pair.values(pair.west), "all of it is at east")
     assert sum(map(len, pair.values(pair.east).values())) == 16
+    pair.end()
+
+
+def test_three_times_there_and_back() -> None:
+    """What stays at east stays there for good: no later way back, and no way there, brings it anywhere."""
+    pair, extras = ChangingPair(), list[Placed]()
+    for trip in range(3):
+        extras += lose_and_return(pair)
+        pair.apply(pair.plan(ChangeoverKind.FAILBACK, HOME, way=BACK))
+        require_mirrored(pair, extras)
+        assert len(extras) == 3 * (trip + 1), "each time there are others"
     pair.end()
