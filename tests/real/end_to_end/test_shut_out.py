@@ -1,5 +1,6 @@
 """A mirror that goes by an older copy of the ledger writes nothing to a promoted target, until it is demoted."""
 
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.support.config_files import write_config
 from tests.support.following import OFTEN, Pair, admin_of, copying, name_of, produce, values
 from tests.support.guarded import Guarded, login_by_file
 from tests.support.ledger_rows import copied_to
+from tests.support.plans import both_ways
 from tests.support.recorded import broken_invariants, operations, rows
 from tests.support.runs import FLOW, run, running
 from tests.support.site import RealSite
@@ -42,13 +44,21 @@ def ask(capsys: pytest.CaptureFixture[str], config: MirrorConfig, act: str, topi
     return command(capsys, config, act, *told)
 
 
-def guarded_config(folder: Path, pair: Pair, guarded: Guarded, topic: str, mirror: str) -> MirrorConfig:
+def guarded_config(
+    folder: Path,
+    pair: Pair,
+    guarded: Guarded,
+    topic: str,
+    mirror: str,
+    flows: Mapping[str, str] | None = None,
+) -> MirrorConfig:
     """West is the guarded cluster: the mirror is one user there, another one changes rules."""
     login = login_by_file(folder, mirror, guarded.password)
     west = f'mirror_principal = "User:{mirror}"\n{login}admin.sasl.username = "{ADMINISTRATOR}"\n'
     servers = {"east": pair["east"].bootstrap_servers, "west": guarded.without_tls}
-    flow = OFTEN + copying(topic, IDENTITY)
-    return write_config(folder, servers, {FLOW: flow}, properties={"west": west})
+    flows = {FLOW: copying(topic, IDENTITY)} if flows is None else flows
+    lines = {name: OFTEN + text for name, text in flows.items()}
+    return write_config(folder, servers, lines, properties={"west": west})
 
 
 def test_a_rule_keeps_it_out_until_exactly_this_rule_is_removed(site: RealSite, guarded: Guarded) -> None:
@@ -87,6 +97,43 @@ def test_a_rule_keeps_it_out_until_exactly_this_rule_is_removed(site: RealSite, 
     [shut_out, proof] = operations(config, "mirror_shut_out")
     [let_in] = operations(config, "mirror_let_in")
     assert (shut_out["proof"], proof["rules"]) == (None, let_in["rules"])
+
+
+def test_it_is_let_in_for_extras_alone_and_shut_out_again(site: RealSite, guarded: Guarded) -> None:
+    east, topic = site.pair["east"].bootstrap_servers, name_of("orders")
+    create_topics(east, [topic], partitions=1)
+    produce(east, topic, "e0", "e1")
+    for operation in (
+        ACLOperation.CREATE,
+        ACLOperation.WRITE,
+        ACLOperation.READ,
+        ACLOperation.DESCRIBE_CONFIGS,
+    ):
+        guarded.allow(MIRROR, topic, operation)
+    config = guarded_config(site.folder, site.pair, guarded, topic, MIRROR, both_ways(topic))
+    init_ledger(config)
+    assert run(config, site.spark).records == 2
+    why = ("--reason", "east is back")
+    with admin_of(config.model_copy(update={"clusters": as_administrator(config)}), "west") as west:
+        assert ask(site.capsys, config, "promote", topic, "--shut-out").code == 0
+        shut_out = west.topic_acls()
+        produce(east, topic, "e2", "e3")
+        produce(guarded.open, topic, "w0")
+        site.done(
+            config, "fence", "east", "--topic", topic, "--how", "shut", "--accept=producers_stopped", *why
+        )
+        back = ("mirror-back", "--from", "west", "--to", "east", "--topic", topic, "--extras", "replicate")
+        done = site.done(config, *back, *why)
+        assert west.topic_acls() == shut_out
+    assert "the mirror has stopped at 1 partition of west: 1 proven" in done.err, done.err
+    with admin_of(config, "west") as mirror:
+        assert mirror.writable_topics([topic]) == frozenset()
+    assert values(guarded.open, topic) == [b"e0", b"e1", b"w0", b"e2", b"e3"]
+    kinds = [row["kind"] for row in rows(config, "operations") if row["kind"].startswith("mirror_")]
+    assert kinds == ["mirror_shut_out"] * 2 + ["mirror_let_in"] + ["mirror_shut_out"] * 2
+    run(config, site.spark, "west-to-east", from_cut=done.out.strip())
+    assert values(east, topic) == [b"e0", b"e1", b"e2", b"e3", b"w0"]
+    assert broken_invariants(config) == {}
 
 
 def as_administrator(config: MirrorConfig) -> dict[str, object]:
