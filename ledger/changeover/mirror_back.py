@@ -24,7 +24,7 @@ from ledger.changeover.extras import (
 from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
 from ledger.changeover.pairs import Pair, require_opposites
-from ledger.changeover.replicating import replicate
+from ledger.changeover.replicating import replicate, shut_out_again
 from ledger.changeover.salvaging import salvage
 from ledger.changeover.tail_pairing import first_own, pair_tails
 from ledger.config.values import FlowConfig
@@ -118,6 +118,7 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         for flow in flows
         if (of_flow := [one for one in found if one.flow == flow and _policy(asked, one) is policy])
     ]
+    copied_extras += [words for flow in flows for words in shut_out_again(context, flow, say)]
     if found:
         context.record(*(_decision(asked, back.cluster_id(), one) for one in found))
     # Where a failback before had promoted it: applications are not there, and the mirror is let in again.

@@ -17,7 +17,7 @@ from ledger.changeover.shut_out import let_in, shut_out
 from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError
-from ledger.facts.fences import MirrorShutOut
+from ledger.facts.fences import MirrorLetIn, MirrorShutOut
 from ledger.facts.syncs import FlowPosition, OffsetSync, Position, SyncCause, without
 from ledger.kafka.cluster import PartitionEnds
 from ledger.mirror.states import PartitionState
@@ -84,17 +84,9 @@ def _let_in(context: Context, pair: Pair, say: Say) -> Iterator[list[str]]:
     """The mirror may write to promoted topics while the body runs; what had kept it out does so again, and is proved.
 
     Yields where the words of the receipt come to. A command that was killed in between leaves the mirror in: the next
-    one finds that it was shut out once.
+    one finds that it was shut out once (`shut_out_again`).
     """
-    cluster_id = context.cluster(pair.cluster).cluster_id()
-    former = [
-        change
-        for change in context.state.shut_outs().changes
-        if isinstance(change, MirrorShutOut)
-        and (change.cluster_id, change.former) == (cluster_id, pair.former)
-        and set(change.topics) & set(pair.topics or ())
-        and (change.rules or change.markers)
-    ]
+    former = _shut_outs(context, pair)
     words: list[str] = []
     if former:
         say(let_in(context, pair).words)
@@ -102,9 +94,55 @@ def _let_in(context: Context, pair: Pair, say: Say) -> Iterator[list[str]]:
         yield words
     finally:
         if former:
-            with_markers = any(change.markers for change in former)
-            done = shut_out(context, pair, with_markers=with_markers, limit_s=_STOPPED_WITHIN_S, say=say)
-            words.append(done.words)
+            words.append(_shut_out(context, pair, former, say))
+
+
+def shut_out_again(context: Context, flow: FlowConfig, say: Say) -> list[str]:
+    """Shut the mirror out of promoted topics to which a command that was killed had let it in for extras.
+
+    Returns the words of the receipt; none where nothing is to be done. Raises as `shut_out`.
+    """
+    ids = {topic_id for topic_id, _ in context.state.behind_others(flow.name)}
+    promoted = context.state.directions()
+    named = [
+        topic.name
+        for _, topic in sorted(context.cluster(flow.target).topics().items())
+        if topic.topic_id in ids and promoted.promotion(flow.source, flow.target, topic.name) is not None
+    ]
+    open_ones = tuple(name for name in named if _is_let_in(context, flow, name))
+    if not open_ones:
+        return []
+    pair = Pair(flow.target, flow.source, open_ones)
+    return [_shut_out(context, pair, _shut_outs(context, pair), say)]
+
+
+def _is_let_in(context: Context, flow: FlowConfig, topic: str) -> bool:
+    """Whether the last that was done about the flow's source and this topic was to let the mirror in."""
+    cluster_id = context.cluster(flow.target).cluster_id()
+    done = [
+        change
+        for change in context.state.shut_outs().changes
+        if change.cluster_id == cluster_id and topic in change.topics and change.former in (None, flow.source)
+    ]
+    return bool(done) and isinstance(done[-1], MirrorLetIn)
+
+
+def _shut_outs(context: Context, pair: Pair) -> list[MirrorShutOut]:
+    """What has kept the mirror out of topics of a pair by rules or markers, at any time."""
+    cluster_id = context.cluster(pair.cluster).cluster_id()
+    return [
+        change
+        for change in context.state.shut_outs().changes
+        if isinstance(change, MirrorShutOut)
+        and (change.cluster_id, change.former) == (cluster_id, pair.former)
+        and set(change.topics) & set(pair.topics or ())
+        and (change.rules or change.markers)
+    ]
+
+
+def _shut_out(context: Context, pair: Pair, former: Sequence[MirrorShutOut], say: Say) -> str:
+    with_markers = any(change.markers for change in former)
+    return shut_out(context, pair, with_markers=with_markers, limit_s=_STOPPED_WITHIN_S, say=say).words
 
 
 def _begun(copy: BoundedCopy, one: Extras, there: PartitionEnds, is_behind_others: bool) -> BegunCopy:
