@@ -150,3 +150,33 @@ def test_three_times_there_and_back() -> None:
         require_mirrored(pair, extras)
         assert len(extras) == 3 * (trip + 1), "each time there are others"
     pair.end()
+
+
+def test_the_promoted_cluster_is_lost_before_anybody_went_home_a_second_time() -> None:
+    """Then what east has alone is what applications have: groups read it, and skip nothing. Twice they read what a dead
+    driver had copied and nobody could pair with east since."""
+    pair = ChangingPair()
+    extras = lose_and_return(pair)
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, HOME, way=BACK))
+    require_mirrored(pair, extras)
+    before = set(placed(pair, pair.west))
+    extras += lose_and_return(pair)
+    new = [one for one in placed(pair, pair.west) if one not in before]
+    unpaired = {one for one in new if one in placed(pair, pair.east)}
+    assert len(unpaired) == 2
+    pair.stop_groups()
+    pair.west.available = False
+    pair.schedule.wait(3.0)
+    moved = pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER, way=BACK))
+    told = in_ledger(pair, moved)
+    figures = told["ended"]["figures"]
+    written_at_west_since = 3
+    assert figures["records_at_least"] <= written_at_west_since <= figures["records_at_most"]
+    at_east = placed(pair, pair.east)
+    undecided = extras[3:]
+    for group in GROUPS:
+        here = [one for one in pair.processed[group] if one in at_east]
+        assert set(here) == {one for one in at_east if one not in extras[:3]}, group
+        assert set(undecided) <= set(here), "nobody has said that they stay unread"
+        assert {one for one in here if here.count(one) > 1} == unpaired
+    pair.end()
