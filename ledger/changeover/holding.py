@@ -214,6 +214,8 @@ def left_words(context: Context, cluster: str, topics: Collection[str]) -> Itera
     directions = context.state.directions()
     others = {*context.config.clusters} - {cluster}
     left = {one for one in topics if any(directions.promotion(cluster, other, one) for other in others)}
+    if not left:
+        return
     starts = behind_the_maps(context, cluster, left)
     admin = context.cluster(cluster)
     there = {name: one.topic_id for name, one in admin.topics().items()}

@@ -52,7 +52,7 @@ def left_groups(context: Context, cluster: str, fences: Collection[Fence]) -> It
         if not one.is_for_reading
         and any(directions.promotion(cluster, other, one.topic) is not None for other in others)
     ]
-    if topics and context.is_reached(cluster) and (words := groups_left(context, cluster, topics).words):
+    if topics and (words := groups_left(context, cluster, topics).words):
         yield f"{cluster}: {words}; they read what it has alone, and what comes back to it: stop them there"
 
 

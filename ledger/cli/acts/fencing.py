@@ -17,7 +17,8 @@ from ledger.cli.accepting import PRODUCERS_STOPPED, SUPER_USER, UNPROVEN, accept
 from ledger.cli.configured import command_context
 from ledger.cli.options import proving_options, required_why_options, seconds_option, together
 from ledger.cli.printing import put_operation, say
-from ledger.facts.fences import FenceHow
+from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.facts.fences import FenceHow, Proof
 from ledger.facts.operations import Why
 from ledger.machine import HookCommand, words_of
 
@@ -74,15 +75,18 @@ def fence(
         **options,
     )
     opened = command_context(context, why)
-    if hold_retention:
-        done = fence_and_hold(opened, asked, say)
-    else:
-        done = fence_topics(opened, asked, say)
+    make = fence_and_hold if hold_retention else fence_topics
+    done = make(opened, asked, say)
+    put_operation(done.operation_id, done.words)
+    if done.proof is Proof.UNPROVEN:
+        return  # it may be away
+    try:
         for line in left_words(opened, cluster, [one.topic for one in done.fences]):
             say(f"{line}; --hold-retention keeps it")
-    for line in left_groups(opened, cluster, done.fences):
-        say(line)
-    put_operation(done.operation_id, done.words)
+        for line in left_groups(opened, cluster, done.fences):
+            say(line)
+    except (ClusterUnavailableError, PreconditionError) as error:
+        say(f"what applications have left at {cluster} is unknown: {error}")
 
 
 @click.command()
@@ -101,9 +105,9 @@ def unfence(
     """
     run, opened = _hook(hook, hook_seconds), command_context(context, why)
     done = unfence_topics(opened, cluster, topics or None, say, run)
+    put_operation(done.operation_id, done.words)
     for released in release_retention(opened, cluster, topics or None, say):
         say(released)
-    put_operation(done.operation_id, done.words)
 
 
 def _hook(command: str | None, seconds: float) -> HookCommand | None:
