@@ -84,8 +84,8 @@ def test_lag_that_was_not_measured_lately_is_unknown_and_needs_attention(idle: O
 def test_under_load_lag_is_as_old_as_the_last_read_of_any_end(idle: Operated) -> None:
     """A read that finds one end changed says of the others that they are as they were."""
     now_ms = idle.clock.now_ms()
-    idle.writer("claimed", own_mark(), at_ms=now_ms - 90_000)
-    idle.copied({("orders", 0): 5, ("orders", 1): 5}, at_ms=now_ms - 80_000)
+    idle.writer("claimed", own_mark(), at_ms=now_ms - 130_000)
+    idle.copied({("orders", 0): 5, ("orders", 1): 5}, at_ms=now_ms - 120_000)
     of_recorder = {"writer": "recorder:east", "writer_epoch": 1, "cluster": "east", "topic": "orders"}
 
     def read(number: int, ends: dict[int, int], *, seconds_ago: int, confirms: bool | None = True) -> None:
@@ -104,14 +104,14 @@ def test_under_load_lag_is_as_old_as_the_last_read_of_any_end(idle: Operated) ->
         lag = report(idle)["lag"]
         return lag["records"], round(lag["age_seconds"])
 
-    read(1, {0: 5, 1: 5}, seconds_ago=60)
-    read(2, {0: 9}, seconds_ago=40, confirms=None)
+    read(1, {0: 5, 1: 5}, seconds_ago=100)
+    read(2, {0: 9}, seconds_ago=80, confirms=None)
     assert age()[0] == 4
-    assert age()[1] >= 60, "an earlier version did not say whether it read all ends"
-    read(3, {0: 12}, seconds_ago=20, confirms=False)
-    assert age()[1] >= 60, "some could not be read"
+    assert age()[1] >= 100, "an earlier version did not say whether it read all ends"
+    read(3, {0: 12}, seconds_ago=60, confirms=False)
+    assert age()[1] >= 100, "some could not be read"
     read(4, {0: 15}, seconds_ago=2)
-    assert (age()[0], age()[1] < 20) == (10, True)
+    assert (age()[0], age()[1] < 60) == (10, True)
 
 
 def test_the_query_of_lag_alone_knows_what_is_too_old(idle: Operated) -> None:
