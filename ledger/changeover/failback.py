@@ -6,6 +6,7 @@ from dataclasses import replace
 from ledger.changeover.extras import list_extras
 from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.holding import left_words
+from ledger.changeover.left_behind import groups_left
 from ledger.changeover.measures import AskedFence, asked_fence
 from ledger.changeover.pairs import Pair
 from ledger.changeover.plans import Choices, FenceChoice, PlannedTopic
@@ -99,6 +100,8 @@ def see_return(
         {one.partition.topic for one in found.extras if of_others is None} - policies.keys()
     )
     found.expiring = list(left_words(context, pair.target, names))
+    if choices.fence is not FenceChoice.CLOSED:  # that one keeps them out itself
+        found.at_work = groups_left(context, pair.target, names).members
     ids = [(one.topic, one.topic_id) for one in topics]
     found.not_fenced = context.state.fences().open_topics(pair.target, ids)
     asked = asked_fence_of_target(pair.target, found.not_fenced, choices)

@@ -446,6 +446,12 @@ def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[B
             f"{names} of {target} is not fenced, or that is not proved: applications that come back with it would "
             "write there",
         )
+    if returned.at_work:
+        yield Blocker(
+            BlockerCode.GROUP_ACTIVE_AT_TARGET,
+            f"{counted(len(returned.at_work), 'group')} with members at {target}, which would read what comes back: "
+            f"{', '.join(map(repr, returned.at_work))}",
+        )
     if returned.fence_refusal is not None:
         yield Blocker(BlockerCode.FENCE, f"{target} could not be fenced: {returned.fence_refusal}")
 

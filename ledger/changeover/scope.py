@@ -96,9 +96,10 @@ class SeenReturn:
     `topics`: what comes back to it, by the flow that brings it. `not_promoted`: of these the names where applications
     write at neither side alone. `is_open`: what it has alone is decided, and it gets what is written at the other one.
     While it is not: `extras` by partition, `undecided`: topics of which nobody says what becomes of them; `not_fenced`:
-    topics there that are closed to nobody, `fence_refusal`: why the plan's fence cannot close them, None: it can.
-    `expiring`: what may be deleted there, and when, in words. `behind`: offsets that have not come back, and `bytes`
-    which they may take, as some batches tell; None: nobody knows.
+    topics there that are closed to nobody, `fence_refusal`: why the plan's fence cannot close them, None: it can;
+    `at_work`: groups with members there whom nothing keeps out; `expiring`: what may be deleted there, and when, in
+    words. `behind`: offsets that have not come back, and `bytes` which they may take, as some batches tell; None:
+    nobody knows.
     """
 
     topics: tuple[PlannedTopic, ...]
@@ -107,6 +108,7 @@ class SeenReturn:
     extras: Sequence[Extras] = ()
     undecided: Sequence[str] = ()
     not_fenced: Sequence[str] = ()
+    at_work: Sequence[str] = ()
     fence_refusal: str | None = None
     expiring: Sequence[str] = ()
     behind: int | None = None

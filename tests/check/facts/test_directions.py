@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from ledger.facts.direction import Demoted, DirectionChange, Directions, HeldBack, Promoted
+from ledger.facts.direction import (
+    Demoted,
+    DirectionChange,
+    Directions,
+    HeldBack,
+    Promoted,
+    WayBackOpened,
+    WayBackTopic,
+)
 from tests.support.ledger_rows import row
 
 WEST_OVER_EAST: dict[str, Any] = {"cluster": "west", "cluster_id": "W", "former": "east", "former_id": "E"}
@@ -22,7 +30,7 @@ def demoted(*topics: str) -> Demoted:
     return Demoted(**WEST_OVER_EAST, topics=topics or None)
 
 
-def directions(*changes: DirectionChange) -> Directions:
+def directions(*changes: DirectionChange | WayBackOpened) -> Directions:
     rows = [
         row(
             "operations",
@@ -143,3 +151,53 @@ def test_whether_applications_may_ever_have_written_is_not_taken_back() -> None:
     ever = [found.was_ever_promoted("west", topic) for topic in ("orders", "refunds", "it came later")]
     assert ever == [True, False, True]
     assert not found.was_ever_promoted("east", "orders")
+
+
+EAST_OVER_WEST: dict[str, Any] = {"cluster": "east", "cluster_id": "E", "former": "west", "former_id": "W"}
+HOME, HOME_AGAIN = Promoted(**EAST_OVER_WEST, topics=None), Demoted(**EAST_OVER_WEST, topics=None)
+OPENED = WayBackOpened(
+    cluster="east",
+    cluster_id="E",
+    promoted="west",
+    promoted_id="W",
+    topics=(WayBackTopic(topic="orders", topic_id="T"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "begins_at"),
+    [
+        ((promoted(),), None),
+        ((promoted(), OPENED), "o1"),
+        ((promoted(), OPENED, OPENED), "o2"),  # twice: the later cut
+        ((OPENED, promoted()), None),  # of an earlier way home
+        ((promoted(), OPENED, HOME, demoted()), None),  # applications are home
+        ((promoted(), OPENED, HOME, demoted(), promoted()), None),  # lost again, and nothing decided
+        ((promoted(), OPENED, HOME, demoted(), promoted(), HOME_AGAIN, OPENED), "o6"),
+        ((promoted(), replace(OPENED, topics=())), None),
+    ],
+)
+def test_the_way_back_begins_at_what_was_decided_since_the_last_promotion(
+    changes: tuple[DirectionChange | WayBackOpened, ...], begins_at: str | None
+) -> None:
+    assert directions(*changes).kept_ends("west", "east", "orders") == begins_at
+
+
+@pytest.mark.parametrize(
+    ("changes", "at"),
+    [
+        ((), None),
+        ((promoted(),), "west"),
+        ((promoted(), HOME), "east"),
+        ((promoted(), HOME, demoted()), "east"),
+        ((HOME, promoted()), "west"),  # by a failover: nobody could demote what was lost
+        ((HOME, promoted(), HOME_AGAIN), "west"),
+        ((HOME, promoted(), demoted()), "east"),
+    ],
+)
+def test_applications_are_where_the_last_promotion_brought_them(
+    changes: tuple[DirectionChange | WayBackOpened, ...], at: str | None
+) -> None:
+    found = directions(*changes)
+    assert found.are_applications_at("west", "east", "orders") is (at == "west")
+    assert found.are_applications_at("east", "west", "orders") is (at == "east")

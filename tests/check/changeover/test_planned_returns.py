@@ -1,0 +1,124 @@
+"""Plans that lead home after a failover, and plans of a cluster that is to protect another one: from what was seen."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ledger.changeover.extras import Extras
+from ledger.changeover.plans import BlockerCode, ChangeoverKind, FenceChoice, PlannedTopic, StepName
+from ledger.changeover.scope import SeenReturn
+from ledger.changeover.text import plan_table
+from ledger.config.values import TargetMode
+from ledger.errors import UsageError
+from ledger.facts.syncs import PartitionPair, TopicPartition
+from tests.support.seen_pairs import DEAD, SEEN, flow, made
+
+HOME, PROTECT = ChangeoverKind.FAILBACK, ChangeoverKind.PROTECT
+ORDERS = PlannedTopic(
+    flow="flow", source_topic="orders", source_topic_id="E-orders", topic="orders", topic_id="W-orders"
+)
+EXTRAS = Extras(
+    flow().config,
+    PartitionPair(TopicPartition("orders", "W-orders", 0), TopicPartition("orders", "E-orders", 0)),
+    ((10, 14), (20, 21)),
+    readers={"billing": 3},
+)
+
+
+def seen(**changed: Any) -> Any:
+    return replace(SEEN, returned=SeenReturn(topics=(ORDERS,), **{"behind": 7, **changed}))
+
+
+def test_the_way_home_begins_before_anybody_is_stopped() -> None:
+    found = made(seen(), HOME)
+    assert found.blockers == ()
+    assert found.plan.steps[:6] == (
+        *(StepName.CHECK, StepName.FENCE_TARGET, StepName.MIRROR_BACK, StepName.CATCH_UP),
+        *(StepName.RECORD, StepName.STOP_PRODUCERS),
+    )
+    assert StepName.REVERSE in found.plan.steps
+    assert StepName.SETTLE not in found.plan.steps
+    text = plan_table(found.plan, (), found.forecast, ())
+    assert "7 offsets of east, and what is written there meanwhile" in text
+    assert "0 offsets at west were never copied" in text
+
+
+def test_who_stays_gets_the_first_steps_alone() -> None:
+    found = made(seen(), HOME, stays=True)
+    assert [str(step) for step in found.plan.steps] == ["check", "fence_target", "mirror_back", "catch_up"]
+    assert not found.plan.moves_applications
+
+
+@pytest.mark.parametrize(
+    ("changed", "fence", "code", "words"),
+    [
+        (
+            {"extras": (EXTRAS,), "undecided": ("orders",)},
+            FenceChoice.CLOSED,
+            BlockerCode.EXTRAS,
+            "orders partition 0: 5 offsets (10 to 13, 20 to 20); read by 'billing' (3)",
+        ),
+        (
+            {"not_promoted": ("orders",)},
+            FenceChoice.CLOSED,
+            BlockerCode.NOT_PROMOTED,
+            "orders of east is not promoted",
+        ),
+        (
+            {"not_fenced": ("orders",)},
+            FenceChoice.HOOK,
+            BlockerCode.NOT_FENCED,
+            "orders of west is not fenced",
+        ),
+        (
+            {"fence_refusal": "no authorizer"},
+            FenceChoice.CLOSED,
+            BlockerCode.FENCE,
+            "west could not be fenced: no authorizer",
+        ),
+        (
+            {"at_work": ("audit",)},
+            FenceChoice.CLOSED,
+            BlockerCode.GROUP_ACTIVE_AT_TARGET,
+            "1 group with members at west",
+        ),
+    ],
+)
+def test_what_stands_against_the_way_home(
+    changed: dict[str, Any], fence: FenceChoice, code: BlockerCode, words: str
+) -> None:
+    [blocker] = made(seen(**changed), HOME, fence=fence).blockers
+    assert blocker.code == code
+    assert words in blocker.words
+
+
+def test_what_is_decided_stands_against_nothing_and_is_said() -> None:
+    found = made(seen(extras=(EXTRAS,)), HOME, extras=("keep",))
+    assert found.blockers == ()
+    assert "5 offsets at west were never copied: keep" in plan_table(found.plan, (), found.forecast, ())
+
+
+def test_nobody_goes_home_to_a_cluster_that_does_not_answer() -> None:
+    found = made(replace(seen(), target=DEAD), HOME)
+    assert [one.code for one in found.blockers] == [BlockerCode.TARGET_UNREACHABLE]
+
+
+def test_where_nothing_was_promoted_it_is_a_switchover() -> None:
+    prefixed = replace(SEEN, flows=[flow(config={"target_mode": TargetMode.SHARED})])
+    steps = made(prefixed, HOME).plan.steps
+    assert steps == made(prefixed, ChangeoverKind.SWITCHOVER).plan.steps
+    for choices in ({"extras": ("keep",)}, {"stays": True}):
+        with pytest.raises(UsageError, match="both directions continue"):
+            made(prefixed, HOME, **choices)
+
+
+def test_a_cluster_that_protects_another_one_moves_nobody() -> None:
+    new = replace(ORDERS, topic_id="")
+    found = made(
+        replace(SEEN, returned=SeenReturn(topics=(new,), is_open=True, behind=7, bytes=2_000_000)), PROTECT
+    )
+    assert [str(step) for step in found.plan.steps] == ["check", "accept_cluster", "catch_up"]
+    assert "7 offsets of east, about 2.0 MB" in plan_table(found.plan, (), found.forecast, ())
+    with pytest.raises(UsageError, match="no enabled flow copies a topic of east to west"):
+        made(replace(SEEN, returned=SeenReturn(topics=())), PROTECT)
