@@ -115,7 +115,7 @@ def require_not_left(
     names = sorted({*topics})
     for other in sorted({*clusters} - {cluster}):
         for topic, made_by in directions.promotions(cluster, other, names).items():
-            if made_by is not None:
+            if made_by is not None and directions.are_applications_at(other, cluster, topic):
                 raise PreconditionError(
                     f"{topic} of {other} was promoted over {cluster} {made_by}: applications work at {other}, not at "
                     f"{cluster}; {undone}. Once they have stopped there and all is copied back: mirror-ledger demote "

@@ -1,6 +1,6 @@
 """What is seen before a failback, and before another cluster protects the one where applications write."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ledger.changeover.extras import list_extras
@@ -14,10 +14,12 @@ from ledger.changeover.scope import SeenCluster, SeenReturn
 from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import UsageError
-from ledger.facts.direction import Direction
+from ledger.facts.direction import DIRECTION_AND_FENCE_KINDS, Direction, DirectionRows
 from ledger.facts.extras import ExtrasPolicy
 from ledger.facts.syncs import TopicPartition
+from ledger.facts.tables import OPERATIONS, in_order
 from ledger.kafka.cluster import ClusterAdmin
+from ledger.mirror.starts import place_of
 from ledger.store import sql
 from ledger.store.snapshots import DeltaSnapshot
 
@@ -70,8 +72,10 @@ def see_return(
     Of clusters that do not answer neither extras nor offsets are asked. Raises `UsageError` for a policy that there is
     not, or one of a topic that does not come back.
     """
-    topics = tuple(sorted(_topics(context, at, pair, choices), key=lambda one: (one.flow, one.topic)))
-    names = [one.topic for one in topics]
+    own = [one for one in _topics(context, at, pair, choices) if _is_there(one, here, there)]
+    own.sort(key=lambda one: (one.flow, one.topic))
+    topics = tuple([*own, *_new_topics(context, pair, choices, own, here, there)])
+    names = [one.topic for one in own]
     policies, of_others = extras_policies(choices.extras, undone="nothing was planned")
     if strange := sorted(policies.keys() - set(names)):
         raise UsageError(
@@ -84,7 +88,7 @@ def see_return(
     is_open = all(
         (way := directions.way_back(pair.source, pair.target, one.topic)) is not None
         and way.holds(one.topic, one.topic_id)
-        for one in topics
+        for one in own
     )
     found = SeenReturn(topics=topics, not_promoted=not_promoted, is_open=is_open)
     current = [one for one in topics if there.topic_ids.get(one.topic) == one.topic_id]
@@ -95,19 +99,83 @@ def see_return(
     found.behind = _behind(context, topics, context.cluster(pair.source))
     if is_open:
         return found
+    _require_no_cut_to_begin_at(context, at, pair, own)
     found.extras = list_extras(context, Pair(pair.source, pair.target, tuple(names)))
     found.undecided = sorted(
         {one.partition.topic for one in found.extras if of_others is None} - policies.keys()
     )
     found.expiring = list(left_words(context, pair.target, names))
-    if choices.fence is not FenceChoice.CLOSED:  # that one keeps them out itself
+    if choices.fence is not FenceChoice.CLOSED:  # that one is closed for reading, and keeps them out itself
         found.at_work = groups_left(context, pair.target, names).members
-    ids = [(one.topic, one.topic_id) for one in topics]
-    found.not_fenced = context.state.fences().open_topics(pair.target, ids)
+    found.not_fenced = open_at_target(context, pair.target, own, choices)
     asked = asked_fence_of_target(pair.target, found.not_fenced, choices)
     if found.not_fenced and asked is not None:
         found.fence_refusal = refusal(asked, fence_parts(context, pair.target))
     return found
+
+
+def _require_no_cut_to_begin_at(
+    context: Context, at: DeltaSnapshot, pair: Direction, topics: Sequence[PlannedTopic]
+) -> None:
+    """Raise `UsageError` where applications have moved by a switchover: the way back begins at its cut, and nothing
+    was left behind that anybody has to decide about."""
+    rows = DirectionRows.of_rows(
+        in_order(at.rows(OPERATIONS.name, [("kind", "in", DIRECTION_AND_FENCE_KINDS)]))
+    )
+    for one in topics:
+        promotion = rows.promotion(
+            source=pair.target, target=pair.source, source_topic=one.topic, topic=one.source_topic
+        )
+        cut = None if promotion is None else context.state.cut(promotion.operation_id)
+        flow = context.config.flow(one.flow)
+        if promotion is not None and any(
+            place_of(flow, cut, one.source_topic, partition) is not None
+            for partition in range(context.cluster(pair.source).topics()[one.source_topic].partitions)
+        ):
+            raise UsageError(
+                f"applications moved to {pair.source} by operation {promotion.operation_id} while {pair.target} "
+                f"answered, and nothing was left there: mirror-ledger run {flow.name} --from-cut "
+                f"{promotion.operation_id} where it is not at work, then mirror-ledger plan switchover --from "
+                f"{pair.source} --to {pair.target}; nothing was planned"
+            )
+
+
+def _is_there(one: PlannedTopic, here: SeenCluster, there: SeenCluster) -> bool:
+    """Whether the topic is at any side, as far as both answer: what was deleted at both comes to neither."""
+    if None in (here.live_id, there.live_id):
+        return True
+    return one.source_topic in here.topic_ids or one.topic in there.topic_ids
+
+
+def _new_topics(
+    context: Context,
+    pair: Direction,
+    choices: Choices,
+    own: Collection[PlannedTopic],
+    here: SeenCluster,
+    there: SeenCluster,
+) -> list[PlannedTopic]:
+    """What applications have created where they are since, and the way back has brought: nothing of it was ever at the
+    cluster that is back alone."""
+    known, directions = {one.topic for one in own}, context.state.directions()
+    found = {
+        PlannedTopic(
+            flow=flow.name,
+            source_topic=at.source_topic,
+            source_topic_id=at.source_topic_id,
+            topic=at.target_topic,
+            topic_id=at.target_topic_id,
+        )
+        for flow in context.config.enabled_flows
+        if (flow.source, flow.target) == (pair.source, pair.target) and flow.opposite is not None
+        for at in context.state.positions(flow.name)
+        if at.target_topic not in known and at.target_topic not in choices.left_out
+        if choices.topics is None or at.target_topic in choices.topics
+        if here.topic_ids.get(at.source_topic) == at.source_topic_id
+        if there.topic_ids.get(at.target_topic) == at.target_topic_id
+        if directions.are_applications_at(pair.source, pair.target, at.source_topic)
+    }
+    return sorted(found, key=lambda one: (one.flow, one.topic))
 
 
 def see_protection(
@@ -133,11 +201,27 @@ def see_protection(
                         topic_id=there.topic_ids.get(target, ""),
                     )
                 )
+    if there.identity_problem is None:
+        _require_not_lost(context, pair, here, there)
     found = SeenReturn(topics=tuple(sorted(topics, key=lambda one: (one.flow, one.topic))), is_open=True)
     if found.topics:
         found.behind = _behind(context, found.topics, context.cluster(pair.source))
         found.bytes = _bytes(context.cluster(pair.source), found.topics, found.behind)
     return found
+
+
+def _require_not_lost(context: Context, pair: Direction, here: SeenCluster, there: SeenCluster) -> None:
+    """Raise `UsageError` where the cluster is the one that was lost, as it was: it has what was never copied."""
+    for flow in context.config.enabled_flows:
+        if (flow.source, flow.target) != (pair.source, pair.target) or flow.opposite is None:
+            continue
+        for at in context.state.positions(flow.opposite):
+            is_intact = there.topic_ids.get(at.source_topic) == at.source_topic_id
+            if is_intact and here.topic_ids.get(at.target_topic) == at.target_topic_id:
+                raise UsageError(
+                    f"{pair.target} is the cluster that {at.source_topic} was copied from: mirror-ledger plan failback "
+                    f"--from {pair.source} --to {pair.target} --stop-before switch; nothing was planned"
+                )
 
 
 _SAMPLES = 50
@@ -220,6 +304,15 @@ def _behind(context: Context, topics: Sequence[PlannedTopic], promoted: ClusterA
 
 
 # The fence ----------------------------------------------------------------------------------------
+
+
+def open_at_target(
+    context: Context, cluster: str, topics: Iterable[PlannedTopic], choices: Choices
+) -> list[str]:
+    """Names of topics of the cluster that is back which the plan's fence has to close, for reading too if by rules."""
+    ids = [(one.topic, one.topic_id) for one in topics]
+    for_reading = choices.fence is FenceChoice.CLOSED
+    return context.state.fences().open_topics(cluster, ids, for_reading=for_reading)
 
 
 def asked_fence_of_target(cluster: str, topics: Sequence[str], choices: Choices) -> AskedFence | None:

@@ -6,21 +6,21 @@ from dataclasses import replace
 
 from ledger.changeover.auditing import LedgerAudit
 from ledger.changeover.directions import accept_cluster
-from ledger.changeover.failback import asked_fence_of_target, extras_policies
+from ledger.changeover.failback import asked_fence_of_target, extras_policies, open_at_target
 from ledger.changeover.holding import fence_and_hold, hold_retention, release_retention
-from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
+from ledger.changeover.mirror_back import AskedMirrorBack, lift_shut, mirror_back
 from ledger.changeover.planning import Planned
-from ledger.changeover.plans import ChangeoverKind, StepName, apply_command, steps_of
+from ledger.changeover.plans import ChangeoverKind, PlannedTopic, StepName, apply_command, steps_of
 from ledger.changeover.receipts import StepResult, Waits
 from ledger.changeover.seeing import make_plan
 from ledger.changeover.step_context import StepContext
-from ledger.changeover.waiting import behind_ends, ends_of
+from ledger.changeover.waiting import ends_of
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.facts.direction import WayBack
 from ledger.facts.requests import StopRequest
 from ledger.facts.roles import writer_of
-from ledger.facts.syncs import holding, joined, without
-from ledger.kafka.cluster import live_cluster
+from ledger.facts.syncs import SyncCause, holding
+from ledger.kafka.cluster import PartitionEnds, live_cluster
 from ledger.offsets.sheets import repeat_words
 from ledger.roles import is_at_work
 from ledger.store.session import random_id
@@ -57,12 +57,12 @@ def fence_target(step: StepContext, waits: Waits) -> StepResult:
     cluster = step.plan.to_cluster
     if (open_ones := _ways_back(step)) is not None:
         return StepResult(f"{cluster} gets what is written since operation {_operations(open_ones)}", {})
-    ids = [(one.topic, one.topic_id) for one in step.plan.topics]
-    left = step.state.fences().open_topics(cluster, ids)
-    context = step.context.part_of(random_id())
+    context, topics = step.context.part_of(random_id()), step.plan.topics
+    with suppress(PreconditionError):  # said by `fence_and_hold`, and no reason to leave it open
+        waits(hold_retention(context, cluster, step.plan.target_names, waits))
+    left = open_at_target(context, cluster, topics, step.plan.choices)
     if not left:
-        held = hold_retention(context, cluster, step.plan.target_names, waits)
-        return StepResult(f"{held}; {counted(len(ids), 'topic')} of {cluster} fenced before", {})
+        return StepResult(f"{counted(len(topics), 'topic')} of {cluster} fenced before", {})
     asked = asked_fence_of_target(cluster, left, step.plan.choices)
     if asked is None:
         raise PreconditionError(
@@ -81,7 +81,10 @@ def open_way_back(step: StepContext, waits: Waits) -> StepResult:
     """
     plan = step.plan
     if (open_ones := _ways_back(step)) is not None:
-        return StepResult(f"open since operation {_operations(open_ones)}", {"is_new": False})
+        # A process may have ended before it has lifted what would stop the mirror too.
+        lifted = lift_shut(step.context, plan.to_cluster, plan.target_names, waits)
+        words = [f"open since operation {_operations(open_ones)}", *lifted]
+        return StepResult("; ".join(words), {"is_new": False})
     stopped = _stop_drivers(step, waits)
     policies, policy = extras_policies(plan.choices.extras, undone="nothing was decided")
     asked = AskedMirrorBack(
@@ -90,6 +93,8 @@ def open_way_back(step: StepContext, waits: Waits) -> StepResult:
         topics=plan.target_names,
         policies=policies,
         policy=policy,
+        later=plan.choices.topics is None,
+        left_out=plan.choices.left_out,
     )
     done = mirror_back(step.context.part_of(random_id()), asked, waits)
     words = [*([f"{', '.join(stopped)} stopped"] if stopped else []), *done.words]
@@ -125,8 +130,8 @@ def _wait_for_copies(step: StepContext, waits: Waits) -> None:
 
     def left() -> str | None:
         try:
-            behind = behind_ends(ends_of(step.source, names), step.plan.topics, step.state.positions)
-            to_come = sum(behind.values())
+            behind = _behind(step, ends_of(step.source, names))
+            to_come = sum(lacking or 0 for lacking in behind.values())
             copied = first.setdefault("to_come", to_come) - to_come
             words = _lacking(step, behind)
             return words and words + _remaining(copied, to_come, clock.monotonic() - began_s)
@@ -136,15 +141,31 @@ def _wait_for_copies(step: StepContext, waits: Waits) -> None:
     step.patience(_NO_LIMIT).until(left, waits, advice="")
 
 
-def _lacking(step: StepContext, behind: Mapping[tuple[str, int], int]) -> str | None:
-    """What is not at the target, with why nobody copies it; None: as little as the plan allows.
+def _behind(
+    step: StepContext, ends: Mapping[tuple[str, int], PartitionEnds]
+) -> dict[tuple[str, int], int | None]:
+    """By partition of the source how many offsets are not at the target as it is now; None: nobody has begun with it
+    there, whatever an earlier topic of that name had."""
+    there = {name: topic.topic_id for name, topic in step.target.topics().items()}
+    ids = {one.source_topic: one.source_topic_id for one in step.plan.topics}
+    reached: dict[tuple[str, int], int] = {}
+    for flow in step.plan.flows:
+        for one in step.state.positions(flow):
+            is_meant = ids.get(one.source_topic) == one.source_topic_id
+            if is_meant and there.get(one.target_topic) == one.target_topic_id:
+                reached[one.source_topic, one.partition] = one.position.source_offset
+    return {
+        place: None if place not in reached else max(end.high_watermark - reached[place], 0)
+        for place, end in ends.items()
+    }
 
-    `behind`: by partition how many offsets, 0 where a flow has not begun.
-    """
-    plan, to_come = step.plan, sum(behind.values())
-    not_begun = [at for at, lacking in behind.items() if not lacking]
-    stopped = _stopped(step)
-    if to_come <= plan.choices.within and not not_begun and not stopped:
+
+def _lacking(step: StepContext, behind: Mapping[tuple[str, int], int | None]) -> str | None:
+    """What is not at the target, with why nobody copies it; None: as little as the plan allows, and a driver copies."""
+    plan, to_come = step.plan, sum(lacking or 0 for lacking in behind.values())
+    not_begun = [at for at, lacking in behind.items() if lacking is None]
+    stopped, idle = _stopped(step), _without_driver(step)
+    if to_come <= plan.choices.within and not not_begun and not stopped and not idle:
         return None
     words = f"{counted(to_come, 'offset')} of {plan.from_cluster} to come"
     if not_begun:
@@ -153,7 +174,7 @@ def _lacking(step: StepContext, behind: Mapping[tuple[str, int], int]) -> str | 
         return f"{words}; {stopped}"
     if lacking := _not_writable(step):
         return f"{words}; grant the mirror WRITE on {', '.join(lacking)} of {plan.to_cluster}"
-    if idle := _without_driver(step):
+    if idle:
         return f"{words}; no driver is at work: " + "; ".join(f"mirror-ledger run {one}" for one in idle)
     return words
 
@@ -208,29 +229,31 @@ def _wait_for_groups(step: StepContext, waits: Waits) -> list[str]:
 
 
 def _replicated(step: StepContext) -> dict[tuple[str, int], int]:
-    """By topic and partition where applications are the end of what was replicated there of extras."""
-    extras, found = step.state.extras(), dict[tuple[str, int], int]()
+    """By topic and partition where applications are the end of what was replicated there of extras last: it lies behind
+    the mark that says so in the map."""
+    found: dict[tuple[str, int], int] = {}
     for one in step.plan.topics:
         forward = step.config.flow(one.flow).opposite
-        for (topic_id, partition), decided in extras.decided.items():
-            if topic_id != one.topic_id or forward is None:
-                continue
-            copied = joined(
-                [
-                    left
-                    for whole in decided
-                    for left in without(whole, extras.local.get((topic_id, partition), ()))
-                ]
-            )
-            for sync in holding(step.state.recorded_syncs(forward, one.topic, partition)):
-                is_copy = (
-                    sync.records and sync.target is not None and sync.target.topic_id == one.source_topic_id
-                )
-                if is_copy and any(
-                    sync.source_start < end and start < sync.source_end for start, end in copied
-                ):
-                    place = one.source_topic, partition
-                    found[place] = max(found.get(place, 0), sync.target_end)
+        for (topic, partition), end in _ends_of_replicas(step, forward, one).items():
+            found[topic, partition] = end
+    return found
+
+
+def _ends_of_replicas(
+    step: StepContext, forward: str | None, one: PlannedTopic
+) -> dict[tuple[str, int], int]:
+    if forward is None:
+        return {}
+    partitions = {at.partition for at in step.state.positions(forward) if at.source_topic_id == one.topic_id}
+    found: dict[tuple[str, int], int] = {}
+    for partition in partitions:
+        is_behind_mark = False
+        for sync in holding(step.state.recorded_syncs(forward, one.topic, partition)):
+            if sync.cause is SyncCause.EXTRAS:
+                is_behind_mark = True
+                found.pop((one.source_topic, partition), None)
+            elif is_behind_mark and sync.records and sync.target.topic_id == one.source_topic_id:
+                found[one.source_topic, partition] = sync.target_end
     return found
 
 
@@ -261,12 +284,20 @@ def _require_switch(step: StepContext) -> Planned:
 
 
 def _ways_back(step: StepContext) -> Sequence[WayBack] | None:
-    """By topic, each of its own incarnation; None: of one of them nothing is decided."""
+    """By topic that had been copied from there, each of its own incarnation; None: of one nothing is decided. What
+    applications have created where they are since was never there alone."""
     directions, way = step.state.directions(), step.pair
-    found = [directions.way_back(way.source, way.target, one.topic) for one in step.plan.topics]
+    copied = {
+        at.source_topic_id
+        for flow in step.plan.flows
+        if (forward := step.config.flow(flow).opposite) is not None
+        for at in step.state.positions(forward)
+    }
+    left = [one for one in step.plan.topics if one.topic_id in copied]
+    found = [directions.way_back(way.source, way.target, one.topic) for one in left]
     held = [
         back
-        for back, one in zip(found, step.plan.topics, strict=True)
+        for back, one in zip(found, left, strict=True)
         if back is not None and back.holds(one.topic, one.topic_id)
     ]
     return held if len(held) == len(found) else None

@@ -45,19 +45,27 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedMirrorBack:
-    """`source`: the cluster where applications write now, `target`: the one that is back; `topics` None: all that were
-    promoted. `policies`: by topic what becomes of its extras; `policy`: of all others, None: nobody has decided."""
+    """`source`: the cluster where applications write, `target`: the one that is back; `topics` None: all that were
+    promoted. `policies`: by topic what becomes of its extras; `policy`: of all others, None: nobody has decided.
+    `later`, `left_out`: as rows of a change of direction have them."""
 
     source: str
     target: str
     topics: tuple[str, ...] | None = None
     policies: Mapping[str, ExtrasPolicy]
     policy: ExtrasPolicy | None = None
+    later: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def pair(self) -> Pair:
         """As it was promoted."""
         return Pair(self.source, self.target, self.topics)
+
+    @property
+    def home(self) -> Pair:
+        """What of the cluster that is back may be promoted still, from when applications had gone home before."""
+        return Pair(self.target, self.source, self.topics, later=self.later, left_out=self.left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +130,12 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     if found:
         context.record(*(_decision(asked, back.cluster_id(), one) for one in found))
     # Where a failback before had promoted it: applications are not there, and the mirror is let in again.
-    home = Pair(asked.target, asked.source, named.topics)
-    left = change_direction(context, Demoted, home, cut_operation=operation_id)
-    context.record(_opened_way(asked, back, promoted, copied))
+    left = change_direction(context, Demoted, asked.home, cut_operation=operation_id)
     words = [_decided_words(asked, found), *copied_extras, cut.words]
     words += [left.words] if left.operation_id is not None else []
     words.append(hand_over(context, named, Purpose.MIRROR, say).words)
-    words += _lifted(context, asked.target, copied, say)
+    context.record(_opened_way(asked, back, promoted, copied))
+    words += lift_shut(context, asked.target, {one.pair.source.topic for one in copied}, say)
     commands = tuple(f"mirror-ledger run {flow.name}" for flow in ways_back)
     return MirroredBack(operation_id, tuple(words), commands)
 
@@ -284,9 +291,8 @@ def _opened_way(
     )
 
 
-def _lifted(context: Context, cluster: str, copied: Sequence[Copied], say: Say) -> list[str]:
+def lift_shut(context: Context, cluster: str, topics: Collection[str], say: Say) -> list[str]:
     """A topic that takes no batch takes none of the mirror's; what keeps producers out is that they are elsewhere."""
-    names = {one.pair.source.topic for one in copied}
     fences: list[Fence] = [one.fence for one in context.state.fences().at(cluster)]
-    shut = sorted(one.topic for one in fences if one.how == FenceHow.SHUT and one.topic in names)
+    shut = sorted(one.topic for one in fences if one.how == FenceHow.SHUT and one.topic in topics)
     return [unfence_topics(context, cluster, shut, say).words] if shut else []

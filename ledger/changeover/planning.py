@@ -21,7 +21,6 @@ from ledger.changeover.scope import NOT_COPIED_ANY_MORE, Scope, Seen, SeenFlow, 
 from ledger.config.values import Figure, Objective, objections
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.changeovers import RecordedBlocker
-from ledger.facts.fences import FenceHow
 from ledger.facts.roles import RoleVerdict
 from ledger.facts.syncs import FlowPosition
 from ledger.facts.tables import Row
@@ -474,12 +473,12 @@ def _of_fences(seen: Seen, choices: Choices, flows: Sequence[SeenFlow]) -> Itera
 def _of_target_fences(
     seen: Seen, flows: Sequence[SeenFlow], topics: Sequence[PlannedTopic]
 ) -> Iterator[Blocker]:
-    """A cluster that was left before is fenced still: what a promoted one was closed with is lifted when applications
-    get their permissions there; what a hook has stopped, and where nothing is promoted, people open."""
+    """A cluster that was left before is fenced still: of a promoted one that is lifted when applications get their
+    permissions there, and what a hook has stopped is said to be started; where nothing is promoted, people open it."""
     is_lifted = all(flow.is_promotable for flow in flows)
     names = {name for one in topics for name in (one.topic, one.source_topic)}
     for fence in seen.target_fences:
-        if fence.topic in names and not (is_lifted and fence.how != FenceHow.HOOK):
+        if fence.topic in names and not is_lifted:
             yield Blocker(
                 BlockerCode.TARGET_FENCED,
                 f"{fence.topic} of {seen.target.alias} is fenced ({fence.how}): applications could not write there",

@@ -385,7 +385,10 @@ def hand_over_to_applications(step: StepContext, waits: Waits) -> StepResult:
     lifted = _open_to_applications(step, waits)
     released = release_retention(step.context, step.plan.to_cluster, step.plan.target_names, waits)
     ready = handed_over(step, Purpose.APPLICATIONS, waits)
-    words = "; ".join([*([] if lifted is None else [lifted.words]), *released, ready.words])
+    opened = [] if lifted is None else [lifted.words]
+    if lifted is not None and any(one.how == FenceHow.HOOK for one in lifted.lifted):
+        opened.append("what a hook has stopped there is to be started again")
+    words = "; ".join([*opened, *released, ready.words])
     return StepResult(words, {**ready.facts, "unfenced": () if lifted is None else lifted.facts})
 
 

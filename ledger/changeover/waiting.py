@@ -93,7 +93,7 @@ def drain(
         )
 
     def left() -> str | None:
-        behind = behind_ends(ends, topics, positions)
+        behind = _behind(ends, topics, positions)
         to_copy = {at: lacking for at, lacking in behind.items() if lacking}
         if to_copy:
             return f"{counted(sum(to_copy.values()), 'offset')} to copy at {by_topic(to_copy)}"
@@ -117,7 +117,7 @@ def still_drained(
     records were written: nobody waits for a mirror that has stopped.
     """
     ends = ends_of(source, {topic.source_topic for topic in topics})
-    behind = behind_ends(ends, topics, positions)
+    behind = _behind(ends, topics, positions)
     if late := {at: lacking for at, lacking in behind.items() if lacking}:
         raise PreconditionError(
             f"{counted(sum(late.values()), 'offset')} of {source.alias} came after the target was promoted, at "
@@ -143,7 +143,7 @@ def _open(
     ]
 
 
-def behind_ends(
+def _behind(
     ends: Mapping[tuple[str, int], PartitionEnds], topics: Sequence[PlannedTopic], positions: Positions
 ) -> dict[tuple[str, int], int]:
     """How many offsets are not copied, of partitions where there are some; 0 where a flow has not begun."""

@@ -514,13 +514,17 @@ class Fences:
         """Those of a cluster, by topic."""
         return [one for (alias, _), one in sorted(self.active.items()) if alias == cluster]
 
-    def open_topics(self, cluster: str, topics: Iterable[tuple[str, str]]) -> list[str]:
+    def open_topics(
+        self, cluster: str, topics: Iterable[tuple[str, str]], *, for_reading: bool = False
+    ) -> list[str]:
         """Names of these, by name and id, to which somebody may write at a cluster: no fence of them is proved, and
-        nobody has said why one that was made is enough."""
+        nobody has said why one that was made is enough. `for_reading`: those too that rules close, and groups may read.
+        """
         closed = {
             (one.fence.topic, one.fence.topic_id)
             for one in self.at(cluster)
             if not one.fence.is_open or (one.fence.override is not None and one.fence.is_made)
+            if not for_reading or one.fence.is_for_reading or one.fence.how != FenceHow.CLOSED
         }
         return sorted(
             {topic for topic, topic_id in topics if not {(topic, topic_id), (topic, None)} & closed}

@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -105,9 +105,9 @@ class Consumer:
 
 
 class ChangingPair:
-    """`orders` and `users` of east are mirrored to west under the same names; `with_recorders`: they are recorded."""
+    """`orders` and `users` of east are mirrored to west under the same names, and `more_topics` once they are there."""
 
-    def __init__(self) -> None:
+    def __init__(self, more_topics: Sequence[str] = ()) -> None:
         rng = random.Random(1)
         self.schedule = Schedule()
         self.ledger = MemoryLedger()
@@ -117,7 +117,7 @@ class ChangingPair:
             )
             for alias in ("east", "west")
         )
-        self.config = _config()
+        self.config = _config((*TOPICS, *more_topics))
         self.refused = 0
         self._written = 0
         self.destination = self.west
@@ -237,11 +237,12 @@ class ChangingPair:
         if not self._is_reverse_started:
             self._is_reverse_started = True
             self.let_mirror_write_at_east()
-            for one in self._consumers:
+            for one in self._consumers if self.do_consumers_read else ():
                 one.poll()
             self.schedule.spawn("supervisor", self.reverse.supervise)
 
     _is_reverse_started = False
+    do_consumers_read = True
 
     def consume(self, cluster: AdministeredCluster, at_most: Mapping[str, int]) -> None:
         for group, number in at_most.items():
@@ -306,14 +307,12 @@ class ChangingPair:
         process: OperatorProcess | None = None,
         *,
         way: tuple[str, str] = ("east", "west"),
+        hooks: Mapping[StepName, str] = HOOKS,
     ) -> str:
         """The id of a plan that nothing stands against, recorded."""
         with self.outside.seen_by(process or self.outside.process()):
-            hooks = {
-                step: HOOKS[step]
-                for step in steps_of(kind, is_promoted=True, stays=choices.stays)
-                if step in HOOKS
-            }
+            own = steps_of(kind, is_promoted=True, stays=choices.stays)
+            hooks = {step: command for step, command in hooks.items() if step in own}
             context = Context(self.config, Why("a drill"))
             made = make_plan(context, kind, Direction(*way), choices, hooks)
             assert not made.blockers, made.blockers
@@ -326,10 +325,17 @@ class ChangingPair:
             made = make_plan(Context(self.config), ChangeoverKind.SWITCHOVER, Direction(*way), choices, {})
         return {str(one.code): one.words for one in made.blockers}
 
-    def apply(self, plan_id: str, process: OperatorProcess | None = None) -> str:
+    def apply(
+        self,
+        plan_id: str,
+        process: OperatorProcess | None = None,
+        *,
+        waits: Callable[[StepName, str], None] | None = None,
+    ) -> str:
         """By a process that begins now; returns the operation id. Raises `ProcessEnded` where it ended before."""
+        reports = _SILENT if waits is None else replace(_SILENT, waits=waits)
         with self.outside.seen_by(process or self.outside.process()):
-            return apply_plan(Context(self.config, Why("a drill")), plan_id, _nobody, _SILENT)
+            return apply_plan(Context(self.config, Why("a drill")), plan_id, _nobody, reports)
 
     def applied(self, plan_id: str) -> Apply | None:
         """How far the plan was carried out last, as the ledger says; None: not at all."""
@@ -436,7 +442,7 @@ def _nobody(what: str, _waits: Waits) -> str:
 _SILENT = StepReports(lambda _step: None, lambda _step, _words: None, lambda _step, _words, _is_done: None)
 
 
-def _config() -> MirrorConfig:
+def _config(topics: tuple[str, ...]) -> MirrorConfig:
     clusters = {
         alias: ClusterConfig(
             name=alias,
@@ -454,7 +460,7 @@ def _config() -> MirrorConfig:
             source=source,
             target=target,
             opposite=opposite,
-            topics=tuple(TOPICS),
+            topics=topics,
             topic_naming=NamingKind.IDENTITY,
             round_seconds=0.5,
             heartbeat_seconds=2.0,

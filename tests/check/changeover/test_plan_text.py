@@ -75,7 +75,8 @@ def test_another_plan_has_another_id_and_says_in_what_it_differs(changed: Plan, 
 
 def test_only_what_can_be_promoted_has_steps_about_the_mirror() -> None:
     about_the_mirror = {StepName.PROMOTE, StepName.SHUT_OUT, StepName.HAND_OVER, StepName.REVERSE}
-    for kind in ChangeoverKind:
+    about_the_mirror |= {StepName.FENCE_TARGET, StepName.MIRROR_BACK, StepName.CATCH_UP}
+    for kind in set(ChangeoverKind) - {ChangeoverKind.PROTECT}:
         promoted, plain = (steps_of(kind, is_promoted=one) for one in (True, False))
         assert set(promoted) - set(plain) <= about_the_mirror
         assert not about_the_mirror & set(plain)

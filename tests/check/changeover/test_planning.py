@@ -182,8 +182,8 @@ _BLOCKED: list[tuple[str, Seen, ChangeoverKind, BlockerCode]] = [
     ),
     ("no fence", replace(SEEN, fence_refusal="east has no authorizer"), SWITCHOVER, BlockerCode.FENCE),
     (
-        "what a hook has stopped at the target",
-        replace(SEEN, target_fences=[fence("hook")]),
+        "a fence of the target where nothing is promoted",
+        replace(SEEN, flows=[flow(config={"target_mode": TargetMode.SHARED})], target_fences=[fence("hook")]),
         SWITCHOVER,
         BlockerCode.TARGET_FENCED,
     ),

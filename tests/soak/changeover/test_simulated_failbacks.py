@@ -1,0 +1,263 @@
+"""Failbacks that meet a second disaster, are undone, or begin anew, over clusters in memory."""
+
+from dataclasses import replace
+
+import pytest
+
+from ledger.changeover.fencing import fence_topics
+from ledger.changeover.measures import AskedFence
+from ledger.changeover.plans import ChangeoverKind, FenceChoice, StepName
+from ledger.context import Context
+from ledger.errors import UsageError
+from ledger.facts.fences import FenceHow
+from ledger.facts.operations import Why
+from tests.simulation.kafka.administered import MIRROR, topic_rule
+from tests.support.changing_pairs import (
+    BILLING,
+    FAILOVER,
+    GROUPS,
+    HOOKS,
+    SWITCHOVER,
+    TOPICS,
+    ChangingPair,
+    in_ledger,
+)
+from tests.support.failbacks import (
+    BACK,
+    HOME,
+    Placed,
+    lose_and_return,
+    placed,
+    require_home,
+    require_mirrored,
+    with_extras,
+)
+from tests.support.operator_processes import ProcessEnded, begins
+
+
+def test_a_failback_is_undone_until_applications_write_at_home() -> None:
+    pair, extras = with_extras()
+    plan = pair.plan(ChangeoverKind.FAILBACK, HOME, way=BACK)
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(before=begins(StepName.START_APPLICATIONS)))
+    applied = pair.applied(plan)
+    assert applied is not None
+    pair.undo(applied.operation_id)
+    told = in_ledger(pair, applied.operation_id)
+    assert told["directions"] == {("east", "west"): sorted(TOPICS), ("west", "east"): []}
+    assert not pair.produce("orders", 0), "east is fenced still"
+    assert pair.produce("orders", 0, at=pair.west), "and applications write at west"
+    pair.until(lambda: placed(pair, pair.west)[-1] in placed(pair, pair.east), "west is mirrored to east")
+    assert not [one for one in placed(pair, pair.west) if one in extras]
+    pair.end()
+
+
+def test_the_promoted_cluster_is_lost_while_it_is_mirrored_back() -> None:
+    pair, extras = with_extras()
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, replace(HOME, stays=True), way=BACK))
+    pair.stop_groups()
+    pair.west.available = False
+    pair.schedule.wait(3.0)
+    moved = pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER, way=BACK))
+    told = in_ledger(pair, moved)
+    assert told["ended"]["figures"]["records_lost"] == 0
+    assert told["directions"][("west", "east")] == sorted(TOPICS)
+    at_east = [one for one in placed(pair, pair.east) if one not in extras]
+    for group in GROUPS:
+        assert sorted(pair.processed[group]) == sorted(at_east), f"{group} has processed each record once"
+    pair.end()
+
+
+def test_a_cluster_that_was_formatted_again_protects_the_one_that_took_over() -> None:
+    pair = ChangingPair()
+    pair.lose_east(with_driver=False)
+    pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
+    pair.drivers_end()
+    pair.recorders.is_over = True  # they end where another cluster answers
+    pair.east.format("formatted-again")
+    pair.east.available = True
+    plan = pair.plan(ChangeoverKind.PROTECT, replace(SWITCHOVER, within=0), way=BACK)
+    pair.apply(plan)
+    assert pair.produce("orders", 0, at=pair.west), "applications are at work at west"
+    pair.until(lambda: pair.values(pair.east) == pair.values(pair.west), "all of it is at east")
+    assert sum(map(len, pair.values(pair.east).values())) == 16
+    pair.end()
+
+
+def test_three_times_there_and_back() -> None:
+    """What stays at east stays there for good: no later way back, and no way there, brings it anywhere."""
+    pair, extras = ChangingPair(), list[Placed]()
+    for trip in range(3):
+        extras += lose_and_return(pair)
+        pair.apply(pair.plan(ChangeoverKind.FAILBACK, HOME, way=BACK))
+        require_mirrored(pair, extras)
+        assert len(extras) == 3 * (trip + 1), "each time there are others"
+    pair.end()
+
+
+def test_the_promoted_cluster_is_lost_before_anybody_went_home_a_second_time() -> None:
+    """Then what east has alone is what applications have: groups read it, and skip nothing. Twice they read what a dead
+    driver had copied and nobody could pair with east since."""
+    pair = ChangingPair()
+    extras = lose_and_return(pair)
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, HOME, way=BACK))
+    require_mirrored(pair, extras)
+    before = set(placed(pair, pair.west))
+    extras += lose_and_return(pair)
+    new = [one for one in placed(pair, pair.west) if one not in before]
+    unpaired = {one for one in new if one in placed(pair, pair.east)}
+    assert len(unpaired) == 2
+    pair.stop_groups()
+    pair.west.available = False
+    pair.schedule.wait(3.0)
+    moved = pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER, way=BACK))
+    told = in_ledger(pair, moved)
+    figures = told["ended"]["figures"]
+    written_at_west_since = 3
+    assert figures["records_at_least"] <= written_at_west_since <= figures["records_at_most"]
+    at_east = placed(pair, pair.east)
+    undecided = extras[3:]
+    for group in GROUPS:
+        here = [one for one in pair.processed[group] if one in at_east]
+        assert set(here) == {one for one in at_east if one not in extras[:3]}, group
+        assert set(undecided) <= set(here), "nobody has said that they stay unread"
+        assert {one for one in here if here.count(one) > 1} == unpaired
+    pair.end()
+
+
+# -- What is found on the way ----------------------------------------------------------------------
+
+
+def test_a_hook_that_closed_the_cluster_that_was_left_keeps_no_failover_from_it() -> None:
+    """Only people can open what it has stopped, and they are reminded: nothing answers any more that it could ask."""
+    pair, _ = with_extras()
+    fence_east(pair, tuple(TOPICS), FenceHow.CLOSED)
+    by_hook = replace(HOME, fence=FenceChoice.HOOK, unproven="the hook says so")
+    home = pair.plan(
+        ChangeoverKind.FAILBACK, by_hook, way=BACK, hooks={**HOOKS, StepName.FENCE: "stop-producers"}
+    )
+    pair.apply(home)
+    pair.drivers_end()
+    pair.stop_groups()
+    pair.destination = pair.west
+    pair.east.available = False
+    pair.schedule.wait(3.0)
+    moved = pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
+    receipts = [one["content"] for one in pair.rows("operations", moved) if one["kind"] == "step_done"]
+    assert [one for one in receipts if "what a hook has stopped there is to be started again" in one]
+    pair.end()
+
+
+def test_what_was_fenced_before_is_held_and_closed_for_reading_as_well() -> None:
+    pair, extras = with_extras()
+    fence_east(pair, ("orders",), FenceHow.CLOSED)
+    plan = pair.plan(ChangeoverKind.FAILBACK, HOME, way=BACK)
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(before=begins(StepName.MIRROR_BACK)))
+    settings = {name: pair.east.topic_by_name[name].configuration["retention.ms"] for name in TOPICS}
+    assert settings == dict.fromkeys(TOPICS, "-1")
+    denied = {
+        (one.resource_name, one.entity, one.operation)
+        for one in pair.east.acls
+        if one.permission_type == "deny" and one.operation == "read"
+    }
+    assert denied == {(name, BILLING, "read") for name in TOPICS}
+    pair.apply(plan)
+    assert pair.east.topic_by_name["orders"].configuration["retention.ms"] == "900"
+    require_home(pair, extras)
+
+
+def test_a_topic_that_applications_created_meanwhile_goes_home_with_them() -> None:
+    """Also where a failback before had promoted all of the cluster that is back."""
+    pair = ChangingPair(("fresh",))
+    extras = lose_and_return(pair)
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, HOME, way=BACK))
+    require_mirrored(pair, extras)
+    extras += lose_and_return(pair)
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, replace(HOME, stays=True), way=BACK))
+    pair.east.change_acls([topic_rule(MIRROR, "create", "*")])
+    pair.west.create_topic("fresh", partitions=1, replication_factor=1, configuration={})
+    pair.append_past_all_rules(pair.west, "fresh", 0)
+    pair.until(lambda: "fresh" in pair.east.topics(), "it is mirrored back")
+    pair.until(lambda: len(pair.east.log("fresh", 0).readable()) == 1, "with what it has")
+    moved = pair.apply(pair.plan(ChangeoverKind.FAILBACK, replace(HOME, extras=()), way=BACK))
+    assert in_ledger(pair, moved)["ended"]["figures"]["records_lost"] == 0
+    require_home(pair, extras)
+
+
+def test_a_process_that_ended_before_it_opened_what_stops_the_mirror_is_continued() -> None:
+    pair, _ = with_extras()
+    shut = replace(HOME, stays=True, fence=FenceChoice.SHUT, producers_stopped=True)
+    plan = pair.plan(ChangeoverKind.FAILBACK, shut, way=BACK)
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(behind=lambda write: "way_back_opened" in write))
+    pair.apply(plan)
+    limits = {pair.east.topic_by_name[name].configuration.get("max.message.bytes") for name in TOPICS}
+    assert "78" not in limits
+    pair.end()
+
+
+def test_nothing_is_protected_while_nobody_copies() -> None:
+    pair, _ = with_extras()
+    hooks = {step: command for step, command in HOOKS.items() if step != StepName.CATCH_UP}
+    few = replace(HOME, stays=True, within=1_000)
+    plan = pair.plan(ChangeoverKind.FAILBACK, few, way=BACK, hooks=hooks)
+    said: list[str] = []
+
+    def waits(_step: StepName, words: str) -> None:
+        said.append(words)
+        if "grant the mirror WRITE on orders, users of east" in words:
+            pair.let_mirror_write_at_east()
+        if "no driver is at work: mirror-ledger run west-to-east" in words:
+            pair.start_reverse()
+
+    pair.apply(plan, waits=waits)
+    assert [one for one in said if "no driver is at work" in one], said
+    assert pair.reverse.state.positions("west-to-east") != []
+    pair.end()
+
+
+def test_groups_are_waited_for_though_a_process_ended_behind_what_it_had_replicated() -> None:
+    pair, _ = with_extras()
+    pair.do_consumers_read = False
+    choices = replace(HOME, extras=("replicate",), groups_seconds=3.0)
+    plan = pair.plan(ChangeoverKind.FAILBACK, choices, way=BACK)
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(before=lambda write: "extras_decided" in write))
+    moved = pair.apply(plan)
+    assert in_ledger(pair, moved)["receipts"]["catch_up"]["groups_before_extras"] == sorted(GROUPS)
+    pair.end()
+
+
+def test_a_topic_that_was_deleted_at_both_sides_is_no_concern() -> None:
+    pair = ChangingPair(("old",))
+    for cluster in (pair.east, pair.west):
+        cluster.create_topic("old", partitions=1, replication_factor=1, configuration={})
+    pair.append_past_all_rules(pair.east, "old", 0)
+    pair.until(lambda: len(pair.west.log("old", 0).readable()) == 1, "it is copied")
+    pair.schedule.wait(2.0)
+    pair.recorders.record_all()
+    for cluster in (pair.east, pair.west):
+        cluster.delete_topic("old")
+    pair.schedule.wait(5.0)
+    pair.recorders.record_all()
+    extras = lose_and_return(pair)
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, HOME, way=BACK))
+    require_home(pair, extras)
+
+
+def test_who_switched_over_switches_back() -> None:
+    """Nothing was left where applications came from: there is nothing to decide."""
+    pair = ChangingPair()
+    pair.apply(pair.plan(ChangeoverKind.SWITCHOVER, SWITCHOVER))
+    with pytest.raises(UsageError, match="mirror-ledger plan switchover --from west --to east"):
+        pair.plan(ChangeoverKind.FAILBACK, HOME, way=BACK)
+    with pytest.raises(UsageError, match="plan failback --from west --to east --stop-before switch"):
+        pair.plan(ChangeoverKind.PROTECT, SWITCHOVER, way=BACK)
+    pair.end()
+
+
+def fence_east(pair: ChangingPair, topics: tuple[str, ...], how: FenceHow) -> None:
+    with pair.outside.seen_by(pair.outside.process()):
+        asked = AskedFence(cluster="east", topics=topics, how=how)
+        fence_topics(Context(pair.config, Why("it is back")), asked, lambda _words: None)

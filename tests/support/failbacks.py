@@ -1,0 +1,48 @@
+"""A pair of clusters in memory of which one is lost and comes back with records that were never copied."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from ledger.changeover.plans import ChangeoverKind
+from tests.support.changing_pairs import FAILOVER, GROUPS, SWITCHOVER, ChangingPair
+
+HOME = replace(SWITCHOVER, extras=("keep",), within=0)
+BACK = ("west", "east")
+Placed = tuple[str, int, str]
+
+
+def with_extras(more_topics: Sequence[str] = ()) -> tuple[ChangingPair, list[Placed]]:
+    pair = ChangingPair(more_topics)
+    return pair, lose_and_return(pair)
+
+
+def lose_and_return(pair: ChangingPair) -> list[Placed]:
+    """East is lost with a driver that has not recorded its last two records, applications move to west, and east is
+    back with three records that it alone has, which are returned."""
+    pair.destination = pair.west
+    pair.lose_east(with_driver=True)
+    pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
+    pair.return_of_east(extras=3)
+    pair.destination = pair.east
+    return [(*place, values[-1]) for place, values in pair.values(pair.east).items()]
+
+
+def require_home(pair: ChangingPair, extras: Collection[Placed]) -> None:
+    """Both sides have the same but for what stays at east, and groups have processed each record once."""
+    require_mirrored(pair, extras)
+    pair.end()
+
+
+def require_mirrored(pair: ChangingPair, extras: Collection[Placed]) -> None:
+    pair.schedule.spawn("supervisor", pair.forward.supervise)
+    pair.until(lambda: pair.is_copied, "east is mirrored again")
+    at_east, at_west = placed(pair, pair.east), placed(pair, pair.west)
+    assert sorted(one for one in at_east if one not in extras) == sorted(at_west)
+    for group in GROUPS:
+        assert sorted(pair.processed[group]) == sorted(at_west), f"{group} has processed each record once"
+
+
+def placed(pair: ChangingPair, cluster: object) -> list[Placed]:
+    assert cluster in (pair.east, pair.west)
+    values = pair.values(pair.east if cluster is pair.east else pair.west)
+    return [(*place, one) for place, found in values.items() for one in found]
