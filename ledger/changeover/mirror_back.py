@@ -64,7 +64,7 @@ class AskedMirrorBack:
 
     @property
     def home(self) -> Pair:
-        """What of the cluster that is back may be promoted still, from when applications had gone home before."""
+        """What of the cluster that is back may be promoted still, from when applications had come home before."""
         return Pair(self.target, self.source, self.topics, later=self.later, left_out=self.left_out)
 
 
