@@ -6,7 +6,7 @@ from threading import Event
 from ledger.recorders.observation import Subject
 from tests.support.following import values
 from tests.support.plans import SHUT, HookedStep, TravellingApplications, receipts, verified
-from tests.support.recorded import operations
+from tests.support.recorded import operations, rows
 from tests.support.runs import FLOW, running
 from tests.support.shops import beside
 from tests.support.site import RealSite
@@ -29,7 +29,13 @@ def test_one_plan_takes_applications_home(site: RealSite) -> None:
     with site.running(config):
         site.done(config, "pause", FLOW, "--reason", "extras are made", "--wait", "60")
         way.extra.sell(east, 32)
-        site.done(config, "record", "east", "--once")
+        eventually(
+            lambda: (
+                {row["partition"] for row in rows(config, "checkpoints") if row["group_id"] == desk.group}
+                == {0, 1}
+            ),
+            "where the group is at east is recorded",
+        )
         way.fail_over()
         home = TravellingApplications(site.folder, shop, desk, west, east)
         with beside(home.work), beside(mirrored_back):

@@ -148,7 +148,6 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(si
     assert f"mirror-ledger fence east --topic {topic} --reason WHY proves it" in words
     assert "2 partitions stopped" in words
     assert (
-        "mirror-ledger mirror-back --from west --to east --reason WHY, and run west-to-east from its cut"
-        in words
+        "mirror-ledger plan failback --from west --to east --reason WHY (with --stop-before switch" in words
     )
     assert broken_invariants(config) == {}
