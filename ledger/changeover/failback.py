@@ -99,8 +99,9 @@ def see_return(
     found.behind = _behind(context, topics, context.cluster(pair.source))
     if is_open:
         return found
-    _require_no_cut_to_begin_at(context, at, pair, own)
     found.extras = list_extras(context, Pair(pair.source, pair.target, tuple(names)))
+    if not found.extras:
+        _require_no_cut_to_begin_at(context, at, pair, own)
     found.undecided = sorted(
         {one.partition.topic for one in found.extras if of_others is None} - policies.keys()
     )

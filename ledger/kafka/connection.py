@@ -158,7 +158,9 @@ def trouble_of_handshake(error: OSError) -> Trouble:
         return _BY_VERIFICATION.get(error.verify_code, Trouble.AUTHORITY)
     if isinstance(error, TimeoutError):
         return Trouble.NO_ANSWER
-    if isinstance(error, ConnectionError) or getattr(error, "reason", None) in _OTHER_PROTOCOL:
+    # Whether the end of the stream or the reset is seen first depends on who is faster.
+    is_closed = isinstance(error, (ConnectionError, ssl.SSLZeroReturnError, ssl.SSLEOFError))
+    if is_closed or getattr(error, "reason", None) in _OTHER_PROTOCOL:
         return Trouble.NO_TLS
     return Trouble.TLS
 

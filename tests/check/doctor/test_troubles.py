@@ -1,6 +1,7 @@
 """What keeps a broker from being used is told apart; one cause is one row; the list of checks is complete."""
 
 import socket
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from ledger.doctor.results import (
     unknown,
 )
 from ledger.errors import Trouble
+from ledger.kafka.connection import trouble_of_handshake
 from tests.support.shops import beside
 from tests.support.tls_servers import TlsServer, make_certificate
 
@@ -128,6 +130,8 @@ def test_a_port_without_tls_closes_at_the_first_message(valid: Keys) -> None:
     with answering(b"") as address:
         tls = {"security.protocol": "ssl", "ssl.ca.location": str(valid[0])}
         assert reached(address, tls).trouble is Trouble.NO_TLS
+    for how in (ssl.SSLZeroReturnError, ssl.SSLEOFError, ConnectionResetError):
+        assert trouble_of_handshake(how()) is Trouble.NO_TLS
 
 
 def test_certificates_that_are_not_trusted(valid: Keys, elsewhere: Keys, expired: Keys) -> None:
