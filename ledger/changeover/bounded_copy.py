@@ -34,7 +34,7 @@ from ledger.words import counted, some_of
 _REQUEST_TIMEOUT_S = 30.0
 _ROUND_S = 5.0
 _UNAVAILABLE_AFTER_S = 60.0
-_PARTITIONS_AT_ONCE = 50
+PARTITIONS_AT_ONCE = 50
 
 Say = Callable[[str], None]
 
@@ -44,9 +44,7 @@ def require_committed(
 ) -> None:
     """Raise `PreconditionError` where a transaction is open in front of the end of extras."""
     open_ones = [
-        f"{one.partition.topic} partition {one.partition.partition}"
-        for one in found
-        if ends[one.partition.place].last_stable < one.ranges[-1][1]
+        one.partition.words for one in found if ends[one.partition.place].last_stable < one.ranges[-1][1]
     ]
     if open_ones:
         raise PreconditionError(
@@ -103,6 +101,26 @@ def bounded_copy(
             session.release()
 
 
+CarryOut = Callable[[Sequence[Assignment], float], list[PartitionResult]]
+"""Runs a task over partitions for so many seconds at most."""
+
+
+@contextmanager
+def tasks_here(context: Context, flow: FlowConfig, source_id: str) -> Iterator[CarryOut]:
+    """The tasks of a flow's driver in this process, over connections that end with the body."""
+    writers = (
+        no_mirror_producers if flow.relay else KeptMirrorProducers(context.config.ledger.path, source_id)
+    )
+    clusters = context.config.cluster(flow.source), context.config.cluster(flow.target)
+    with closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
+
+        def carry_out(assignments: Sequence[Assignment], seconds: float) -> list[PartitionResult]:
+            task = CopyTask(assignments, network, writers(), SystemClock(), CopyLimits())
+            return task.run(seconds=seconds)
+
+        yield carry_out
+
+
 class BoundedCopy:
     """One epoch of the flow; `progress`: where its partitions are recorded to be."""
 
@@ -130,15 +148,10 @@ class BoundedCopy:
         for is_last in (False, True):
             self._append([fact for fact in facts if (fact.kind is SyncKind.SUPERSEDED) != is_last])
         moved_at, clock = self.context.clock.monotonic(), self.context.clock
-        path = self.context.config.ledger.path
-        writers = no_mirror_producers if self.flow.relay else KeptMirrorProducers(path, self._source_id)
-        clusters = [self.context.config.cluster(alias) for alias in (self.flow.source, self.flow.target)]
-        with closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
+        with tasks_here(self.context, self.flow, self._source_id) as carry_out:
             while left := [one for one in begun if not one.is_done]:
-                for some in parts(left, _PARTITIONS_AT_ONCE):
-                    assignments = [self._assignment(one) for one in some]
-                    task = CopyTask(assignments, network, writers(), SystemClock(), CopyLimits())
-                    results = task.run(seconds=_ROUND_S)
+                for some in parts(left, PARTITIONS_AT_ONCE):
+                    results = carry_out([self._assignment(one) for one in some], _ROUND_S)
                     if self._take(some, results):
                         moved_at = clock.monotonic()
                 self._heartbeat.beat()
@@ -162,7 +175,7 @@ class BoundedCopy:
         self._append([sync for result in results for sync in result.syncs])
         stops = {result.assignment.source: result.stop for result in results if result.stop is not None}
         if stops:
-            names = [f"{at.topic} partition {at.partition}" for at in stops]
+            names = [at.words for at in stops]
             first = next(iter(stops.values()))
             raise PreconditionError(
                 f"extras of {some_of(names, 'partition')} cannot be copied: {first.message}; what was copied before is "

@@ -93,10 +93,9 @@ class Extras:
 
     @property
     def words(self) -> str:
-        where = f"{self.partition.topic} partition {self.partition.partition}"
         size = "" if self.measured is None else f": {self.measured.words}"
         read = some_of([f"{name!r} ({count:,})" for name, count in sorted(self.readers.items())], "group")
-        return f"{where}: {counted(self.offsets, 'offset')} ({self._listed}){size}" + (
+        return f"{self.partition.words}: {counted(self.offsets, 'offset')} ({self._listed}){size}" + (
             f"; read by {read}" if read else ""
         )
 

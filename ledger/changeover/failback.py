@@ -14,6 +14,7 @@ from ledger.changeover.scope import SeenCluster, SeenReturn
 from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import UsageError
+from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import DIRECTION_AND_FENCE_KINDS, Direction, DirectionRows
 from ledger.facts.extras import ExtrasPolicy
 from ledger.facts.syncs import TopicPartition
@@ -123,21 +124,27 @@ def _require_no_cut_to_begin_at(
     rows = DirectionRows.of_rows(
         in_order(at.rows(OPERATIONS.name, [("kind", "in", DIRECTION_AND_FENCE_KINDS)]))
     )
+    cuts: dict[str, Cut] = {}
     for one in topics:
         promotion = rows.promotion(
             source=pair.target, target=pair.source, source_topic=one.topic, topic=one.source_topic
         )
-        cut = None if promotion is None else context.state.cut(promotion.operation_id)
         flow = context.config.flow(one.flow)
-        if promotion is not None and any(
-            place_of(flow, cut, one.source_topic, partition) is not None
-            for partition in range(context.cluster(pair.source).topics()[one.source_topic].partitions)
+        if promotion is None or flow.opposite is None:
+            continue
+        operation_id = promotion.operation_id
+        if operation_id not in cuts:
+            cuts[operation_id] = context.state.cut(operation_id)
+        cut = cuts[operation_id]
+        if any(
+            place_of(flow, cut, topic, partition) is not None
+            for topic, partition in cut.pairs(flow.opposite)
+            if topic == one.source_topic
         ):
             raise UsageError(
-                f"applications moved to {pair.source} by operation {promotion.operation_id} while {pair.target} "
-                f"answered, and nothing was left there: mirror-ledger run {flow.name} --from-cut "
-                f"{promotion.operation_id} where it is not at work, then mirror-ledger plan switchover --from "
-                f"{pair.source} --to {pair.target}; nothing was planned"
+                f"applications moved to {pair.source} by operation {operation_id} while {pair.target} answered, and "
+                f"nothing was left there: mirror-ledger run {flow.name} --from-cut {operation_id} where it is not at "
+                f"work, then mirror-ledger plan switchover --from {pair.source} --to {pair.target}; nothing was planned"
             )
 
 

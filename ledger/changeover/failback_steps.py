@@ -1,6 +1,6 @@
 """Steps while a cluster gets what another one has: applications stay at work where they are, for hours if need be."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,11 +10,12 @@ from ledger.changeover.failback import asked_fence_of_target, extras_policies, o
 from ledger.changeover.holding import fence_and_hold, hold_retention, release_retention
 from ledger.changeover.mirror_back import AskedMirrorBack, lift_shut, mirror_back
 from ledger.changeover.planning import Planned
-from ledger.changeover.plans import ChangeoverKind, PlannedTopic, StepName, apply_command, steps_of
+from ledger.changeover.plans import ChangeoverKind, StepName, apply_command, steps_of
 from ledger.changeover.receipts import StepResult, Waits
 from ledger.changeover.seeing import make_plan
 from ledger.changeover.step_context import StepContext
 from ledger.changeover.waiting import ends_of
+from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.facts.direction import WayBack
 from ledger.facts.requests import StopRequest
@@ -58,11 +59,12 @@ def fence_target(step: StepContext, waits: Waits) -> StepResult:
     if (open_ones := _ways_back(step)) is not None:
         return StepResult(f"{cluster} gets what is written since operation {_operations(open_ones)}", {})
     context, topics = step.context.part_of(random_id()), step.plan.topics
-    with suppress(PreconditionError):  # said by `fence_and_hold`, and no reason to leave it open
-        waits(hold_retention(context, cluster, step.plan.target_names, waits))
     left = open_at_target(context, cluster, topics, step.plan.choices)
+    before = sorted({one.topic for one in topics} - set(left))
+    words = [_held(context, cluster, before, waits)] if before else []
     if not left:
-        return StepResult(f"{counted(len(topics), 'topic')} of {cluster} fenced before", {})
+        words.append(f"{counted(len(before), 'topic')} of {cluster} fenced before")
+        return StepResult("; ".join(words), {})
     asked = asked_fence_of_target(cluster, left, step.plan.choices)
     if asked is None:
         raise PreconditionError(
@@ -70,7 +72,16 @@ def fence_target(step: StepContext, waits: Waits) -> StepResult:
             f"continue: {apply_command(step.plan.plan_id)}"
         )
     result = fence_and_hold(context, asked, waits)
-    return StepResult(result.words, {"proof": str(result.proof), "fences": result.facts})
+    facts = {"proof": str(result.proof), "fences": result.facts}
+    return StepResult("; ".join([*words, result.words]), facts)
+
+
+def _held(context: Context, cluster: str, topics: Sequence[str], waits: Waits) -> str:
+    """What became of the retention of topics that were fenced before; where it cannot be held they are fenced still."""
+    try:
+        return hold_retention(context, cluster, topics, waits)
+    except (PreconditionError, UnsafeError) as error:
+        return f"retention of {some_of(topics, 'topic')} of {cluster} is not held: {error}"
 
 
 def open_way_back(step: StepContext, waits: Waits) -> StepResult:
@@ -231,29 +242,21 @@ def _wait_for_groups(step: StepContext, waits: Waits) -> list[str]:
 def _replicated(step: StepContext) -> dict[tuple[str, int], int]:
     """By topic and partition where applications are the end of what was replicated there of extras last: it lies behind
     the mark that says so in the map."""
+    ids = {one.topic_id: (one.source_topic, one.source_topic_id) for one in step.plan.topics}
+    opposites = {step.config.flow(name).opposite for name in step.plan.flows}
     found: dict[tuple[str, int], int] = {}
-    for one in step.plan.topics:
-        forward = step.config.flow(one.flow).opposite
-        for (topic, partition), end in _ends_of_replicas(step, forward, one).items():
-            found[topic, partition] = end
-    return found
-
-
-def _ends_of_replicas(
-    step: StepContext, forward: str | None, one: PlannedTopic
-) -> dict[tuple[str, int], int]:
-    if forward is None:
-        return {}
-    partitions = {at.partition for at in step.state.positions(forward) if at.source_topic_id == one.topic_id}
-    found: dict[tuple[str, int], int] = {}
-    for partition in partitions:
-        is_behind_mark = False
-        for sync in holding(step.state.recorded_syncs(forward, one.topic, partition)):
-            if sync.cause is SyncCause.EXTRAS:
-                is_behind_mark = True
-                found.pop((one.source_topic, partition), None)
-            elif is_behind_mark and sync.records and sync.target.topic_id == one.source_topic_id:
-                found[one.source_topic, partition] = sync.target_end
+    for forward in sorted(filter(None, opposites)):
+        for at in step.state.positions(forward):
+            if at.source_topic_id not in ids:
+                continue
+            topic, topic_id = ids[at.source_topic_id]
+            is_behind_mark = False
+            for sync in holding(step.state.recorded_syncs(forward, at.source_topic, at.partition)):
+                if sync.cause is SyncCause.EXTRAS:
+                    is_behind_mark = True
+                    found.pop((topic, at.partition), None)
+                elif is_behind_mark and sync.records and sync.target.topic_id == topic_id:
+                    found[topic, at.partition] = sync.target_end
     return found
 
 
@@ -319,22 +322,18 @@ def _stop_drivers(step: StepContext, waits: Waits) -> list[str]:
             if is_at_work(flow, step.state.last_claim(writer_of(flow.name)))
         ]
 
+    def left() -> str | None:
+        names = at_work()
+        return f"{', '.join(names)} at work still" if names else None
+
     asked = at_work()
     for name in asked:
         step.context.record(StopRequest(), flow=name)
     advice = (
         "They were asked to stop, and end after their round; what starts them again has to leave them alone"
     )
-    _until_none(step, at_work, waits, advice=advice)
-    return asked
-
-
-def _until_none(step: StepContext, ask: Callable[[], list[str]], waits: Waits, *, advice: str) -> None:
-    def left() -> str | None:
-        names = ask()
-        return f"{', '.join(names)} at work still" if names else None
-
     step.patience(_UNTIL_STOPPED_S).until(left, waits, advice=advice)
+    return asked
 
 
 def _without_driver(step: StepContext) -> list[str]:

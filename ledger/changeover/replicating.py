@@ -54,7 +54,7 @@ def replicate(context: Context, flow: FlowConfig, found: Sequence[Extras], say: 
     require_committed(found, ends_of_extras(source, [one.partition for one in found]), flow.source)
     ends = target.ends([one.pair.target.place for one in found])
     if lacking := [one.pair.target for one in found if one.pair.target.place not in ends]:
-        names = [f"{at.topic} partition {at.partition}" for at in lacking]
+        names = [at.words for at in lacking]
         raise PreconditionError(
             f"{flow.target} has no {some_of(names, 'partition')}, or it has no leader: extras cannot be copied there; "
             "nothing was decided. Add it, or try again"

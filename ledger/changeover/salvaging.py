@@ -15,6 +15,7 @@ from ledger.changeover.tail_pairing import first_own
 from ledger.config.values import FilterConfig, FlowConfig, RenameConfig, TargetMode
 from ledger.context import Context
 from ledger.errors import PreconditionError
+from ledger.facts.hand_overs import LIMIT
 from ledger.facts.syncs import (
     GapCause,
     OffsetSync,
@@ -32,7 +33,6 @@ from ledger.words import counted, some_of
 
 _KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Records keep their times, and would expire at once; of each key all are wanted."""
-_LIMIT = "max.message.bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ def _make_room(
         return
     replicas = own.replication_factor or min(source.replication_factor, target.broker_count())
     copied_to = [source.name] if source.name in there else []
-    limit = target.configurations(copied_to).get(source.name, {}).get(_LIMIT)
-    limits = {} if limit is None or is_fence(_LIMIT, limit) else {_LIMIT: limit}
+    limit = target.configurations(copied_to).get(source.name, {}).get(LIMIT)
+    limits = {} if limit is None or is_fence(LIMIT, limit) else {LIMIT: limit}
     target.create_topic(
         name,
         partitions=source.partitions,
@@ -144,7 +144,7 @@ def _begun(
         pair = pairs[one.partition]
         if pair.target.place not in ends:
             raise PreconditionError(
-                f"{pair.target.topic} partition {pair.target.partition} of {copy.flow.target} has no leader; nothing "
+                f"{pair.target.words} of {copy.flow.target} has no leader; nothing "
                 "was decided. Try again when it has one"
             )
         start, end = one.ranges[0][0], one.ranges[-1][1]

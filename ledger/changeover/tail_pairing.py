@@ -6,11 +6,10 @@ alone cannot be distinguished from what was copied.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 
+from ledger.changeover.bounded_copy import PARTITIONS_AT_ONCE, tasks_here
 from ledger.changeover.settling import claimed_again, settling_claim_row
-from ledger.clock import SystemClock
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError
@@ -20,20 +19,15 @@ from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.syncs import OffsetSync, PartitionPair, SyncCause, TopicPartition
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
-from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.topics import parts
-from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
+from ledger.mirror.assignment import Assignment, PartitionResult
 from ledger.mirror.progress import LoopPrevention
 from ledger.mirror.starts import Settlements
 from ledger.mirror.states import PartitionState, first_record
-from ledger.mirror.task import CopyTask
-from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
 from ledger.store.state import DeltaLedgerState
 from ledger.words import counted, some_of
 
-_REQUEST_TIMEOUT_S = 30.0
 _READ_WITHIN_S = 300.0
-_PARTITIONS_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,16 +155,10 @@ def _cleaned(target: ClusterAdmin, topics: Collection[str]) -> frozenset[str]:
 def _paired(
     context: Context, flow: FlowConfig, source_id: str, tails: Sequence[_Tail]
 ) -> list[PartitionResult]:
-    clusters = context.config.cluster(flow.source), context.config.cluster(flow.target)
-    writers = (
-        no_mirror_producers if flow.relay else KeptMirrorProducers(context.config.ledger.path, source_id)
-    )()
     results: list[PartitionResult] = []
-    with closing(KafkaNetwork(*clusters, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
-        for some in parts([tail.assignment for tail in tails], _PARTITIONS_AT_ONCE):
-            results += CopyTask(some, network, writers, SystemClock(), CopyLimits()).run(
-                seconds=_READ_WITHIN_S
-            )
+    with tasks_here(context, flow, source_id) as carry_out:
+        for some in parts([tail.assignment for tail in tails], PARTITIONS_AT_ONCE):
+            results += carry_out(some, _READ_WITHIN_S)
     return results
 
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+from ledger.changeover.planning import CHANGELOG
+from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, UNREAD_ADVICE, WITHOUT_OFFSET
+
 _Command = Callable[..., None]
 
 
@@ -45,6 +48,15 @@ UNPROVEN = Risk("unproven", "unproven", "--unproven", "REASON")
 SUPER_USER = Risk(
     "super_user", "confirmed_super_users", "--confirm-super-user", "User:NAME", is_repeated=True
 )
+
+
+OF_PLANS = (
+    *(UNPROVEN, PRODUCERS_STOPPED, SUPER_USER),
+    *(MIRROR_NOT_SHUT_OUT, OBJECTIVE, NEWER),
+)
+"""What may stand against any change of direction."""
+STATUSES_OF_PLANS = (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, CHANGELOG)
+"""Statuses of groups that a plan moves all the same."""
 
 
 def accept_option(

@@ -8,9 +8,7 @@ from ledger.changeover.drilling import AskedDrill, Drill, PlaceResult, drill
 from ledger.changeover.losses import loss_words
 from ledger.changeover.plans import Choices, FenceChoice
 from ledger.changeover.rehearsing import AskedRehearsal, stuck_words
-from ledger.cli import accepting
-from ledger.cli.accepting import accept_option
-from ledger.cli.changeover.rehearse import STATUSES
+from ledger.cli.accepting import NEWER, STATUSES_OF_PLANS, accept_option
 from ledger.cli.configured import command_context
 from ledger.cli.options import table_options, why_options
 from ledger.cli.printing import Form, say
@@ -37,7 +35,7 @@ _COLUMNS = "group_id string, places bigint, " + ", ".join(f"{one} bigint" for on
     show_default=True,
     help="How many are read at most behind each place.",
 )
-@accept_option((accepting.NEWER,), STATUSES, help="As plan failover takes it. Can be repeated.")
+@accept_option((NEWER,), STATUSES_OF_PLANS, help="As plan failover takes it. Can be repeated.")
 @why_options
 @table_options
 @click.pass_context

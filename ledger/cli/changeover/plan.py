@@ -8,11 +8,9 @@ import click
 
 from ledger.changeover import seeing
 from ledger.changeover.exporting import export_plan
-from ledger.changeover.planning import CHANGELOG
 from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, Plan, StepName
 from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
-from ledger.cli import accepting
-from ledger.cli.accepting import accept_option
+from ledger.cli.accepting import OF_PLANS, SOURCE_ANSWERS, STATUSES_OF_PLANS, accept_option
 from ledger.cli.configured import command_context
 from ledger.cli.options import (
     as_of_option,
@@ -32,19 +30,9 @@ from ledger.facts.changeovers import RecordedBlocker
 from ledger.facts.direction import Direction
 from ledger.facts.operations import Why
 from ledger.machine import words_of
-from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, UNREAD_ADVICE, WITHOUT_OFFSET
 from ledger.offsets.sheets import quiet_seconds
 from ledger.words import counted
 
-_RISKS = (
-    accepting.UNPROVEN,
-    accepting.PRODUCERS_STOPPED,
-    accepting.SUPER_USER,
-    accepting.MIRROR_NOT_SHUT_OUT,
-    accepting.OBJECTIVE,
-    accepting.NEWER,
-)
-_STATUSES = (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, CHANGELOG)
 _ACCEPT = "Continue although this stands against it, or with groups of this status. Can be repeated."
 _FORMS = {"json": plan_json, "md": plan_markdown}
 _plan_output = output_option(*_FORMS)
@@ -162,7 +150,7 @@ _planning = together(
 
 @plan.command()
 @_planning
-@accept_option(_RISKS, _STATUSES, help=_ACCEPT)
+@accept_option(OF_PLANS, STATUSES_OF_PLANS, help=_ACCEPT)
 def switchover(context: click.Context, **options: Any) -> None:
     """Move applications while both clusters answer: nothing is lost."""
     _plan(context, ChangeoverKind.SWITCHOVER, options)
@@ -170,7 +158,7 @@ def switchover(context: click.Context, **options: Any) -> None:
 
 @plan.command()
 @_planning
-@accept_option((*_RISKS, accepting.SOURCE_ANSWERS), _STATUSES, help=_ACCEPT)
+@accept_option((*OF_PLANS, SOURCE_ANSWERS), STATUSES_OF_PLANS, help=_ACCEPT)
 def failover(context: click.Context, **options: Any) -> None:
     """Move applications by what the ledger knows: the source is lost, for now or for ever."""
     _plan(context, ChangeoverKind.FAILOVER, options)
@@ -185,7 +173,7 @@ def failover(context: click.Context, **options: Any) -> None:
     help="Applications stay where they are: --to is mirrored to, and protects them. Plan again without it to go home.",
 )
 @_within
-@accept_option(_RISKS, _STATUSES, help=_ACCEPT)
+@accept_option(OF_PLANS, STATUSES_OF_PLANS, help=_ACCEPT)
 def failback(context: click.Context, stop_before: str | None, **options: Any) -> None:
     """Go home to a cluster that was lost and is back: it gets what was written since, then applications move."""
     _plan(context, ChangeoverKind.FAILBACK, {**options, "stays": stop_before is not None})

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from ledger.changeover.losses import downtime_words, loss_words
-from ledger.changeover.planning import CHANGELOG
 from ledger.changeover.plans import Choices, FenceChoice
 from ledger.changeover.rehearsing import (
     COLUMNS,
@@ -23,8 +22,7 @@ from ledger.changeover.rehearsing import (
     stuck_words,
 )
 from ledger.changeover.text import causes_of, repeated_words
-from ledger.cli import accepting
-from ledger.cli.accepting import accept_option
+from ledger.cli.accepting import OF_PLANS, SOURCE_ANSWERS, STATUSES_OF_PLANS, accept_option
 from ledger.cli.configured import command_context
 from ledger.cli.options import show_cut_option, table_options
 from ledger.cli.printing import Form, put, say, say_cut
@@ -32,21 +30,10 @@ from ledger.clock import SystemClock
 from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.direction import Direction
-from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, UNREAD_ADVICE, WITHOUT_OFFSET
 from ledger.plain_text import json_text
 from ledger.store.snapshots import parse_time
 from ledger.words import counted, duration, instant, shown
 
-_RISKS = (
-    accepting.UNPROVEN,
-    accepting.PRODUCERS_STOPPED,
-    accepting.SUPER_USER,
-    accepting.MIRROR_NOT_SHUT_OUT,
-    accepting.OBJECTIVE,
-    accepting.NEWER,
-    accepting.SOURCE_ANSWERS,
-)
-STATUSES = (*ACCEPTABLE, *WITHOUT_OFFSET, *UNREAD_ADVICE, NOT_COPIED, CHANGELOG)
 _STEP = re.compile(r"([0-9]{1,9})(s|min|h|d)")
 _UNIT_MS = {"s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -82,7 +69,9 @@ def failover_command(run: Runner) -> click.Command:
         show_default=True,
         help="How producers would be kept from the source.",
     )
-    @accept_option(_RISKS, STATUSES, help="As plan failover takes it. Can be repeated.")
+    @accept_option(
+        (*OF_PLANS, SOURCE_ANSWERS), STATUSES_OF_PLANS, help="As plan failover takes it. Can be repeated."
+    )
     @show_cut_option
     @table_options
     @click.pass_context

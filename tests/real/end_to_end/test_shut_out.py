@@ -64,7 +64,8 @@ def guarded_config(
     return write_config(folder, servers, lines, properties={"west": west})
 
 
-def test_a_rule_keeps_it_out_until_exactly_this_rule_is_removed(site: RealSite, guarded: Guarded) -> None:
+def written_at_east(site: RealSite, guarded: Guarded) -> str:
+    """A topic with two records, which the mirror may copy to the guarded cluster."""
     east, topic = site.pair["east"].bootstrap_servers, name_of("orders")
     create_topics(east, [topic], partitions=1)
     produce(east, topic, "e0", "e1")
@@ -75,6 +76,11 @@ def test_a_rule_keeps_it_out_until_exactly_this_rule_is_removed(site: RealSite, 
         ACLOperation.DESCRIBE_CONFIGS,
     ):
         guarded.allow(MIRROR, topic, operation)
+    return topic
+
+
+def test_a_rule_keeps_it_out_until_exactly_this_rule_is_removed(site: RealSite, guarded: Guarded) -> None:
+    east, topic = site.pair["east"].bootstrap_servers, written_at_east(site, guarded)
     config = guarded_config(site.folder, site.pair, guarded, topic, MIRROR)
     init_ledger(config)
     assert run(config, site.spark).records == 2
@@ -103,16 +109,7 @@ def test_a_rule_keeps_it_out_until_exactly_this_rule_is_removed(site: RealSite, 
 
 
 def test_it_is_let_in_for_extras_alone_and_shut_out_again(site: RealSite, guarded: Guarded) -> None:
-    east, topic = site.pair["east"].bootstrap_servers, name_of("orders")
-    create_topics(east, [topic], partitions=1)
-    produce(east, topic, "e0", "e1")
-    for operation in (
-        ACLOperation.CREATE,
-        ACLOperation.WRITE,
-        ACLOperation.READ,
-        ACLOperation.DESCRIBE_CONFIGS,
-    ):
-        guarded.allow(MIRROR, topic, operation)
+    east, topic = site.pair["east"].bootstrap_servers, written_at_east(site, guarded)
     config = guarded_config(site.folder, site.pair, guarded, topic, MIRROR, both_ways(topic))
     init_ledger(config)
     assert run(config, site.spark).records == 2

@@ -14,6 +14,7 @@ from ledger.kafka.admin import KafkaAdmin
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.drivers import Driver, environment
+from tests.support.extras_stories import require_nothing_read_again
 from tests.support.following import admin_of, name_of, values
 from tests.support.plans import SHUT, both_ways
 from tests.support.recorded import Row, broken_invariants, operations, query, rows
@@ -51,6 +52,12 @@ def test_what_a_dead_driver_had_copied_is_no_extra_though_nobody_had_recorded_it
     cut = way.go_home(cut)
     assert run(config, site.spark, from_cut=cut).is_unfinished is False
     way.require_all_once()
+
+
+def test_extras_that_are_salvaged_lie_in_a_topic_of_their_own_and_nothing_is_read_again(
+    site: RealSite,
+) -> None:
+    require_nothing_read_again(site, "salvage")
 
 
 def test_extras_in_front_of_what_came_back_already_are_decided_as_the_plan_says(site: RealSite) -> None:
