@@ -77,16 +77,21 @@ def test_extras_in_front_of_what_came_back_already_are_decided_as_the_plan_says(
     options = (*SHUT, "--topic", topic, *way.groups, "--accept", "no_commit", "-o", "json")
     with running(config, site.spark, BACK, from_cut=cut, recorded=frozenset(Subject)):
         eventually(lambda: len(values(east, topic)) == 148, "what was written there came back")
-        refused = site.command(config, "plan", "switchover", *WAY, *options)
-        [blocked] = [
-            one for one in json.loads(refused.out)[0]["blockers"] if one["code"] == "extras_at_target"
-        ]
+        blocked: dict[str, str] = {}
+
+        def is_blocked() -> bool:
+            refused = site.command(config, "plan", "switchover", *WAY, *options)
+            found = {one["code"]: one for one in json.loads(refused.out)[0]["blockers"]}
+            blocked.update(found.get("extras_at_target", {}))
+            return bool(blocked)
+
+        eventually(is_blocked, "what came back is recorded, and what lies in front of it")
         still_at_work = site.command(config, "mirror-back", *WAY, "--extras", "keep", *WHY)
         assert (still_at_work.code, operations(config, "extras_decided")) == (5, [])
     assert f"{topic} (8 offsets)" in blocked["words"]
     commands = [shlex.split(one)[1:] for one in re.findall(r"mirror-ledger [^,;]+", blocked["advice"])]
     assert [one[0] for one in commands] == ["stop", "fence", "mirror-back"]
-    way.site.done(config, *commands[1], "--how", "shut", "--accept=producers_stopped")
+    way.site.done(config, *commands[1], "--how", "shut", "--accept=producers_stopped", "--hold-retention")
     [cut] = way.site.done(config, *commands[2]).out.split()
     way.go_home(cut)
     assert desk.processed[:140] == shop.written[:140]
@@ -108,10 +113,15 @@ def test_what_a_dead_driver_of_the_way_back_had_written_is_recorded_before_anyth
     cut = way.mirror_back("east has nothing that was never copied", is_listed_first=False)
     driver = Driver(config, site.folder / "driver.log", ("--from-cut", cut), flow=BACK)
     try:
+        eventually(lambda: query(config, "flow_positions", flow=BACK) != [], "the flow is known")
         eventually(lambda: len(values(east, topic)) == 140, "it is copied back", within_s=60)
+        shop.sell(west, 20)
+        eventually(lambda: len(values(east, topic)) == 160, "what came in a later round as well", within_s=60)
         driver.kill_with_workers()
     finally:
         driver.end()
+    recorded = query(config, "flow_status", flow=BACK)
+    assert sum(row["records"] for row in recorded) <= 40, "the driver has not lived to record the rest"
     shut = ("fence", "east", "--how", "shut", "--accept=producers_stopped", *WHY)
     site.done(config, *shut)
     refused = site.command(config, "mirror-back", *WAY, "--extras", "keep", *WHY)
@@ -172,7 +182,7 @@ def test_a_copy_of_extras_that_was_killed_is_continued_and_nothing_is_there_twic
     site.done(config, "record", "east", "--once")
     way.fail_over()
     shop.sell(west, 40)
-    fence = ("fence", "east", "--how", "shut", "--accept=producers_stopped", *WHY)
+    fence = ("fence", "east", "--how", "shut", "--accept=producers_stopped", "--hold-retention", *WHY)
     site.done(config, *fence)
     asked = ("mirror-back", *WAY, "--extras", policy, *WHY)
 
