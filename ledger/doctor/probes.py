@@ -6,7 +6,6 @@ Every method has a deadline and raises one of our errors when it has no answer. 
 
 import os
 import shutil
-import socket
 import ssl
 import time
 import uuid
@@ -70,6 +69,7 @@ from ledger.kafka.groups import hidden_groups
 from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.permissions import has_authorizer
 from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, FetchItem, ProduceItem
+from ledger.kafka.sockets import connected_socket
 from ledger.kafka.topics import broker_settings, delete_topic, metadata, partition_sizes
 from ledger.store.damage import words_of
 from ledger.store.delta_tables import opened_at, table_uri
@@ -140,7 +140,7 @@ def broker_validity(address: Address, properties: Mapping[str, str], *, timeout_
     context.verify_mode = ssl.CERT_NONE
     try:
         with (
-            socket.create_connection((address.host, address.port), timeout=timeout_s) as plain,
+            connected_socket(address.host, address.port, timeout_s=timeout_s) as plain,
             context.wrap_socket(plain, server_hostname=address.host) as secured,
         ):
             shown = secured.getpeercert(binary_form=True)

@@ -31,6 +31,7 @@ from kafka.protocol.sasl import (
 
 from ledger.config.values import ClusterConfig, SecretReference
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError, Trouble, UsageError
+from ledger.kafka.sockets import ANY_ADDRESS, connected_socket
 
 # Client properties --------------------------------------------------------------------------------
 # A cluster's configuration as kafka-python and plain sockets take it: secrets are looked up here.
@@ -269,7 +270,7 @@ class BrokerConnection:
 
 def _connect(address: Address, properties: Mapping[str, str], timeout_s: float) -> socket.socket:
     try:
-        plain = socket.create_connection((address.host, address.port), timeout=timeout_s)
+        plain = connected_socket(address.host, address.port, timeout_s=timeout_s)
     except OSError as error:
         raise ClusterUnavailableError(
             f"{address} cannot be connected: {error}", trouble=trouble_of_connecting(error)
@@ -458,6 +459,7 @@ class ClusterConnection:
             "receive_message_max_bytes": _MAX_RESPONSE_BYTES,
             "max_in_flight_requests_per_connection": _REQUESTS_IN_FLIGHT,
             "reconnect_backoff_max_ms": _MAX_BACKOFF_MS,
+            "proxy_url": ANY_ADDRESS,
         }
         self._net = NetworkSelector(**tuned)
         self._manager = KafkaConnectionManager(self._net, **tuned)

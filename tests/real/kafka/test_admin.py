@@ -16,6 +16,7 @@ from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import GroupListing, PartitionEnds
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.topics.following import NewTopic
+from tests.support.dead_addresses import NAME, resolving_to
 from tests.support.guarded import SECRET, Guarded
 from tests.support.trio import Trio
 from tests.support.waiting import eventually
@@ -156,6 +157,17 @@ def test_an_address_that_is_dead_does_not_matter_beside_one_that_lives(east: San
     admin = KafkaAdmin("east", config, SystemClock())
     assert admin.cluster_id() == east.cluster_id
     admin.close()
+
+
+def test_a_name_leads_to_its_broker_though_its_first_address_never_answers(
+    east: SandboxCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(east.bootstrap_servers.rpartition(":")[2])
+    config = ClusterConfig(name="east", bootstrap_servers=f"{NAME}:{port}")
+    with resolving_to(monkeypatch, port, silent=1):
+        admin = KafkaAdmin("east", config, SystemClock(), timeout_s=5.0)
+        assert admin.cluster_id() == east.cluster_id
+        admin.close()
 
 
 def test_a_paused_broker_meets_the_deadline_and_may_answer_late(
