@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from ledger.clock import Clock, StopSignal, SystemClock
@@ -187,7 +188,12 @@ def stand_by(
     flow = config.enabled_flow(flow_name)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     require_same_scope(config, flow, state, allow_scope_reduction=allow_scope_reduction)
-    with connected(config, flow, state, session) as connections:
+    with ExitStack() as opened:
+        connections = _once_both_answer(
+            lambda: opened.enter_context(connected(config, flow, state, session)), flow, stop
+        )
+        if connections is None:
+            return None
         standby = Standby(
             flow,
             state,
@@ -221,6 +227,19 @@ def stand_by(
                 log.warning("%s: waits as standby again: %s", flow.name, error)
                 refused = former
                 stop.wait(_RETRY_S)
+    return None
+
+
+def _once_both_answer(
+    connect: Callable[[], Connected], flow: FlowConfig, stop: StopSignal
+) -> Connected | None:
+    """Connected, however long a cluster or its name is away; None: asked to end before."""
+    while not stop.is_set():
+        try:
+            return connect()
+        except ClusterUnavailableError as error:
+            log.warning("%s: waits as standby, for both clusters to answer first: %s", flow.name, error)
+            stop.wait(_RETRY_S)
     return None
 
 

@@ -2,9 +2,11 @@
 
 import logging
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,7 +24,12 @@ FIRST = 300
 LOAD_PER_S = 2_000
 WAITS = "waits as standby: the flow is that of process"
 STOPPED = "waits as standby: an operator stopped the flow"
+NO_NAME = "waits as standby, for both clusters to answer first"
 TAKEN_OVER_WITHIN_MS = 5_000
+
+
+def no_name(*_asked: object, **_named: object) -> NoReturn:
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
 
 class StandbyHere:
@@ -57,11 +64,15 @@ def test_one_of_two_standbys_follows_a_driver_that_was_killed_and_neither_one_th
     spark: SparkSession,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caplog.set_level(logging.INFO)
     driver, beside = flow.start(), flow.start("--standby")
     with ThreadPoolExecutor(max_workers=1) as pool:
-        here = StandbyHere(flow, spark, pool)
+        with monkeypatch.context() as without_names:
+            without_names.setattr(socket, "getaddrinfo", no_name)
+            here = StandbyHere(flow, spark, pool)
+            eventually(lambda: NO_NAME in caplog.text, "it waits for names that do not resolve yet")
         try:
             eventually(lambda: WAITS in flow.told() and WAITS in caplog.text, "both wait")
             with steady_load(flow, per_second=LOAD_PER_S, start=FIRST):
