@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ledger.cli.printing import say
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.facts.operations import Why
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
 def configuration(context: click.Context) -> MirrorConfig:
     """The checked configuration that `--config` or the environment names."""
     return load_config(find_config(context.find_root().obj, os.environ))
+
+
+def configuration_to_connect_by(context: click.Context) -> MirrorConfig:
+    """The same, where a process begins that is to run for long: what of it has no effect is said on stderr."""
+    config = configuration(context)
+    for cluster in config.clusters.values():
+        if idle := cluster.without_effect:
+            names = ", ".join(idle)
+            say(
+                f"warning: clusters.{cluster.name}: {names}: no effect, for the mirror's connections are its own"
+            )
+    return config
 
 
 def command_context(context: click.Context, why: Why | None = None) -> "Context":

@@ -21,6 +21,7 @@ from ledger.config.values import (
     SECRET_PROPERTIES,
     SECURITY_PROPERTIES,
     TUNING_PROPERTIES,
+    UNUSABLE_SECURITY,
     AppConfig,
     FlowConfig,
     PropertyValue,
@@ -39,6 +40,7 @@ Table = dict[str, Any]
 OWN_KEYS = ("bootstrap_servers", "mirror_principal")
 """Keys of a cluster's table that are no client properties."""
 _SENTENCES = {"missing": "is missing", "extra_forbidden": "unknown key"}
+_MISSPELT = 0.9
 _CLIENT_PROPERTIES = SECURITY_PROPERTIES | TUNING_PROPERTIES
 ADMIN_TABLE = "admin"
 """The table of client properties of those credentials that change access control lists."""
@@ -180,6 +182,8 @@ def _property_problems(where: str, key: str, value: object) -> Iterator[str]:
         yield f"{where}: is set by the mirror itself and cannot be configured"
     elif key in ADDRESS_PROPERTIES:
         yield f"{where}: is written bootstrap_servers"
+    elif (instead := _instead_of(key)) is not None:
+        yield f"{where}: cannot be used: {instead}"
     elif key not in _CLIENT_PROPERTIES:
         yield f"{where}: librdkafka has no such client property{_meant(key)}"
     elif isinstance(value, dict):
@@ -188,6 +192,13 @@ def _property_problems(where: str, key: str, value: object) -> Iterator[str]:
         yield f'{where}: a secret is written as a reference, {{ env = "VARIABLE" }} or {{ file = "PATH" }}'
     elif not isinstance(value, str | bool | int | float):
         yield f"{where}: a client property is text, a number or true/false, got {type(value).__name__}"
+
+
+def _instead_of(key: str) -> str | None:
+    """What to write for a security property that the mirror's connections cannot use; None: it can, or it is none."""
+    if key in SECURITY_PROPERTIES or get_close_matches(key, SECURITY_PROPERTIES, n=1, cutoff=_MISSPELT):
+        return None
+    return next((instead for start, instead in UNUSABLE_SECURITY.items() if key.startswith(start)), None)
 
 
 def _meant(key: str) -> str:

@@ -351,18 +351,7 @@ PropertyValue = str | SecretReference
 # Names of client properties, as librdkafka spells them, that mean something to the configuration.
 
 
-SECRET_PROPERTIES = frozenset(
-    {
-        "sasl.password",
-        "sasl.oauthbearer.client.secret",
-        "sasl.oauthbearer.client.credentials.client.secret",
-        "sasl.oauthbearer.assertion.private.key.passphrase",
-        "sasl.oauthbearer.assertion.private.key.pem",
-        "ssl.key.password",
-        "ssl.key.pem",
-        "ssl.keystore.password",
-    }
-)
+SECRET_PROPERTIES = frozenset({"sasl.password", "ssl.key.password"})
 """Client properties that are never written down in a configuration file."""
 
 OWN_PROPERTIES = frozenset(
@@ -386,54 +375,36 @@ OWN_PROPERTIES = frozenset(
 ADDRESS_PROPERTIES = frozenset({"bootstrap.servers", "metadata.broker.list"})
 
 SECURITY_PROPERTIES = SECRET_PROPERTIES | {
-    "enable.sasl.oauthbearer.unsecure.jwt",
     "enable.ssl.certificate.verification",
-    "https.ca.location",
-    "https.ca.pem",
-    "sasl.kerberos.keytab",
-    "sasl.kerberos.kinit.cmd",
-    "sasl.kerberos.min.time.before.relogin",
-    "sasl.kerberos.principal",
     "sasl.kerberos.service.name",
     "sasl.mechanism",
     "sasl.mechanisms",
-    "sasl.oauthbearer.assertion.algorithm",
-    "sasl.oauthbearer.assertion.claim.aud",
-    "sasl.oauthbearer.assertion.claim.exp.seconds",
-    "sasl.oauthbearer.assertion.claim.iss",
-    "sasl.oauthbearer.assertion.claim.jti.include",
-    "sasl.oauthbearer.assertion.claim.nbf.seconds",
-    "sasl.oauthbearer.assertion.claim.sub",
-    "sasl.oauthbearer.assertion.file",
-    "sasl.oauthbearer.assertion.jwt.template.file",
-    "sasl.oauthbearer.assertion.private.key.file",
-    "sasl.oauthbearer.client.credentials.client.id",
-    "sasl.oauthbearer.client.id",
-    "sasl.oauthbearer.config",
-    "sasl.oauthbearer.extensions",
-    "sasl.oauthbearer.grant.type",
-    "sasl.oauthbearer.metadata.authentication.type",
-    "sasl.oauthbearer.method",
-    "sasl.oauthbearer.scope",
-    "sasl.oauthbearer.sub.claim.name",
-    "sasl.oauthbearer.token.endpoint.url",
     "sasl.username",
     "security.protocol",
-    "ssl.ca.certificate.stores",
     "ssl.ca.location",
-    "ssl.ca.pem",
     "ssl.certificate.location",
-    "ssl.certificate.pem",
-    "ssl.cipher.suites",
-    "ssl.crl.location",
-    "ssl.curves.list",
     "ssl.endpoint.identification.algorithm",
     "ssl.key.location",
-    "ssl.keystore.location",
-    "ssl.providers",
-    "ssl.sigalgs.list",
 }
-"""Client properties that say how a client connects and who it is."""
+"""Client properties that say how the mirror connects and who it is; all that it can use."""
+
+UNUSABLE_SECURITY = {
+    "ssl.keystore.": "write ssl.certificate.location and ssl.key.location, files in PEM format",
+    "ssl.truststore.": "write ssl.ca.location, a file in PEM format",
+    "ssl.ca.": "write ssl.ca.location, a file in PEM format",
+    "ssl.certificate.": "write ssl.certificate.location, a file in PEM format",
+    "ssl.key.": "write ssl.key.location, a file in PEM format",
+    "sasl.jaas.": "write sasl.username and sasl.password",
+    "sasl.": "the logins that the mirror can make are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512",
+    "enable.sasl.": "the logins that the mirror can make are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512",
+    "enable.ssl.": "write enable.ssl.certificate.verification",
+    "https.": "the mirror asks no token server",
+    "ssl.": "it is as the TLS library of this machine is set up",
+}
+"""By how it begins, the first that fits: what to write instead of a security property that the mirror cannot use.
+
+Leaving it out would connect in another way than configured.
+"""
 
 TUNING_PROPERTIES = frozenset(
     {
@@ -505,7 +476,7 @@ TUNING_PROPERTIES = frozenset(
         "transaction.timeout.ms",
     }
 )
-"""Client properties that change how fast or how often; the mirror's own connections do not need them."""
+"""Client properties that have no effect: they tune librdkafka, and the mirror's connections are its own."""
 
 
 # Cluster ------------------------------------------------------------------------------------------
@@ -541,6 +512,11 @@ class ClusterConfig(Frozen):
         """Whom the cluster takes those who change access control lists for, None: their login does not say."""
         name = self.for_administration.properties.get("sasl.username")
         return f"User:{name}" if isinstance(name, str) else None
+
+    @property
+    def without_effect(self) -> list[str]:
+        """Client properties that are configured and change nothing."""
+        return sorted(TUNING_PROPERTIES & (self.properties.keys() | self.admin_properties.keys()))
 
     @property
     def for_administration(self) -> "ClusterConfig":

@@ -36,6 +36,9 @@ class Check(StrEnum):
     CLIENT_CERTIFICATE = "client_certificate"
     """Cluster: how long is the mirror's own certificate valid? Failed: it has expired, or is not valid yet.
     Warning: it expires within 14 days."""
+    CLIENT_PROPERTIES = "client_properties"
+    """Cluster: does every client property that is configured have an effect? Warning: one only tunes librdkafka,
+    and the mirror's connections are its own."""
     CLUSTER_IDENTITY = "cluster_identity"
     """Cluster: is the alias the cluster that the ledger recorded under it? Failed: the Kafka cluster id is
     another than at the last claim."""

@@ -418,6 +418,11 @@ def cluster_findings(
     """All that is said of a cluster, whatever flows do with it."""
     subject = _subject(seen.alias)
     yield from _addresses(seen)
+    if idle := seen.probe.properties_without_effect:
+        advice = "remove the lines: the mirror's connections are its own"
+        yield CheckResult(
+            subject, Check.CLIENT_PROPERTIES, Verdict.WARNING, f"without effect: {', '.join(idle)}", advice
+        )
     recorded = recorded_ids if isinstance(recorded_ids, Unmeasured) else recorded_ids.get(seen.alias)
     yield identity(subject, seen.cluster_id, recorded)
     if seen.probe.uses_tls:

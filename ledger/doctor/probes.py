@@ -207,6 +207,11 @@ class ClusterProbe:
         return f"User:{user}" if isinstance(user, str) else None
 
     @property
+    def properties_without_effect(self) -> Sequence[str]:
+        """Client properties that are configured and change nothing."""
+        return self._cluster.without_effect
+
+    @property
     def uses_tls(self) -> bool:
         protocol = self._cluster.properties.get("security.protocol", "plaintext")
         return isinstance(protocol, str) and protocol.upper().endswith("SSL")

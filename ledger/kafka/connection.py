@@ -47,17 +47,6 @@ _KAFKA_PYTHON_NAMES = {
     "sasl.kerberos.service.name": "sasl_kerberos_service_name",
 }
 _MECHANISM_NAMES = ("sasl.mechanism", "sasl.mechanisms")
-_TLS_NAMES = frozenset(
-    {
-        "ssl.ca.location",
-        "ssl.certificate.location",
-        "ssl.key.location",
-        "ssl.key.password",
-        "enable.ssl.certificate.verification",
-        "ssl.endpoint.identification.algorithm",
-    }
-)
-_SECURITY_PREFIXES = ("sasl.", "ssl.", "enable.ssl.", "https.")
 
 
 def resolved_properties(cluster: ClusterConfig, environ: Mapping[str, str]) -> dict[str, str]:
@@ -69,13 +58,8 @@ def resolved_properties(cluster: ClusterConfig, environ: Mapping[str, str]) -> d
 
 
 def kafka_python_properties(cluster: ClusterConfig, environ: Mapping[str, str]) -> dict[str, object]:
-    """Who connects and how, for kafka-python; properties that only tune librdkafka are left out.
-
-    A security property that kafka-python has no counterpart for is refused: leaving it out would
-    connect in another way than configured.
-    """
+    """Who connects and how, for kafka-python; properties that only tune librdkafka are left out."""
     properties = resolved_properties(cluster, environ)
-    _refuse_unmapped(cluster.name, properties)
     protocol = properties.get("security.protocol", "plaintext").upper()
     settings: dict[str, object] = {
         "client_id": CLIENT_ID,
@@ -110,22 +94,12 @@ def tls_context(peer: str, properties: Mapping[str, str]) -> ssl.SSLContext:
         raise UsageError(
             f"{peer}: TLS files cannot be used: {error}; not connected", trouble=Trouble.TLS_FILES
         ) from error
-    if properties.get("ssl.endpoint.identification.algorithm", "https") == "none":
+    if properties.get("ssl.endpoint.identification.algorithm", "https") in {"none", ""}:  # "" as Java has it
         context.check_hostname = False
     if properties.get("enable.ssl.certificate.verification", "true") == "false":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def _refuse_unmapped(cluster_name: str, properties: Mapping[str, str]) -> None:
-    known = _TLS_NAMES.union(_KAFKA_PYTHON_NAMES, _MECHANISM_NAMES)
-    unmapped = [name for name in properties if name.startswith(_SECURITY_PREFIXES) and name not in known]
-    if unmapped:
-        raise UsageError(
-            f"cluster {cluster_name}: {', '.join(sorted(unmapped))} cannot be used for copying; "
-            f"of the security properties these can: {', '.join(sorted(known))}; not connected"
-        )
 
 
 # Troubles -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from json import dumps
 
 import click
 
-from ledger.cli.configured import configuration
+from ledger.cli.configured import configuration_to_connect_by
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.printing import put, say
 from ledger.config.file import find_config, load_config
@@ -25,7 +25,7 @@ from ledger.recorders.run import record_clusters
 @click.pass_context
 def record(context: click.Context, clusters: tuple[str, ...], once: bool) -> None:
     """Record groups, ends and topics of CLUSTERs (all that flows use) while no driver does, until SIGTERM or SIGINT."""
-    config = configuration(context)
+    config = configuration_to_connect_by(context)
     with _stop_on_signals() as stop:
         recorded = record_clusters(config, clusters, stop=stop, once=once)
     for cluster, rows in recorded.items():

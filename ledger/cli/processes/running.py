@@ -6,7 +6,7 @@ import click
 from pyspark.sql import SparkSession
 
 from ledger.answers.maintenance import init_ledger
-from ledger.cli.configured import configuration
+from ledger.cli.configured import configuration_to_connect_by
 from ledger.cli.printing import put, say
 from ledger.cli.processes.progress import lines_on_stderr, shown_progress
 from ledger.cli.processes.signals import start_spark
@@ -24,7 +24,7 @@ from ledger.terminal import StatusLine
 @click.pass_context
 def init(context: click.Context) -> None:
     """Create the ledger's tables; existing ones stay as they are."""
-    config = configuration(context)
+    config = configuration_to_connect_by(context)
     created = init_ledger(config)
     say(f"{config.ledger.path}: created {', '.join(created) or 'nothing, all tables exist'}")
 
@@ -54,7 +54,7 @@ def run(
             "--standby waits for a driver to die and then runs on: it goes with neither --until-caught-up "
             "nor --take-over nor --from-cut; nothing was started"
         )
-    config = configuration(context)
+    config = configuration_to_connect_by(context)
     tasks = config.flow(flow).tasks
     stop_signal = threading.Event()
 

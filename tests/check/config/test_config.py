@@ -106,6 +106,7 @@ def test_credentials_of_an_administrator_go_before_the_mirrors(tmp_path: Path) -
     cluster = load(tmp_path, BASE + own + admin + FLOW_TEXT).cluster("west")
     known = {"sasl.username": "mirror", "client.dns.lookup": "use_all_dns_ips"}
     assert (cluster.mirror_principal, cluster.properties) == ("User:mirror", known)
+    assert cluster.without_effect == ["client.dns.lookup"]
     changing = dict(cluster.for_administration.properties)
     secret = changing.pop("sasl.password")
     assert secret == SecretReference(file=str(tmp_path / "key"))
@@ -129,7 +130,21 @@ def test_a_secret_file_that_is_missing_or_empty_is_named(tmp_path: Path) -> None
 
 CLUSTER_PROBLEMS = {
     'sasl.password = "hunter2"': ("sasl.password", "written as a reference"),
-    '"ssl.key.pem" = "----"': ("ssl.key.pem", "written as a reference"),
+    '"ssl.key.pem" = "hunter2"': ("ssl.key.pem", "cannot be used: write ssl.key.location"),
+    '"ssl.keystore.password" = "hunter2"': (
+        "ssl.keystore.password",
+        "write ssl.certificate.location and ssl.key",
+    ),
+    '"ssl.truststore.location" = "x.jks"': (
+        "ssl.truststore.location",
+        "write ssl.ca.location, a file in PEM",
+    ),
+    '"ssl.enabled.protocols" = "TLSv1.3"': ("ssl.enabled.protocols", "as the TLS library of this machine"),
+    'sasl.jaas.config = { env = "A" }': ("sasl.jaas.config", "write sasl.username and sasl.password"),
+    '"sasl.oauthbearer.method" = "oidc"': (
+        "sasl.oauthbearer.method",
+        "PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512",
+    ),
     '"client.id" = "x"': ("client.id", "set by the mirror itself"),
     'group.id = "x"': ("group.id", "set by the mirror itself"),
     '"bootstrap.servers" = "x:1"': ("bootstrap.servers", "is written bootstrap_servers"),

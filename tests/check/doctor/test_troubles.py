@@ -25,6 +25,7 @@ from ledger.doctor.results import (
     unknown,
 )
 from ledger.errors import Trouble
+from ledger.kafka import connection
 from ledger.kafka.connection import trouble_of_handshake
 from tests.support.shops import beside
 from tests.support.tls_servers import TlsServer, make_certificate
@@ -104,7 +105,7 @@ def test_nothing_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(*_: object, **__: object) -> None:
         raise TimeoutError("timed out")
 
-    monkeypatch.setattr(socket, "create_connection", lost)
+    monkeypatch.setattr(connection, "connected_socket", lost)
     assert reached("127.0.0.1:9092").trouble is Trouble.UNREACHABLE
 
 

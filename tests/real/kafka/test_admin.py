@@ -260,13 +260,6 @@ def test_commits_need_permissions_on_group_and_topic(guarded: Guarded) -> None:
     eventually(lambda: admin.set_commits(name, commits) == {}, "READ on both is enough")
 
 
-@pytest.mark.parametrize("secret_store", ["ssl.keystore.location", "sasl.oauthbearer.method"])
-def test_security_that_cannot_be_carried_over_is_refused(secret_store: str) -> None:
-    config = ClusterConfig(name="east", bootstrap_servers="x:1", properties={secret_store: "y"})
-    with pytest.raises(UsageError, match=f"cluster east: {secret_store} cannot be used"):
-        KafkaAdmin("east", config, SystemClock()).topics()
-
-
 # Several brokers -------------------------------------------------------------------------------
 
 
