@@ -29,7 +29,7 @@ def name_of(kind: str) -> str:
 def config_of(folder: Path, pair: Pair, flows: Mapping[str, str], west: str = "") -> MirrorConfig:
     """Flows by name, which look at topics often; `west` are further lines of that cluster."""
     servers = servers_of(pair)
-    lines = {name: OFTEN + text for name, text in flows.items()}
+    lines = {name: text if "round_seconds" in text else OFTEN + text for name, text in flows.items()}
     return write_config(folder, servers, lines, properties={"west": west})
 
 

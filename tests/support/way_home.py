@@ -43,8 +43,7 @@ class WayHome:
         topic = name_of("orders")
         flows = both_ways(topic)
         if nothing_recorded_by is not None:
-            often, never = "round_seconds = 1\n", "round_seconds = 120\n"
-            flows[nothing_recorded_by] = flows[nothing_recorded_by].replace(often, never)
+            flows[nothing_recorded_by] = f"round_seconds = 120\n{flows[nothing_recorded_by]}"
         config, (east, _) = site.configured(flows), site.servers
         create_topics(east, [topic], partitions=2)
         way = cls(site, config, Shop(topic, 2), Shop(topic, 2, _number=1_000_000), Desk(name_of("billing")))
