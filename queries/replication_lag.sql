@@ -1,11 +1,11 @@
 -- name:    replication_lag
 -- answers: how much of each source partition is not on the target, in records, bytes and time, and as of when?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   ended_topics, last_claims, last_syncs, measured_ends, offset_syncs, partition_lags
+-- reads:   ended_topics, last_claims, last_syncs, measured_ends, offset_syncs, open_transactions, partition_lags
 -- params:  flow string, fresh_since_ms bigint?
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          last_stable bigint, high_watermark bigint, mirrored_end bigint, source_end bigint,
---          lag_records bigint, lag_records_to_high_watermark bigint, lag_bytes bigint,
+--          lag_records bigint, lag_records_to_high_watermark bigint, open_since_ms bigint, lag_bytes bigint,
 --          behind_since_ms bigint, lag_ms bigint, lag_ms_bound string, last_known_records bigint,
 --          measured_at_ms bigint, recorded_since_ms bigint, status string
 -- status:  gone, unknown, other_incarnation, beyond_end, caught_up, behind
@@ -15,8 +15,9 @@
 -- newer copies are not compared with older ends; source_end is how far the map has come since. What was measured
 -- before fresh_since_ms is unknown: all lag columns are null then, last_known_records has what it was. Records
 -- are counted to the last stable offset, what lies above it cannot be copied yet; as offsets, so gaps of the part
--- not copied count too. What other flows copied to there is left out, it is not to be copied (PROTOCOL.md,
--- "Loops"). lag_bytes is an estimate: bytes per source offset so far, times the lag.
+-- not copied count too. open_since_ms is the first read that saw records above this last stable offset, behind a
+-- transaction that is open; null where there are none. What other flows copied to there is left out, it is not to be
+-- copied (PROTOCOL.md, "Loops"). lag_bytes is an estimate: bytes per source offset so far, times the lag.
 --
 -- lag_ms is how long the first record that is not copied has been there. at_most: counted from the last time at
 -- which the source is known to have had no more than is mirrored. at_least: it never was, so counted from the
@@ -27,8 +28,9 @@
 -- say). other_incarnation: the flow has a map of this partition, but none of this topic id. beyond_end: the flow
 -- had copied more than the source had, so the source lost its end, or clocks of two hosts differ.
 with ends as (
-    select e.*, c.flow, p.fresh_since_ms
+    select e.*, t.open_since_ms, c.flow, p.fresh_since_ms
     from measured_ends as e
+    left join open_transactions as t using (cluster, topic, topic_id, partition)
     inner join last_claims as c on c.source_cluster = e.cluster
     inner join params as p on p.flow = c.flow
 ),
@@ -81,6 +83,7 @@ judged as (
         m.source_end,
         case when d.mirrored_end <= e.high_watermark then d.lag_records end as lag_records,
         d.lag_records_to_high_watermark,
+        e.open_since_ms,
         cast(round(d.lag_records * c.bytes_per_offset) as bigint) as lag_bytes,
         coalesce(d.level_at_ms, d.behind_at_ms) as behind_since_ms,
         case
@@ -95,8 +98,7 @@ judged as (
         c.recorded_since_ms,
         case
             when x.topic_id is not null then 'gone'
-            when e.measured_at_ms is null then 'unknown'
-            when k.map_count is null then 'unknown'
+            when e.measured_at_ms is null or k.map_count is null then 'unknown'
             when m.source_end is null then 'other_incarnation'
             when d.mirrored_end is null then 'unknown'
             when e.measured_at_ms < e.fresh_since_ms then 'unknown'
@@ -137,6 +139,7 @@ select
     case
         when j.status in ('caught_up', 'behind') then j.lag_records_to_high_watermark
     end as lag_records_to_high_watermark,
+    j.open_since_ms,
     case when j.status in ('caught_up', 'behind') then j.lag_bytes end as lag_bytes,
     case when j.status = 'behind' then j.behind_since_ms end as behind_since_ms,
     case when j.status = 'behind' then j.lag_ms end as lag_ms,

@@ -42,6 +42,7 @@ class Lag:
     `records`, `bytes` and `seconds` (the longest) are of partitions whose lag is known, None: of none, or nobody
     can tell; `seconds_bound` is `at_most` or `at_least`. `measured_at_ms` is the earliest of these. Of the
     `unknown_partitions` it has what was known last. `overdue_partitions` of them should have been measured.
+    `records_behind_transactions` come on top: they are copied once open transactions end, seen first `open_since_ms`.
     """
 
     state: LagState
@@ -56,6 +57,8 @@ class Lag:
     age_seconds: float | None
     last_known_records: int | None
     last_known_at_ms: int | None
+    records_behind_transactions: int = 0
+    open_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ def lag_of(rows: Sequence[Row], measurable: Measurable, *, at_ms: int) -> Lag:
     known = [row for row in counted if measurable.is_known(row)]
     unknown = [row for row in counted if not measurable.is_known(row)]
     behind = [row for row in known if row["status"] == LagStatus.BEHIND]
+    held = [row for row in known if row["lag_records_to_high_watermark"] > row["lag_records"]]
     last_known = [row for row in unknown if row["last_known_records"] is not None]
     seconds, bound = _longest(behind)
     measured_at_ms = min((row["measured_at_ms"] for row in known), default=None)
@@ -104,6 +108,10 @@ def lag_of(rows: Sequence[Row], measurable: Measurable, *, at_ms: int) -> Lag:
         age_seconds=None if measured_at_ms is None else (at_ms - measured_at_ms) / 1000,
         last_known_records=sum(row["last_known_records"] for row in last_known) if last_known else None,
         last_known_at_ms=min((row["measured_at_ms"] for row in last_known), default=None),
+        records_behind_transactions=sum(
+            row["lag_records_to_high_watermark"] - row["lag_records"] for row in held
+        ),
+        open_since_ms=min((row["open_since_ms"] for row in held), default=None),
     )
 
 

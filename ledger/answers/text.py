@@ -154,6 +154,9 @@ def _lag_words(lag: Lag, report: FlowReport) -> str:
 
 def _lag_figures(lag: Lag) -> str:
     records = counted(lag.records or 0, "record")
+    if lag.records_behind_transactions:
+        since = "" if lag.open_since_ms is None else f", since {instant(lag.open_since_ms)}"
+        records += f" ({lag.records_behind_transactions:,} more behind open transactions{since})"
     if lag.records == 0:
         return records
     size = "of unknown size" if lag.bytes is None else f"about {_size(lag.bytes)}"

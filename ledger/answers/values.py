@@ -116,6 +116,7 @@ class PartitionLag:
     source_end: int | None
     lag_records: int | None
     lag_records_to_high_watermark: int | None
+    open_since_ms: int | None
     lag_bytes: int | None
     behind_since_ms: int | None
     lag_ms: int | None

@@ -2,7 +2,7 @@
 
 Names of headless services, balancers and hosts with two address families have several addresses, of which some may be
 dead. All are tried, a quarter of a second apart while the earlier ones are waited for (RFC 8305, section 5); the one
-that worked last comes first. Names are resolved anew for each connection.
+that worked last comes first. Names are resolved again for each connection.
 """
 
 import asyncio

@@ -39,6 +39,14 @@ left join last_looks as s
     and s.writer_epoch = h.writer_epoch
     and s.round > h.round;
 
+-- Partitions in which records lie behind a transaction that is open, and the first read that saw it so.
+create or replace temporary view open_transactions as
+select e.cluster, e.topic, e.topic_id, e.partition, min(h.read_at_ms) as open_since_ms
+from high_watermarks as h
+inner join measured_ends as e using (cluster, topic, topic_id, partition, last_stable)
+where h.high_watermark > h.last_stable and e.high_watermark > e.last_stable
+group by e.cluster, e.topic, e.topic_id, e.partition;
+
 -- Where each flow stood on a source partition when its ends were measured, by what it had recorded then. A sign of
 -- life is dated after its look: what was recorded since the read and lies beyond the end came later.
 create or replace temporary view measured_positions as

@@ -128,12 +128,17 @@ class WrittenLedger:
         partition: int,
         *,
         end: int,
+        last_stable: int | None = None,
         at_ms: int | None = None,
         cluster: str = "east",
     ) -> None:
         at_ms = self.clock.now_ms() if at_ms is None else at_ms
         of_partition = {"topic": topic, "topic_id": f"id-of-{topic}", "partition": partition}
-        ends = {"last_stable": end, "high_watermark": end, "read_at_ms": at_ms}
+        ends = {
+            "last_stable": end if last_stable is None else last_stable,
+            "high_watermark": end,
+            "read_at_ms": at_ms,
+        }
         self.append("high_watermarks", {"cluster": cluster, **of_partition, **ends}, at_ms=at_ms)
 
     def sign(self, *, round_number: int, at_ms: int | None = None, cluster: str = "east") -> None:

@@ -81,6 +81,22 @@ def test_lag_that_was_not_measured_lately_is_unknown_and_needs_attention(idle: O
     assert (found["lag"]["seconds"] >= INTERVALS_S, found["lag"]["seconds_bound"]) == (True, "at_least")
 
 
+def test_what_waits_behind_an_open_transaction_is_told_beside_a_lag_of_nothing(idle: Operated) -> None:
+    now_ms = idle.clock.now_ms()
+    idle.writer("claimed", own_mark(), at_ms=now_ms - 20_000)
+    idle.copied({("orders", 0): 5, ("orders", 1): 5}, at_ms=now_ms - 15_000)
+    idle.watermark("orders", 0, end=1_006, last_stable=5, at_ms=now_ms - 10_000)
+    idle.watermark("orders", 1, end=5, at_ms=now_ms - 10_000)
+    idle.sign(round_number=9)
+    lag = report(idle)["lag"]
+    assert (lag["state"], lag["records"]) == ("caught_up", 0)
+    assert (lag["records_behind_transactions"], lag["open_since_ms"]) == (1_001, now_ms - 10_000)
+    since = (
+        f"0 records (1,001 more behind open transactions, since {instant(now_ms - 10_000)}) in 2 partitions"
+    )
+    assert since in flat(text(idle))
+
+
 def test_under_load_lag_is_as_old_as_the_last_read_of_any_end(idle: Operated) -> None:
     """A read that finds one end changed says of the others that they are as they were."""
     now_ms = idle.clock.now_ms()
