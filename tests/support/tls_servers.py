@@ -5,7 +5,13 @@ import ssl
 import subprocess
 import threading
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from ledger.kafka.connection import Address
 
@@ -51,6 +57,26 @@ def make_certificate(
         *("-in", asked, "-out", pem),
     )
     return pem, key
+
+
+def make_without_key_identifier(folder: Path) -> tuple[Path, Path, Path]:
+    """The certificate of an in-house authority; one that it signed, which does not say by which key; and its key."""
+    now = datetime.now(UTC)
+    names = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one)]) for one in ("in-house", "127.0.0.1")]
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in names]
+    files = folder / "authority.pem", folder / "signed.pem", folder / "signed.key"
+    for number, (name, key, file) in enumerate(zip(names, keys, files, strict=False)):
+        made = x509.CertificateBuilder(names[0], name, key.public_key(), x509.random_serial_number())
+        made = made.not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(30))
+        made = made.add_extension(x509.BasicConstraints(ca=number == 0, path_length=None), critical=True)
+        address = x509.IPAddress(ip_address("127.0.0.1"))
+        made = made.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        signed = made.sign(keys[0], hashes.SHA256())
+        file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    files[2].write_bytes(keys[1].private_bytes(pem, pkcs8, plain))
+    return files
 
 
 def _run(*command: object) -> None:

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,9 +27,9 @@ from ledger.doctor.results import (
 )
 from ledger.errors import Trouble
 from ledger.kafka import connection
-from ledger.kafka.connection import trouble_of_handshake
+from ledger.kafka.connection import BrokerConnection, trouble_of_handshake
 from tests.support.shops import beside
-from tests.support.tls_servers import TlsServer, make_certificate
+from tests.support.tls_servers import TlsServer, make_certificate, make_without_key_identifier
 
 # -- Troubles on sockets ---------------------------------------------------------------------------
 
@@ -139,6 +140,27 @@ def test_certificates_that_are_not_trusted(valid: Keys, elsewhere: Keys, expired
     assert over_tls(valid, elsewhere[0]).trouble is Trouble.AUTHORITY
     assert over_tls(elsewhere, elsewhere[0]).trouble is Trouble.HOST_NAME
     assert over_tls(expired, expired[0]).trouble is Trouble.EXPIRED
+
+
+def test_certificates_of_in_house_authorities_are_taken_where_python_is_strict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, *signed = make_without_key_identifier(tmp_path)
+    create = ssl.create_default_context
+
+    def strict(*arguments: Any, **named: Any) -> ssl.SSLContext:
+        """As Python 3.13 makes them."""
+        context = create(*arguments, **named)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    with closing(TlsServer(*signed)) as server:
+        address, trusted = server.address, {"security.protocol": "ssl", "ssl.ca.location": str(authority)}
+        BrokerConnection(address, trusted, timeout_s=5.0).close()
+        context = strict(cafile=str(authority))
+        with socket.create_connection((address.host, address.port)) as plain, pytest.raises(ssl.SSLError):
+            context.wrap_socket(plain, server_hostname=address.host)
 
 
 def test_secrets_and_files_that_are_not_there(tmp_path: Path) -> None:
