@@ -81,7 +81,7 @@ def test_lag_that_was_not_measured_lately_is_unknown_and_needs_attention(idle: O
     assert (found["lag"]["seconds"] >= INTERVALS_S, found["lag"]["seconds_bound"]) == (True, "at_least")
 
 
-def test_what_waits_behind_an_open_transaction_is_told_beside_a_lag_of_nothing(idle: Operated) -> None:
+def test_what_waits_behind_an_open_transaction_is_shown_beside_a_lag_of_nothing(idle: Operated) -> None:
     now_ms = idle.clock.now_ms()
     idle.writer("claimed", own_mark(), at_ms=now_ms - 20_000)
     idle.copied({("orders", 0): 5, ("orders", 1): 5}, at_ms=now_ms - 15_000)
