@@ -214,7 +214,20 @@ class Planned:
             ),
             **({"groups_in_transactions": pending} if pending else {}),
             **({"without_place": without_place} if without_place else {}),
+            **({"shared_transactions": shared} if (shared := self._shared_transactions(seen)) != {} else {}),
         }
+
+    def _shared_transactions(self, seen: Seen) -> dict[str, list[str]] | None:
+        """By topic that stays, those that move and that a producer writes to in transactions as well; None: unknown."""
+        if seen.transactions is None:
+            return None
+        moving = {one.source_topic for one in self.scope.topics}
+        shared = {
+            stays: sorted(name for name in moving if ids & seen.transactions.get(name, frozenset()))
+            for stays, ids in sorted(seen.transactions.items())
+            if stays not in moving
+        }
+        return {stays: names for stays, names in shared.items() if names}
 
 
 def planned(kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[StepName, str]) -> Planned:

@@ -134,7 +134,8 @@ class Seen:
     many offsets lie at the target alone, in front of what came there since applications left it. `objectives`: what
     the configuration allows. `returned`: before a failback, None: before another change of direction. `not_followed`:
     by part what was changed at the source and has not come to the target, None: a plan as of the past does not ask; its
-    ages are up to `seen_at_ms`.
+    ages are up to `seen_at_ms`. `transactions`: by topic of the source the ids of producers that write transactions
+    there, None: nobody could tell.
     """
 
     source: SeenCluster
@@ -165,6 +166,7 @@ class Seen:
     returned: SeenReturn | None = None
     not_followed: Sequence[NotFollowed] | None = None
     seen_at_ms: int = 0
+    transactions: Mapping[str, frozenset[int]] | None = field(default_factory=dict)
 
 
 # Scope --------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ from ledger.facts.roles import RoleVerdict, recorder_of, writer_of
 from ledger.facts.syncs import FlowPosition, TopicPartition
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.admin import KafkaAdmin
-from ledger.kafka.cluster import live_cluster
+from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.offsets.between_clusters import require_direction, unread_groups_at
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, Choice, Outcome, Setting
 from ledger.offsets.sheets import Asked, CommitsRead, computed_sheet, group_answers
@@ -160,7 +160,22 @@ def see(
         returned=returned,
         not_followed=None if as_of else not_followed(state, flows, _selects(config)),
         seen_at_ms=asked_at_ms,
+        transactions={} if as_of or here.live_id is None else _transactions(source),
     )
+
+
+def _transactions(source: ClusterAdmin) -> Mapping[str, frozenset[int]] | None:
+    """By topic, as leaders remember them; brokers before 2.8 cannot be asked."""
+    try:
+        partitions = [
+            TopicPartition(name, topic.topic_id, number)
+            for name, topic in source.topics().items()
+            if not topic.internal and topic.topic_id is not None
+            for number in range(topic.partitions)
+        ]
+        return source.transactional_producers(partitions)
+    except (ClusterUnavailableError, PreconditionError):
+        return None
 
 
 def _selects(config: MirrorConfig) -> Callable[[FlowConfig, str], bool]:

@@ -270,6 +270,7 @@ def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: i
         **(figures if returned is None else _returned(plan, returned, figures)),
         **({"downtime": downtime_words(forecast["downtime"])} if "downtime" in forecast else {}),
         **({"followed": not_followed_words(forecast["not_followed"])} if "not_followed" in forecast else {}),
+        **({"shares": _shared(forecast["shared_transactions"])} if "shared_transactions" in forecast else {}),
         "fence": f"{plan.choices.fence}{unproven}",
     }
     if plan.choices.left_out:
@@ -277,6 +278,16 @@ def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: i
     if applies:
         found["applied"] = _applied(applies)
     return found
+
+
+def _shared(shared: Mapping[str, Sequence[str]] | None) -> str:
+    """Topics that stay and are written in transactions with topics that move."""
+    if shared is None:
+        return "unknown which topics are written in transactions together: producers could not be described"
+    return "; ".join(
+        f"{stays} stays, and is written in transactions with {', '.join(names)}: after the move none can span both"
+        for stays, names in shared.items()
+    )
 
 
 def _returned(plan: Plan, returned: Mapping[str, Any], figures: Mapping[str, str]) -> dict[str, str]:

@@ -49,6 +49,7 @@ from ledger.kafka.topics import (
     parts,
     remembered_producer,
     require,
+    transactional_producers,
 )
 from ledger.topics.following import NewTopic
 
@@ -195,6 +196,10 @@ class KafkaAdmin(KafkaGroups):
 
     def remembered_producer(self, partition: TopicPartition, producer_id: int) -> RememberedProducer | None:
         return self.connection.run(_of_producers(partition), remembered_producer, partition, producer_id)
+
+    def transactional_producers(self, partitions: Sequence[TopicPartition]) -> Mapping[str, frozenset[int]]:
+        operation = f"describe the producers of {listed(_topics([at.place for at in partitions]))}"
+        return self.connection.run(operation, transactional_producers, partitions)
 
     def writable_topics(self, topics: Sequence[str]) -> frozenset[str]:
         operation = f"find what this principal may write to of {listed(topics)}"

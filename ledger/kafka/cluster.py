@@ -126,6 +126,13 @@ class ClusterAdmin(Cluster, Protocol):
 
     def broker_count(self) -> int: ...
 
+    def transactional_producers(self, partitions: Sequence[TopicPartition]) -> Mapping[str, frozenset[int]]:
+        """By topic the producer ids whose transactions leaders remember, until `transactional.id.expiration.ms`.
+
+        What this principal may not read is left out.
+        """
+        ...
+
     def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Per topic the settings that were set on the topic itself; defaults left out."""
         ...

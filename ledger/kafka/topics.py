@@ -613,17 +613,41 @@ async def active_producers(
     manager: KafkaConnectionManager, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, dict[int, Any]]:
     """What leaders remember, by partition and producer id."""
-    # Not by `describe_producers`, which asks the leader of whatever topic has the name by now.
     found: dict[TopicPartition, dict[int, Any]] = {}
+    for at, entry in await _described_producers(manager, partitions):
+        require(entry.error_code, f"{at.topic} partition {at.partition}")
+        found[at] = {known.producer_id: known for known in entry.active_producers}
+    return found
+
+
+async def transactional_producers(
+    manager: KafkaConnectionManager, partitions: Sequence[TopicPartition]
+) -> dict[str, frozenset[int]]:
+    """By topic the producer ids whose transactions leaders remember; what may not be described is left out."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for at, entry in await _described_producers(manager, partitions):
+        found[at.topic] |= {
+            known.producer_id
+            for known in entry.active_producers
+            if known.coordinator_epoch >= 0 or known.current_txn_start_offset >= 0
+        }
+    return {topic: frozenset(ids) for topic, ids in found.items() if ids}
+
+
+async def _described_producers(
+    manager: KafkaConnectionManager, partitions: Sequence[TopicPartition]
+) -> list[tuple[TopicPartition, Any]]:
+    # Not by `describe_producers`, which asks the leader of whatever topic has the name by now.
+    found = []
     for node, led in (await by_leader(manager, partitions)).items():
         places = {(at.topic, at.partition): at for at in led}
         topics = under_topics(places, DescribeProducersRequest.TopicRequest, of="partition_indexes")
         answer = await manager.send(DescribeProducersRequest(topics=topics), node_id=node)
-        for topic in answer.topics:
-            for entry in topic.partitions:
-                require(entry.error_code, f"{topic.name} partition {entry.partition_index}")
-                at = places[topic.name, entry.partition_index]
-                found[at] = {known.producer_id: known for known in entry.active_producers}
+        found += [
+            (places[topic.name, entry.partition_index], entry)
+            for topic in answer.topics
+            for entry in topic.partitions
+        ]
     return found
 
 

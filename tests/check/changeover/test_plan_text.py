@@ -370,6 +370,19 @@ def test_what_has_not_followed_is_said_and_of_the_past_that_it_is_unknown() -> N
         assert line is None or f"  followed  {line}" in text
 
 
+@pytest.mark.parametrize(
+    ("shared", "words"),
+    [
+        ({"audit": ["orders"]}, "audit stays, and is written in transactions with orders"),
+        (None, "unknown which topics are written in transactions together"),
+    ],
+)
+def test_what_shares_transactions_is_said(shared: Any, words: str) -> None:
+    assert f"  shares    {words}" in plan_table(
+        _PLAN, (), {**forecast(12), "shared_transactions": shared}, (), width=None
+    )
+
+
 def test_a_plan_as_of_the_past_has_no_command() -> None:
     told = plan_table(_PLAN, (), forecast(12), (), is_recorded=False)
     assert "mirror-ledger" not in told

@@ -45,6 +45,14 @@ def test_nothing_stands_against_it() -> None:
     assert found.forecast["repeated"] == 2
 
 
+def test_topics_that_share_transactions_with_those_that_move_are_named() -> None:
+    several = {"orders": frozenset({1, 2}), "audit": frozenset({2}), "alone": frozenset({3})}
+    forecast = made(replace(SEEN, transactions=several)).forecast
+    assert forecast["shared_transactions"] == {"audit": ["orders"]}
+    assert made(replace(SEEN, transactions=None)).forecast["shared_transactions"] is None
+    assert "shared_transactions" not in made(replace(SEEN, transactions={"orders": frozenset({1})})).forecast
+
+
 def promoted(cluster: str, over: str) -> Directions:
     change = Promoted(cluster=cluster, cluster_id="C", former=over, former_id="F", topics=None)
     return Directions(((change, "by ana"),))

@@ -244,6 +244,11 @@ class MemoryCluster(OneByOne):
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
         return self._living_log(partition).expected_sequence(producer_id)
 
+    def transactional_producers(self, partitions: Sequence[TopicPartition]) -> Mapping[str, frozenset[int]]:
+        """Of transactions that are open: no log here remembers others."""
+        open_ = {at.topic: self._living_log(at).open_transactions() for at in partitions}
+        return {topic: frozenset(ids) for topic, ids in open_.items() if ids}
+
     def remembered_producer(self, partition: TopicPartition, producer_id: int) -> RememberedProducer | None:
         log = self._living_log(partition)
         last_timestamp_ms = log.last_timestamp(producer_id)
