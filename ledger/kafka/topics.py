@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, cast
 from uuid import UUID
@@ -34,6 +34,14 @@ from ledger.kafka.cluster import (
     SettingsAnswer,
     TopicDescription,
     TopicSettings,
+)
+from ledger.kafka.time_bounds import (
+    has_bounds,
+    has_one_bound,
+    in_one_bound,
+    in_two_bounds,
+    is_of_one_bound,
+    note_bounds,
 )
 from ledger.topics.following import NewTopic
 
@@ -150,27 +158,43 @@ async def create_topics(
 
 
 async def _created(
-    manager: KafkaConnectionManager, wanted: Sequence[NewTopic], timeout_ms: int
+    manager: KafkaConnectionManager,
+    wanted: Sequence[NewTopic],
+    timeout_ms: int,
+    *,
+    validate_only: bool = False,
 ) -> Sequence[Any]:
+    if not validate_only and any(has_bounds(one.configuration) for one in wanted):
+        await _learn_bounds_by_creation(manager, wanted[0], timeout_ms)
     request = CreateTopicsRequest(
-        topics=[_creatable(topic) for topic in wanted],
+        topics=[_creatable(topic, one_bound=has_one_bound(manager)) for topic in wanted],
         timeout_ms=timeout_ms,
-        validate_only=False,
+        validate_only=validate_only,
         min_version=7,  # answers with topic ids
     )
     return cast(Sequence[Any], (await _sent_to_controller(manager, request)).topics)
 
 
-def _creatable(wanted: NewTopic) -> CreateTopicsRequest.CreatableTopic:
+async def _learn_bounds_by_creation(
+    manager: KafkaConnectionManager, wanted: NewTopic, timeout_ms: int
+) -> None:
+    """Whether the cluster would create a topic with bounds of later releases, and nothing else set; once."""
+    if has_one_bound(manager) is None:
+        bounds = {name: value for name, value in wanted.configuration.items() if has_bounds([name])}
+        alone = replace(wanted, configuration=bounds)
+        [answer] = await _created(manager, [alone], timeout_ms, validate_only=True)
+        note_bounds(manager, one=errors.for_code(answer.error_code) is errors.InvalidConfigurationError)
+
+
+def _creatable(wanted: NewTopic, *, one_bound: bool | None) -> CreateTopicsRequest.CreatableTopic:
     topic = CreateTopicsRequest.CreatableTopic
+    configuration = in_one_bound(wanted.configuration) if one_bound else wanted.configuration
     return topic(
         name=wanted.name,
         num_partitions=wanted.partitions,
         replication_factor=wanted.replication_factor,
         assignments=[],
-        configs=[
-            topic.CreatableTopicConfig(name=key, value=value) for key, value in wanted.configuration.items()
-        ],
+        configs=[topic.CreatableTopicConfig(name=key, value=value) for key, value in configuration.items()],
     )
 
 
@@ -459,7 +483,8 @@ def _effective(configs: Sequence[Any]) -> dict[str, str]:
 def _settings(configs: Sequence[Any]) -> TopicSettings:
     effective = _effective(configs)
     own = {setting.name for setting in configs if setting.config_source == _SET_ON_THE_TOPIC}
-    return TopicSettings({name: value for name, value in effective.items() if name in own}, effective)
+    set_on_it = {name: value for name, value in effective.items() if name in own}
+    return TopicSettings(in_two_bounds(set_on_it, among=effective), in_two_bounds(effective, among=effective))
 
 
 async def change_settings_of(
@@ -470,6 +495,11 @@ async def change_settings_of(
     Raises kafka-python's error at the first topic that is refused; the others are changed all the same.
     """
     # Not by `alter_configs`, which makes texts of errors.
+    bounded = [topic for topic, values in changes.items() if has_bounds(values)]
+    if bounded and has_one_bound(manager) is None:
+        await _learn_bounds_of(manager, bounded[0])
+    if bounded and has_one_bound(manager):
+        changes = {topic: in_one_bound(values) for topic, values in changes.items()}
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     alterable = resource.AlterableConfig
     request = IncrementalAlterConfigsRequest(
@@ -488,6 +518,13 @@ async def change_settings_of(
     )
     for response in (await manager.send(request, node_id=await controller(manager))).responses:
         require(response.error_code, response.error_message)
+
+
+async def _learn_bounds_of(manager: KafkaConnectionManager, topic: str) -> None:
+    """Which bounds a topic has, if its settings are shown."""
+    [result] = (await manager.send(_describe_configs(_TOPIC, [topic]))).results
+    if result.error_code == 0:
+        note_bounds(manager, one=is_of_one_bound(setting.name for setting in result.configs))
 
 
 # Fetch requests -----------------------------------------------------------------------------------

@@ -17,15 +17,15 @@ from confluent_kafka.admin import AdminClient
 from ledger import jvm
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError
 from ledger.sandbox.processes import Process, is_running, spawn
-from ledger.sandbox.properties import NodePorts, render, server_properties
-from ledger.sandbox.state import ClusterRecord
+from ledger.sandbox.properties import ZOOKEEPER, NodePorts, render, server_properties
+from ledger.sandbox.state import NEWEST, ClusterRecord
 
 KAFKA = jvm.JarSet(
-    name="kafka-4.3.0",
+    name=f"kafka-{NEWEST}",
     artifacts=(
-        jvm.Artifact("org.apache.kafka", "kafka_2.13", "4.3.0"),
-        jvm.Artifact("org.apache.kafka", "connect-mirror", "4.3.0"),
-        jvm.Artifact("org.apache.kafka", "kafka-tools", "4.3.0"),
+        jvm.Artifact("org.apache.kafka", "kafka_2.13", NEWEST),
+        jvm.Artifact("org.apache.kafka", "connect-mirror", NEWEST),
+        jvm.Artifact("org.apache.kafka", "kafka-tools", NEWEST),
         jvm.Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
     ),
     minimum_jars=80,
@@ -47,6 +47,13 @@ appender.stdout.name = STDOUT
 appender.stdout.layout.type = PatternLayout
 appender.stdout.layout.pattern = [%d] %p %m (%c)%n
 """
+LOG4J_1 = """\
+log4j.rootLogger=INFO, stdout
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
+log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+_WITH_LOG4J_1 = ("2.", "3.")
 
 
 class BrokerFailedError(MirrorLedgerError):
@@ -79,25 +86,40 @@ class BrokerFolder:
         """The log4j configuration."""
         return self.path / "log4j2.properties"
 
+    @property
+    def log_settings_1(self) -> Path:
+        """The same for brokers before 4.0."""
+        return self.path / "log4j.properties"
+
     def tail(self) -> str:
         """The end of the broker's log, for an error."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(lines[-LOG_TAIL_LINES:]) or "(the broker's log is empty)"
 
 
-def kafka_jars() -> list[Path]:
-    """The jars of `KAFKA`; fetched at the first call on a machine."""
-    return jvm.fetched(KAFKA)
+def kafka_jars(release: str = NEWEST) -> list[Path]:
+    """The jars of a release, each in a folder of its own; fetched at the first call on a machine."""
+    return jvm.fetched(KAFKA if release == NEWEST else _broker_alone(release))
+
+
+def _broker_alone(release: str) -> jvm.JarSet:
+    """A broker of another release, with what it writes its log by."""
+    logs = jvm.Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3")
+    if release.startswith(_WITH_LOG4J_1):
+        logs = jvm.Artifact("org.slf4j", "slf4j-reload4j", "1.7.36")
+    broker = jvm.Artifact("org.apache.kafka", "kafka_2.13", release)
+    return jvm.JarSet(f"kafka-{release}", (broker, logs), minimum_jars=30)
 
 
 def launch(folder: BrokerFolder, ports: NodePorts, cluster: ClusterRecord) -> Process:
     """Start a broker on its ports and data; a new one is formatted first."""
     _write_configuration(folder, ports, cluster)
-    if not (folder.data / "meta.properties").exists():
-        _format(folder, cluster.cluster_id)
+    release = cluster.release
+    if ZOOKEEPER not in cluster.overrides and not (folder.data / "meta.properties").exists():
+        _format(folder, cluster)
     heap = HEAP_OF_ONE if len(cluster.nodes) == 1 else HEAP_OF_SEVERAL
-    classes = jvm.options(KAFKA_CLASSES, kafka_jars())
-    command = [*_java(folder, heap, classes), "kafka.Kafka", str(folder.properties)]
+    classes = jvm.options(KAFKA_CLASSES, kafka_jars()) if release == NEWEST else ()
+    command = [*_java(folder, release, heap, classes), "kafka.Kafka", str(folder.properties)]
     return spawn(command, folder.log, os.environ)
 
 
@@ -136,11 +158,13 @@ def _write_configuration(folder: BrokerFolder, ports: NodePorts, cluster: Cluste
     properties = server_properties(ports, nodes, str(folder.data), cluster.security, cluster.overrides)
     folder.properties.write_text(render(properties))
     folder.log_settings.write_text(LOG4J)
+    folder.log_settings_1.write_text(LOG4J_1)
 
 
-def _format(folder: BrokerFolder, cluster_id: str) -> None:
-    options = ["--cluster-id", cluster_id, "--config", str(folder.properties), "--ignore-formatted"]
-    command = [*_java(folder, HEAP_OF_ONE), "kafka.tools.StorageTool", "format", *options]
+def _format(folder: BrokerFolder, cluster: ClusterRecord) -> None:
+    options = ["--cluster-id", cluster.cluster_id, "--config", str(folder.properties), "--ignore-formatted"]
+    java = _java(folder, cluster.release, HEAP_OF_ONE)
+    command = [*java, "kafka.tools.StorageTool", "format", *options]
     run = subprocess.run(
         command,
         stdout=subprocess.PIPE,
@@ -153,7 +177,10 @@ def _format(folder: BrokerFolder, cluster_id: str) -> None:
         raise BrokerFailedError(f"cannot format {folder.data}, no broker was started:\n{run.stdout.strip()}")
 
 
-def _java(folder: BrokerFolder, heap: str, classes: Sequence[str] = ()) -> list[str]:
-    jars = os.pathsep.join(str(jar) for jar in kafka_jars())
-    logging = f"-Dlog4j2.configurationFile={folder.log_settings}"
-    return [str(jvm.check_java()), heap, *QUICK_JVM, *classes, logging, "-cp", jars]
+def _java(folder: BrokerFolder, release: str, heap: str, classes: Sequence[str] = ()) -> list[str]:
+    jars = os.pathsep.join(str(jar) for jar in kafka_jars(release))
+    logging = (
+        f"-Dlog4j2.configurationFile={folder.log_settings}",
+        f"-Dlog4j.configuration=file:{folder.log_settings_1}",
+    )
+    return [str(jvm.check_java()), heap, *QUICK_JVM, *classes, *logging, "-cp", jars]

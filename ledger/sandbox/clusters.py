@@ -26,7 +26,7 @@ from ledger.sandbox import ports, processes, state
 from ledger.sandbox.brokers import BrokerFolder, kafka_jars, launch, wait_until_ready
 from ledger.sandbox.configuration import CONFIGURATION_FILE, render_configuration
 from ledger.sandbox.properties import PLAINTEXT, ListenerSecurity
-from ledger.sandbox.state import ClusterRecord, NodeRecord, Records, SandboxCluster
+from ledger.sandbox.state import NEWEST, ClusterRecord, NodeRecord, Records, SandboxCluster
 
 ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 BROKER_COUNTS = (1, 3)
@@ -54,14 +54,16 @@ class Sandbox:
         overrides: Mapping[str, Mapping[str, str]] | None = None,
         security: Mapping[str, ListenerSecurity] | None = None,
         far: Collection[str] = (),
+        releases: Mapping[str, str] | None = None,
     ) -> dict[str, SandboxCluster]:
         """Bring all clusters up and wait until they serve; what already runs is left alone.
 
-        `overrides` (server properties) and `security` are by alias; `far` are those whose brokers also
-        listen for a forwarder (see `properties`).
+        `overrides` (server properties), `security` and `releases` of Kafka (the newest unless given) are by alias;
+        `far` are those whose brokers also listen for a forwarder (see `properties`).
         """
-        asked = _new_records(clusters, brokers, overrides or {}, security or {}, far)
-        kafka_jars()  # before anything is created
+        asked = _new_records(clusters, brokers, overrides or {}, security or {}, far, releases or {})
+        for release in {record.release for record in asked.values()}:
+            kafka_jars(release)  # before anything is created
         with _exclusive(self.root):
             records = self._adopt(asked)
             records = self._start_dead(records, {alias: None for alias in records})
@@ -197,8 +199,9 @@ def _new_records(
     overrides: Mapping[str, Mapping[str, str]],
     security: Mapping[str, ListenerSecurity],
     far: Collection[str],
+    releases: Mapping[str, str],
 ) -> Records:
-    _check_request(clusters, brokers, {*overrides, *security, *far})
+    _check_request(clusters, brokers, {*overrides, *security, *far, *releases})
     chosen = ports.choose(clusters, brokers, with_far=far)
     return {
         alias: ClusterRecord(
@@ -206,6 +209,7 @@ def _new_records(
             nodes=tuple(NodeRecord(node_ports) for node_ports in nodes),
             security=security.get(alias, PLAINTEXT),
             overrides=dict(overrides.get(alias, {})),
+            release=releases.get(alias, NEWEST),
         )
         for alias, nodes in chosen.items()
     }
@@ -254,10 +258,15 @@ def _views(records: Records) -> dict[str, SandboxCluster]:
     return {alias: state.view(alias, record) for alias, record in records.items()}
 
 
-def _shape(records: Records) -> dict[str, tuple[list[bool], ListenerSecurity, Mapping[str, str]]]:
-    """Of each broker whether it has a far listener; what its clients must present; its properties."""
+def _shape(records: Records) -> dict[str, tuple[list[bool], ListenerSecurity, Mapping[str, str], str]]:
+    """Of each broker whether it has a far listener; what its clients must present; its properties; its release."""
     return {
-        alias: ([node.ports.far is not None for node in record.nodes], record.security, record.overrides)
+        alias: (
+            [node.ports.far is not None for node in record.nodes],
+            record.security,
+            record.overrides,
+            record.release,
+        )
         for alias, record in records.items()
     }
 

@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 REPLICAS_FOR_QUORUM = 3
+ZOOKEEPER = "zookeeper.connect"
+"""A broker that is given this property runs with ZooKeeper, which is the caller's to start."""
+_OF_QUORUMS = ("process.roles", "node.id", "controller.quorum.voters", "controller.listener.names")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def server_properties(
     overrides: Mapping[str, str],
 ) -> dict[str, str]:
     """All properties of one node; security and then overrides win over what the sandbox sets."""
-    return (
+    found = (
         _listeners(node, nodes, security)
         | _replication(len(nodes))
         | _quick()
@@ -59,6 +62,14 @@ def server_properties(
         | dict(security.properties)
         | dict(overrides)
     )
+    return _without_quorum(found) if ZOOKEEPER in overrides else found
+
+
+def _without_quorum(properties: Mapping[str, str]) -> dict[str, str]:
+    """The same for a broker that runs with ZooKeeper."""
+    kept = {name: value for name, value in properties.items() if name not in _OF_QUORUMS}
+    listeners = properties["listeners"].rpartition(",CONTROLLER://")[0]
+    return kept | {"broker.id": properties["node.id"], "listeners": listeners}
 
 
 def render(properties: Mapping[str, str]) -> str:

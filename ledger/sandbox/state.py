@@ -12,6 +12,8 @@ from ledger.sandbox.processes import Process, is_paused, is_running
 from ledger.sandbox.properties import FarPorts, ListenerSecurity, NodePorts
 
 STATE_FILE = "sandbox.json"
+NEWEST = "4.3.0"
+"""The release of Kafka that brokers are of unless another one is asked for."""
 
 
 class BrokerState(StrEnum):
@@ -64,6 +66,7 @@ class ClusterRecord:
     nodes: tuple[NodeRecord, ...]
     security: ListenerSecurity
     overrides: Mapping[str, str] = field(default_factory=dict)
+    release: str = NEWEST
 
     def with_process(self, node_id: int, process: Process) -> "ClusterRecord":
         """The same cluster after `process` was started for a node."""
