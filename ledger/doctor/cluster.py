@@ -24,6 +24,29 @@ from ledger.facts.syncs import SEQUENCE_MODULUS
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import TopicDescription
 from ledger.kafka.requests import ErrorCode
+from ledger.kafka.spoken import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_PRODUCERS,
+    FETCH,
+    FETCH_BY_ID,
+    FIND_COORDINATOR,
+    INCREMENTAL_ALTER_CONFIGS,
+    INIT_PRODUCER_ID,
+    LIST_GROUPS_OF_TYPES,
+    LIST_OFFSETS,
+    LIST_TRANSACTIONS,
+    METADATA,
+    NEWEST,
+    NO_TOPIC_IDS,
+    OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE,
+    PRODUCE_BY_ID,
+    Spoken,
+    Versions,
+)
 
 # Probing ------------------------------------------------------------------------------------------
 # The probe of a target's compare-and-append: what is sent, what must be answered, and the verdict.
@@ -203,54 +226,47 @@ def identity(subject: str, now: str | Unmeasured, recorded: str | Unmeasured | N
 
 # Versions --------------------------------------------------------------------------------------
 
-NEWEST = 32767
-
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A request, the versions of it that will do, and what is lost without them.
+    """A request in the versions of it that will do, and what is lost without them.
 
     `needed`: without it a flow does not run. Else something weaker takes its place.
     """
 
-    request: str
-    key: int
-    oldest: int
-    newest: int
+    spoken: Spoken
     needed: bool
     without: str
 
-    def is_met(self, versions: Mapping[int, tuple[int, int]]) -> bool:
-        spoken = versions.get(self.key)
-        return spoken is not None and spoken[1] >= self.oldest and spoken[0] <= self.newest
-
 
 BOTH_SIDES = (
-    Requirement("Metadata", 3, 12, 12, True, "no topic ids and leader epochs: no topic can be copied"),
-    Requirement("ListOffsets", 2, 4, NEWEST, True, "ends of partitions cannot be read"),
-    Requirement("FindCoordinator", 10, 4, NEWEST, True, "committed offsets cannot be recorded"),
-    Requirement("OffsetFetch", 9, 8, 8, True, "committed offsets cannot be recorded"),
-    Requirement("DescribeConfigs", 32, 0, NEWEST, True, "settings of topics cannot be followed"),
-    Requirement("Fetch", 1, 12, 13, True, "record batches cannot be read with leader epochs"),
+    Requirement(METADATA, True, f"it {NO_TOPIC_IDS}"),
+    Requirement(LIST_OFFSETS, True, "ends of partitions cannot be read"),
+    Requirement(FIND_COORDINATOR, True, "committed offsets cannot be recorded"),
+    Requirement(OFFSET_FETCH, True, "committed offsets cannot be recorded"),
+    Requirement(DESCRIBE_CONFIGS, True, "settings of topics cannot be followed"),
+    Requirement(FETCH, True, "record batches cannot be read with leader epochs"),
+    Requirement(FETCH_BY_ID, False, "fetches go by topic name: topic ids are asked for behind each"),
+    Requirement(LIST_GROUPS_OF_TYPES, False, "types of groups are not recorded"),
+    Requirement(OFFSET_FOR_LEADER_EPOCH, False, "fences are not proved: ends of logs cannot be read"),
     Requirement(
-        "Fetch",
-        1,
-        13,
-        13,
+        DESCRIBE_PRODUCERS,
         False,
-        "fetches go by topic name: a recreated topic is found only at the next refresh",
+        "what leaders remember of producers is not known: transactions that hang are not found",
     ),
-    Requirement("ListGroups", 16, 5, NEWEST, False, "types of groups are not recorded"),
+    Requirement(
+        LIST_TRANSACTIONS, False, "open transactions are not listed: a switchover cannot name who holds one"
+    ),
 )
 TARGET_SIDE = (
-    Requirement("Produce", 0, 9, 13, True, "record batches cannot be written"),
-    Requirement("InitProducerId", 22, 0, NEWEST, True, "no producer id, so nothing is written exactly once"),
-    Requirement("CreateTopics", 19, 0, NEWEST, True, "target topics cannot be created"),
-    Requirement("CreatePartitions", 37, 0, NEWEST, True, "target topics cannot grow with their source"),
+    Requirement(PRODUCE, True, "record batches cannot be written"),
+    Requirement(INIT_PRODUCER_ID, True, "no producer id, so nothing is written exactly once"),
+    Requirement(CREATE_TOPICS, True, "target topics cannot be created"),
+    Requirement(CREATE_PARTITIONS, True, "target topics cannot grow with their source"),
     Requirement(
-        "Produce", 0, 13, 13, False, "writes go by topic name: one may reach a topic that was just recreated"
+        PRODUCE_BY_ID, False, "writes go by topic name: one may reach a topic that was just recreated"
     ),
-    Requirement("IncrementalAlterConfigs", 44, 0, NEWEST, False, "changed settings cannot follow the source"),
+    Requirement(INCREMENTAL_ALTER_CONFIGS, False, "changed settings cannot follow the source"),
 )
 
 
@@ -271,24 +287,20 @@ def versions(subject: str, reach: Reach | Unmeasured, *, is_target: bool) -> Ite
         yield CheckResult(subject, check, Verdict.OK, f"speaks all that a {side} needs")
 
 
-def _missing(
-    requirements: tuple[Requirement, ...], versions: Mapping[int, tuple[int, int]]
-) -> Iterator[Requirement]:
+def _missing(requirements: tuple[Requirement, ...], versions: Versions) -> Iterator[Requirement]:
     """What is not spoken. A request that is needed and missing is not reported again for its better version."""
     reported: set[int] = set()
     for need in requirements:
-        if not need.is_met(versions) and need.key not in reported:
-            reported.add(need.key)
+        if not need.spoken.is_spoken(versions) and need.spoken.key not in reported:
+            reported.add(need.spoken.key)
             yield need
 
 
 def _spoken(need: Requirement, reach: Reach) -> str:
-    wanted = (
-        f"{need.request} {need.oldest}"
-        if need.newest in (need.oldest, NEWEST)
-        else (f"{need.request} {need.oldest} to {need.newest}")
-    )
-    spoken = reach.versions.get(need.key)
+    one = need.spoken
+    is_single = one.newest in (one.oldest, NEWEST)
+    wanted = f"{one.request} {one.oldest}" + ("" if is_single else f" to {one.newest}")
+    spoken = reach.versions.get(one.key)
     return f"{wanted} is not spoken; " + (
         "the request is unknown" if spoken is None else f"{spoken[0]} to {spoken[1]} are"
     )

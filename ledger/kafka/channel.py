@@ -80,6 +80,8 @@ def _read(answer: MetadataResponse) -> ClusterMetadata:
             topic.name: topic_id_text(topic.topic_id.bytes) if topic.error_code == 0 else None
             for topic in answer.topics
             if topic.error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if topic.error_code
+            or topic.topic_id.int  # without an id nobody knows whether it is another topic
         },
         denied=frozenset(
             topic.name for topic in answer.topics if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED

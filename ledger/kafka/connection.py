@@ -32,6 +32,7 @@ from kafka.protocol.sasl import (
 from ledger.config.values import ClusterConfig, SecretReference
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError, Trouble, UsageError
 from ledger.kafka.sockets import ANY_ADDRESS, connected_socket
+from ledger.kafka.spoken import METADATA, NO_TOPIC_IDS, Spoken
 
 # Client properties --------------------------------------------------------------------------------
 # A cluster's configuration as kafka-python and plain sockets take it: secrets are looked up here.
@@ -154,7 +155,6 @@ def trouble_of(error: OSError | EOFError) -> Trouble:
 # kafka-python; its own socket layer is too slow for copying records.
 
 
-_METADATA_VERSION = 12  # answers with topic ids
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
 _TLS_ALERT = b"\x15\x03"  # no answer is so long: it would be 336 MiB
@@ -187,6 +187,7 @@ class BrokerConnection:
     def __init__(self, address: Address, properties: Mapping[str, str], *, timeout_s: float) -> None:
         self.address = address
         self._correlation_id = 0
+        self._spoken: dict[int, tuple[int, int]] | None = None
         self.socket = _connect(address, properties, timeout_s)
         try:
             _authenticate(self, properties)
@@ -216,8 +217,20 @@ class BrokerConnection:
     def metadata(self, topics: Iterable[str]) -> MetadataResponse:
         """Brokers, and these topics, as the broker sees them."""
         named = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=None) for name in topics]
-        request = MetadataRequest[_METADATA_VERSION](topics=named, allow_auto_topic_creation=False)
-        return self.call(request, MetadataResponse)
+        version = self._version_of(METADATA)
+        if version is None:
+            raise PreconditionError(f"{self.address} {NO_TOPIC_IDS}; not done")
+        return self.call(
+            MetadataRequest[version](topics=named, allow_auto_topic_creation=False), MetadataResponse
+        )
+
+    def _version_of(self, request: Spoken) -> int | None:
+        """The newest that both sides speak; None: there is none."""
+        if self._spoken is None:
+            self._spoken = self.api_versions()
+        if not request.is_spoken(self._spoken):
+            return None
+        return min(request.newest, self._spoken[request.key][1])
 
     def _answer_size(self) -> int:
         """The length that an answer begins with; a port that speaks TLS answers with an alert instead."""
@@ -463,6 +476,9 @@ class ClusterConnection:
             )
         if isinstance(error, errors.BrokerResponseError) and not getattr(error, "retriable", False):
             return PreconditionError(f"cluster {name} refused to {operation}: {error}; not done")
+        if isinstance(error, errors.IncompatibleBrokerVersion):
+            why = NO_TOPIC_IDS if METADATA.request in str(error) else f"cannot {operation}: {error}"
+            return PreconditionError(f"cluster {name} {why}; not done")
         self.close()
         return self._unavailable(operation, str(error), Trouble.NO_ANSWER)
 

@@ -26,6 +26,13 @@ from ledger.facts.syncs import Checkpoint, topic_id_text
 from ledger.kafka.cluster import CommitsAnswer, GroupListing, Place, ShareOffsetsAnswer
 from ledger.kafka.connection import ClusterConnection
 from ledger.kafka.messages import message
+from ledger.kafka.spoken import (
+    FIND_COORDINATOR,
+    FIND_COORDINATORS,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    OFFSET_FETCH_OF_MANY,
+)
 from ledger.kafka.topics import (
     ABSENT_TOPIC,
     brokers,
@@ -41,7 +48,7 @@ from ledger.kafka.topics import (
 _GROUP_COORDINATOR = 0
 _NOT_PERMITTED = errors.GroupAuthorizationFailedError.errno
 _NO_MEMBER = -1  # generation of a commit by nobody of the group
-_BY_NAMES = 9  # the last version of OffsetCommit that names topics, not ids
+_ONE_BY_ONE_AT_ONCE = 20  # a connection takes 50 requests at once
 _NOT_NOW = (
     errors.CoordinatorLoadInProgressError,
     errors.CoordinatorNotAvailableError,
@@ -91,17 +98,56 @@ async def coordinators(
 ) -> tuple[dict[int, list[str]], dict[str, int]]:
     """Groups by the node that coordinates them; by group the error code where none was named."""
     await metadata(manager, [])
-    request = FindCoordinatorRequest(
-        key_type=_GROUP_COORDINATOR, coordinator_keys=list(groups), min_version=4
-    )
     by_coordinator: dict[int, list[str]] = defaultdict(list)
     undisclosed: dict[str, int] = {}
-    for found in (await manager.send(request)).coordinators:
+    for found in await found_coordinators(manager, _GROUP_COORDINATOR, groups):
         if found.error_code:
             undisclosed[found.key] = found.error_code
         else:
             by_coordinator[found.node_id].append(found.key)
     return by_coordinator, undisclosed
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """Which node coordinates what has this key; with an error code where none was named."""
+
+    key: str
+    node_id: int
+    error_code: int
+    error_message: str | None
+
+
+async def found_coordinators(
+    manager: KafkaConnectionManager, key_type: int, keys: Sequence[str]
+) -> list[Coordinator]:
+    """Of groups, or of transactional ids; one by one from brokers that are not asked about many."""
+    try:
+        request = FindCoordinatorRequest(
+            key_type=key_type, coordinator_keys=list(keys), **FIND_COORDINATORS.bounds
+        )
+        answer = await manager.send(request)
+    except errors.IncompatibleBrokerVersion:
+        bounds = FIND_COORDINATOR.before(FIND_COORDINATORS.oldest).bounds
+        requests = {key: FindCoordinatorRequest(key_type=key_type, key=key, **bounds) for key in keys}
+        return [
+            Coordinator(key, one.node_id, one.error_code, one.error_message)
+            for key, one in await _answered_each(manager, None, requests)
+        ]
+    return [
+        Coordinator(one.key, one.node_id, one.error_code, one.error_message) for one in answer.coordinators
+    ]
+
+
+async def _answered_each(
+    manager: KafkaConnectionManager, node: int | None, requests: Mapping[str, Any]
+) -> list[tuple[str, Any]]:
+    """What a node answers to a request about each, a few under way at once."""
+    found = []
+    for some in parts(list(requests), _ONE_BY_ONE_AT_ONCE):
+        sent = [(key, manager.send(requests[key], node_id=node)) for key in some]
+        found += [(key, await pending) for key, pending in sent]
+    return found
 
 
 async def answered_groups(
@@ -145,16 +191,45 @@ async def offset_fetches(
     """The commits of each group, with error codes of their own."""
     # Not by `list_group_offsets`, which raises for all at the first group or partition with an error.
     of_group = OffsetFetchRequest.OffsetFetchRequestGroup
-    return await answered_groups(
-        manager,
-        by_coordinator,
-        lambda names: OffsetFetchRequest(
-            groups=[of_group(group_id=name, topics=None) for name in names],
-            require_stable=require_stable,
-            min_version=8,
-            max_version=8,
-        ),
-    )
+    try:
+        return await answered_groups(
+            manager,
+            by_coordinator,
+            lambda names: OffsetFetchRequest(
+                groups=[of_group(group_id=name, topics=None) for name in names],
+                require_stable=require_stable,
+                **OFFSET_FETCH_OF_MANY.bounds,
+            ),
+        )
+    except errors.IncompatibleBrokerVersion:
+        return [
+            one
+            for node, names in by_coordinator.items()
+            for one in await _offset_fetches_of_each(manager, node, names, require_stable=require_stable)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _FetchedGroup:
+    """What a broker before 3.0 answers of one group, as later ones answer of each of many."""
+
+    group_id: str
+    topics: list[Any]
+    error_code: int
+
+
+async def _offset_fetches_of_each(
+    manager: KafkaConnectionManager, node: int, groups: Sequence[str], *, require_stable: bool
+) -> list[_FetchedGroup]:
+    bounds = OFFSET_FETCH.before(OFFSET_FETCH_OF_MANY.oldest).bounds
+    requests = {
+        name: OffsetFetchRequest(group_id=name, topics=None, require_stable=require_stable, **bounds)
+        for name in groups
+    }
+    return [
+        _FetchedGroup(name, answer.topics, answer.error_code)
+        for name, answer in await _answered_each(manager, node, requests)
+    ]
 
 
 async def share_fetches(
@@ -375,7 +450,7 @@ def _offset_commit(group: str, commits: Sequence[NewCommit]) -> OffsetCommitRequ
         member_id="",
         group_instance_id=None,
         topics=under_topics(entries, topic),
-        max_version=_BY_NAMES,
+        **OFFSET_COMMIT.bounds,
     )
 
 

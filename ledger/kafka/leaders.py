@@ -9,7 +9,7 @@ from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
-from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
+from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, WriteTxnMarkersRequest
 
 from ledger.facts.acls import Authorization
@@ -19,7 +19,9 @@ from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.batches import CRC_START, batches, build
 from ledger.kafka.cluster import CoordinatedTransaction, OpenTransaction, PartitionEnds, Place, Refusal
+from ledger.kafka.groups import found_coordinators
 from ledger.kafka.permissions import described_acls, has_authorizer
+from ledger.kafka.spoken import LIST_TRANSACTIONS, OFFSET_FOR_LEADER_EPOCH, PRODUCE_BY_ID
 from ledger.kafka.topics import (
     NO_LEADER,
     Led,
@@ -220,7 +222,9 @@ async def transactions_in(
     sent = {
         # A request of its own for each: the library keeps what was sent to one in it.
         node: manager.send(
-            ListTransactionsRequest(state_filters=list(_OPEN), producer_id_filters=[], max_version=0),
+            ListTransactionsRequest(
+                state_filters=list(_OPEN), producer_id_filters=[], **LIST_TRANSACTIONS.bounds
+            ),
             node_id=node,
         )
         for node in await brokers(manager)
@@ -249,10 +253,7 @@ async def transactions_in(
 async def fence_producer(manager: KafkaConnectionManager, transactional_id: str) -> None:
     """As the producer's next instance would begin: the coordinator aborts what is open, and gives a new epoch."""
     await metadata(manager, [])
-    search = FindCoordinatorRequest(
-        key_type=_TRANSACTION_COORDINATOR, coordinator_keys=[transactional_id], min_version=4
-    )
-    [found] = (await manager.send(search)).coordinators
+    [found] = await found_coordinators(manager, _TRANSACTION_COORDINATOR, [transactional_id])
     require(found.error_code, found.error_message)
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
@@ -289,7 +290,6 @@ _LOG_TIMEOUT_MS = 5_000
 _LAST_OFFSETS = 200
 _LAST_BYTES = 8_192
 _MOST_BYTES = 50 << 20
-_LAST_NAMED_PRODUCE = 12
 
 
 async def readings(manager: KafkaConnectionManager, places: Sequence[Place]) -> dict[Place, LeaderReading]:
@@ -340,7 +340,7 @@ def _log_end_request(led: Mapping[Place, Led], places: Sequence[Place]) -> Offse
         for at in places
     )
     topics = under_topics(entries, topic, name="topic")
-    return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics, min_version=3)
+    return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics, **OFFSET_FOR_LEADER_EPOCH.bounds)
 
 
 async def smallest_batches(manager: KafkaConnectionManager, places: Sequence[Place]) -> dict[Place, int]:
@@ -413,7 +413,7 @@ def _produce(places: Sequence[Place]) -> ProduceRequest:
         acks=_BY_LEADER_ALONE,
         timeout_ms=_LOG_TIMEOUT_MS,
         topic_data=under_topics(entries, topic, of="partition_data"),
-        max_version=_LAST_NAMED_PRODUCE,
+        max_version=PRODUCE_BY_ID.oldest - 1,
     )
 
 

@@ -22,12 +22,6 @@ from ledger.kafka.channel import Channel, ClusterMetadata, MetadataReader
 from ledger.kafka.connection import Address, BrokerConnection, parse_addresses, resolved_properties
 from ledger.kafka.copying import Completion
 from ledger.kafka.requests import (
-    FETCH_BY_ID,
-    FETCH_BY_NAME,
-    FETCH_KEY,
-    PRODUCE_BY_ID,
-    PRODUCE_BY_NAME,
-    PRODUCE_KEY,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     Fetched,
@@ -39,25 +33,13 @@ from ledger.kafka.requests import (
     parse_produce_response,
     produce_request,
 )
+from ledger.kafka.spoken import FETCH, PRODUCE, Spoken, Versions
 
 # Broker state -------------------------------------------------------------------------------------
 # What a link remembers of one broker and of one request: plain state, no IO.
 
 
 FIRST_FETCH_BYTES = 256 * 1024  # until the line has shown what it delivers
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """One of the two hot requests: its key, and the versions by topic name and by topic id."""
-
-    key: int
-    by_name: int
-    by_id: int
-
-
-FETCH = Api(FETCH_KEY, FETCH_BY_NAME, FETCH_BY_ID)
-PRODUCE = Api(PRODUCE_KEY, PRODUCE_BY_NAME, PRODUCE_BY_ID)
 
 
 @dataclass(slots=True)
@@ -71,7 +53,7 @@ class Waiting:
     ticket: int
     node: int
     asked: tuple[TopicPartition, ...]
-    api: Api
+    api: Spoken
     patience_s: float
     sent_at: float
     wanted_bytes: int = 0
@@ -82,8 +64,8 @@ Request = Callable[[int, bool], Sequence[bytes | memoryview]]
 """Frames a request: correlation id, whether topics go by id."""
 
 
-Opened = tuple[BrokerConnection, Mapping[int, int]]
-"""A connection that is logged in, and the newest version that the broker speaks of each request."""
+Opened = tuple[BrokerConnection, Versions]
+"""A connection that is logged in, and what the broker speaks."""
 
 
 @dataclass(slots=True)
@@ -97,7 +79,7 @@ class Node:
     channel: Channel | None = None
     opening: Future[Opened] | None = None
     queued: list[tuple[Waiting, Request]] = field(default_factory=list)
-    versions: Mapping[int, int] = field(default_factory=dict)
+    versions: Versions = field(default_factory=dict)
     moved_at: float = 0.0
     round_trip_ms: float | None = None
     fetch_bytes: int = FIRST_FETCH_BYTES
@@ -212,7 +194,7 @@ class KafkaLink:
 
     def _open(self, address: Address) -> Opened:
         connection = self._connect(address)
-        return connection, {key: newest for key, (_, newest) in connection.api_versions().items()}
+        return connection, connection.api_versions()
 
     def take_opened(self) -> None:
         """Send what was queued for brokers that are connected by now; the queue of others is failed."""
@@ -272,7 +254,7 @@ class KafkaLink:
     def _send(
         self,
         node_id: int,
-        api: Api,
+        api: Spoken,
         items: Sequence[FetchItem | ProduceItem],
         request: Request,
         *,
@@ -307,15 +289,14 @@ class KafkaLink:
         except OSError as error:
             self._drop(node_id, str(error))
 
-    def _goes_by_id(self, node: Node, api: Api) -> bool:
-        """Topic ids where the broker can. Raises `ProtocolError` for a broker that is too old."""
-        newest = node.versions.get(api.key, -1)
-        if newest < api.by_name:
+    def _goes_by_id(self, node: Node, api: Spoken) -> bool:
+        """Topic ids where the broker can. Raises `ProtocolError` for a broker that is too old, or too new."""
+        if not api.is_spoken(node.versions):
             raise ProtocolError(
-                f"{node.address} speaks version {newest} of request {api.key} at most; "
-                f"{api.by_name} is needed; nothing was sent"
+                f"{node.address} speaks {api.request} {node.versions.get(api.key, 'not at all')}; "
+                f"{api.oldest} to {api.newest} is needed; nothing was sent"
             )
-        return newest >= api.by_id
+        return api.since(api.newest).is_spoken(node.versions)
 
     # -- answers ---------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Fetch (12, 13) and Produce (9 to 13): the two requests that carry records, framed and parsed by hand.
 
 Record sets are passed through as `memoryview`s, so a copied batch is never duplicated in memory.
-The versions are the oldest that are flexible and the first that go by topic id. Source: the message
+The versions (`spoken`) are the oldest that are flexible and the first that go by topic id. Source: the message
 schemas of Apache Kafka 4.3 (`FetchRequest.json`, `ProduceRequest.json` and their responses).
 """
 
@@ -13,10 +13,8 @@ from typing import Generic, TypeVar
 
 from ledger.facts.syncs import TopicPartition, topic_id_bytes
 from ledger.kafka import batches
+from ledger.kafka.spoken import FETCH, PRODUCE
 
-PRODUCE_KEY, FETCH_KEY = 0, 1
-FETCH_BY_NAME, FETCH_BY_ID = 12, 13
-PRODUCE_BY_NAME, PRODUCE_BY_ID = 9, 13
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _NO_TAGS = b"\x00"
 _ALL_REPLICAS = -1
@@ -117,9 +115,9 @@ def fetch_request(
     max_bytes: int,
 ) -> bytes:
     """A framed Fetch request without a fetch session."""
-    version = FETCH_BY_ID if by_id else FETCH_BY_NAME
+    version = FETCH.newest if by_id else FETCH.oldest
     parts = [
-        _request_header(FETCH_KEY, version, correlation_id),
+        _request_header(FETCH.key, version, correlation_id),
         _FETCH_HEAD.pack(_CONSUMER, max_wait_ms, min_bytes, max_bytes, isolation_level, *_NO_SESSION),
     ]
     topics = _topics(items, by_id=by_id)
@@ -142,9 +140,9 @@ def produce_request(
     items: Iterable[ProduceItem], *, correlation_id: int, by_id: bool, timeout_ms: int
 ) -> list[bytes | memoryview]:
     """A framed Produce request with acks=all, as buffers to be sent one after another."""
-    version = PRODUCE_BY_ID if by_id else PRODUCE_BY_NAME
+    version = PRODUCE.newest if by_id else PRODUCE.oldest
     parts: list[bytes | memoryview] = [
-        _request_header(PRODUCE_KEY, version, correlation_id)
+        _request_header(PRODUCE.key, version, correlation_id)
         + _NULL
         + _PRODUCE_HEAD.pack(_ALL_REPLICAS, timeout_ms)
     ]

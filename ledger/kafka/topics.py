@@ -35,6 +35,15 @@ from ledger.kafka.cluster import (
     TopicDescription,
     TopicSettings,
 )
+from ledger.kafka.spoken import (
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    FETCH_BY_ID,
+    LIST_OFFSETS,
+    LIST_TRANSACTIONS,
+    METADATA,
+    NO_TOPIC_IDS,
+)
 from ledger.kafka.time_bounds import (
     has_bounds,
     has_one_bound,
@@ -104,6 +113,7 @@ async def metadata(
         topics=None if names is None else [topic(name=name) for name in names],
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=operations,
+        **METADATA.bounds,
     )
     answer = await manager.send(request, node_id=node_id)
     manager.cluster.update_metadata(answer)
@@ -130,7 +140,7 @@ def is_described(topic: Any) -> bool:
 
 def description(alias: str, topic: Any) -> TopicDescription:
     if topic.topic_id is None or not topic.topic_id.int:
-        raise PreconditionError(f"cluster {alias} gives no topic ids: Kafka 2.8 or later is needed; not done")
+        raise PreconditionError(f"cluster {alias} {NO_TOPIC_IDS}; not done")
     return TopicDescription(
         name=topic.name,
         topic_id=topic_id_text(topic.topic_id.bytes),
@@ -170,7 +180,7 @@ async def _created(
         topics=[_creatable(topic, one_bound=has_one_bound(manager)) for topic in wanted],
         timeout_ms=timeout_ms,
         validate_only=validate_only,
-        min_version=7,  # answers with topic ids
+        **CREATE_TOPICS.bounds,
     )
     return cast(Sequence[Any], (await _sent_to_controller(manager, request)).topics)
 
@@ -212,7 +222,7 @@ async def delete_topic(
     """Delete one incarnation of a topic, or the topic that has the name now; none is no error."""
     found = None if topic_id is None else UUID(bytes=topic_id_bytes(topic_id))
     wanted = DeleteTopicsRequest.DeleteTopicState(name=name, topic_id=found)
-    request = DeleteTopicsRequest(topics=[wanted], timeout_ms=timeout_ms, min_version=6)
+    request = DeleteTopicsRequest(topics=[wanted], timeout_ms=timeout_ms, **DELETE_TOPICS.bounds)
     for response in (await _sent_to_controller(manager, request)).responses:
         is_present(response.error_code, response.error_message or name or str(found), ABSENT_TOPIC)
 
@@ -384,7 +394,9 @@ def _list_offsets(
         )
         for at in places
     )
-    return ListOffsetsRequest(isolation_level=isolation, topics=under_topics(entries, topic), min_version=4)
+    return ListOffsetsRequest(
+        isolation_level=isolation, topics=under_topics(entries, topic), **LIST_OFFSETS.bounds
+    )
 
 
 def _offsets_of(answers: Sequence[Any]) -> dict[Place, Any]:
@@ -591,7 +603,7 @@ def fetch(offsets: Mapping[Place, int], *, partition_bytes: int, most_bytes: int
         forgotten_topics_data=[],
         rack_id="",
         min_version=4,
-        max_version=12,  # with names of topics
+        max_version=FETCH_BY_ID.oldest - 1,  # with names of topics
     )
 
 
@@ -638,7 +650,9 @@ async def coordinated(manager: KafkaConnectionManager, producer_id: int) -> Coor
     """Each broker lists the transactions that it coordinates, of those that this principal may describe."""
     # Not by `list_transactions`, which asks every broker and fails for a state that it does not know.
     for node in await brokers(manager):
-        request = ListTransactionsRequest(state_filters=[], producer_id_filters=[producer_id], max_version=0)
+        request = ListTransactionsRequest(
+            state_filters=[], producer_id_filters=[producer_id], **LIST_TRANSACTIONS.bounds
+        )
         answer = await manager.send(request, node_id=node)
         require(answer.error_code, None)
         for one in answer.transaction_states:

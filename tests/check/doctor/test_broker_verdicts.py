@@ -14,9 +14,8 @@ from ledger.doctor.results import CheckResult, Unmeasured, is_safe
 NOW = 1_700_000_000_000
 DAY = 86_400_000
 NO_ANSWER = Unmeasured("no answer")
-NEWEST = {need.key: (0, need.oldest) for need in sorted(cluster.BOTH_SIDES, key=lambda need: need.oldest)} | {
-    need.key: (0, need.oldest) for need in sorted(cluster.TARGET_SIDE, key=lambda need: need.oldest)
-}
+NEEDS = [need.spoken for need in cluster.BOTH_SIDES + cluster.TARGET_SIDE]
+NEWEST = {need.key: (0, need.oldest) for need in sorted(NEEDS, key=lambda need: need.oldest)}
 
 
 # Reaching --------------------------------------------------------------------------------------
@@ -89,12 +88,13 @@ def test_a_broker_that_speaks_all() -> None:
 
 @pytest.mark.parametrize("need", cluster.BOTH_SIDES + cluster.TARGET_SIDE, ids=str)
 def test_each_missing_request_is_told_with_what_is_lost(need: cluster.Requirement) -> None:
-    lacking = {**NEWEST, need.key: (0, need.oldest - 1)}
+    key = need.spoken.key
+    lacking = {**NEWEST, key: (0, need.spoken.oldest - 1)}
     (result,) = versions_of(lacking)
     assert result.verdict is (Verdict.FAILED if need.needed else Verdict.WARNING)
-    assert need.request in result.measured
+    assert need.spoken.request in result.measured
     assert need.without in str(result.advice)
-    (unknown_request,) = versions_of({key: value for key, value in NEWEST.items() if key != need.key})
+    (unknown_request,) = versions_of({other: value for other, value in NEWEST.items() if other != key})
     assert "the request is unknown" in unknown_request.measured
 
 
@@ -102,12 +102,12 @@ def test_a_broker_too_new_for_the_program_is_told() -> None:
     (result,) = versions_of({**NEWEST, 9: (9, 12)})
     assert (result.verdict, result.measured) == (
         Verdict.FAILED,
-        "OffsetFetch 8 is not spoken; 9 to 12 are",
+        "OffsetFetch 7 to 8 is not spoken; 9 to 12 are",
     )
 
 
 def test_a_source_needs_less() -> None:
-    source = {need.key: NEWEST[need.key] for need in cluster.BOTH_SIDES}
+    source = {need.spoken.key: NEWEST[need.spoken.key] for need in cluster.BOTH_SIDES}
     (result,) = versions_of(source, is_target=False)
     assert result.verdict is Verdict.OK
     assert {f.verdict for f in versions_of(source)} == {Verdict.FAILED, Verdict.WARNING}

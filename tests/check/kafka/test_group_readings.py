@@ -128,7 +128,8 @@ class Coordinators:
         raise errors.IncompatibleBrokerVersion(f"{request.name} is too new")
 
     def _coordinator(self, name: str) -> Any:
-        return SimpleNamespace(key=name, node_id=1, error_code=self.undisclosed.get(name, 0))
+        error = self.undisclosed.get(name, 0)
+        return SimpleNamespace(key=name, node_id=1, error_code=error, error_message=None)
 
     def _group(self, name: str, require_stable: bool) -> Any:
         entries = [
