@@ -60,6 +60,8 @@ class Trouble(StrEnum):
     """The broker does not offer the SASL mechanism, or none at all."""
     NOT_ALLOWED = "not_allowed"
     """The principal lacks a permission; the row has the `kafka-acls.sh` command that grants it."""
+    NO_TOPIC_IDS = "no_topic_ids"
+    """The brokers give no topic ids: they are older than Kafka 2.8, or run as if they were."""
     LEDGER = "ledger"
     """The ledger cannot be read."""
 

@@ -44,7 +44,7 @@ class Check(StrEnum):
     another than at the last claim."""
     BROKER_VERSION = "broker_version"
     """Broker: does the broker speak the requests that its side of a flow needs? Failed: a request that is
-    needed is missing. Warning: a request is missing that something weaker can replace."""
+    needed is missing, or topics have no ids. Warning: a request is missing that something weaker can replace."""
     BROKER_CLOCK = "broker_clock"
     """Broker: how far is the broker's clock from this machine's? (target, with --probe) Warning: they differ
     by more than a second."""
@@ -170,5 +170,6 @@ OF_TROUBLE: Mapping[Trouble, str] = {
     Trouble.MECHANISM: "set sasl.mechanism to one that is offered; where none is, security.protocol to plaintext or "
     "ssl",
     Trouble.NOT_ALLOWED: "grant it to the mirror's principal",
+    Trouble.NO_TOPIC_IDS: "upgrade the brokers, or set inter.broker.protocol.version of each to its own release",
     Trouble.LEDGER: "check ledger.path and the rights to it; `mirror-ledger init` makes a ledger where there is none",
 }

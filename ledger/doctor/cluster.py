@@ -437,6 +437,8 @@ def cluster_findings(
         )
     recorded = recorded_ids if isinstance(recorded_ids, Unmeasured) else recorded_ids.get(seen.alias)
     yield identity(subject, seen.cluster_id, recorded)
+    if isinstance(seen.cluster_id, Unmeasured) and seen.cluster_id.trouble is Trouble.NO_TOPIC_IDS:
+        yield failed(subject, Check.BROKER_VERSION, seen.cluster_id)
     if seen.probe.uses_tls:
         yield from _own_certificate(subject, seen, now_ms)
     yield from _broker_findings(seen, is_target=is_target, now_ms=now_ms)

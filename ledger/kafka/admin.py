@@ -78,11 +78,17 @@ class KafkaAdmin(KafkaGroups):
         connection = ClusterConnection(cluster, environ, timeout_s=timeout_s)
         super().__init__(alias, connection, clock, timeout_s=timeout_s)
         self._timeout_ms = int(timeout_s * 1000)
+        self._gives_topic_ids = False
 
     def close(self) -> None:
         self.connection.close()
 
     def cluster_id(self) -> str:
+        """The first time it is required of the topics, too, that they have ids: nothing is done with those that have
+        none, and whoever begins something asks which cluster answers."""
+        if not self._gives_topic_ids:
+            self.topics()
+            self._gives_topic_ids = True
         return str(self._described_cluster().cluster_id)
 
     def metadata_offset(self) -> int | None:

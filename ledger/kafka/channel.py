@@ -9,9 +9,9 @@ from ssl import SSLWantReadError, SSLWantWriteError
 from kafka.protocol.metadata import MetadataResponse
 
 from ledger.errors import ClusterUnavailableError
-from ledger.facts.syncs import topic_id_text
 from ledger.kafka.connection import Address, BrokerConnection
 from ledger.kafka.requests import ErrorCode
+from ledger.kafka.spoken import given_id
 
 # Metadata -----------------------------------------------------------------------------------------
 # Who leads which partition of one cluster, asked on a connection of its own.
@@ -32,7 +32,7 @@ class Leader:
 class ClusterMetadata:
     """One answer: brokers by node id, leaders by (topic id, partition), and the topic id of each name.
 
-    A name whose topic does not exist has None; a name that the broker could not judge is left out.
+    A name whose topic does not exist has None; one that the broker could not judge, or gives no id of, is left out.
     `denied` are names that this principal may not describe.
     """
 
@@ -77,21 +77,18 @@ def _read(answer: MetadataResponse) -> ClusterMetadata:
     return ClusterMetadata(
         addresses=addresses,
         topic_ids={
-            topic.name: topic_id_text(topic.topic_id.bytes) if topic.error_code == 0 else None
+            topic.name: given_id(topic)
             for topic in answer.topics
-            if topic.error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if topic.error_code
-            or topic.topic_id.int  # without an id nobody knows whether it is another topic
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            or (topic.error_code == 0 and given_id(topic) is not None)
         },
         denied=frozenset(
             topic.name for topic in answer.topics if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         ),
         leaders={
-            (topic_id_text(topic.topic_id.bytes), partition.partition_index): Leader(
-                partition.leader_id, partition.leader_epoch
-            )
+            (topic_id, partition.partition_index): Leader(partition.leader_id, partition.leader_epoch)
             for topic in answer.topics
-            if topic.error_code == 0
+            if topic.error_code == 0 and (topic_id := given_id(topic)) is not None
             for partition in topic.partitions
             if partition.leader_id in addresses
         },

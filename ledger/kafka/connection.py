@@ -219,7 +219,7 @@ class BrokerConnection:
         named = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=None) for name in topics]
         version = self._version_of(METADATA)
         if version is None:
-            raise PreconditionError(f"{self.address} {NO_TOPIC_IDS}; not done")
+            raise PreconditionError(f"{self.address} {NO_TOPIC_IDS}; not done", trouble=Trouble.NO_TOPIC_IDS)
         return self.call(
             MetadataRequest[version](topics=named, allow_auto_topic_creation=False), MetadataResponse
         )
@@ -477,8 +477,10 @@ class ClusterConnection:
         if isinstance(error, errors.BrokerResponseError) and not getattr(error, "retriable", False):
             return PreconditionError(f"cluster {name} refused to {operation}: {error}; not done")
         if isinstance(error, errors.IncompatibleBrokerVersion):
-            why = NO_TOPIC_IDS if METADATA.request in str(error) else f"cannot {operation}: {error}"
-            return PreconditionError(f"cluster {name} {why}; not done")
+            if METADATA.request in str(error):
+                why = f"cluster {name} {NO_TOPIC_IDS}; not done"
+                return PreconditionError(why, trouble=Trouble.NO_TOPIC_IDS)
+            return PreconditionError(f"cluster {name} cannot {operation}: {error}; not done")
         self.close()
         return self._unavailable(operation, str(error), Trouble.NO_ANSWER)
 

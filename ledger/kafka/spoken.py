@@ -6,6 +6,9 @@ whatever release it calls itself. Source: the message schemas of Apache Kafka 2.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from ledger.facts.syncs import topic_id_text
 
 NEWEST = 32767
 Versions = Mapping[int, tuple[int, int]]
@@ -15,6 +18,11 @@ NO_TOPIC_IDS = (
     "gives no topic ids, without which a recreated topic cannot be distinguished from the one before it: brokers of "
     "Kafka 2.8 or later are needed, with inter.broker.protocol.version 2.8 or later where that is set"
 )
+
+
+def given_id(topic: Any) -> str | None:
+    """The topic id in what a broker answers of a topic; None: it gives none."""
+    return None if topic.topic_id is None or not topic.topic_id.int else topic_id_text(topic.topic_id.bytes)
 
 
 @dataclass(frozen=True, slots=True)

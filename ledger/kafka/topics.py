@@ -22,10 +22,10 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from ledger.errors import ClusterUnavailableError, PreconditionError
+from ledger.errors import ClusterUnavailableError, PreconditionError, Trouble
 from ledger.facts.fences import LeaderReading
 from ledger.facts.identity import RememberedProducer
-from ledger.facts.syncs import TopicPartition, topic_id_bytes, topic_id_text
+from ledger.facts.syncs import TopicPartition, topic_id_bytes
 from ledger.kafka.batches import BatchHeader, batches, next_sequence
 from ledger.kafka.cluster import (
     CoordinatedTransaction,
@@ -43,6 +43,7 @@ from ledger.kafka.spoken import (
     LIST_TRANSACTIONS,
     METADATA,
     NO_TOPIC_IDS,
+    given_id,
 )
 from ledger.kafka.time_bounds import (
     has_bounds,
@@ -139,11 +140,11 @@ def is_described(topic: Any) -> bool:
 
 
 def description(alias: str, topic: Any) -> TopicDescription:
-    if topic.topic_id is None or not topic.topic_id.int:
-        raise PreconditionError(f"cluster {alias} {NO_TOPIC_IDS}; not done")
+    if (topic_id := given_id(topic)) is None:
+        raise PreconditionError(f"cluster {alias} {NO_TOPIC_IDS}; not done", trouble=Trouble.NO_TOPIC_IDS)
     return TopicDescription(
         name=topic.name,
-        topic_id=topic_id_text(topic.topic_id.bytes),
+        topic_id=topic_id,
         partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replica_nodes),
         internal=topic.is_internal,
@@ -161,7 +162,7 @@ async def create_topics(
 ) -> dict[str, str]:
     """Topic ids by name of those that were created; the others were refused."""
     return {
-        topic.name: topic_id_text(topic.topic_id.bytes)
+        topic.name: given_id(topic) or ""
         for topic in await _created(manager, wanted, timeout_ms)
         if errors.for_code(topic.error_code) is errors.NoError
     }
@@ -305,11 +306,11 @@ async def by_leader(
     Raises kafka-python's error where one has no leader, and ours where its topic has another id by now.
     """
     answer = await metadata(manager, sorted({at.topic for at in partitions}))
-    topic_ids: dict[str, str] = {}
+    topic_ids: dict[str, str | None] = {}
     leaders: dict[Place, int] = {}
     for topic in answer.topics:
         require(topic.error_code, topic.name)
-        topic_ids[topic.name] = topic_id_text(topic.topic_id.bytes)
+        topic_ids[topic.name] = given_id(topic)
         leaders |= {(topic.name, one.partition_index): one.leader_id for one in topic.partitions}
     found: dict[int, list[TopicPartition]] = defaultdict(list)
     for at in partitions:
