@@ -60,7 +60,7 @@ class MetadataReader:
             try:
                 if self._connection is None:
                     self._connection = self._connect(address)
-                return _read(self._connection.metadata(topics))
+                return read_metadata(self._connection.metadata(topics))
             except ClusterUnavailableError as error:
                 self._connection = None
                 reasons.append(str(error))
@@ -72,7 +72,8 @@ class MetadataReader:
             self._connection = None
 
 
-def _read(answer: MetadataResponse) -> ClusterMetadata:
+def read_metadata(answer: MetadataResponse) -> ClusterMetadata:
+    """What a broker has answered."""
     addresses = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
     return ClusterMetadata(
         addresses=addresses,

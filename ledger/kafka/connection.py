@@ -32,7 +32,7 @@ from kafka.protocol.sasl import (
 from ledger.config.values import ClusterConfig, SecretReference
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError, Trouble, UsageError
 from ledger.kafka.sockets import ANY_ADDRESS, connected_socket
-from ledger.kafka.spoken import METADATA, NO_TOPIC_IDS, Spoken
+from ledger.kafka.spoken import METADATA, NO_TOPIC_IDS
 
 # Client properties --------------------------------------------------------------------------------
 # A cluster's configuration as kafka-python and plain sockets take it: secrets are looked up here.
@@ -216,21 +216,12 @@ class BrokerConnection:
 
     def metadata(self, topics: Iterable[str]) -> MetadataResponse:
         """Brokers, and these topics, as the broker sees them."""
-        named = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=None) for name in topics]
-        version = self._version_of(METADATA)
-        if version is None:
-            raise PreconditionError(f"{self.address} {NO_TOPIC_IDS}; not done", trouble=Trouble.NO_TOPIC_IDS)
-        return self.call(
-            MetadataRequest[version](topics=named, allow_auto_topic_creation=False), MetadataResponse
-        )
-
-    def _version_of(self, request: Spoken) -> int | None:
-        """The newest that both sides speak; None: there is none."""
         if self._spoken is None:
             self._spoken = self.api_versions()
-        if not request.is_spoken(self._spoken):
-            return None
-        return min(request.newest, self._spoken[request.key][1])
+        version = METADATA.common(self._spoken)
+        if version is None:
+            raise PreconditionError(f"{self.address} {NO_TOPIC_IDS}; not done", trouble=Trouble.NO_TOPIC_IDS)
+        return self.call(_metadata_request(topics, version), MetadataResponse)
 
     def _answer_size(self) -> int:
         """The length that an answer begins with; a port that speaks TLS answers with an alert instead."""
@@ -255,6 +246,24 @@ class BrokerConnection:
 
     def close(self) -> None:
         self.socket.close()
+
+
+def _metadata_request(topics: Iterable[str], version: int) -> Any:
+    named = [MetadataRequest.MetadataRequestTopic(name=name, topic_id=None) for name in topics]
+    return MetadataRequest[version](topics=named, allow_auto_topic_creation=False)
+
+
+def metadata_request(topics: Iterable[str], *, version: int, correlation_id: int) -> bytes:
+    """A framed request for what these topics are, for a connection whose answers are read by somebody else."""
+    request = _metadata_request(topics, version)
+    request.with_header(correlation_id=correlation_id, client_id=CLIENT_ID)
+    framed: bytes = request.encode(header=True, framed=True)
+    return framed
+
+
+def parse_metadata_response(body: memoryview, *, version: int) -> MetadataResponse:
+    """A response body that starts after the correlation id."""
+    return MetadataResponse.decode(bytes(_LENGTH.size) + bytes(body), version=version, header=True)
 
 
 def _connect(address: Address, properties: Mapping[str, str], timeout_s: float) -> socket.socket:

@@ -18,12 +18,20 @@ from typing import TypeVar
 from ledger.config.values import ClusterConfig
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.facts.syncs import TopicPartition, topic_id_bytes
-from ledger.kafka.channel import Channel, ClusterMetadata, MetadataReader
-from ledger.kafka.connection import Address, BrokerConnection, parse_addresses, resolved_properties
+from ledger.kafka.channel import Channel, ClusterMetadata, MetadataReader, read_metadata
+from ledger.kafka.connection import (
+    Address,
+    BrokerConnection,
+    metadata_request,
+    parse_addresses,
+    parse_metadata_response,
+    resolved_properties,
+)
 from ledger.kafka.copying import Completion
 from ledger.kafka.requests import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
+    ErrorCode,
     Fetched,
     FetchItem,
     Produced,
@@ -33,7 +41,7 @@ from ledger.kafka.requests import (
     parse_produce_response,
     produce_request,
 )
-from ledger.kafka.spoken import FETCH, PRODUCE, Spoken, Versions
+from ledger.kafka.spoken import FETCH, METADATA, PRODUCE, Spoken, Versions
 
 # Broker state -------------------------------------------------------------------------------------
 # What a link remembers of one broker and of one request: plain state, no IO.
@@ -72,7 +80,8 @@ Opened = tuple[BrokerConnection, Versions]
 class Node:
     """One broker: where it is, its channel when connected, how fast it answers, what a fetch may ask for.
 
-    While it is being connected, `queued` holds what is to be sent then.
+    While it is being connected, `queued` holds what is to be sent then. `unconfirmed`: answers to requests that named
+    topics, until the broker has said which topics these names are; `is_confirming`: it has been asked.
     """
 
     address: Address
@@ -83,6 +92,8 @@ class Node:
     moved_at: float = 0.0
     round_trip_ms: float | None = None
     fetch_bytes: int = FIRST_FETCH_BYTES
+    is_confirming: bool = False
+    unconfirmed: list[tuple[Waiting, Completion]] = field(default_factory=list)
 
 
 # Link ---------------------------------------------------------------------------------------------
@@ -288,6 +299,44 @@ class KafkaLink:
             self._network.watch(self, node_id, node.channel)
         except OSError as error:
             self._drop(node_id, str(error))
+        else:
+            if not waiting.by_id:
+                self._confirm(node_id, node)
+
+    # -- names -----------------------------------------------------------------------------------
+    # An answer to a request that named its topics is given away once the same broker has said, behind it on the same
+    # connection, that the names still are the topics that were meant: a broker takes up a connection's next request
+    # only when it has answered the one before. One question at a time is about all that was sent before it.
+
+    def _confirm(self, node_id: int, node: Node) -> None:
+        """Ask which topics the names are, unless that is being asked."""
+        version = METADATA.common(node.versions)
+        if node.is_confirming or node.channel is None or version is None:
+            return
+        meant = [*self._waiting_for(node_id), *(waiting for waiting, _ in node.unconfirmed)]
+        names = sorted({at.topic for waiting in meant if not waiting.by_id for at in waiting.asked})
+        ticket = self._network.next_ticket()
+        now = time.monotonic()
+        self._waiting[ticket] = Waiting(ticket, node_id, (), METADATA, _ANSWER_WITHIN_S, now)
+        node.is_confirming = True
+        try:
+            node.channel.send([metadata_request(names, version=version, correlation_id=ticket)])
+            self._network.watch(self, node_id, node.channel)
+        except OSError as error:
+            self._drop(node_id, str(error))
+
+    def _confirmed(self, asked: Waiting, body: memoryview) -> list[Completion]:
+        """What was answered before the question about names, each partition of another topic with the error of one."""
+        node = self._nodes[asked.node]
+        node.is_confirming = False
+        version = METADATA.common(node.versions)
+        assert version is not None, "it was asked in this version"
+        found = read_metadata(parse_metadata_response(body, version=version)).topic_ids
+        done = [(waiting, answer) for waiting, answer in node.unconfirmed if waiting.ticket < asked.ticket]
+        node.unconfirmed = [one for one in node.unconfirmed if one[0].ticket > asked.ticket]
+        if node.unconfirmed:
+            self._confirm(asked.node, node)
+        return [_of_these_topics(waiting, answer, found) for waiting, answer in done]
 
     def _goes_by_id(self, node: Node, api: Spoken) -> bool:
         """Topic ids where the broker can. Raises `ProtocolError` for a broker that is too old, or too new."""
@@ -303,7 +352,7 @@ class KafkaLink:
     @property
     def is_idle(self) -> bool:
         """No request waits for its answer."""
-        return not self._waiting and not self._failed
+        return not (self._waiting or self._failed or any(node.unconfirmed for node in self._nodes.values()))
 
     @property
     def has_failed(self) -> bool:
@@ -324,7 +373,17 @@ class KafkaLink:
             self._drop(node_id, str(error))
             return []
         self._network.watch(self, node_id, channel)
-        return [self._completion(self._waiting.pop(ticket), body) for ticket, body in responses]
+        completions: list[Completion] = []
+        for ticket, body in responses:
+            waiting = self._waiting.pop(ticket)
+            if waiting.api is METADATA:
+                completions += self._confirmed(waiting, body)
+            elif waiting.by_id:
+                completions.append(self._completion(waiting, body))
+            else:
+                node.unconfirmed.append((waiting, self._completion(waiting, body)))
+                self._confirm(node_id, node)
+        return completions
 
     def take_failed(self) -> list[Completion]:
         """What has no answer, for the reason that each says: of nodes that were lost, or are late by now.
@@ -389,10 +448,13 @@ class KafkaLink:
         node.queued = []
         # A line that is cut again and again gets smaller pieces through.
         node.fetch_bytes = max(_LEAST_FETCH_BYTES, min(node.fetch_bytes, FIRST_FETCH_BYTES) // 2)
-        for waiting in self._waiting_for(node_id):
-            del self._waiting[waiting.ticket]
-            failure = f"{self._cluster.name} {node.address}: {reason}"
-            self._failed.append(Completion(waiting.ticket, failure=failure))
+        lost = [*(waiting for waiting, _ in node.unconfirmed), *self._waiting_for(node_id)]
+        node.unconfirmed, node.is_confirming = [], False
+        for waiting in lost:
+            self._waiting.pop(waiting.ticket, None)
+            if waiting.api is not METADATA:
+                failure = f"{self._cluster.name} {node.address}: {reason}"
+                self._failed.append(Completion(waiting.ticket, failure=failure))
 
     def close(self) -> None:
         for node_id in self._nodes:
@@ -417,6 +479,27 @@ def _in_order(waiting: Waiting, parts: Sequence[Part]) -> tuple[Part | None, ...
         found.get((topic_id_bytes(p.topic_id) if waiting.by_id else p.topic, p.partition))
         for p in waiting.asked
     )
+
+
+def _of_these_topics(waiting: Waiting, answer: Completion, found: Mapping[str, str | None]) -> Completion:
+    """An answer by names, once it is known which topics they are: what is of another topic is as an answer by id."""
+
+    def error(at: TopicPartition) -> ErrorCode | None:
+        if at.topic not in found:
+            return ErrorCode.INCONSISTENT_TOPIC_ID  # the broker does not say: it is asked again
+        return None if found[at.topic] == at.topic_id else ErrorCode.UNKNOWN_TOPIC_ID
+
+    fetched = tuple(
+        part
+        if part is None or (code := error(at)) is None
+        else replace(part, error=code, records=memoryview(b""))
+        for at, part in zip(waiting.asked, answer.fetched, strict=False)
+    )
+    produced = tuple(
+        part if part is None or (code := error(at)) is None else replace(part, error=code)
+        for at, part in zip(waiting.asked, answer.produced, strict=False)
+    )
+    return replace(answer, fetched=fetched, produced=produced)
 
 
 # Network ------------------------------------------------------------------------------------------

@@ -39,6 +39,10 @@ class Spoken:
         spoken = versions.get(self.key)
         return spoken is not None and spoken[1] >= self.oldest and spoken[0] <= self.newest
 
+    def common(self, versions: Versions) -> int | None:
+        """The newest version that both sides speak; None: there is none."""
+        return min(self.newest, versions[self.key][1]) if self.is_spoken(versions) else None
+
     @property
     def bounds(self) -> dict[str, int]:
         """As requests of kafka-python are given them, which then choose by what a broker speaks."""
