@@ -80,7 +80,7 @@ Opened = tuple[BrokerConnection, Versions]
 class Node:
     """One broker: where it is, its channel when connected, how fast it answers, what a fetch may ask for.
 
-    While it is being connected, `queued` holds what is to be sent then. `unconfirmed`: answers to requests that named
+    While it is being connected, `queued` holds what is to be sent then. `unconfirmed`: answers to fetches that named
     topics, until the broker has said which topics these names are; `is_confirming`: it has been asked.
     """
 
@@ -300,13 +300,14 @@ class KafkaLink:
         except OSError as error:
             self._drop(node_id, str(error))
         else:
-            if not waiting.by_id:
+            if _names_topics(waiting):
                 self._confirm(node_id, node)
 
     # -- names -----------------------------------------------------------------------------------
-    # An answer to a request that named its topics is given away once the same broker has said, behind it on the same
+    # An answer to a fetch that named its topics is given away once the same broker has said, behind it on the same
     # connection, that the names still are the topics that were meant: a broker takes up a connection's next request
     # only when it has answered the one before. One question at a time is about all that was sent before it.
+    # What was written by name is not asked about: it would only be known later that it is not where it should be.
 
     def _confirm(self, node_id: int, node: Node) -> None:
         """Ask which topics the names are, unless that is being asked."""
@@ -314,7 +315,7 @@ class KafkaLink:
         if node.is_confirming or node.channel is None or version is None:
             return
         meant = [*self._waiting_for(node_id), *(waiting for waiting, _ in node.unconfirmed)]
-        names = sorted({at.topic for waiting in meant if not waiting.by_id for at in waiting.asked})
+        names = sorted({at.topic for waiting in meant if _names_topics(waiting) for at in waiting.asked})
         ticket = self._network.next_ticket()
         now = time.monotonic()
         self._waiting[ticket] = Waiting(ticket, node_id, (), METADATA, _ANSWER_WITHIN_S, now)
@@ -378,11 +379,11 @@ class KafkaLink:
             waiting = self._waiting.pop(ticket)
             if waiting.api is METADATA:
                 completions += self._confirmed(waiting, body)
-            elif waiting.by_id:
-                completions.append(self._completion(waiting, body))
-            else:
+            elif _names_topics(waiting):
                 node.unconfirmed.append((waiting, self._completion(waiting, body)))
                 self._confirm(node_id, node)
+            else:
+                completions.append(self._completion(waiting, body))
         return completions
 
     def take_failed(self) -> list[Completion]:
@@ -481,6 +482,11 @@ def _in_order(waiting: Waiting, parts: Sequence[Part]) -> tuple[Part | None, ...
     )
 
 
+def _names_topics(waiting: Waiting) -> bool:
+    """Whether its answer may be about another topic than was meant."""
+    return waiting.api is FETCH and not waiting.by_id
+
+
 def _of_these_topics(waiting: Waiting, answer: Completion, found: Mapping[str, str | None]) -> Completion:
     """An answer by names, once it is known which topics they are: what is of another topic is as an answer by id."""
 
@@ -495,11 +501,7 @@ def _of_these_topics(waiting: Waiting, answer: Completion, found: Mapping[str, s
         else replace(part, error=code, records=memoryview(b""))
         for at, part in zip(waiting.asked, answer.fetched, strict=False)
     )
-    produced = tuple(
-        part if part is None or (code := error(at)) is None else replace(part, error=code)
-        for at, part in zip(waiting.asked, answer.produced, strict=False)
-    )
-    return replace(answer, fetched=fetched, produced=produced)
+    return replace(answer, fetched=fetched)
 
 
 # Network ------------------------------------------------------------------------------------------

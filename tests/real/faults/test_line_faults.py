@@ -8,8 +8,10 @@ from contextlib import closing, contextmanager
 import pytest
 
 from ledger.clock import SystemClock
-from ledger.kafka.copying import Completion
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.copying import Completion, answer_to
 from ledger.kafka.network import KafkaNetwork
+from ledger.kafka.requests import ErrorCode, FetchItem
 from ledger.mirror.task import CopyTask
 from tests.support.copies import Pair, limits
 from tests.support.copy_tasks import writers
@@ -150,3 +152,36 @@ def test_brokers_that_know_no_topic_ids_in_fetch_and_produce_are_copied_by_name(
     assert {result.position.source_offset for result in results} == {500}, (
         "nothing of the new topic was copied"
     )
+
+
+@pytest.mark.fault(15)
+@pytest.mark.parametrize("newest", [{0: 12, 1: 12}, {}], ids=["by_name", "by_id"])
+def test_nothing_of_a_recreated_topic_is_an_answer_about_the_one_before(
+    far_copy: Pair, lines: Lines, newest: dict[int, int]
+) -> None:
+    """Asked at once after it, by a link that has not heard of it: the new topic has the same offsets."""
+    for line in lines.values():
+        line.newest_versions = newest
+    far_copy.produce(200)
+    former = far_copy.at("source")
+    with closing(far_copy.network()) as network:
+        network.source.refresh([former.topic])
+        leader = network.source.leader(former)
+        assert leader is not None
+        assert fetched_at(network, leader, former) == (ErrorCode.NONE, True)
+        far_copy.replace("source", lambda _name: far_copy.create("source"))
+        far_copy.produce(200)
+        assert fetched_at(network, leader, former) == (ErrorCode.UNKNOWN_TOPIC_ID, False)
+        assert fetched_at(network, leader, far_copy.at("source")) == (ErrorCode.NONE, True)
+        assert network.is_idle
+
+
+def fetched_at(network: KafkaNetwork, leader: int, at: TopicPartition) -> tuple[int, bool]:
+    """The error of a fetch from the beginning, and whether it brought records."""
+    item = FetchItem(at, 0, 1 << 20)
+    ticket = network.source.fetch(leader, [item], committed=True, max_wait_ms=0, max_bytes=1 << 20)
+    answer = answer_to(ticket, network)
+    assert answer.failure is None
+    [part] = answer.fetched
+    assert part is not None
+    return part.error, len(part.records) > 0
