@@ -13,8 +13,8 @@
 -- if only where it starts; whether it goes on shows in flow_status and replication_lag. last_recorded_at_ms is that of
 -- the flow's last row of the topic. The flow's last word tells its target.
 --
--- internal: by its name it is Kafka's own, or of Kafka Connect, Streams or MirrorMaker (__*, *.internal, *-internal,
--- mm2-*): flows leave these out unless they name them. copy: a flow writes it, and none mirrors it further.
+-- internal: by its name it is Kafka's own, a tool's or MirrorMaker's (__*, mm2-*internal, *.checkpoints.internal,
+-- heartbeats, *.heartbeats): flows leave these out unless they name them or let them in. copy: a flow writes it, and none mirrors it further.
 -- other_incarnation: the flow has rows of another life of the topic alone. partly: of some partitions the flow has no
 -- row. Kafka's own topics, and those that the recorder's principal may not describe, are in no row of the ledger and so
 -- in none here.
@@ -81,9 +81,10 @@ select
         when c.flow is null
             and (
                 substring(c.topic, 1, 2) = '__'
-                or substring(c.topic, 1, 4) = 'mm2-'
-                or c.topic like '%.internal'
-                or c.topic like '%-internal'
+                or (substring(c.topic, 1, 4) = 'mm2-' and c.topic like '%internal')
+                or c.topic like '%.checkpoints.internal'
+                or c.topic = 'heartbeats'
+                or c.topic like '%.heartbeats'
             ) then 'internal'
         when c.flow is null and w.topic_id is not null then 'copy'
         when c.flow is null then 'not_mirrored'

@@ -9,7 +9,6 @@ adopted later for an application's: so no driver of one may be at work.
 """
 
 import logging
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,6 +45,7 @@ from ledger.roles import require_free
 from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
+from ledger.topics.naming import HEARTBEATS, MIRROR_MAKERS_OWN, matches_any
 
 # Verdicts -----------------------------------------------------------------------------------------
 # What a comparison means for the operator: may the partition be taken over, and how sure is its map?
@@ -301,7 +301,6 @@ class _Rows:
 
 _CONNECT = "connect"
 _AT_REST = ("Empty", "Dead")
-_OWN_TOPIC = re.compile(r"(.+\.)?heartbeats|.+\.checkpoints\.internal|mm2-offset-syncs\..+\.internal")
 _RECENT_MS = 150_000  # checkpoints are written once a minute
 
 
@@ -330,7 +329,7 @@ def _written_lately(target: ClusterAdmin, now_ms: int) -> Iterator[str]:
     partitions = [
         (name, partition)
         for name, topic in sorted(target.topics().items())
-        if _OWN_TOPIC.fullmatch(name)
+        if matches_any((*HEARTBEATS, *MIRROR_MAKERS_OWN), name)
         for partition in range(topic.partitions)
     ]
     recent = target.offsets_at(partitions, now_ms - _RECENT_MS) if partitions else {}

@@ -1,11 +1,10 @@
 """What flows may not be to each other: rings, opposites, overlaps."""
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from ledger.config.values import FlowConfig, TargetMode
-from ledger.topics.naming import NamingKind, plain_name
+from ledger.topics.naming import NamingKind, matches_any, plain_name
 
 # Flow rings ---------------------------------------------------------------------------------------
 # Flows that lead back to where they start; two in opposite directions are the smallest ring.
@@ -87,7 +86,7 @@ def may_overlap(left: Sequence[str], right: Sequence[str]) -> bool:
     for names, patterns in ((left, right), (right, left)):
         plain = plain_names(names)
         if len(plain) == len(names):
-            return any(re.fullmatch(pattern, name) for pattern in patterns for name in plain)
+            return any(matches_any(patterns, name) for name in plain)
     return True
 
 

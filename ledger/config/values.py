@@ -152,6 +152,7 @@ class FlowConfig(Frozen):
     target: str
     topics: Annotated[tuple[Pattern, ...], Field(min_length=1, strict=False)]
     exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
+    let_in: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
     groups: Annotated[tuple[Pattern, ...], Field(strict=False)] = (".*",)
     groups_exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
     sync_groups: bool = False
@@ -206,7 +207,7 @@ class FlowConfig(Frozen):
     @property
     def selection(self) -> TopicSelection:
         """The topics that its patterns select, copies from its target among them."""
-        return TopicSelection(self.topics, self.exclude, naming=self.naming)
+        return TopicSelection(self.topics, self.exclude, naming=self.naming, let_in=self.let_in)
 
     def is_beside(self, other: "FlowConfig") -> bool:
         """Whether another flow goes the same way."""

@@ -36,6 +36,7 @@ from ledger.topics.naming import (
     TakenTopics,
     TopicSelection,
     idle_patterns,
+    left_out_in_words,
     matches_any,
     plain_name,
     taken_topics,
@@ -209,12 +210,20 @@ _ALL = ".*"
 
 
 def selected_topics(
-    subject: str, cluster: str, topics: Sequence[str] | Unmeasured, idle: Sequence[IdlePattern]
+    subject: str,
+    cluster: str,
+    topics: Sequence[str] | Unmeasured,
+    idle: Sequence[IdlePattern],
+    left_out: str = "",
 ) -> CheckResult:
-    """`topics` that are selected, and patterns that do nothing at the source `cluster`."""
+    """`topics` that are selected, patterns that do nothing at the source `cluster`, and what is left out for its
+    name."""
     wrong = [pattern.described(cluster) for pattern in idle if not pattern.is_guard]
     guards = [pattern.pattern for pattern in idle if pattern.is_guard]
     advice = "correct the patterns; or topics do not exist yet, or the principal may not describe them"
+    if left_out:
+        wrong.append(f"not mirrored: {left_out}")
+        advice = EXPLAINED[FindingName.TOPICS_LEFT_OUT].next + (f"; {advice}" if wrong[1:] else "")
     return _finding(subject, Check.SELECTED_TOPICS, topics, "topic", wrong, guards, advice)
 
 
@@ -431,9 +440,17 @@ def left_out(flow: FlowConfig) -> CheckResult:
 def _selection(one: FlowMeasurements) -> Iterator[CheckResult]:
     refusals = {} if isinstance(one.taken, Unmeasured) else one.taken.refusals
     cluster, idle = one.source.alias, list(idle_patterns(one.selection, refusals))
-    yield selected_topics(one.subject, cluster, measure(lambda: list(known(one.selected))), idle)
+    left_out = left_out_in_words(one.selection.left_out(refusals, _copied(one)))
+    yield selected_topics(one.subject, cluster, measure(lambda: list(known(one.selected))), idle, left_out)
     groups = one.source.ask(lambda: [group.group_id for group in one.source.admin.groups()])
     yield selected_groups(one.subject, cluster, groups, one.flow.group_patterns)
+
+
+def _copied(one: FlowMeasurements) -> frozenset[str]:
+    """Names that show of topics at the source that they are copies; what could not be asked shows nothing."""
+    written = measure(lambda: one.ledger.written_topics(one.source.alias), LEDGER)
+    found = (written, one.target.topics)
+    return frozenset().union(*(names for names in found if not isinstance(names, Unmeasured)))
 
 
 # Permissions -----------------------------------------------------------------------------------

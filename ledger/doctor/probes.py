@@ -518,6 +518,9 @@ class LedgerProbe:
     def positions(self, flow: str) -> Sequence[FlowPosition]:
         return DeltaLedgerState(open_ledger(self.path)).positions(flow)
 
+    def written_topics(self, cluster: str) -> frozenset[str]:
+        return DeltaLedgerState(open_ledger(self.path)).written_topics(cluster)
+
     def directions(self) -> Directions:
         """Which topics of which clusters are promoted."""
         return DeltaLedgerState(open_ledger(self.path)).directions()

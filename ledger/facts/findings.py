@@ -47,6 +47,7 @@ class FindingName(StrEnum):
     MORE_PARTITIONS = "more_partitions"
     # About following.
     PATTERN_MATCHES_NOTHING = "pattern_matches_nothing"
+    TOPICS_LEFT_OUT = "topics_left_out"
     TARGET_NAME_CONFLICT = "target_name_conflict"
     TARGET_TOPIC_NOT_CREATED = "target_topic_not_created"
     PARTITIONS_NOT_ADDED = "partitions_not_added"
@@ -121,7 +122,12 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     ),
     FindingName.PATTERN_MATCHES_NOTHING: Explanation(
         "a pattern of the flow does nothing: what was meant by it is not mirrored, or not left out",
-        "correct the pattern; or create the topic, or grant DESCRIBE on it to the mirror's principal",
+        "correct the pattern; or create the topic, or grant DESCRIBE on it to the mirror's principal; a topic that is "
+        "left out for its name is mirrored where let_in of the flow matches it",
+    ),
+    FindingName.TOPICS_LEFT_OUT: Explanation(
+        "topics that the flow's patterns select are not mirrored: they are named as bookkeeping or copies are",
+        "mirror them by let_in of the flow, or leave them out by exclude",
     ),
     FindingName.TARGET_NAME_CONFLICT: Explanation(
         "a source topic cannot have its target name: not a name, its own, or another topic's; it is not copied",
@@ -256,6 +262,12 @@ class Findings:
         new = [finding for key, finding in holding.items() if key not in is_open]
         self._record([self._raised(finding) for finding in new])
         is_open.update(finding.key for finding in new)
+
+    def forget(self, finding: Finding) -> None:
+        """The finding is cleared, so that the next report raises it with what it says now."""
+        if finding.key in self.already_open():
+            self._record([self._cleared(finding.key)])
+            self.already_open().discard(finding.key)
 
     def _record(self, entries: Sequence[OperationEntry]) -> None:
         if entries:

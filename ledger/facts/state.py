@@ -286,6 +286,13 @@ class LedgerState(ABC):
         found = [dict(change.configuration) for change in changes if change.new_hash == config_hash]
         return found[-1] if found else None
 
+    def written_topics(self, cluster: str) -> frozenset[str]:
+        """Names of topics of a cluster that flows of the ledger have copied to, whatever the configuration says now."""
+        ways = self.identities().ways().items()
+        return frozenset(
+            at.target_topic for flow, (_, target) in ways if target == cluster for at in self.positions(flow)
+        )
+
     def open_findings(self, flow: str) -> frozenset[FindingKey]:
         """Findings that were raised and not cleared since."""
         return open_findings(self._of_flow(flow, *FINDING_KINDS))

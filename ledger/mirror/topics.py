@@ -40,6 +40,7 @@ from ledger.topics.naming import (
     TakenTopics,
     TopicSelection,
     idle_patterns,
+    left_out_in_words,
     matches_any,
     taken_topics,
 )
@@ -138,6 +139,7 @@ class FlowTopics:
         self._target_settings = PacedSettings(target, clock)
         self._warned: set[str] = set()
         self._selects_nothing = False
+        self._said_left_out = ""
         self._is_first_refresh = True
         self._paired: list[PartitionPair] = []
         self._mirrored: dict[str, MirroredTopic] | None = None
@@ -200,6 +202,7 @@ class FlowTopics:
         ]
         findings += self._deletions.refresh(mirrored, listed, targets)
         findings += self._idle_patterns(taken.refusals, findings)
+        findings += self._left_out(taken.refusals, targets)
         if self._acls is not AclFollow.NONE:
             findings += follow_acls(self._source, self._target, self._record, naming, sources.keys(), hold)
         self._record.findings.report(findings)
@@ -274,6 +277,19 @@ class FlowTopics:
         ]
         self._remind(found)
         return found
+
+    def _left_out(self, refusals: Refusals, targets: Described) -> list[Finding]:
+        """One for all; it is raised anew when it names others."""
+        left_out = self._selection.left_out(refusals, targets.keys())
+        if SelectionRefusal.MIRRORED_BACK in left_out:
+            written = self._record.state.written_topics(self._source.alias)
+            left_out = self._selection.left_out(refusals, {*targets, *written})
+        message = f"not mirrored: {left_out_in_words(left_out)}"
+        finding = Finding(name=FindingName.TOPICS_LEFT_OUT, message=message)
+        if message != self._said_left_out:
+            self._record.findings.forget(finding)
+            self._said_left_out = message
+        return [finding] if left_out else []
 
     def _remind(self, found: Sequence[Finding]) -> None:
         """What an earlier driver raised is not raised again; a driver that starts says it all the same."""

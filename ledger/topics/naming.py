@@ -1,11 +1,13 @@
 """Names of topics, which of them a flow selects and how they are called at the target; which records it leaves out."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from ledger.errors import InvalidValueError
+from ledger.words import counted, some_of
 
 # Naming -------------------------------------------------------------------------------------------
 # Names of topics: which a flow selects, and how they are called at the target.
@@ -33,7 +35,7 @@ class RenameRule:
             raise InvalidValueError(f"{self.match!r} cannot be renamed to {self.to!r}: {error}") from error
 
     def target_name(self, topic: str) -> str | None:
-        matched = re.fullmatch(self.match, topic)
+        matched = re.fullmatch(self.match, topic, re.DOTALL)
         return None if matched is None else matched.expand(self.to)
 
     def source_name(self, target: str) -> str | None:
@@ -144,8 +146,22 @@ class NamePatterns:
         return matches_any(self.include, name) and not matches_any(self.exclude, name)
 
 
-INTERNAL_TOPICS = ("__.*", ".*[-.]internal", "mm2-.*")
-"""Topics that belong to a cluster and its tools: Kafka's own, Connect's and MirrorMaker's."""
+KAFKAS_OWN = frozenset(
+    {
+        *("__consumer_offsets", "__transaction_state", "__share_group_state"),
+        *("__cluster_metadata", "__remote_log_metadata"),
+    }
+)
+"""Topics that belong to the brokers, whether they say so or not; no key lets them in."""
+MIRROR_MAKERS_OWN = (
+    r"mm2-(offset-syncs|configs|offsets|status)[._-].+[._-]internal",
+    r".+\.checkpoints\.internal",
+)
+"""What MirrorMaker 2 keeps for itself: names that nothing else has."""
+HEARTBEATS = (r"(.+\.)?heartbeats",)
+"""What it writes to show that it is alive, and copies further; applications may have such a name, too."""
+RESERVED = ("__.*",)
+"""What tools call topics of theirs."""
 
 
 SALVAGED = ".salvaged"
@@ -155,36 +171,79 @@ SALVAGED = ".salvaged"
 class SelectionRefusal(StrEnum):
     """Why a topic is not selected. The first that applies, in this order, is reported."""
 
-    INTERNAL = "internal"  # Kafka's own, or a tool's bookkeeping
+    INTERNAL = "internal"  # the brokers' own
     SALVAGED = "salvaged"  # holds records that were salvaged of a topic that is selected
-    MIRRORED_BACK = "mirrored_back"  # carries a prefix that marks it as a copy from the target
     NOT_INCLUDED = "not_included"  # matches none of the patterns
     EXCLUDED = "excluded"  # matches a pattern that excludes
+    MIRROR_MAKERS = "mirror_makers"  # has a name of MirrorMaker 2's own topics
+    RESERVED = "reserved"  # begins with two underscores, as topics of tools do
+    MIRRORED_BACK = "mirrored_back"  # carries a prefix that marks it as a copy from the target
     NOT_NAMED = "not_named"  # no rename rule matches
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
-    """The topics of a flow; `mirrored_prefixes` mark copies that came from the target."""
+    """The topics of a flow; `mirrored_prefixes` mark copies that came from the target.
+
+    Names as bookkeeping and copies have them are left out, unless `let_in` matches them too or a pattern spells
+    the name out.
+    """
 
     patterns: tuple[str, ...]
     exclude: tuple[str, ...] = ()
     mirrored_prefixes: tuple[str, ...] = ()
     naming: TopicNaming = TopicNaming(NamingKind.IDENTITY)
+    let_in: tuple[str, ...] = ()
 
     def refusal(self, topic: str, *, internal: bool = False) -> SelectionRefusal | None:
         """Why `topic` is not selected; None when it is. `internal` is the broker's own verdict."""
-        if internal or matches_any(INTERNAL_TOPICS, topic):
+        if internal or topic in KAFKAS_OWN:
             return SelectionRefusal.INTERNAL
         if topic.endswith(SALVAGED) and self.selects(topic.removesuffix(SALVAGED)):
             return SelectionRefusal.SALVAGED
-        if any(topic.startswith(f"{prefix}.") for prefix in self.mirrored_prefixes):
-            return SelectionRefusal.MIRRORED_BACK
         if not matches_any(self.patterns, topic):
             return SelectionRefusal.NOT_INCLUDED
         if matches_any(self.exclude, topic):
             return SelectionRefusal.EXCLUDED
+        guess = self._suspected(topic)
+        if guess is not None and not self._is_let_in(topic):
+            return guess
         return None if self.naming.names(topic) else SelectionRefusal.NOT_NAMED
+
+    def _suspected(self, topic: str) -> SelectionRefusal | None:
+        """What the name alone makes of it."""
+        if matches_any(MIRROR_MAKERS_OWN, topic) or matches_any(HEARTBEATS, topic):
+            return SelectionRefusal.MIRROR_MAKERS
+        if matches_any(RESERVED, topic):
+            return SelectionRefusal.RESERVED
+        return None if self._origin(topic) is None else SelectionRefusal.MIRRORED_BACK
+
+    def _is_let_in(self, topic: str) -> bool:
+        return matches_any(self.let_in, topic) or any(plain_name(one) == topic for one in self.patterns)
+
+    def _origin(self, topic: str) -> str | None:
+        """What it would be a copy of, by its name; None: it has no prefix that marks copies."""
+        marks = (f"{prefix}." for prefix in self.mirrored_prefixes)
+        return next((topic.removeprefix(mark) for mark in marks if topic.startswith(mark)), None)
+
+    def left_out(self, refusals: "Refusals", copied: Collection[str]) -> dict[SelectionRefusal, list[str]]:
+        """Topics that the patterns select, and that are left out for their names with nothing else to show for it.
+
+        MirrorMaker's own names need no more than themselves; heartbeats are its where there are others of its topics,
+        and a topic is a copy from the target where that has its origin. `copied`: names of topics of the target, and
+        of topics at the source that flows are known to write.
+        """
+        is_maker_here = any(matches_any(MIRROR_MAKERS_OWN, name) for name in refusals)
+        found: dict[SelectionRefusal, list[str]] = {}
+        for name, why in sorted(refusals.items()):
+            is_guess = {
+                SelectionRefusal.RESERVED: True,
+                SelectionRefusal.MIRROR_MAKERS: not is_maker_here,
+                SelectionRefusal.MIRRORED_BACK: name not in copied and self._origin(name) not in copied,
+            }
+            if why is not None and is_guess.get(why, False):
+                found.setdefault(why, []).append(name)
+        return found
 
     def refusals(self, topics: Mapping[str, bool]) -> dict[str, SelectionRefusal | None]:
         """By topic, from the broker's own verdict on whether it is internal."""
@@ -201,13 +260,15 @@ class TopicSelection:
 _PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9_-]|\\\.)+")
 
 
+@lru_cache
 def plain_name(pattern: str) -> str | None:
     """The one name that a regular expression spells out; None when it is more than a name."""
     return pattern.replace("\\.", ".") if _PLAIN_NAME.fullmatch(pattern) else None
 
 
 def matches_any(patterns: Sequence[str], name: str) -> bool:
-    return any(re.fullmatch(pattern, name) for pattern in patterns)
+    """Whether one matches the whole name: any character may be in the name of a group, a line feed too."""
+    return any(re.fullmatch(pattern, name, re.DOTALL) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +360,11 @@ Refusals = Mapping[str, SelectionRefusal | None]
 _WHY = {
     SelectionRefusal.INTERNAL: "{} is internal",
     SelectionRefusal.SALVAGED: "{} holds what was salvaged",
-    SelectionRefusal.MIRRORED_BACK: "{} has the name of a copy from the target",
     SelectionRefusal.NOT_INCLUDED: "topics does not have {}",
     SelectionRefusal.EXCLUDED: "{} is excluded",
+    SelectionRefusal.MIRROR_MAKERS: "{} has a name of MirrorMaker's own topics",
+    SelectionRefusal.RESERVED: "{} begins as names of tools' topics do",
+    SelectionRefusal.MIRRORED_BACK: "{} has the name of a copy from the target",
     SelectionRefusal.NOT_NAMED: "no rename rule matches {}",
 }
 
@@ -355,14 +418,30 @@ def idle_patterns(selection: TopicSelection, refusals: Refusals) -> Iterator[Idl
             yield IdlePattern(PatternKey.RENAME, rule.match, _left_out(rule.match, refusals))
 
 
+_NAMED_AT_MOST = 10
+_OF_NAMES = {
+    SelectionRefusal.MIRROR_MAKERS: "with names of MirrorMaker's topics, though it has no others here",
+    SelectionRefusal.RESERVED: "that begin as names of tools' topics do",
+    SelectionRefusal.MIRRORED_BACK: "with names of copies from the target, which has no such topic",
+}
+
+
+def left_out_in_words(left_out: Mapping[SelectionRefusal, Sequence[str]]) -> str:
+    """By reason how many topics, and the names of the first."""
+    return "; ".join(
+        f"{counted(len(names), 'topic')} {_OF_NAMES[why]}: {some_of(names, 'topic', at_most=_NAMED_AT_MOST)}"
+        for why, names in left_out.items()
+    )
+
+
 def _matches_any_of(pattern: str, topics: Iterable[str]) -> bool:
-    return any(re.fullmatch(pattern, topic) for topic in topics)
+    return any(matches_any([pattern], topic) for topic in topics)
 
 
 def _left_out(pattern: str, refusals: Refusals) -> tuple[tuple[SelectionRefusal, str], ...]:
     first: dict[SelectionRefusal, str] = {}
     for topic, refusal in sorted(refusals.items()):
-        if refusal is not None and re.fullmatch(pattern, topic):
+        if refusal is not None and matches_any([pattern], topic):
             first.setdefault(refusal, topic)
     return tuple(sorted(first.items(), key=lambda reason: list(SelectionRefusal).index(reason[0])))
 

@@ -134,7 +134,10 @@ def test_a_flow_does_not_copy_its_own_copies() -> None:
 # Selection -------------------------------------------------------------------------------------
 
 SELECTION = TopicSelection(
-    ("orders.*", "__.*", "west.*"), exclude=("orders-test",), mirrored_prefixes=("west",)
+    ("orders.*", "__.*", "west.*", "mm2-.*", "named\\.heartbeats", ".*(internal|heartbeats)"),
+    exclude=("orders-test",),
+    mirrored_prefixes=("west",),
+    let_in=("__audit", "west[.]invoices", "__consumer_offsets", "let-in"),
 )
 
 
@@ -151,13 +154,40 @@ SELECTION = TopicSelection(
         ("orders-tests", None),
         ("west.orders", SelectionRefusal.MIRRORED_BACK),
         ("__consumer_offsets", SelectionRefusal.INTERNAL),
-        ("mm2-offset-syncs.west.internal", SelectionRefusal.INTERNAL),
-        ("west.checkpoints.internal", SelectionRefusal.INTERNAL),
+        ("__remote_log_metadata", SelectionRefusal.INTERNAL),
+        ("mm2-offset-syncs.west.internal", SelectionRefusal.MIRROR_MAKERS),
+        ("mm2-configs.west.internal", SelectionRefusal.MIRROR_MAKERS),
+        ("west.checkpoints.internal", SelectionRefusal.MIRROR_MAKERS),
+        ("heartbeats", SelectionRefusal.MIRROR_MAKERS),
+        ("west.heartbeats", SelectionRefusal.MIRROR_MAKERS),
+        ("named.heartbeats", None),
+        ("sheartbeats", None),
+        ("billing-internal", None),
+        ("customer.internal", None),
+        ("mm2-migration", None),
+        ("__amazon", SelectionRefusal.RESERVED),
+        ("__audit", None),
+        ("west.invoices", None),
+        ("let-in", SelectionRefusal.NOT_INCLUDED),
     ],
 )
 def test_selection(topic: str, refusal: SelectionRefusal | None) -> None:
     assert SELECTION.refusal(topic) is refusal
     assert SELECTION.selects(topic) is (refusal is None)
+
+
+def test_what_only_its_name_speaks_against_is_said() -> None:
+    topics = ["orders", "__a", "heartbeats", "west.orders", "west.old", "west.ours", "__consumer_offsets"]
+    found = SELECTION.left_out(SELECTION.refusals(dict.fromkeys(topics, False)), ["orders", "west.ours"])
+    assert found == {
+        SelectionRefusal.RESERVED: ["__a"],
+        SelectionRefusal.MIRROR_MAKERS: ["heartbeats"],
+        SelectionRefusal.MIRRORED_BACK: ["west.old"],
+    }
+    beside = SELECTION.refusals(dict.fromkeys([*topics, "east.checkpoints.internal"], False))
+    assert SelectionRefusal.MIRROR_MAKERS not in SELECTION.left_out(beside, []), (
+        "they are MirrorMaker's there"
+    )
 
 
 def test_what_no_rule_names_is_not_selected() -> None:
@@ -173,6 +203,7 @@ def test_what_the_broker_calls_internal_is_internal() -> None:
 
 def test_patterns_match_whole_names() -> None:
     patterns = NamePatterns(("app-.*",), exclude=("app-test",))
+    assert patterns.matches("app-with\na line feed")
     assert [patterns.matches(name) for name in ("app-1", "my-app-1", "app-test", "app-test-2")] == [
         True,
         False,

@@ -174,6 +174,38 @@ def test_a_misspelt_topic_is_told_by_doctor_run_and_status_until_there_is_one(
     assert (status.code, "pattern_matches_nothing" in status.out) == (0, False), status.out
 
 
+def test_names_that_seem_internal_or_like_copies_are_mirrored_or_named(site: RealSite) -> None:
+    servers, name = site.pair["east"].bootstrap_servers, name_of("names")
+    plain = [name, f"{name}-internal", f"{name}.internal", f"mm2-{name}"]
+    odd = [f"__{name}", f"west.{name}-old", f"west.{name}-named", f"{name}.heartbeats"]
+    makers = f"{name}.checkpoints.internal"
+    create_topics(servers, [*plain, *odd, makers], partitions=1)
+    for topic in (*plain, *odd, makers):
+        produce(servers, topic, topic)
+    patterns = f'topics = [".*{name}.*", "west\\\\.{name}-named"]'
+
+    def copies() -> set[str]:
+        with admin_of(config, "west") as west:
+            return {topic.removeprefix("east.") for topic in west.topics() if name in topic}
+
+    config = site.configured({FLOW: patterns})
+    rows = json.loads(site.command(config, "doctor", FLOW, "-o", "json").out)
+    [selected] = [row for row in rows if row["check"] == "selected_topics"]
+    left_out = f"begin as names of tools' topics do: __{name}; 1 topic with names of copies from the target"
+    assert selected["verdict"] == "warning"
+    assert left_out in selected["measured"]
+    assert run(config, site.spark).records == len(plain) + 1
+    assert copies() == {*plain, f"west.{name}-named"}
+    assert open_findings(config) == {("topics_left_out", None)}
+    status = site.command(config, "status", "--check")
+    assert (status.code, left_out in " ".join(status.out.split())) == (4, True), status.out
+
+    letting_in = config_of(site.folder, site.pair, {FLOW: f'{patterns}\nlet_in = ["__.*", ".*-old"]'})
+    assert run(letting_in, site.spark).records == 2
+    assert copies() == {*plain, *odd[:3]}, "heartbeats beside a topic of MirrorMaker's are its"
+    assert open_findings(config) == set()
+
+
 # Scope -----------------------------------------------------------------------------------------
 
 
