@@ -37,15 +37,19 @@ from ledger.facts.syncs import (
     without,
 )
 from ledger.facts.tables import OFFSET_SYNCS
-from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
+from ledger.kafka.cluster import PartitionEnds
 from ledger.machine import LocalProcesses
+from ledger.mirror.assignment import StopCause
 from ledger.mirror.driver import claimed_beside_no_driver
+from ledger.mirror.other_mirrors import signs_of_mirror_maker
 from ledger.mirror.run import flow_topics
+from ledger.mirror.states import PartitionState
+from ledger.mirror.stops import StopEvents
 from ledger.roles import require_free
 from ledger.store.log import DeltaFactLog
+from ledger.store.session import WriterSession
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
-from ledger.topics.naming import HEARTBEATS, MIRROR_MAKERS_OWN, matches_any
 
 # Verdicts -----------------------------------------------------------------------------------------
 # What a comparison means for the operator: may the partition be taken over, and how sure is its map?
@@ -292,55 +296,6 @@ class _Rows:
         )
 
 
-# Other mirrors ------------------------------------------------------------------------------------
-# Whether MirrorMaker 2 may still be at work at a target that nothing is written to just now.
-#
-# A source that is silent keeps its mirror silent, too. What the target holds tells: the workers of Kafka
-# Connect are members of a group there, and heartbeats and checkpoints are written to topics of their own.
-
-
-_CONNECT = "connect"
-_AT_REST = ("Empty", "Dead")
-_RECENT_MS = 150_000  # checkpoints are written once a minute
-
-
-def signs_of_mirror_maker(target: ClusterAdmin, clock: Clock) -> list[str]:
-    """What speaks for it, in words; what may not be read speaks for it too."""
-    try:
-        return [*_workers(target), *_written_lately(target, clock.now_ms())]
-    except PreconditionError as error:
-        return [f"whether MirrorMaker still runs is unknown: {error}"]
-
-
-def _workers(target: ClusterAdmin) -> Iterator[str]:
-    groups = [
-        group.group_id
-        for group in target.groups()
-        if group.protocol_type == _CONNECT and group.group_state not in _AT_REST
-    ]
-    if groups:
-        yield (
-            f"Kafka Connect is at work at {target.alias} (group {', '.join(groups)}): when that is the MirrorMaker "
-            "which has filled the topic, stop it before the flow runs"
-        )
-
-
-def _written_lately(target: ClusterAdmin, now_ms: int) -> Iterator[str]:
-    partitions = [
-        (name, partition)
-        for name, topic in sorted(target.topics().items())
-        if matches_any((*HEARTBEATS, *MIRROR_MAKERS_OWN), name)
-        for partition in range(topic.partitions)
-    ]
-    recent = target.offsets_at(partitions, now_ms - _RECENT_MS) if partitions else {}
-    if recent:
-        topics = ", ".join(sorted({name for name, _ in recent}))
-        yield (
-            f"{topics} at {target.alias} was written to within {_RECENT_MS // 1000} s, as MirrorMaker does: stop it "
-            "before the flow runs"
-        )
-
-
 # Adopting -----------------------------------------------------------------------------------------
 
 
@@ -403,10 +358,38 @@ def adopt(
             compared = comparison.of_topic(topic)
             adoptions += [adoption for adoption, _ in compared]
             syncs = [sync for _, of_partition in compared for sync in of_partition]
-            if syncs:
-                require_readers_at_rest()
-                session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
+            if not syncs:
+                continue
+            require_readers_at_rest()
+            taken = {adoption.pair: of_partition[0] for adoption, of_partition in compared if of_partition}
+            again = [
+                fact for pair, started in taken.items() for fact in comparison.begun_again(pair, started)
+            ]
+            begun = {fact.source.key for fact in again}
+            rest = [
+                sync for sync in syncs if sync.kind is not SyncKind.STARTED or sync.source.key not in begun
+            ]
+            for rows in (again, rest):
+                if rows:
+                    session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in rows])
+            _resume(flow, list(taken), ports, session)
     return adoptions
+
+
+def _resume(
+    flow: FlowConfig, taken: Sequence[PartitionPair], ports: BothSides, session: WriterSession
+) -> None:
+    """A stop at the records that were taken over is over."""
+    operations = driver_operations()
+    operations.begin(session)
+    stopped = ports.state.stopped_partitions(flow.name)
+    StopEvents(flow.name, operations).resumed(
+        [
+            pair
+            for pair in taken
+            if (stop := stopped.get(pair.source.key)) and stop.cause == StopCause.FOREIGN_WRITE
+        ]
+    )
 
 
 def _by_topic(pairs: Sequence[PartitionPair]) -> Iterator[list[PartitionPair]]:
@@ -427,8 +410,9 @@ class _Comparison:
         self._ports = ports
         self._consent = consent
         self._wait = wait
-        self._known = {(p.source_topic_id, p.partition) for p in ports.state.positions(flow.name)}
+        self._known = {p.pair.source.key: p for p in ports.state.positions(flow.name)}
         identities = ports.state.identities()
+        self._producer = identities.producers(ports.target.cluster_id()).get(flow.name)
         self._target_mirrors = identities.mirror_ids(ports.target.cluster_id())
         sources = frozenset() if flow.relay else identities.mirror_ids(ports.source.cluster_id())
         self._source_mirrors: frozenset[int] = sources
@@ -446,7 +430,28 @@ class _Comparison:
             )
 
     def _is_known(self, pair: PartitionPair) -> bool:
-        return pair.source.key in self._known
+        """Whether the flow has more of it than that it began: a driver that found others' records has only that."""
+        known = self._known.get(pair.source.key)
+        if known is None:
+            return False
+        if not self._ports.state.has_only_begun(self._flow.name, known):
+            return True
+        return self._producer is not None and any(
+            self._ports.target.next_sequence(pair.target, producer_id) is not None
+            for producer_id in (self._producer.current, *self._producer.former)
+        )
+
+    def begun_again(self, pair: PartitionPair, started: OffsetSync) -> list[OffsetSync]:
+        """What is recorded instead of `started` where the flow has begun before: that it begins there."""
+        known = self._known.get(pair.source.key)
+        if known is None:
+            return []
+        state = PartitionState(pair, known.position)
+        first = min(known.position.source_offset, started.source_start)
+        facts = [state.supersede(replace(known.position, source_offset=first), SyncCause.RESYNC)]
+        if first < started.source_start:
+            facts.append(state.lose(started.source_start, SyncCause.RETENTION))
+        return facts
 
     def of_topic(self, pairs: Sequence[PartitionPair]) -> list[Compared]:
         """Every partition's verdict, and the rows of those that are taken over."""

@@ -1,7 +1,7 @@
 """Requests that operators leave in the ledger, and the wait for their receipts."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,13 +11,15 @@ from ledger.answers.flow_status import driver_of
 from ledger.clock import Clock
 from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError, UsageError
-from ledger.facts.requests import Receipt, Request, StopRequest
+from ledger.facts.requests import AcceptForeign, Receipt, Request, StopRequest
 from ledger.facts.roles import RoleVerdict, writer_of
-from ledger.facts.tables import OPERATIONS, WRITERS
+from ledger.facts.tables import OPERATIONS, WRITERS, Row
+from ledger.mirror.assignment import StopCause
 from ledger.mirror.requests import Judgement, KnownFlow, judged, nothing
 from ledger.roles import verdict_now
 from ledger.store import answers, catalog
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
+from ledger.words import counted
 
 # Requests -----------------------------------------------------------------------------------------
 # Requests to a flow's driver, compared with the ledger before they are recorded.
@@ -100,7 +102,23 @@ def request(context: Context, flow_name: str, ask: Request) -> Requested:
     if not judged.is_needed:
         return Requested(None, judged.words, taken_up)
     operation_id = context.record(ask, flow=flow_name)
-    return Requested(operation_id, judged.words, taken_up)
+    return Requested(operation_id, judged.words + _what_lies_there(ask, status_rows), taken_up)
+
+
+def _what_lies_there(ask: Request, status_rows: Sequence[Row]) -> str:
+    """Of records that are to be accepted how many a driver has seen, and what becomes of copies among them."""
+    if not isinstance(ask, AcceptForeign):
+        return ""
+    seen = [
+        row["stop_message"]
+        for row in status_rows
+        if row["source_topic"] == ask.topic
+        and ask.partition in (None, row["source_partition"])
+        and row["stop_cause"] == StopCause.FOREIGN_WRITE
+    ]
+    others = f" (and others in {counted(len(seen) - 1, 'more partition')})" if seen[1:] else ""
+    there = f"; there: {seen[0]}{others}" if seen else ""
+    return f"{there}; what the flow copies comes behind that: a record that it copies too is there twice"
 
 
 # Receipts -----------------------------------------------------------------------------------------

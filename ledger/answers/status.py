@@ -550,6 +550,7 @@ def _stopped(flow: str, rows: Sequence[Row]) -> list[StoppedPartitions]:
             row["stop_cause"],
             row["stop_message"],
             row["stop_next"],
+            has_copied=any(row[name] for name in ("records", "lost_offsets", "gap_offsets")),
         )
         for row in rows
     ]

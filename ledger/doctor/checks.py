@@ -73,6 +73,9 @@ class Check(StrEnum):
     TARGET_WRITERS = "target_writers"
     """Flow: may anybody but the mirror write to target topics that are the flow's own? Warning: a rule lets
     another principal write there before it is promoted, or nothing is forbidden to anybody there."""
+    TARGET_RECORDS = "target_records"
+    """Flow: are target topics that are the flow's own empty until it copies? Failed: one holds records though the
+    flow has copied nothing there: it stops at them (foreign_write)."""
     RECORDED_PERMISSIONS = "recorded_permissions"
     """Flow: may the recorders read what both clusters allow to whom? Warning: Describe or DescribeConfigs is
     missing on a cluster: a kind is recorded as not_permitted."""

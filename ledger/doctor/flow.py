@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ledger.clock import SystemClock
 from ledger.config.flows import plain_names
 from ledger.config.values import FlowConfig, TargetMode
 from ledger.doctor import permissions, topic_settings
@@ -29,6 +30,7 @@ from ledger.facts.direction import Directions
 from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.facts.permissions import Permission
 from ledger.kafka.cluster import PartitionEnds, TopicDescription
+from ledger.mirror.other_mirrors import signs_of_mirror_maker
 from ledger.topics.following import ConfiguredTopic, TopicFollowing
 from ledger.topics.naming import (
     IdlePattern,
@@ -41,7 +43,7 @@ from ledger.topics.naming import (
     plain_name,
     taken_topics,
 )
-from ledger.words import counted
+from ledger.words import counted, shell_word
 
 # Retention ----------------------------------------------------------------------------------------
 # Verdicts on retention: how long what is not copied yet stays at the source.
@@ -421,6 +423,7 @@ def flow_findings(
     yield from _selection(one)
     yield from conflicts(subject, one.taken)
     yield topic_names(subject, measure(lambda: [*known(one.target_names).values()]), one.target.topics)
+    yield from _target_records(one)
     yield from _source_permissions(one, also_target)
     yield from _target_permissions(one)
     yield from retention(subject, measure(lambda: _retention_readings(one)), now_ms=now_ms, share=share)
@@ -451,6 +454,55 @@ def _copied(one: FlowMeasurements) -> frozenset[str]:
     written = measure(lambda: one.ledger.written_topics(one.source.alias), LEDGER)
     found = (written, one.target.topics)
     return frozenset().union(*(names for names in found if not isinstance(names, Unmeasured)))
+
+
+def _target_records(one: FlowMeasurements) -> Iterator[CheckResult]:
+    """Of targets that others may write to by design, or that are the source of the way back, nothing is said."""
+    if one.flow.target_mode is TargetMode.SHARED or one.flow.opposite is not None:
+        return
+    filled = measure(lambda: _filled(one))
+    if isinstance(filled, Unmeasured):
+        yield unknown(one.subject, Check.TARGET_RECORDS, filled)
+    elif not filled:
+        yield CheckResult(one.subject, Check.TARGET_RECORDS, Verdict.OK, "no record that is not the flow's")
+    else:
+        signs = measure(lambda: signs_of_mirror_maker(one.target.admin, SystemClock()))
+        listed = named([f"{name} ({records:,} offsets)" for name, records in filled.items()])
+        said = [signs.reason] if isinstance(signs, Unmeasured) else signs
+        measured = f"records of others are there before the flow has copied any: {listed}"
+        advice = (
+            "where they are copies of the same source, as MirrorMaker 2 makes them: stop what made them, and "
+            f"mirror-ledger adopt {shell_word(one.flow.name)} takes them over; else empty the topics, or give the "
+            "flow others"
+        )
+        yield CheckResult(
+            one.subject, Check.TARGET_RECORDS, Verdict.FAILED, "; ".join([measured, *said]), advice
+        )
+
+
+def _filled(one: FlowMeasurements) -> dict[str, int]:
+    """By target topic how many offsets it holds, where the flow has copied nothing to a partition that has some."""
+    there, selected = known(one.target.topics), known(one.selected)
+    stopped = known(measure(lambda: one.ledger.stopped_at_others(one.flow.name), LEDGER))
+    recorded = known(measure(lambda: one.ledger.positions(one.flow.name), LEDGER))
+    copied = {
+        at.pair.source.key
+        for at in recorded
+        if at.position.next_sequence or at.pair.source.key not in stopped
+    }
+    wanted = {
+        (target, partition): (selected[source].topic_id, partition)
+        for source, target in known(one.target_names).items()
+        if target in there
+        for partition in range(min(there[target].partitions, selected[source].partitions))
+    }
+    asked = [place for place, key in wanted.items() if key not in copied]
+    ends = known(one.target.ask(lambda: one.target.admin.ends(asked))) if asked else {}
+    found: dict[str, int] = {}
+    for (topic, _), end in sorted(ends.items()):
+        if end.high_watermark > end.log_start:
+            found[topic] = found.get(topic, 0) + end.high_watermark - end.log_start
+    return found
 
 
 # Permissions -----------------------------------------------------------------------------------

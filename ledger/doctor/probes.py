@@ -71,6 +71,7 @@ from ledger.kafka.permissions import has_authorizer
 from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, FetchItem, ProduceItem
 from ledger.kafka.sockets import connected_socket
 from ledger.kafka.topics import broker_settings, delete_topic, metadata, partition_sizes
+from ledger.mirror.assignment import StopCause
 from ledger.store.damage import words_of
 from ledger.store.delta_tables import opened_at, table_uri
 from ledger.store.maintenance import MAINTAINED_BY, MERGE
@@ -517,6 +518,11 @@ class LedgerProbe:
 
     def positions(self, flow: str) -> Sequence[FlowPosition]:
         return DeltaLedgerState(open_ledger(self.path)).positions(flow)
+
+    def stopped_at_others(self, flow: str) -> frozenset[tuple[str, int]]:
+        """Keys of partitions that stopped at records of others."""
+        stopped = DeltaLedgerState(open_ledger(self.path)).stopped_partitions(flow)
+        return frozenset(key for key, stop in stopped.items() if stop.cause == StopCause.FOREIGN_WRITE)
 
     def written_topics(self, cluster: str) -> frozenset[str]:
         return DeltaLedgerState(open_ledger(self.path)).written_topics(cluster)

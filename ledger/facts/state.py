@@ -64,6 +64,7 @@ from ledger.facts.syncs import (
     OffsetSync,
     RecordedSync,
     SyncCause,
+    SyncKind,
     TopicState,
     WriterEvent,
     behind_others_from,
@@ -285,6 +286,13 @@ class LedgerState(ABC):
         changes = map(ConfigurationChanged.of_row, self._of_flow(flow, ConfigurationChanged.kind))
         found = [dict(change.configuration) for change in changes if change.new_hash == config_hash]
         return found[-1] if found else None
+
+    def has_only_begun(self, flow: str, at: FlowPosition) -> bool:
+        """Whether all that is recorded of a partition of a flow is where it began: it has copied nothing of it."""
+        return not at.position.next_sequence and all(
+            row.sync.kind in (SyncKind.STARTED, SyncKind.SUPERSEDED)
+            for row in self.recorded_syncs(flow, at.source_topic, at.partition)
+        )
 
     def written_topics(self, cluster: str) -> frozenset[str]:
         """Names of topics of a cluster that flows of the ledger have copied to, whatever the configuration says now."""

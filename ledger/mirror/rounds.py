@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Protocol
 
 from ledger.clock import Clock, StopSignal, now_by
@@ -26,6 +27,7 @@ from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.mirror.assignment import Assignment, PartitionResult, Stop, StopCause
 from ledger.mirror.direction import DirectionWatch
+from ledger.mirror.other_mirrors import signs_of_mirror_maker
 from ledger.mirror.progress import (
     Heartbeat,
     LoopPrevention,
@@ -188,7 +190,9 @@ class RoundLoop:
             directions.hold,
         )
         self.foreign_writers = ForeignWriters(
-            run.target, lambda: state.identities().producers(target_cluster_id)
+            run.target,
+            lambda: state.identities().producers(target_cluster_id),
+            cache(lambda: signs_of_mirror_maker(run.target, clock)),
         )
         self.selection = LoopPrevention(flow, state, run.restored_by_other_flow)
         self.heartbeat = Heartbeat(flow, session, clock)
@@ -235,6 +239,11 @@ class RoundLoop:
                 stop.wait(_IDLE_PAUSE_S)
         return self._end(RunEnd.SIGNALLED)
 
+    def _has_only_begun(self, state: PartitionState) -> bool:
+        """Asked of those alone that stand before others' records: what is recorded of a partition is slow to read."""
+        is_before_others = state.stop is not None and state.stop.cause is StopCause.FOREIGN_WRITE
+        return is_before_others and self.state.has_only_begun(self.flow.name, state.as_recorded())
+
     def _end(self, end: RunEnd, *, asked_by: str | None = None) -> RunSummary:
         """How things stand once all is recorded; a run that left something has not caught up."""
         self.session.wait()
@@ -247,6 +256,7 @@ class RoundLoop:
                 str(state.stop.cause),
                 state.stop.message,
                 advice(state.stop.cause),
+                has_copied=not self._has_only_begun(state),
             )
             for state in states
             if state.stop is not None
@@ -403,7 +413,10 @@ class RoundLoop:
         for result in results:
             if result.stop is not None and result.stop.cause not in POLICY_CAUSES:
                 state = self.progress.state_of(result)
-                state.stop = self.foreign_writers.named(result.stop, state.pair.target)
+                has_written = state.position.next_sequence > 0
+                state.stop = self.foreign_writers.named(
+                    result.stop, state.pair.target, has_written=has_written
+                )
                 stops.append((state.pair, state.stop))
         self.stop_events.stopped(stops)
 

@@ -21,7 +21,7 @@ from ledger.facts.syncs import (
     source_may_be_deleted,
 )
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, headers_between
-from ledger.mirror.assignment import Assignment, PartitionResult, Stop
+from ledger.mirror.assignment import Assignment, PartitionResult, Stop, StopCause
 from ledger.words import instant
 
 # Partition state ----------------------------------------------------------------------------------
@@ -331,13 +331,20 @@ class FlowProgress:
 
 @dataclass(frozen=True, slots=True)
 class ForeignWriters:
-    """`producers`: by flow of this ledger, its producer ids at the target's Kafka cluster."""
+    """`producers`: by flow of this ledger, its producer ids at the target's Kafka cluster; `signs`: what speaks for
+    MirrorMaker there."""
 
     target: ClusterAdmin
     producers: Callable[[], Mapping[str, FlowProducer]]
+    signs: Callable[[], Sequence[str]]
 
-    def named(self, stop: Stop, partition: TopicPartition) -> Stop:
-        """The stop with what is known of its `foreign_producer_id`; unchanged where there is none."""
+    def named(self, stop: Stop, partition: TopicPartition, *, has_written: bool = True) -> Stop:
+        """The stop with what is known of its `foreign_producer_id`; unchanged where there is none.
+
+        `has_written`: whether the flow had written there. Where it had not, what speaks for MirrorMaker is said.
+        """
+        if stop.cause is StopCause.FOREIGN_WRITE and not has_written:
+            stop = replace(stop, message="; ".join([stop.message, *self.signs()]))
         producer_id = stop.foreign_producer_id
         if producer_id is None:
             return stop

@@ -33,7 +33,7 @@ from ledger.facts.syncs import (
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.mirror.assignment import Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.states import PartitionState, ends_of_incarnation
-from ledger.words import by_topic, of_topic
+from ledger.words import by_topic, of_topic, shell_word
 
 # Target history -----------------------------------------------------------------------------------
 # Up to where a target log still holds what the flow wrote there, by the batches that lie there.
@@ -329,9 +329,11 @@ ADVICE = {
         RequestKind.ACCEPT_FOREIGN,
     ),
     StopCause.FOREIGN_WRITE: Advice(
-        "stop the other writer, then `accept-foreign` continues behind what the target holds now; where others are "
-        'meant to write there, set target_mode = "shared"; do neither where the records are copies by a flow '
-        "of another name",
+        "where they are copies of this source that MirrorMaker 2 or another tool made before the flow had copied any, "
+        "stop that, and `adopt` takes them over; else stop the other writer, then `accept-foreign` continues behind "
+        "what the target holds now: what is at the source is copied, and would be there twice if they are copies; "
+        'where others are meant to write there, set target_mode = "shared"; do none of these where the records are '
+        "copies by a flow of another name",
         RequestKind.ACCEPT_FOREIGN,
     ),
     StopCause.TAIL_MISMATCH: Advice(
@@ -421,13 +423,17 @@ def command(cause: str, *, flow: str, topic: str, partition: int | None) -> str 
 
 @dataclass(frozen=True, slots=True)
 class StoppedPartition:
-    """A partition that stands still: why, what was seen, and what to do in words."""
+    """A partition that stands still: why, what was seen, and what to do in words.
+
+    `has_copied`: whether anything of it is recorded but where the flow began.
+    """
 
     topic: str
     partition: int
     cause: str
     message: str
     next: str | None
+    has_copied: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,7 +481,9 @@ def _entry(flow: str, stopped: Sequence[StoppedPartition], *, is_all_of_topic: b
     first = stopped[0]
     numbers = tuple(one.partition for one in stopped)
     named: list[int | None] = [None] if is_all_of_topic and len(numbers) > 1 else [*numbers]
-    found = (command(first.cause, flow=flow, topic=first.topic, partition=number) for number in named)
+    found = [command(first.cause, flow=flow, topic=first.topic, partition=number) for number in named]
+    if first.cause == StopCause.FOREIGN_WRITE and not any(one.has_copied for one in stopped):
+        found.insert(0, f"mirror-ledger adopt {shell_word(flow)} --topic {shell_word(first.topic)}")
     return StoppedEntry(
         first.topic,
         numbers,

@@ -10,7 +10,6 @@ from ledger.adopt.adopting import (
     PartitionAdoption,
     adopt,
     require_at_rest,
-    signs_of_mirror_maker,
 )
 from ledger.adopt.reading import BothSides, PartitionLog
 from ledger.config.values import FlowConfig
@@ -18,6 +17,7 @@ from ledger.errors import PreconditionError
 from ledger.facts.roles import LastClaim, ProcessMark
 from ledger.facts.syncs import GapCause, PartitionPair, TopicPartition
 from ledger.kafka.cluster import GroupListing
+from ledger.mirror.other_mirrors import signs_of_mirror_maker
 from ledger.topics.naming import KEEP_ALL, RecordFilter
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.network import CalmWeather, MemoryNetwork

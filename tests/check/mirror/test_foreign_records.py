@@ -127,10 +127,13 @@ class Remembering(UnaskedCluster):
         return self._answer
 
 
+SIGNS = ["Connect is at work"]
+
+
 def named(
     answer: RememberedProducer | MirrorLedgerError | None, producers: Mapping[str, FlowProducer]
 ) -> str:
-    writers = ForeignWriters(Remembering(answer), lambda: producers)
+    writers = ForeignWriters(Remembering(answer), lambda: producers, lambda: SIGNS)
     return writers.named(Stop(StopCause.FOREIGN_WRITE, "seen", 17), TARGET).message
 
 
@@ -169,7 +172,9 @@ def test_a_flow_of_the_ledger_is_named_also_by_a_former_id() -> None:
 
 def test_nobody_is_asked_about_records_without_a_producer_id() -> None:
     stop = Stop(StopCause.FOREIGN_WRITE, "seen")
-    assert ForeignWriters(UnaskedCluster(), dict).named(stop, TARGET) is stop
+    writers = ForeignWriters(UnaskedCluster(), dict, lambda: SIGNS)
+    assert writers.named(stop, TARGET) is stop
+    assert writers.named(stop, TARGET, has_written=False).message == "seen; Connect is at work"
 
 
 # -- Left out --------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What a real MirrorMaker 2 has mirrored is taken over, and the flow goes on without copying it again."""
 
+import json
 import threading
 import time
 import uuid
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from pyspark.sql import SparkSession
 
 from ledger.adopt import adopting
@@ -43,6 +44,7 @@ from ledger.store import answers, catalog, sql
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_flow
 from tests.support.every_offset import every_offset, topic_ids
+from tests.support.following import copying, name_of, produce, values
 from tests.support.mirror_maker import mirror_maker
 from tests.support.recorded import broken_invariants
 from tests.support.runs import FLOW, run
@@ -374,3 +376,47 @@ def noticed(by_hand: ByHand) -> str:
     (adoption,) = adopt(by_hand.config, dry_run=True)
     assert adoption.verdict is Verdict.EXACT
     return "; ".join(adoption.remarks)
+
+
+def test_what_a_started_flow_has_stopped_at_is_taken_over_all_the_same(site: RealSite) -> None:
+    topic = name_of("filled")
+    config = site.configured({FLOW: copying(topic)})
+    create_topics(site.servers[0], [topic], partitions=2)
+    for partition in (0, 1):
+        produce(site.servers[0], topic, *map(str, range(20)), partition=partition)
+    create_topics(site.servers[1], [f"east.{topic}"], partitions=2)
+    copied_by_hand(site, topic, partition=0)
+    check = json.loads(site.command(config, "doctor", FLOW, "-o", "json").out)
+    [found] = [row for row in check if row["check"] == "target_records"]
+    assert (found["verdict"], f"east.{topic} (20 offsets)" in found["measured"]) == ("failed", True)
+    assert f"mirror-ledger adopt {FLOW} takes them over" in found["advice"]
+
+    first = run(config, site.spark)
+    assert (first.records, [one.cause for one in first.stopped]) == (20, ["foreign_write"])
+    [report] = json.loads(site.command(config, "status", "-o", "json").out)
+    [stopped] = report["stopped"]
+    assert stopped["commands"][0] == f"mirror-ledger adopt {FLOW} --topic {topic}"
+    asked = site.done(config, "accept-foreign", FLOW, "--topic", topic, "--partition", "0", "--reason", "try")
+    assert "a batch of 20 records, not transactional" in asked.err
+    assert "a record that it copies too is there twice" in asked.err
+    with watched_briefly():
+        adopted = site.command(config, *stopped["commands"][0].split()[1:], "-o", "json")
+    verdicts = {row["partition"]: (row["verdict"], row["paired"]) for row in json.loads(adopted.out)}
+    assert verdicts == {0: ("exact", 20), 1: ("refused", None)}, "the other one is the flow's"
+
+    produce(site.servers[0], topic, "more")
+    second = run(config, site.spark)
+    assert (second.records, second.stopped) == (1, [])
+    assert sorted(values(site.servers[1], f"east.{topic}")) == sorted(values(site.servers[0], topic))
+    assert broken_invariants(config) == {}
+
+
+def copied_by_hand(site: RealSite, topic: str, *, partition: int) -> None:
+    """As MirrorMaker 2 copies: records with their times, by a producer that is not idempotent."""
+    producer = Producer({"bootstrap.servers": site.servers[1]})
+    for placed in read_topics(site.servers[0], [topic])[topic, partition]:
+        record = placed.record
+        producer.produce(
+            f"east.{topic}", record.value, record.key, partition=partition, timestamp=record.timestamp_ms
+        )
+    assert producer.flush(30) == 0
