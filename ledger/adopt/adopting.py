@@ -18,6 +18,7 @@ from itertools import groupby
 
 from ledger.adopt.pairing import PairingResult, Ranges, Run, pair_partition
 from ledger.adopt.reading import BothSides, TargetLog
+from ledger.adopt.synced_groups import SyncedGroups
 from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig, TargetMode
@@ -36,7 +37,7 @@ from ledger.facts.syncs import (
     overlapping,
     without,
 )
-from ledger.facts.tables import OFFSET_SYNCS
+from ledger.facts.tables import GROUP_SYNCS, OFFSET_SYNCS
 from ledger.kafka.cluster import PartitionEnds
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import StopCause
@@ -372,6 +373,8 @@ def adopt(
             for rows in (again, rest):
                 if rows:
                     session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in rows])
+            if synced := comparison.groups.rows(taken.keys()):
+                session.append(GROUP_SYNCS.name, synced)
             _resume(flow, list(taken), ports, session)
     return adoptions
 
@@ -417,6 +420,7 @@ class _Comparison:
         sources = frozenset() if flow.relay else identities.mirror_ids(ports.source.cluster_id())
         self._source_mirrors: frozenset[int] = sources
         self._signs = signs_of_mirror_maker(ports.target, ports.clock)
+        self.groups = SyncedGroups(flow, ports)
 
     def require_unknown(self, pairs: Sequence[PartitionPair]) -> None:
         if not pairs:
@@ -467,7 +471,13 @@ class _Comparison:
             (adoption, syncs) if not syncs else self._if_still(adoption, syncs, target_ends, after)
             for adoption, syncs in compared
         ]
-        return [(adoption.remarked(self._signs), syncs) for adoption, syncs in still]
+        return [
+            (adoption.remarked([*self._signs, *self._of_groups(adoption)]), syncs)
+            for adoption, syncs in still
+        ]
+
+    def _of_groups(self, adoption: PartitionAdoption) -> Iterator[str]:
+        return self.groups.remarks(adoption.pair) if adoption.continues_at is not None else iter(())
 
     def _if_still(
         self, adoption: PartitionAdoption, syncs: Sequence[OffsetSync], before: Ends, after: Ends

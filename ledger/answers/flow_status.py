@@ -23,13 +23,14 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import Figure, FlowConfig, objections
 from ledger.errors import LedgerUnavailableError
 from ledger.facts.cut_offsets import CutSide
+from ledger.facts.direction import Direction
 from ledger.facts.findings import Side
 from ledger.facts.operations import OperationKind
 from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, recorder_of, writer_of
 from ledger.facts.state import last_claim
 from ledger.facts.tables import CHECKPOINTS, CUT_OFFSETS, OPERATIONS, TOPICS, WRITERS, Row
 from ledger.machine import LocalProcesses
-from ledger.offsets.moving import LATELY_MS, moving_groups
+from ledger.offsets.moving import LATELY_MS, groups_at_own_commits, moving_groups
 from ledger.offsets.setting import NOT_RECORDED, UNREAD_ADVICE
 from ledger.roles import driver_verdict, fresh_seconds, interval_ms
 from ledger.store import catalog, sql
@@ -76,6 +77,7 @@ def report_flow(
             full_sweep_seconds=flow.full_sweep_seconds,
             sides={flow.source: Side.SOURCE, flow.target: Side.TARGET},
             unread_groups=lambda cluster: _unread_groups(at, cluster),
+            own_commits=_own_commits(config, at, flow),
             topic_rows=at.rows(TOPICS.name, [("cluster", "in", (flow.source, flow.target))]),
         ),
     )
@@ -108,6 +110,17 @@ def _way(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, *, at_ms: in
             at, cluster, topics, max(since_ms, at_ms - LATELY_MS)
         ),
     )
+
+
+def _own_commits(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig) -> list[str]:
+    if not flow.sync_groups:
+        return []
+    selection, patterns = config.topic_selection(flow.name), flow.group_patterns
+
+    def at_target(group: str, topic: str) -> str | None:
+        return selection.target_name(topic) if patterns.matches(group) else None
+
+    return groups_at_own_commits(at, Direction(flow.source, flow.target), at_target)
 
 
 def _unread_groups(at: DeltaSnapshot, cluster: str) -> str | None:

@@ -229,6 +229,8 @@ class FlowReport:
     fences: tuple[FenceAttention, ...]
     direction: DirectionReport
     partitions: tuple[Row, ...]
+    own_commits: tuple[str, ...] = ()
+    """Groups that `sync_groups` leaves out: they have commits of their own at the target."""
 
     @property
     def paused(self) -> Pauses:
@@ -397,7 +399,7 @@ class Expected:
 
     `way`: where it goes, and what goes the other way. `unread_groups`: why the groups of a cluster could not be read,
     None: they could, as far as anybody knows; it is asked for where no commit was recorded. `topic_rows`: of `topics`,
-    of both clusters.
+    of both clusters. `own_commits`: groups that would be synced but for theirs.
     """
 
     way: OneWay
@@ -406,6 +408,7 @@ class Expected:
     sides: Mapping[str, Side]
     unread_groups: Callable[[str], str | None] = lambda _cluster: None
     topic_rows: Sequence[Row] = ()
+    own_commits: Sequence[str] = ()
 
 
 def flow_report(
@@ -470,6 +473,7 @@ def flow_report(
         ),
         direction=direction,
         partitions=tuple(partitions),
+        own_commits=tuple(expected.own_commits),
     )
 
 

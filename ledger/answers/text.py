@@ -14,7 +14,7 @@ from ledger.answers.status import OUTAGE_FINDINGS, FlowReport
 from ledger.changeover.plans import ApplyState
 from ledger.changeover.role import OpenApply
 from ledger.plain_text import json_text
-from ledger.words import counted, duration, instant, shown, some_of
+from ledger.words import counted, duration, instant, shell_word, shown, some_of
 
 WIDTH = 80
 _INDENT = 12
@@ -194,6 +194,18 @@ def _stopped(report: FlowReport) -> Iterator[_Line]:
         )
 
 
+def _own_commits(report: FlowReport) -> Iterator[_Line]:
+    if groups := report.own_commits:
+        which = f"--flow {shell_word(report.flow)} --group {shell_word(groups[0])}"
+        yield _Line(
+            "groups",
+            f"{counted(len(groups), 'group')} not synced, for what it has committed at the target is its own: "
+            f"{some_of(groups, 'group')}",
+            "nothing, where it reads there; else this lets it be synced from there on:",
+            (f"mirror-ledger offsets set {which} --reason WHY",),
+        )
+
+
 def _held(report: FlowReport) -> Iterator[_Line]:
     """Topics that stand still because the other direction holds, all of one reason in a line."""
     for label, topics in (("promoted", report.direction.promoted), ("waits", report.direction.waits)):
@@ -270,7 +282,7 @@ def _receipts(report: FlowReport) -> Iterator[_Line]:
 
 
 _SECTIONS = (
-    *(_fences, _driver, _lag, _recordings, _held, _stopped),
+    *(_fences, _driver, _lag, _recordings, _own_commits, _held, _stopped),
     *(_deleted, _losses, _paused, _waiting, _findings, _receipts),
 )
 

@@ -85,9 +85,9 @@ def has_members(state: str | None) -> bool | None:
 # Commits that a flow makes at its target for groups that read at the source: which it may make, and which
 # it has made.
 #
-# A flow writes only over its own: where nothing is committed, where what it committed last stands still, or
-# where a recorded move took the group away from. Whatever else is committed there is somebody's who reads
-# there.
+# A flow writes only over its own: where nothing is committed, where what it or an operator by this ledger
+# committed stands still, or where a recorded move took the group away from. Whatever else is committed there
+# is somebody's who reads there.
 
 
 RECOMMIT_AFTER_MS = 24 * 3_600_000
@@ -142,9 +142,10 @@ class Synced:
         """Whether this offset is to be committed: it is another one, or was committed a day ago."""
         return self.offset != offset or self.at_ms is None or now_ms - self.at_ms >= RECOMMIT_AFTER_MS
 
-    def may_replace(self, former: int | None, left: int | None) -> bool:
-        """Whether a commit at the target is nobody's, this flow's own, or the one that a move took the group from."""
-        return former is None or former == left or former in self.own
+    def may_replace(self, former: int | None, known: Collection[int]) -> bool:
+        """Whether a commit at the target is nobody's, this flow's own, or `known`: one that an operator has set, or
+        that a move took the group from."""
+        return former is None or former in known or former in self.own
 
     @property
     def own(self) -> Collection[int]:

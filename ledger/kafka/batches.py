@@ -421,6 +421,15 @@ def read_fields(content: bytes) -> RecordFields:
     return RecordFields(key, tuple(headers))
 
 
+def key_and_value(content: bytes) -> tuple[bytes | None, bytes | None]:
+    """Of a record's content; None: a null. Raises `ProtocolError` when it ends within them."""
+    try:
+        key, position = _read_bytes(content, 0)
+        return key, _read_bytes(content, position)[0]
+    except IndexError as error:
+        raise ProtocolError("the key or the value of a record ends too early") from error
+
+
 @dataclass(frozen=True, slots=True)
 class KeyState:
     """Key of a record (None: it has none) and whether its value is null."""

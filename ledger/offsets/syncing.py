@@ -44,6 +44,7 @@ from ledger.offsets.between_clusters import (
 )
 from ledger.offsets.flow_answers import source_commits
 from ledger.offsets.maps import TranslationStatus
+from ledger.offsets.moving import offsets_set_at
 from ledger.offsets.setting import (
     Answer,
     OutputsStatus,
@@ -98,8 +99,9 @@ class SyncAnswers(Protocol):
         """What is known of the commits of these groups at the source."""
         ...
 
-    def left_offsets(self, groups: Collection[str]) -> Mapping[Place, int]:
-        """By place at the target the commit from which the group's last recorded move away from there took it."""
+    def known_offsets(self, groups: Collection[str]) -> Mapping[Place, Collection[int]]:
+        """By place at the target what operators have set there, and the commit from which the group's last recorded
+        move away from there took it."""
         ...
 
     def promotion(self) -> Promotion:
@@ -194,12 +196,10 @@ class GroupSync:
         there = TargetGroups.read(self.target, {place[0] for place in rest}) if rest else None
         if there is not None:
             strange = {
-                place[0]
-                for place in rest
-                if not self._of(place).may_replace(there.committed.get(place), None)
+                place[0] for place in rest if not self._of(place).may_replace(there.committed.get(place), ())
             }
-            left = self.answers.left_offsets(sorted(strange)) if strange else {}
-            judged |= {place: self._at_target(place, answer, there, left) for place, answer in rest.items()}
+            known = self.answers.known_offsets(sorted(strange)) if strange else {}
+            judged |= {place: self._at_target(place, answer, there, known) for place, answer in rest.items()}
         return {place: why for place, why in judged.items() if why is not None}, there
 
     def _by_itself(self, place: Place, answer: Answer, now_ms: int) -> Hindrance | None:
@@ -217,7 +217,7 @@ class GroupSync:
         return None
 
     def _at_target(
-        self, place: Place, answer: Answer, there: TargetGroups, left: Mapping[Place, int]
+        self, place: Place, answer: Answer, there: TargetGroups, known: Mapping[Place, Collection[int]]
     ) -> Hindrance | None:
         group, topic, _ = place
         if group in there.denied:
@@ -228,7 +228,7 @@ class GroupSync:
             return Hindrance.HAS_MEMBERS
         if there.topic_ids.get(topic) != answer["target_topic_id"]:
             return Hindrance.OTHER_TOPIC
-        if not self._of(place).may_replace(there.committed.get(place), left.get(place)):
+        if not self._of(place).may_replace(there.committed.get(place), known.get(place, ())):
             return Hindrance.OWN_COMMIT
         return None
 
@@ -500,8 +500,12 @@ class LedgerAnswers:
         shown = {"checkpoints": commits_of_groups(at, groups)}
         return source_commits(sql.cluster_commits(at, self._flow.source, shown))
 
-    def left_offsets(self, groups: Collection[str]) -> Mapping[Place, int]:
-        return left_offsets(self._ledger.now(), self._flow.target, groups)
+    def known_offsets(self, groups: Collection[str]) -> Mapping[Place, Collection[int]]:
+        at = self._ledger.now()
+        known: dict[Place, set[int]] = offsets_set_at(at, self._flow.target)
+        for place, offset in left_offsets(at, self._flow.target, groups).items():
+            known.setdefault(place, set()).add(offset)
+        return known
 
     def promotion(self) -> Promotion:
         directions = self._state.directions()

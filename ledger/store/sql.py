@@ -339,8 +339,8 @@ def cluster_commits(
     """The same of each partition of a cluster; `overrides` stand in for tables of the snapshot."""
     with connect(snapshot, overrides, ("cluster_commits",)) as connection:
         return connection.sql(
-            "select group_id, topic, topic_id, partition, leader_epoch, made_after_ms from cluster_commits "
-            "where cluster = $cluster",
+            "select group_id, topic, topic_id, partition, committed_offset, absence, leader_epoch, made_after_ms "
+            "from cluster_commits where cluster = $cluster",
             params={"cluster": cluster},
         ).to_arrow_table()
 

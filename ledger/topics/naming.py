@@ -153,10 +153,9 @@ KAFKAS_OWN = frozenset(
     }
 )
 """Topics that belong to the brokers, whether they say so or not; no key lets them in."""
-MIRROR_MAKERS_OWN = (
-    r"mm2-(offset-syncs|configs|offsets|status)[._-].+[._-]internal",
-    r".+\.checkpoints\.internal",
-)
+CHECKPOINTS = r".+\.checkpoints\.internal"
+"""Where MirrorMaker 2 writes which commits of groups it has translated to which."""
+MIRROR_MAKERS_OWN = (r"mm2-(offset-syncs|configs|offsets|status)[._-].+[._-]internal", CHECKPOINTS)
 """What MirrorMaker 2 keeps for itself: names that nothing else has."""
 HEARTBEATS = (r"(.+\.)?heartbeats",)
 """What it writes to show that it is alive, and copies further; applications may have such a name, too."""

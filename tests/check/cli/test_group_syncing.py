@@ -95,8 +95,16 @@ def test_the_last_move_away_from_the_target_says_what_it_left_there(
         ):
             row = {**operation, "kind": kind, "content": json.dumps(content)}
             idle.append("operations", row, at_ms=9_000 - 1_000 * number)  # a clock of operators was ahead
-    assert answers.left_offsets(["billing"]) == {("billing", "east.orders", 0): 7}
-    assert answers.left_offsets(["audit"]) == {}
+    assert answers.known_offsets(["billing"]) == {("billing", "east.orders", 0): {7}}
+    assert answers.known_offsets(["audit"]) == {}
+
+
+def test_what_an_operator_has_set_at_the_target_is_known(answers: LedgerAnswers, idle: Operated) -> None:
+    place = {"topic": "east.orders", "topic_id": "id-of-east.orders", "partition": 0, "former": 3, "to": 40}
+    left = {"source_topic": "orders", "source_partition": 0, "source_offset": 40, "status": "exact"}
+    intended = {"group": "billing", "target_cluster": "west", "cut": "c", "commits": [{**place, **left}]}
+    idle.operation("offsets_set", intended)
+    assert answers.known_offsets(["billing"]) == {("billing", "east.orders", 0): {40}}
 
 
 def test_what_was_synced_is_no_move_away(answers: LedgerAnswers, idle: Operated, tmp_path: Path) -> None:
@@ -114,7 +122,7 @@ def test_what_was_synced_is_no_move_away(answers: LedgerAnswers, idle: Operated,
         "event": "synced",
     }
     idle.append("group_syncs", synced)
-    assert answers.left_offsets(["billing"]) == {}
+    assert answers.known_offsets(["billing"]) == {}
 
 
 def test_of_what_was_synced_the_last_and_what_was_begun_behind_it_is_known(idle: Operated) -> None:

@@ -67,8 +67,8 @@ class Ledger:
         known = SourceCommit(topic_id="T", leader_epoch=3, made_after_ms=50)
         return {key: known for key in self.committed if key[0] in groups}
 
-    def left_offsets(self, groups: Collection[str]) -> Mapping[Place, int]:
-        return {place: offset for place, offset in self.left.items() if place[0] in groups}
+    def known_offsets(self, groups: Collection[str]) -> Mapping[Place, Collection[int]]:
+        return {place: {offset} for place, offset in self.left.items() if place[0] in groups}
 
     def promotion(self) -> Promotion:
         return self.promoted

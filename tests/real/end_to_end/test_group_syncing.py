@@ -1,11 +1,14 @@
 """A group whose commits are synced stops at the source, starts at the target by itself, and reads what it had not."""
 
+import json
 import uuid
+from contextlib import closing
 
 from ledger import Ledger
 from ledger.answers.maintenance import init_ledger
 from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
+from ledger.facts.groups import NewCommit
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import GroupListing
 from ledger.recorders.observation import Subject
@@ -16,6 +19,7 @@ from ledger.sandbox.workload import create_topics
 from ledger.store import sql
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
+from tests.support.following import name_of
 from tests.support.runs import FLOW, running
 from tests.support.shops import send, small_source
 from tests.support.site import RealSite
@@ -62,6 +66,44 @@ def test_a_group_starts_at_the_target_by_itself_and_reads_exactly_the_unread(sit
             "select kind, left_offset, arrived_offset from group_moves order by from_partition"
         ).fetchall()
     assert moves == [("group_synced", 33, 33), ("group_synced", 41, 41)]
+
+
+def test_a_commit_of_its_own_is_counted_and_what_an_operator_sets_there_is_followed(site: RealSite) -> None:
+    topic, servers = name_of("owned"), servers_of(site.pair)
+    group, at_target = f"{topic}-group", f"east.{topic}"
+    for alias, name in (("east", topic), ("west", at_target)):
+        create_topics(servers[alias], [name], partitions=1)
+    send(servers["east"], topic, 0, small_source(topic), RECORDS)
+    options = "round_seconds = 1.0\ncheckpoint_seconds = 0.5\nsync_groups = true\nsync_groups_seconds = 0.2"
+    config = write_config(
+        site.folder, servers, {FLOW: f'{options}\ntopics = ["{topic}"]\ngroups = ["{group}"]'}
+    )
+    init_ledger(config)
+    with closing(KafkaAdmin("west", config.cluster("west"), SystemClock())) as admin:
+        admin.set_commits(group, [NewCommit(at_target, 0, 0, None)])
+
+        def committed() -> int | None:
+            [one] = admin.commits([GroupListing(group, None, None)], topic_ids={})
+            return one.committed_offset
+
+        def not_synced() -> list[str]:
+            [report] = json.loads(site.command(config, "status", "-o", "json").out)
+            return list(report["own_commits"])
+
+        consume(servers["east"], GroupPlan(group, {(topic, 0): 20}))
+        with running(config, site.spark, recorded=frozenset({Subject.CHECKPOINTS})):
+            eventually(lambda: not_synced() == [group], "what is left out is counted")
+            assert committed() == 0
+            assert (
+                f"1 group not synced, for what it has committed at the target is its own: {group}"
+                in " ".join(site.command(config, "status").out.split())
+            )
+            setting = ("offsets", "set", "--flow", FLOW, "--group", group, "--reason", "it reads at east")
+            eventually(lambda: site.command(config, *setting).code == 0, "once all below is copied it is set")
+            assert committed() == 20
+            eventually(lambda: not not_synced(), "what stands there now is the ledger's own")
+            consume(servers["east"], GroupPlan(group, {(topic, 0): 33}))
+            eventually(lambda: committed() == 33, "it follows from there on")
 
 
 def source_commit(config: MirrorConfig, group: str) -> int | None:
