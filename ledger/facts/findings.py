@@ -61,6 +61,7 @@ class FindingName(StrEnum):
     # About partitions.
     LAST_STABLE_OFFSET_STUCK = "last_stable_offset_stuck"
     TOMBSTONES_MAY_BE_MISSING = "tombstones_may_be_missing"
+    BATCHES_CUT = "batches_cut"
     # About the recorders beside the flow.
     RECORDING_STOPPED = "recording_stopped"
     # About the file that it was started with.
@@ -170,6 +171,10 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.TOMBSTONES_MAY_BE_MISSING: Explanation(
         "a compacted topic was read later than its tombstones last: deleted keys may remain at the target",
         "stop the flow and compare the keys: mirror-ledger resync-keys FLOW --topic TOPIC",
+    ),
+    FindingName.BATCHES_CUT: Explanation(
+        "the target refused batches: their records were copied in smaller ones, whose bytes are others",
+        "raise max.message.bytes of the target topic to have batches copied as they are, or accept it",
     ),
     FindingName.RECORDING_STOPPED: Explanation(
         "groups and ends of a cluster are not recorded at present: answers from the ledger grow old",

@@ -30,6 +30,8 @@ class GapCause(StrEnum):
     COMPACTED = "compacted"  # the cleaner had removed it before it was read
     FILTERED = "filtered"  # the flow's configuration leaves it out
     MIRROR_WRITE = "mirror_write"  # written by a mirror flow, not by an application
+    KEYLESS = "keyless"  # without a key in a compacted topic: the target refused it, the source's cleaner removes it
+    DEAD_LETTER = "dead_letter"  # the target refused it; it is in the flow's dead letter topic
     KEPT_LOCAL = "kept_local"  # decided to stay at the source, and to be copied nowhere
 
 

@@ -75,13 +75,14 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """One partition of a Produce response."""
+    """One partition of a Produce response; `refused`: indexes of the records in the batch that the broker named."""
 
     topic: str | bytes
     partition: int
     error: int
     base_offset: int
     message: str | None
+    refused: tuple[int, ...] = ()
 
 
 def _request_header(api_key: int, version: int, correlation_id: int) -> bytes:
@@ -266,13 +267,14 @@ def parse_produce_response(body: memoryview, *, by_id: bool) -> Answer[Produced]
 
 def _produced_partition(reader: _Reader, topic: str | bytes) -> Produced:
     partition, error, base_offset, _append_time, _log_start = reader.unpack(_PRODUCED_PARTITION)
+    refused: list[int] = []
     for _ in range(reader.array_length()):
-        reader.unpack(_INT)
+        refused += reader.unpack(_INT)
         reader.nullable_string()
         reader.tags()
     message = reader.nullable_string()
     reader.tags()
-    return Produced(topic, partition, error, base_offset, message)
+    return Produced(topic, partition, error, base_offset, message, tuple(refused))
 
 
 # Error codes --------------------------------------------------------------------------------------

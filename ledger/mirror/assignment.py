@@ -41,7 +41,7 @@ class StopCause(StrEnum):
     DENIED = "denied"
     """A permission is missing."""
     REFUSED = "refused"
-    """The target refuses a record: too large, or its time or format."""
+    """The target refuses a record, which was sent alone: too large, or its time or format."""
     CORRUPT = "corrupt"
     """The source returns bytes that are no record batch."""
     TARGET_CORRUPT = "target_corrupt"
@@ -135,7 +135,8 @@ class Assignment:
     the rest.
     `pairs_below`: nothing is written, the task ends when what the flow wrote below this target offset is paired.
     `copies_tail_again`: own records at the target of which nothing can be proved are left behind, and the source is
-    copied again from `position`. `is_target_cleaned`: a cleaner may take records of the target.
+    copied again from `position`. `is_target_cleaned`: a cleaner may take records of the target, `is_source_cleaned`:
+    of the source.
     """
 
     source: TopicPartition
@@ -155,6 +156,7 @@ class Assignment:
     pairs_below: int | None = None
     copies_tail_again: bool = False
     is_target_cleaned: bool = False
+    is_source_cleaned: bool = False
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
@@ -171,7 +173,8 @@ class PartitionResult:
     answer, None when there was none. `unreached`: by side what kept the task from reading or writing there at its end;
     `throttled_ms`: by side the longest time for which a quota made a broker hold an answer back.
     `copied_again`: what was seen, in words, when the source was copied again because nothing could be proved.
-    `has_paired`: of an assignment that only pairs, whether all of it was.
+    `has_paired`: of an assignment that only pairs, whether all of it was. `cut`: what the target refused, in words, of
+    which the records were sent in smaller batches; `refused`: the record at which it stopped.
     """
 
     assignment: Assignment
@@ -187,6 +190,16 @@ class PartitionResult:
     throttled_ms: tuple[tuple[Side, int], ...] = ()
     copied_again: str | None = None
     has_paired: bool = False
+    cut: str | None = None
+    refused: "RefusedRecord | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRecord:
+    """A record that the target refused though it was sent alone: its source offset, and the error in words."""
+
+    offset: int
+    error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ It joins parts that each hold rules which PROTOCOL.md numbers ("Copying a partit
 and P6 `TailReconciliation`, P4 `OpenRequests` and `Troubles`.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from ledger.errors import ProtocolError
@@ -17,11 +18,13 @@ from ledger.mirror.assignment import (
     Assignment,
     OpenRequests,
     PartitionResult,
+    RefusedRecord,
     RequestKind,
     Stop,
     StopCause,
     Troubles,
 )
+from ledger.mirror.cutting import Cutting
 from ledger.mirror.reconciliation import TailReconciliation
 from ledger.mirror.source import Copy, SourceReading
 from ledger.mirror.window import SendWindow
@@ -42,6 +45,8 @@ class PartitionCopy:
         self.source = SourceReading(assignment, writers)
         self.window = SendWindow(assignment.producer.current, self.requests)
         self.target = TailReconciliation(assignment, self.source, self.window, self.requests, self.troubles)
+        self._cutting = Cutting(assignment.is_source_cleaned)
+        self._refused: RefusedRecord | None = None
         self._refused_sequences = assignment.tail.refused_sequences
 
     # -- reading the source ----------------------------------------------------------------------
@@ -79,8 +84,12 @@ class PartitionCopy:
     @property
     def next_copy(self) -> Copy | None:
         """The step to send now, if there is one: P1 and P2 hold for it."""
-        step = self.window.first if self.target.may_send else None
-        return step if isinstance(step, Copy) else None
+        while self.target.may_send and isinstance(step := self.window.first, Copy):
+            if (parts := self._cutting.parts(step)) == [step]:
+                return step
+            self.window.replace_first_copy(parts)
+            self.target.advance()
+        return None
 
     def send_next(self, node: int) -> memoryview:
         """The next step's batch, counted as sent; call only when `next_copy` is not None."""
@@ -105,6 +114,20 @@ class PartitionCopy:
         self.troubles.pause(Side.TARGET, trouble, now=now)
         self.troubles.trouble_writing(trouble)
         self.target.start_over()
+
+    def refused(self, code: int, detail: str, *, indexes: Collection[int], now: float) -> None:
+        """The target does not take the oldest batch that waits: it is cut, and a record alone stops the partition.
+
+        `indexes`: of the records in it that the target named.
+        """
+        step = self.window.oldest_sent
+        if step is not None and self._cutting.refused(step, code, detail, indexes=indexes):
+            self.target.start_over()
+            return
+        self.doubt(f"the target answered a produce request with error {detail}", now=now)
+        if step is not None:
+            self._refused = RefusedRecord(step.source_start, detail)
+            self.target.stop_at_once(tail.refused(step, code, detail))
 
     def sequence_refused(self) -> None:
         """45 means to read the tail: only when that has explained nothing several times is it a stop."""
@@ -138,4 +161,6 @@ class PartitionCopy:
             source_ends=self.source.ends,
             copied_again=target.copied_again,
             has_paired=target.has_paired,
+            cut=self._cutting.reason,
+            refused=self._refused,
         )

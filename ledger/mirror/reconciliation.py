@@ -3,12 +3,15 @@
 The rules P1 to P6 are those of PROTOCOL.md ("Copying a partition").
 """
 
+from collections.abc import Sequence
+
 from ledger.errors import ProtocolError
 from ledger.facts.findings import Side
 from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import GapCause, Position, SyncCause, TailKnowledge
 from ledger.kafka.batches import BatchHeader
 from ledger.mirror.assignment import WRITING, Assignment, OpenRequests, RequestKind, Stop, Troubles
+from ledger.mirror.cutting import cut_behind, without_keyless
 from ledger.mirror.source import Copy, Skip, SourceReading, Step
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import (
@@ -417,6 +420,9 @@ class TailReconciliation:
         in_sequence = found.header.base_sequence == expected
         may_pair = in_sequence and (self._may_guess or not self._is_behind_hole)
         written = paired(step, found, others_may_be_deleted=self._source_may_be_deleted) if may_pair else None
+        if written is None and may_pair and (parts := self._cut_as(step, found)) is not None:
+            self._window.replace_first_copy(parts)
+            return
         if written is None and not self._was_searched and not self._is_accepted(found):
             self._begin_search()
             return
@@ -435,6 +441,35 @@ class TailReconciliation:
         at = found.header
         self.builder.copied(written, base_offset=at.base_offset, recovered=True, producer_id=at.producer_id)
         self._pass(found)
+
+    def _cut_as(self, step: Copy, found: TailBatch) -> Sequence[Step] | None:
+        """The step in parts, the first of which is the batch: the target had refused the step, and it was cut.
+
+        A step of which it had refused every record, for none has a key, is a gap where the batch is of a later one.
+        """
+        try:
+            for whole in ([step], self._keyed(step)):
+                at = next((at for at, part in enumerate(whole) if isinstance(part, Copy)), None)
+                if at is None:
+                    later = [part for one in self._window.planned for part in self._keyed(one)]
+                    first = next((part for part in later if isinstance(part, Copy)), None)
+                    return whole if first is not None and self._is_begun_by(first, found) else None
+                copy = whole[at]
+                assert isinstance(copy, Copy)
+                if self._is_begun_by(copy, found) and (cut_behind(copy, found.written) != [step]):
+                    return [*whole[:at], *cut_behind(copy, found.written), *whole[at + 1 :]]
+        except ProtocolError:
+            pass  # bytes that cannot be decoded prove nothing
+        return None
+
+    def _keyed(self, step: Step) -> list[Step]:
+        is_whole = isinstance(step, Skip) or not self.assignment.is_source_cleaned
+        return [step] if is_whole or not isinstance(step, Copy) else without_keyless(step)
+
+    def _is_begun_by(self, copy: Copy, found: TailBatch) -> bool:
+        first = cut_behind(copy, found.written)[0]
+        may_be_deleted = self._source_may_be_deleted
+        return isinstance(first, Copy) and bool(paired(first, found, others_may_be_deleted=may_be_deleted))
 
     def _pass(self, found: TailBatch) -> None:
         at = self.builder.position

@@ -373,6 +373,7 @@ class RoundLoop:
             assignment,
             copies_tail_again=policy is TailPolicy.COPY_AGAIN,
             is_target_cleaned=assignment.target.topic in self.topics.cleaned_targets,
+            is_source_cleaned="compact" in (cleanup_policy or ""),
         )
 
     def _round(self, assignments: Sequence[Assignment]) -> None:

@@ -356,7 +356,8 @@ ADVICE = {
         "grant the missing permission to the mirror's principal, then `resume`", RequestKind.RESUME
     ),
     StopCause.REFUSED: Advice(
-        "change the target topic's setting that the message names, then `resume`; or `skip-to` leaves the record out",
+        "change the target topic's setting that the message names, which following leaves so, then `resume`; "
+        "or `skip-to` leaves the record out",
         RequestKind.RESUME,
     ),
     StopCause.CORRUPT: Advice(

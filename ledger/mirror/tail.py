@@ -19,6 +19,7 @@ from ledger.kafka.batches import (
     next_sequence,
     read_header,
 )
+from ledger.kafka.requests import ErrorCode
 from ledger.mirror.assignment import Divergence, Stop, StopCause
 from ledger.mirror.cleaned_tail import (
     ANY_NUMBER,
@@ -30,6 +31,7 @@ from ledger.mirror.cleaned_tail import (
     TargetSide,
     prove,
 )
+from ledger.mirror.cutting import BY_SIZE, records_of
 from ledger.mirror.source import Copy, Skip, Step
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.store.producers import NO_PRODUCER_ID
@@ -220,18 +222,7 @@ def records_by_index(found: TailBatch) -> dict[int, Kept]:
 
 def records_by_source_offset(step: Copy) -> dict[int, Kept]:
     """What is to be copied. Raises `ProtocolError` for what is no batch."""
-    records = decode(read_header(step.batch), step.batch)
-    return {
-        offset: (r.timestamp, r.content) for offset, r in zip(_copied_offsets(step), records, strict=True)
-    }
-
-
-def _copied_offsets(step: Copy) -> Iterator[int]:
-    start = step.source_start
-    for gap in step.gaps:
-        yield from range(start, gap.source_start)
-        start = gap.source_end
-    yield from range(start, step.source_end)
+    return {offset: (r.timestamp, r.content) for offset, r in records_of(step)}
 
 
 # Search -------------------------------------------------------------------------------------------
@@ -508,6 +499,26 @@ def another_record(producer: FlowProducer, found: BatchHeader, at: Position) -> 
         f"target offset {last} holds a record of producer id {found.producer_id}, sequence "
         f"{found.sequence_at(last)}, where this flow's with sequence {at.next_sequence - 1} was: the target lost what "
         "was there; nothing was written",
+    )
+
+
+def refused(step: Copy, code: int, detail: str) -> Stop:
+    """A record that the target does not take; it was sent alone, if its batch could be decoded at all."""
+    offset, size = step.source_start, len(step.batch)
+    if code in BY_SIZE:
+        why = f"max.message.bytes of the target topic has to be {size} or more"
+    elif code == ErrorCode.INVALID_TIMESTAMP:
+        why = (
+            f"its time is {instant(step.max_timestamp)}; message.timestamp.before.max.ms and .after.max.ms of the "
+            "target topic say how far from the broker's it may be"
+        )
+    else:
+        why = "a record without a key is refused where cleanup.policy of the target topic is compact"
+    what = "record" if step.source_end - offset == 1 else f"batch up to offset {step.source_end}"
+    return Stop(
+        StopCause.REFUSED,
+        f"the target refuses the {what} at source offset {offset}, of {size} B: error {detail}; {why}; skip-to with "
+        f"--offset {step.source_end} leaves it out",
     )
 
 

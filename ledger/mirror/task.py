@@ -27,6 +27,7 @@ from ledger.kafka.requests import (
     describe,
 )
 from ledger.mirror.assignment import LEDGER, Assignment, CopyLimits, PartitionResult, RequestKind, StopCause
+from ledger.mirror.cutting import CUTTABLE
 from ledger.mirror.partition import PartitionCopy
 
 _DELETED_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
@@ -298,6 +299,9 @@ class CopyTask:
         detail = describe(error) + (
             f": {produced.message}" if produced is not None and produced.message else ""
         )
+        if produced is not None and error in CUTTABLE:
+            copy.refused(error, detail, indexes=produced.refused, now=now)
+            return
         copy.doubt(failure or f"the target answered a produce request with error {detail}", now=now)
         if error == ErrorCode.INVALID_PRODUCER_EPOCH:
             copy.halt(

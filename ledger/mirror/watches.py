@@ -220,7 +220,7 @@ def _of_topic(name: FindingName, cluster: str, topic: str, partitions: Mapping[i
 
 # Partition watch ----------------------------------------------------------------------------------
 # What the results of rounds say about partitions that are copied: transactions that hang, tombstones read
-# too late.
+# too late, batches that the target takes in parts only.
 #
 # The mirror reads committed records, so it gets no further than the last stable offset: the begin of the
 # oldest open transaction. A transaction whose producer and coordinator have forgotten it stays open for
@@ -231,7 +231,11 @@ def _of_topic(name: FindingName, cluster: str, topic: str, partitions: Mapping[i
 # not over when the mirror has caught up, so the finding stays until the keys were compared.
 
 
-PARTITION_FINDINGS = (FindingName.LAST_STABLE_OFFSET_STUCK, FindingName.TOMBSTONES_MAY_BE_MISSING)
+PARTITION_FINDINGS = (
+    FindingName.LAST_STABLE_OFFSET_STUCK,
+    FindingName.TOMBSTONES_MAY_BE_MISSING,
+    FindingName.BATCHES_CUT,
+)
 _SETTINGS_LAST_S = 60.0
 _Key = tuple[str, int]
 """Source topic and partition."""
@@ -258,27 +262,19 @@ class PartitionWatch:
         self._stuck_after_s = stuck_after_s
         self._held: dict[_Key, _Held] = {}
         self._late: dict[_Key, Finding] | None = None
+        self._cut: dict[_Key, Finding] = {}
         self._tombstones_last_ms: dict[str, int | None] = {}
         self._settings_read_at = float("-inf")
 
     def check(self, results: Sequence[PartitionResult], *, begun: Iterable[_Key]) -> None:
         """Judge one round; `begun`: partitions that are copied for the first time and never were at their end."""
         if self._late is None:
-            self._late = {
-                (topic, partition): Finding(
-                    name=FindingName.TOMBSTONES_MAY_BE_MISSING,
-                    topic=topic,
-                    partition=partition,
-                    message="found by an earlier driver",
-                )
-                for name, topic, partition in self._findings.already_open()
-                if name == FindingName.TOMBSTONES_MAY_BE_MISSING
-                and topic is not None
-                and partition is not None
-            }
+            self._late = self._of_earlier_drivers(FindingName.TOMBSTONES_MAY_BE_MISSING)
+            self._cut = self._of_earlier_drivers(FindingName.BATCHES_CUT)
         now_s = self._clock.monotonic()
         for result in results:
             self._note_ends(result, now_s)
+            self._note_cut(result)
         first = frozenset(begun)
         self._note_late([result for result in results if result.assignment.source.place not in first])
         stuck = [
@@ -286,7 +282,30 @@ class PartitionWatch:
             for key, held in self._held.items()
             if now_s - held.since_s >= self._stuck_after_s
         ]
-        self._findings.report([*stuck, *self._late.values()])
+        self._findings.report([*stuck, *self._late.values(), *self._cut.values()])
+
+    def _of_earlier_drivers(self, raised: FindingName) -> dict[_Key, Finding]:
+        return {
+            (topic, partition): Finding(
+                name=raised, topic=topic, partition=partition, message="found by an earlier driver"
+            )
+            for name, topic, partition in self._findings.already_open()
+            if name == raised and topic is not None and partition is not None
+        }
+
+    def _note_cut(self, result: PartitionResult) -> None:
+        """It holds until records were copied of which no batch was cut."""
+        topic, partition = at = result.assignment.source.place
+        if result.cut is not None:
+            message = (
+                f"{topic} partition {partition}: the target refused a batch {result.cut}; its records were copied in "
+                "smaller batches"
+            )
+            self._cut[at] = Finding(
+                name=FindingName.BATCHES_CUT, topic=topic, partition=partition, message=message
+            )
+        elif any(sync.records for sync in result.syncs):
+            self._cut.pop(at, None)
 
     def _note_ends(self, result: PartitionResult, now_s: float) -> None:
         if result.source_ends is None:

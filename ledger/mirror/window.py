@@ -1,6 +1,7 @@
 """What of one partition is to be sent, on its way to the target, or there and not settled yet."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ledger.kafka.batches import next_sequence, patch_for_target
@@ -73,6 +74,11 @@ class SendWindow:
         return next((step for step in self._planned if isinstance(step, Copy)), None)
 
     @property
+    def planned(self) -> Sequence[Step]:
+        """What is not sent yet, in order."""
+        return tuple(self._planned)
+
+    @property
     def is_empty(self) -> bool:
         """Nothing is planned, and all that was sent is settled."""
         return not self._planned and self.is_settled
@@ -86,6 +92,14 @@ class SendWindow:
         """It comes behind all others."""
         self._planned.append(step)
         self.planned_bytes += step.held_bytes
+
+    def replace_first_copy(self, parts: Sequence[Step]) -> None:
+        """These come in place of the next step that has a batch."""
+        at = next(index for index, step in enumerate(self._planned) if isinstance(step, Copy))
+        planned = list(self._planned)
+        planned[at : at + 1] = parts
+        self._planned = deque(planned)
+        self.planned_bytes = sum(step.held_bytes for step in planned)
 
     def take_first(self) -> Step:
         """The next step; it needs no sending."""
@@ -122,6 +136,13 @@ class SendWindow:
         self.next_offset += step.count
         self.next_sequence = next_sequence(self.next_sequence, step.count)
         return step.batch
+
+    @property
+    def oldest_sent(self) -> Copy | None:
+        """The oldest batch that waits for an answer, if all before it is settled."""
+        oldest = self._unsettled[0] if self._unsettled else None
+        step = None if oldest is None or oldest.base_offset is not None else oldest.step
+        return step if isinstance(step, Copy) else None
 
     def take_acknowledgement(self) -> Sent:
         """The oldest batch that waits for one: the target answers in the order in which it was asked."""

@@ -292,15 +292,17 @@ def test_33_a_fenced_producer_id_stops_the_partition() -> None:
     assert cause(result) is StopCause.SHUT_OUT
 
 
-def test_23_a_batch_above_the_limit_stops_the_partition() -> None:
+def test_23_a_record_above_the_limit_stops_the_partition_and_all_before_it_is_copied() -> None:
     bench = Bench()
-    bench.target_log().max_message_bytes = 500
-    bench.write(2, 20)
+    bench.target_log().max_message_bytes = 300
+    contents = [content(b"k", b"v" * size) for size in (9, 9, 500, 9, 9)]
+    bench.source_log().append(application_batch(contents, [NOW_MS] * 5), now_ms=NOW_MS)
     [result] = bench.run(bench.assignment())
-    assert cause(result) is StopCause.REFUSED
-    assert result.stop is not None
-    assert "10 (MESSAGE_TOO_LARGE)" in result.stop.message
-    assert (result.position.source_offset, bench.target_log().end) == (2, 2)
+    assert (cause(result), result.position.source_offset, bench.target_log().end) == (StopCause.REFUSED, 2, 2)
+    assert "10 (MESSAGE_TOO_LARGE); max.message.bytes" in str(result.stop)
+    bench.target_log().max_message_bytes = 700
+    [again] = bench.run(replace(bench.assignment(), position=result.position, end_offset=5))
+    assert (cause(again), bench.is_copied()) == (None, True)
 
 
 def test_an_unreachable_cluster_is_trouble_until_it_answers() -> None:

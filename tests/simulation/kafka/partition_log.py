@@ -116,6 +116,7 @@ class PartitionLog:
     target_codec: int | None = None
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     log_start: int = 0
+    refuses_keyless: bool = False
     replication: Replication = Replication.FULL
     garbling: Garbling | None = None
     _batches: list[tuple[BatchHeader, bytes]] = field(default_factory=list)
@@ -189,6 +190,7 @@ class PartitionLog:
             (CORRUPT_MESSAGE, not crc_matches(header, memoryview(batch))),
             (ErrorCode.MESSAGE_TOO_LARGE, len(batch) > self.max_message_bytes),
             (ErrorCode.INVALID_RECORD, not header.is_dense or header.count == 0 or header.is_control),
+            (ErrorCode.INVALID_RECORD, self.refuses_keyless and _has_keyless(header, batch)),
             (ErrorCode.INVALID_TIMESTAMP, self.log_append_time and header.has_log_append_time),
             (TRANSACTIONAL_ID_AUTHORIZATION_FAILED, header.is_transactional),
             (ErrorCode.INVALID_PRODUCER_EPOCH, self._producers.has_later_epoch(header)),
@@ -398,6 +400,10 @@ class PartitionLog:
         self._open = {pid: first for pid, first in (self._open | reopened).items() if first < end}
         self._ended = [t for t in self._ended if t.last_offset < end]
         self._producers = ProducerStates(header for header, _batch in self._batches)
+
+
+def _has_keyless(header: BatchHeader, batch: bytes) -> bool:
+    return any(key_of(record.content) is None for record in decode(header, memoryview(batch)))
 
 
 def _garble(records: bytearray, garbling: Garbling) -> None:
