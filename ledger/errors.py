@@ -11,8 +11,10 @@ MirrorLedgerError             exit 1
 │   │   └── OtherLedgerError   exit 5   another ledger lies where the one was that the role was claimed in
 │   ├── StepRefusedError      exit 5   what a step of a plan rests on is not so: nothing of it was done
 │   ├── FencedProducerError   exit 5   a flow's producer id was shut out of partitions that it is to write to
-│   └── OtherClusterError     exit 5   a recorder meets another cluster than the one that it claimed with
+│   ├── OtherClusterError     exit 5   a recorder meets another cluster than the one that it claimed with
+│   └── RefusedSettingError   exit 5   a cluster does not take a setting of a topic
 ├── ClusterUnavailableError   exit 1   retriable: a broker did not answer in time
+│   └── QuotaExceededError    exit 1   a quota on changes of topics: a broker says when it takes more
 ├── LedgerUnavailableError    exit 1   retriable: a table of the ledger could not be read, or not appended to
 │   └── DamagedLedgerError    exit 1   a file of the ledger is missing, cut or overwritten
 ├── ProtocolError             exit 1   a broker answered what the protocol does not allow
@@ -154,10 +156,22 @@ class OtherClusterError(PreconditionError):
     """Another cluster answers than the one that a recorder claimed its role with."""
 
 
+class RefusedSettingError(PreconditionError):
+    """A cluster does not take a setting of a topic; nothing of what was asked for was done."""
+
+
 class ClusterUnavailableError(MirrorLedgerError):
     """A broker could not be reached or did not answer before the deadline."""
 
     retriable = True
+
+
+class QuotaExceededError(ClusterUnavailableError):
+    """A quota on changes of topics is used up for the next `wait_s` seconds; nothing was changed."""
+
+    def __init__(self, message: str, *, wait_s: float) -> None:
+        super().__init__(message)
+        self.wait_s = wait_s
 
 
 class LedgerUnavailableError(MirrorLedgerError):

@@ -90,9 +90,10 @@ class Check(StrEnum):
     """Flow: are tombstones of compacted source topics copied before the cleaner drops them? Warning: a
     position has less than a quarter of delete.retention.ms left (--retention-left)."""
     BATCH_SIZE = "batch_size"
-    """Flow: does the target take the largest batch that the source takes? Failed: max.message.bytes of a
-    target topic, or socket.request.max.bytes of a broker, is smaller. Warning: replica.fetch.max.bytes of a
-    target broker is smaller: replication slows down."""
+    """Flow: does the target take the largest batch that the source takes? Failed: socket.request.max.bytes
+    of a broker is smaller. Warning: max.message.bytes of a target topic is smaller: larger batches, if any
+    come, are copied in smaller ones; or replica.fetch.max.bytes of a target broker is: replication slows
+    down."""
     TARGET_REPLICATION = "target_replication"
     """Flow: do copied records survive the loss of a target broker? Failed: replicas or in-sync replicas are
     asked for that the target does not have. Warning: one replica, one in-sync replica, unclean elections, or
@@ -102,7 +103,8 @@ class Check(StrEnum):
     the flow adds them."""
     TARGET_SETTINGS = "target_settings"
     """Flow: do target topics keep records as the bytes and times that they are, and for as long? Warning: a
-    setting changes or refuses records, or they expire sooner than at the source."""
+    setting changes or refuses records, they expire sooner than at the source, or the target would not take a
+    setting (asked by a creation that it only validates)."""
     PRODUCER_STATE = "producer_state"
     """Broker: how long does a target broker remember a producer that is silent? Warning:
     producer.id.expiration.ms is below an hour."""

@@ -31,7 +31,7 @@ from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.facts.permissions import Permission
 from ledger.kafka.cluster import PartitionEnds, TopicDescription
 from ledger.mirror.other_mirrors import signs_of_mirror_maker
-from ledger.topics.following import ConfiguredTopic, TopicFollowing
+from ledger.topics.following import ConfiguredTopic, NewTopic, TopicFollowing
 from ledger.topics.naming import (
     IdlePattern,
     NamePatterns,
@@ -431,7 +431,7 @@ def flow_findings(
     yield from topic_settings.batch_size(subject, pairs, one.target.broker_settings())
     yield from topic_settings.replication(subject, pairs, one.target.broker_count)
     yield from topic_settings.partitions(subject, pairs)
-    yield from topic_settings.settings(subject, pairs)
+    yield from topic_settings.settings(subject, pairs, measure(lambda: _refused_settings(one)))
 
 
 def left_out(flow: FlowConfig) -> CheckResult:
@@ -644,20 +644,32 @@ def _absent_sides(one: FlowMeasurements, sources: Sequence[SideOfPair]) -> dict[
         return {}
     brokers = next(iter(known(one.target.broker_settings()).values()), {})
     inherited = {name: brokers[default] for name, default in _BROKER_DEFAULTS.items()}
+    return {
+        made.name: SideOfPair(
+            made.name, made.partitions, made.replication_factor, {**inherited, **made.configuration}
+        )
+        for made in _created(one, sources)
+    }
+
+
+def _created(one: FlowMeasurements, sources: Sequence[SideOfPair | TopicDescription]) -> Sequence[NewTopic]:
+    """How the flow will create the target topics of these."""
     own = known(one.source.ask(lambda: one.source.admin.configurations([side.name for side in sources])))
     flow = one.flow
     following = TopicFollowing(
         flow.naming, len(one.target.node_ids), flow.replication_factor, flow.settings_following
     )
-    created = [
+    return [
         following.creation(
             ConfiguredTopic(side.name, "", side.partitions, side.replication_factor, own.get(side.name, {}))
         )
         for side in sources
     ]
-    return {
-        made.name: SideOfPair(
-            made.name, made.partitions, made.replication_factor, {**inherited, **made.configuration}
-        )
-        for made in created
-    }
+
+
+def _refused_settings(one: FlowMeasurements) -> Mapping[str, str]:
+    """By target topic that will be created why the target does not take a setting of it."""
+    names, there = known(one.target_names), known(one.target.topics)
+    absent = [topic for name, topic in known(one.selected).items() if names[name] not in there]
+    wanted = _created(one, absent) if absent else ()
+    return known(one.target.ask(lambda: one.target.admin.refused_settings(wanted))) if wanted else {}

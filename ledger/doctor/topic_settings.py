@@ -95,8 +95,11 @@ def _topic_limits(subject: str, pairs: Sequence[TopicPair]) -> Iterator[CheckRes
             f"{named([pair.target.name for pair in smaller])}: {worst.source.name} takes batches of up to "
             f"{_largest_batch(worst):,} B, {worst.target.name} of up to {worst.target.number('max.message.bytes'):,} B"
         )
-        advice = f"raise max.message.bytes of the target topics to {_largest_batch(worst)}: a larger batch stops them"
-        yield CheckResult(subject, Check.BATCH_SIZE, Verdict.FAILED, measured, advice)
+        advice = (
+            f"raise max.message.bytes of the target topics to {_largest_batch(worst)}, and following leaves it so. "
+            "Else batches above the limit, if any come, are copied in smaller ones; a record above it stops its copy"
+        )
+        yield CheckResult(subject, Check.BATCH_SIZE, Verdict.WARNING, measured, advice)
 
 
 def _broker_limits(
@@ -211,16 +214,35 @@ def partitions(subject: str, pairs: Measured) -> Iterator[CheckResult]:
     ]
 
 
-def settings(subject: str, pairs: Measured) -> Iterator[CheckResult]:
-    """Whether target topics keep records as they are. Those that do not exist yet are made so."""
+def settings(subject: str, pairs: Measured, refused: Mapping[str, str] | Unmeasured) -> Iterator[CheckResult]:
+    """Whether target topics keep records as they are. Those that do not exist yet are made so.
+
+    `refused`: of those why the target does not take their settings.
+    """
     check = Check.TARGET_SETTINGS
     if isinstance(pairs, Unmeasured):
         yield unknown(subject, check, pairs)
         return
     existing = [pair for pair in pairs if pair.exists]
-    found = list(_raised(subject, check, _RAISED_OF_SETTINGS, existing))
+    found = [
+        *_raised(subject, check, _RAISED_OF_SETTINGS, existing),
+        *_refused(subject, check, refused),
+    ]
     measured = f"{counted(len(existing), 'existing topic')}: records are kept as they are"
     yield from found or [CheckResult(subject, check, Verdict.OK, measured)]
+
+
+def _refused(subject: str, check: Check, refused: Mapping[str, str] | Unmeasured) -> Iterator[CheckResult]:
+    if isinstance(refused, Unmeasured):
+        yield unknown(subject, check, refused)
+        return
+    by_reason: dict[str, list[str]] = {}
+    for topic, reason in refused.items():
+        by_reason.setdefault(reason, []).append(topic)
+    for reason, topics in by_reason.items():
+        measured = f"{named(topics)}: the target does not take a setting: {reason}"
+        advice = "the flow makes the topics without it; configuration_exclude leaves it out everywhere"
+        yield CheckResult(subject, check, Verdict.WARNING, measured, advice)
 
 
 def _weaknesses(

@@ -198,8 +198,9 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
         "raise consumer_byte_rate or request_percentage of the mirror's principal or client id, or accept the lag",
     ),
     FindingName.TARGET_THROTTLED: Explanation(
-        "a quota makes brokers of the target delay their answers: the copy may fall behind",
-        "raise producer_byte_rate or request_percentage of the mirror's principal or client id, or accept the lag",
+        "a quota makes brokers of the target delay their answers, or the making of topics: the copy may fall behind",
+        "raise producer_byte_rate, request_percentage or controller_mutation_rate of the mirror's principal or client "
+        "id, or accept the lag",
     ),
     FindingName.CLUSTER_UNREACHABLE: Explanation(
         "no broker of the cluster answers its recorder: what the ledger knows of it grows old",

@@ -47,6 +47,7 @@ from ledger.kafka.topics import (
     offsets_at,
     partition_ends,
     parts,
+    refused_settings,
     remembered_producer,
     require,
     transactional_producers,
@@ -154,10 +155,18 @@ class KafkaAdmin(KafkaGroups):
     def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
         operation = f"create {listed([topic.name for topic in wanted])}"
         topic_ids = self.connection.run(operation, create_topics, wanted, timeout_ms=self._timeout_ms)
+        if len(topic_ids) < len(wanted):
+            self.connection.close()  # it may have been asked to wait, for a quota
         self._wait_for_partitions(
             {topic.name: topic.partitions for topic in wanted if topic.name in topic_ids}
         )
         return topic_ids
+
+    def refused_settings(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        operation = f"ask whether {listed([topic.name for topic in wanted])} can be created"
+        refused = self.connection.run(operation, refused_settings, wanted, timeout_ms=self._timeout_ms)
+        self.connection.close()  # it may have been asked to wait, for a quota
+        return refused
 
     def add_partitions(self, name: str, *, total: int) -> None:
         operation = f"bring topic {name} to {total} partitions"

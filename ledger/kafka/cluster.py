@@ -161,6 +161,10 @@ class ClusterAdmin(Cluster, Protocol):
         """
         ...
 
+    def refused_settings(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        """By name why the cluster would not create a topic with these settings; nothing is created."""
+        ...
+
     def add_partitions(self, name: str, *, total: int) -> None: ...
 
     def delete_topic(self, name: str, *, topic_id: str) -> None:

@@ -30,7 +30,15 @@ from kafka.protocol.sasl import (
 )
 
 from ledger.config.values import ClusterConfig, SecretReference
-from ledger.errors import ClusterUnavailableError, MirrorLedgerError, PreconditionError, Trouble, UsageError
+from ledger.errors import (
+    ClusterUnavailableError,
+    MirrorLedgerError,
+    PreconditionError,
+    QuotaExceededError,
+    RefusedSettingError,
+    Trouble,
+    UsageError,
+)
 from ledger.kafka.sockets import ANY_ADDRESS, connected_socket
 from ledger.kafka.spoken import METADATA, NO_TOPIC_IDS
 
@@ -379,6 +387,9 @@ class ClusterConnection:
         while True:
             try:
                 return self._attempt(operation, asked, deadline)
+            except QuotaExceededError:
+                self.close()  # a connection that is asked to wait sends nothing, not even other requests
+                raise
             except errors.KafkaError as error:
                 lost = _lost_connection(error)
                 may_repeat = reconnects_left > 0 if lost else _asks_to_wait(error)
@@ -483,6 +494,8 @@ class ClusterConnection:
                 f"cluster {name} does not allow this principal to {operation}: {error}; not done",
                 trouble=Trouble.NOT_ALLOWED,
             )
+        if isinstance(error, errors.InvalidConfigurationError | errors.PolicyViolationError):
+            return RefusedSettingError(f"cluster {name} refused to {operation}: {error}; not done")
         if isinstance(error, errors.BrokerResponseError) and not getattr(error, "retriable", False):
             return PreconditionError(f"cluster {name} refused to {operation}: {error}; not done")
         if isinstance(error, errors.IncompatibleBrokerVersion):

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from uuid import UUID
 
 from kafka import errors
@@ -22,7 +22,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from ledger.errors import ClusterUnavailableError, PreconditionError, Trouble
+from ledger.errors import ClusterUnavailableError, PreconditionError, QuotaExceededError, Trouble
 from ledger.facts.fences import LeaderReading
 from ledger.facts.identity import RememberedProducer
 from ledger.facts.syncs import TopicPartition, topic_id_bytes
@@ -152,20 +152,34 @@ def description(alias: str, topic: Any) -> TopicDescription:
 
 
 async def create_topic(manager: KafkaConnectionManager, wanted: NewTopic, *, timeout_ms: int) -> None:
-    """Create one topic. Raises kafka-python's error when it is refused."""
-    for topic in await _created(manager, [wanted], timeout_ms):
+    """Create one topic. Raises kafka-python's error when it is refused, `QuotaExceededError` when it has to wait."""
+    answer = await _created(manager, [wanted], timeout_ms)
+    for topic in answer.topics:
+        _require_quota(topic.error_code, answer.throttle_time_ms, f"topic {wanted.name}")
         require(topic.error_code, topic.error_message)
 
 
 async def create_topics(
     manager: KafkaConnectionManager, wanted: Sequence[NewTopic], *, timeout_ms: int
 ) -> dict[str, str]:
-    """Topic ids by name of those that were created; the others were refused."""
+    """Topic ids by name of those that were created; the others were refused, or have to wait."""
     return {
         topic.name: given_id(topic) or ""
-        for topic in await _created(manager, wanted, timeout_ms)
+        for topic in (await _created(manager, wanted, timeout_ms)).topics
         if errors.for_code(topic.error_code) is errors.NoError
     }
+
+
+async def refused_settings(
+    manager: KafkaConnectionManager, wanted: Sequence[NewTopic], *, timeout_ms: int
+) -> dict[str, str]:
+    """By name why a topic could not be created with these settings; nothing is created."""
+    answer = await _created(manager, wanted, timeout_ms, validate_only=True)
+    found = {topic.name: error_of(topic.error_code, topic.error_message) for topic in answer.topics}
+    return {name: str(error) for name, error in found.items() if isinstance(error, REFUSED_SETTING)}
+
+
+REFUSED_SETTING = (errors.InvalidConfigurationError, errors.PolicyViolationError)
 
 
 async def _created(
@@ -174,7 +188,7 @@ async def _created(
     timeout_ms: int,
     *,
     validate_only: bool = False,
-) -> Sequence[Any]:
+) -> Any:
     if not validate_only and any(has_bounds(one.configuration) for one in wanted):
         await _learn_bounds_by_creation(manager, wanted[0], timeout_ms)
     request = CreateTopicsRequest(
@@ -183,7 +197,21 @@ async def _created(
         validate_only=validate_only,
         **CREATE_TOPICS.bounds,
     )
-    return cast(Sequence[Any], (await _sent_to_controller(manager, request)).topics)
+    return await _sent_to_controller(manager, request)
+
+
+def _require_quota(error_code: int, throttle_ms: int, what: str) -> None:
+    """Raise `QuotaExceededError` where a quota is why it was not done."""
+    if errors.for_code(error_code) is errors.ThrottlingQuotaExceededError:
+        wait_s = max(throttle_ms, _SHORTEST_WAIT_MS) / 1000
+        raise QuotaExceededError(
+            f"{what} has to wait for {wait_s:.1f} s: a quota on changes of topics is used up "
+            "(controller_mutation_rate); not done",
+            wait_s=wait_s,
+        )
+
+
+_SHORTEST_WAIT_MS = 100
 
 
 async def _learn_bounds_by_creation(
@@ -193,7 +221,7 @@ async def _learn_bounds_by_creation(
     if has_one_bound(manager) is None:
         bounds = {name: value for name, value in wanted.configuration.items() if has_bounds([name])}
         alone = replace(wanted, configuration=bounds)
-        [answer] = await _created(manager, [alone], timeout_ms, validate_only=True)
+        [answer] = (await _created(manager, [alone], timeout_ms, validate_only=True)).topics
         note_bounds(manager, one=errors.for_code(answer.error_code) is errors.InvalidConfigurationError)
 
 
@@ -213,7 +241,9 @@ async def add_partitions(manager: KafkaConnectionManager, name: str, *, total: i
     """Bring a topic to so many partitions. Raises kafka-python's error when it is refused."""
     wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total, assignments=None)
     request = CreatePartitionsRequest(topics=[wanted], timeout_ms=timeout_ms, validate_only=False)
-    for result in (await _sent_to_controller(manager, request)).results:
+    answer = await _sent_to_controller(manager, request)
+    for result in answer.results:
+        _require_quota(result.error_code, answer.throttle_time_ms, f"topic {name}")
         require(result.error_code, result.error_message)
 
 

@@ -207,6 +207,8 @@ class RoundLoop:
         self._pauses = Pauses()
         self._source_ends = SourceEnds()
         self._followed_at = float("-inf")
+        self._is_incomplete = False
+        """Topics of the first refresh wait for a quota of the target."""
         self._progressed_at = 0.0
         self._leaderless = frozenset[tuple[str, int]]()
         self._troubles = frozenset[str]()
@@ -231,7 +233,7 @@ class RoundLoop:
                 self._round(assignments)
                 if until_caught_up:
                     self._check_progress()
-            elif until_caught_up:
+            elif until_caught_up and self.topics.changes.waits_until is None:
                 return self._end(RunEnd.CAUGHT_UP)
             else:
                 self.reach.copied((), began=now_by(self.clock))
@@ -275,8 +277,13 @@ class RoundLoop:
     def _follow_topics_when_due(self, until_caught_up: bool) -> None:
         """New topics and partitions join; a run until caught up takes those of its start only."""
         now = self.clock.monotonic()
-        is_first = self._followed_at == float("-inf")
-        if not is_first and (until_caught_up or now < self._followed_at + self.flow.topic_refresh_seconds):
+        is_first = self._followed_at == float("-inf") or self._is_incomplete
+        waits_until = self.topics.changes.waits_until
+        if waits_until is not None:
+            self.reach.held_back(Side.TARGET, self.topics.changes.waits_ms)
+        is_due = is_first if waits_until is None else now >= waits_until
+        is_due |= not until_caught_up and now >= self._followed_at + self.flow.topic_refresh_seconds
+        if not is_due:
             return
         self._followed_at = now
         try:
@@ -285,6 +292,7 @@ class RoundLoop:
             if is_first:
                 raise
             log.warning("%s: topics could not be read: %s", self.flow.name, error)
+        self._is_incomplete = is_first and self.topics.changes.waits_until is not None
 
     def _follow_topics(self, until_caught_up: bool, *, is_first_refresh: bool) -> None:
         pairs = self.topics.follow(

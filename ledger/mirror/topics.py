@@ -13,10 +13,10 @@ from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.acls import AclFollow
 from ledger.facts.findings import Finding, FindingName, Side
 from ledger.facts.hand_overs import RETENTION
-from ledger.facts.operations import TopicAction, TopicFollowed
 from ledger.facts.syncs import PartitionPair, TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, SettingsAnswer, TopicDescription
 from ledger.mirror.assignment import Hold, StopCause, nothing_held
+from ledger.mirror.target_changes import TargetChanges, settings_of
 from ledger.mirror.targets import (
     FollowingRecord,
     MirroredTopic,
@@ -26,12 +26,8 @@ from ledger.mirror.targets import (
     target_findings,
 )
 from ledger.topics.following import (
-    AddPartitions,
-    ChangeSettings,
     ConfiguredTopic,
-    FollowingAction,
     FollowingPlan,
-    NewTopic,
     TopicFollowing,
 )
 from ledger.topics.naming import (
@@ -103,13 +99,6 @@ class PacedSettings:
 log = logging.getLogger(__name__)
 
 Described = Mapping[str, TopicDescription]
-_CREATED_AT_ONCE = 100
-
-_REFUSED_ACTION = {
-    NewTopic: FindingName.TARGET_TOPIC_NOT_CREATED,
-    AddPartitions: FindingName.PARTITIONS_NOT_ADDED,
-    ChangeSettings: FindingName.SETTINGS_NOT_CHANGED,
-}
 _BLOCKING = frozenset({FindingName.TARGET_TOPIC_NOT_CREATED, FindingName.PARTITIONS_NOT_ADDED})
 
 
@@ -137,6 +126,7 @@ class FlowTopics:
         self._acls = acls
         self._source_settings = PacedSettings(source, clock)
         self._target_settings = PacedSettings(target, clock)
+        self.changes = TargetChanges(target, record, clock, self._target_settings.forget)
         self._warned: set[str] = set()
         self._selects_nothing = False
         self._said_left_out = ""
@@ -352,15 +342,14 @@ class FlowTopics:
             {name: _configured(topic, at_target) for name, topic in existing.items()},
         )
         plan = self._planned(*at_both, written_topic_ids)
-        if any(_names(one) & {*RETENTION} for one in plan.actions):
+        if any(settings_of(one).keys() & {*RETENTION} for one in plan.actions):
             plan = self._planned_beside_holds(*at_both, written_topic_ids)
         for warning in plan.warnings:
             self._warn_once(warning)
         if not plan.actions:
+            self.changes.carry_out((), targets)
             return None
-        created = self._create_together([action for action in plan.actions if isinstance(action, NewTopic)])
-        left = [action for action in plan.actions if action.name not in created]
-        return [finding for action in left if (finding := self._attempt(action, targets))]
+        return self.changes.carry_out(plan.actions, targets)
 
     def _planned(
         self,
@@ -395,62 +384,9 @@ class FlowTopics:
         names = {topic_id: tuple(held.former) for (_, topic_id), held in at_target.items()}
         return self._planned(before, targets, written_topic_ids, names)
 
-    def _create_together(self, wanted: Sequence[NewTopic]) -> frozenset[str]:
-        """Names of those that were created; the others are attempted one by one, which tells why not."""
-        created: set[str] = set()
-        for start in range(0, len(wanted), _CREATED_AT_ONCE):
-            part = wanted[start : start + _CREATED_AT_ONCE]
-            more = f" and {len(part) - 1} more" if len(part) > 1 else ""
-            log.info("creating topic %s%s at the target", part[0].name, more)
-            topic_ids = self._target.create_topics(part)
-            done = [topic for topic in part if topic.name in topic_ids]
-            if done:
-                self._record.created(done, topic_ids)
-            created |= topic_ids.keys()
-        return frozenset(created)
-
     def _targets_of(self, sources: Described, targets: Described) -> dict[str, TopicDescription]:
         names = [self._following.naming.target_name(name) for name in sources]
         return {name: targets[name] for name in names if name in targets}
-
-    def _attempt(self, action: FollowingAction, targets: Described) -> Finding | None:
-        try:
-            self._carry_out(action, targets)
-        except PreconditionError as error:
-            return Finding(name=_REFUSED_ACTION[type(action)], topic=action.name, message=str(error))
-        return None
-
-    def _carry_out(self, action: FollowingAction, targets: Described) -> None:
-        match action:
-            case NewTopic(name, partitions, replication_factor, configuration):
-                log.info("creating topic %s at the target with %d partitions", name, partitions)
-                self._target.create_topic(
-                    name,
-                    partitions=partitions,
-                    replication_factor=replication_factor,
-                    configuration=configuration,
-                )
-                self._record.created([action], {name: self._target.topics()[name].topic_id})
-            case AddPartitions(name, total):
-                log.info("bringing topic %s at the target to %d partitions", name, total)
-                self._target.add_partitions(name, total=total)
-                added, topic_id = TopicAction.PARTITIONS_ADDED, targets[name].topic_id
-                self._record.followed(
-                    TopicFollowed(action=added, topic=name, topic_id=topic_id, partitions=total)
-                )
-            case ChangeSettings(name, topic_id, change):
-                log.info(
-                    "topic %s at the target: setting %s, removing %s",
-                    name,
-                    dict(change.to_set),
-                    change.to_remove,
-                )
-                self._target.change_settings(name, to_set=change.to_set, to_remove=change.to_remove)
-                self._target_settings.forget(topic_id)
-                changed = TopicAction.SETTINGS_CHANGED
-                self._record.followed(
-                    TopicFollowed(action=changed, topic=name, topic_id=topic_id, change=change)
-                )
 
     def _findings_about(
         self, sources: Described, targets: Described, at_source: SettingsAnswer, at_target: SettingsAnswer
@@ -481,6 +417,7 @@ class FlowTopics:
 
     def _blocked(self, sources: Described, findings: list[Finding]) -> dict[str, str]:
         refused = {finding.topic: finding.message for finding in findings if finding.name in _BLOCKING}
+        refused |= dict.fromkeys(self.changes.waiting, "a quota of the target lets it be made later")
         naming = self._following.naming
         return {
             name: refused[naming.target_name(name)] for name in sources if naming.target_name(name) in refused
@@ -506,17 +443,6 @@ class FlowTopics:
                     TopicPartition(name, topic.topic_id, partition),
                     TopicPartition(target.name, target.topic_id, partition),
                 )
-
-
-def _names(action: FollowingAction) -> frozenset[str]:
-    """Of the settings that an action sets or removes."""
-    match action:
-        case NewTopic():
-            return frozenset(action.configuration)
-        case ChangeSettings():
-            return action.change.names
-        case AddPartitions():
-            return frozenset()
 
 
 def _configured(topic: TopicDescription, settings: SettingsAnswer) -> ConfiguredTopic:

@@ -128,6 +128,11 @@ class ReachWatch:
             at: failed_again(before.get(at), reason, began=began, at_ms=at_ms) for at, reason in found.items()
         }
 
+    def held_back(self, side: Side, wait_ms: int) -> None:
+        """A quota keeps what is to be made there waiting for so long."""
+        account = self._accounts[side]
+        account.throttled = self._held_back(account.throttled, wait_ms, now_by(self._clock))
+
     def _held_back(self, before: _Throttled | None, longest_ms: int, began: Instant) -> _Throttled | None:
         now = self._clock.monotonic()
         if longest_ms >= _THROTTLED_FROM_MS:

@@ -4,7 +4,7 @@ Pure: takes what both clusters say and returns what to do.
 
 Rule of following
     T1  a target topic has at least as many partitions as its source
-T2 to T5 are about settings: `topic_settings`.
+T2 to T7 are about settings: `topic_settings`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,6 +24,7 @@ from ledger.topics.naming import NamePatterns, TopicNaming, matches_any
 #    T4  `min.insync.replicas` never exceeds the replication factor of the target topic
 #    T5  a fence (tiny `max.message.bytes`) on either side leaves the target's limit as it is
 #    T6  what is held at the target (retention) is left as it is; of a source it is followed as it was before
+#    T7  the target's `max.message.bytes` is never lowered: records as large as it allows may still come
 
 
 class ConfigurationFollow(StrEnum):
@@ -128,7 +129,8 @@ class SettingsFollowing:
         wanted = target_configuration(source, copied=self.patterns, replication_factor=replication_factor)
         # T5: what a fence hides at the source is unknown, and a fence at the target is somebody's wish.
         fenced = is_fence(_LIMIT, source.get(_LIMIT)) or is_fence(_LIMIT, target.get(_LIMIT))
-        left_alone = {*held, _LIMIT} if fenced else {*held}
+        is_lower = _LIMIT in target and int(wanted.get(_LIMIT, 0)) < int(target[_LIMIT])  # T7
+        left_alone = {*held, _LIMIT} if fenced or is_lower else {*held}
         to_set = {
             name: value
             for name, value in wanted.items()

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, QuotaExceededError, RefusedSettingError
 from ledger.facts.acls import AclFollow
 from ledger.facts.permissions import Permission
 from ledger.facts.rows import FlowIdentity, sync_row
@@ -29,6 +30,22 @@ class GuardedCluster(MemoryCluster):
     def __init__(self, alias: str, clock: Schedule) -> None:
         super().__init__(alias, clock)
         self.refused: set[tuple[str, str]] = set()
+        self.not_taken: dict[str, str] = {}
+        """Values that are not taken, by setting."""
+        self.is_setting_named = True
+        self.creations: float = float("inf")
+        """So many topics a quota lets be created; until it is raised the next one waits for 40 s."""
+
+    def _check_settings(self, settings: Mapping[str, str]) -> None:
+        for name, value in self.not_taken.items():
+            if settings.get(name) == value:
+                what = f" {value} for configuration {name}: too small" if self.is_setting_named else ""
+                raise RefusedSettingError(f"cluster {self.alias} refused: [Error 40] Invalid value{what}")
+
+    def _check_quota(self, name: str) -> None:
+        if self.creations < 1:
+            raise QuotaExceededError(f"topic {name} has to wait", wait_s=40.0)
+        self.creations -= 1
 
     def _check(self, call: str, topic: str) -> None:
         if (call, topic) in self.refused:
@@ -38,14 +55,21 @@ class GuardedCluster(MemoryCluster):
         self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
     ) -> None:
         self._check("create", name)
+        self._check_settings(configuration)
+        self._check_quota(name)
         super().create_topic(
             name, partitions=partitions, replication_factor=replication_factor, configuration=configuration
         )
 
     def create_topics(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
-        return super().create_topics(
-            [topic for topic in wanted if ("create", topic.name) not in self.refused]
-        )
+        created: dict[str, str] = {}
+        for topic in wanted:
+            with suppress(PreconditionError, QuotaExceededError):
+                self._check("create", topic.name)
+                self._check_settings(topic.configuration)
+                self._check_quota(topic.name)
+                created |= super().create_topics([topic])
+        return created
 
     def add_partitions(self, name: str, *, total: int) -> None:
         self._check("extend", name)
@@ -61,6 +85,7 @@ class GuardedCluster(MemoryCluster):
 
     def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
         self._check("configure", name)
+        self._check_settings(to_set)
         super().change_settings(name, to_set=to_set, to_remove=to_remove)
 
     def delete_topic(self, name: str, *, topic_id: str | None = None) -> None:

@@ -9,9 +9,13 @@ _KEY = 49
 
 def limit_producing(servers: str, client_id: str, bytes_per_s: float | None) -> None:
     """Set `producer_byte_rate` of a client id; None takes it away."""
+    limit(servers, client_id, "producer_byte_rate", bytes_per_s)
+
+
+def limit(servers: str, client_id: str, quota: str, rate: float | None) -> None:
+    """Set a quota of a client id; None takes it away."""
     entity = _array(_string("client-id") + _string(client_id))
-    value = 0.0 if bytes_per_s is None else bytes_per_s
-    change = _array(_string("producer_byte_rate") + struct.pack(">d?", value, bytes_per_s is None))
+    change = _array(_string(quota) + struct.pack(">d?", rate or 0.0, rate is None))
     body = struct.pack(">hhi", _KEY, 0, 1) + _string("quotas") + _array(entity + change) + b"\x00"
     connection = BrokerConnection(parse_addresses(servers)[0], {}, timeout_s=10)
     try:

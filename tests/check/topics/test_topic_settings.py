@@ -128,8 +128,14 @@ def test_a_fence_is_neither_copied_nor_lifted(follow: ConfigurationFollow) -> No
     assert not change({limit: fence}, {}, follow, by_mirror=ours)
     assert not change({limit: "5000"}, {limit: fence}, follow, by_mirror=ours), "the target is fenced"
     assert not change({}, {limit: fence}, follow, by_mirror=ours)
-    assert change({limit: "5000"}, {limit: "6000"}, follow).to_set == {limit: "5000"}
-    assert change({}, {limit: "6000"}, follow, by_mirror=ours).to_remove == (limit,)
+    assert change({limit: "7000"}, {limit: "6000"}, follow).to_set == {limit: "7000"}
+
+
+@pytest.mark.parametrize("follow", [ConfigurationFollow.INCREMENTAL, ConfigurationFollow.WHOLE])
+def test_the_limit_is_not_lowered(follow: ConfigurationFollow) -> None:
+    limit, ours = "max.message.bytes", frozenset({"max.message.bytes"})
+    assert not change({limit: "5000"}, {limit: "6000"}, follow, by_mirror=ours)
+    assert not change({}, {limit: "6000"}, follow, by_mirror=ours)
 
 
 @pytest.mark.parametrize(

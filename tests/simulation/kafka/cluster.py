@@ -181,6 +181,10 @@ class MemoryCluster(OneByOne):
             self._create(topic.name, topic.partitions, topic.replication_factor, dict(topic.configuration))
         return {topic.name: self.topic_by_name[topic.name].topic_id for topic in created}
 
+    def refused_settings(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        self._reach()
+        return dict.fromkeys((topic.name for topic in wanted if topic.name in self.topic_by_name), "exists")
+
     def _create(
         self, name: str, partitions: int, replication_factor: int, configuration: dict[str, str]
     ) -> None:
