@@ -102,7 +102,7 @@ def _write(
         )
     )
     patch_for_target(batch, _UNCOMPRESSED, producer_id=assignment.producer.current, sequence=sequence)
-    base_offset = _acknowledged(ProduceItem(assignment.target, batch), network, clock)
+    base_offset = acknowledged(ProduceItem(assignment.target, batch), network, clock, what="tombstones")
     if base_offset < expected:
         raise PreconditionError(
             f"tombstones were expected at target offset {expected} and landed at {base_offset}: the target lost "
@@ -118,8 +118,11 @@ def _write(
         )
 
 
-def _acknowledged(item: ProduceItem, network: Network, clock: Clock) -> int:
-    """The batch's first target offset. Raises `PreconditionError` when the target refuses it or does not answer."""
+def acknowledged(item: ProduceItem, network: Network, clock: Clock, *, what: str) -> int:
+    """The first target offset of a batch (of `what`, in words), once all replicas have it.
+
+    Raises `PreconditionError` when the target refuses it or does not answer for a minute.
+    """
     give_up = clock.monotonic() + _GIVE_UP_AFTER_S
     trouble = "its target partition has no leader"
     while clock.monotonic() < give_up:
@@ -128,14 +131,14 @@ def _acknowledged(item: ProduceItem, network: Network, clock: Clock) -> int:
             return produced.base_offset
         if produced is not None and produced.error not in _ASKED_AGAIN:
             raise PreconditionError(
-                f"the target refused tombstones with error {describe(produced.error)}"
+                f"the target refused {what} with error {describe(produced.error)}"
                 f"{f' ({produced.message})' if produced.message else ''}; no more were written"
             )
         trouble = describe(produced.error) if produced is not None else failure or trouble
         network.poll(_PAUSE_S)
         network.target.refresh([item.partition.topic])
     raise PreconditionError(
-        f"the target did not acknowledge tombstones within {_GIVE_UP_AFTER_S:.0f} s: {trouble}; whether they were "
+        f"the target did not acknowledge {what} within {_GIVE_UP_AFTER_S:.0f} s: {trouble}; whether they were "
         "written is not known, no more were"
     )
 

@@ -24,7 +24,7 @@ from ledger.changeover.extras import (
 from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
 from ledger.changeover.pairs import Pair, require_opposites
-from ledger.changeover.replicating import replicate, shut_out_again
+from ledger.changeover.replicating import finish_replicating, replicate
 from ledger.changeover.salvaging import salvage
 from ledger.changeover.tail_pairing import first_own, pair_tails
 from ledger.config.values import FlowConfig
@@ -35,6 +35,7 @@ from ledger.facts.direction import Demoted, WayBackOpened, WayBackTopic
 from ledger.facts.extras import STAY_LOCAL, ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
+from ledger.facts.syncs import without
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.mirror.starts import require_usable
 from ledger.store.session import random_id
@@ -111,7 +112,6 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     for one in found:
         say(f"extras at {asked.target}: {one.words}")
     _require_decided(asked, found, {one.pair.source.topic for one in starts})
-    _require_uncleaned(context, asked, found)
     operation_id = context.why.operation_id or random_id()
     context = context.part_of(operation_id)
     named = replace(pair, topics=tuple(sorted({one.pair.target.topic for one in copied})))
@@ -126,13 +126,14 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         for flow in flows
         if (of_flow := [one for one in found if one.flow == flow and _policy(asked, one) is policy])
     ]
-    copied_extras += [words for flow in flows for words in shut_out_again(context, flow, say)]
-    if found:
-        context.record(*(_decision(asked, back.cluster_id(), one) for one in found))
+    copied_extras += [words for flow in flows for words in finish_replicating(context, flow, say)]
+    left = _undecided(context, found)
+    if left:
+        context.record(*(_decision(asked, back.cluster_id(), one) for one in left))
     # Where a failback before had promoted it: applications are not there, and the mirror is let in again.
-    left = change_direction(context, Demoted, asked.home, cut_operation=operation_id)
-    words = [_decided_words(asked, found), *copied_extras, cut.words]
-    words += [left.words] if left.operation_id is not None else []
+    demoted = change_direction(context, Demoted, asked.home, cut_operation=operation_id)
+    words = [_decided_words(asked, found, left), *copied_extras, cut.words]
+    words += [demoted.words] if demoted.operation_id is not None else []
     words.append(hand_over(context, named, Purpose.MIRROR, say).words)
     context.record(_opened_way(asked, back, promoted, copied))
     words += lift_shut(context, asked.target, {one.pair.source.topic for one in copied}, say)
@@ -209,6 +210,21 @@ def _policy(asked: AskedMirrorBack, one: Extras) -> ExtrasPolicy | None:
     return asked.policies.get(one.partition.topic, asked.policy)
 
 
+def _undecided(context: Context, found: Sequence[Extras]) -> list[Extras]:
+    """Less what was decided while extras were copied: some of compacted topics stay."""
+    decided = context.state.extras().decided
+    left = [
+        replace(
+            one,
+            ranges=tuple(
+                part for whole in one.ranges for part in without(whole, decided.get(one.partition.key, ()))
+            ),
+        )
+        for one in found
+    ]
+    return [one for one in left if one.ranges]
+
+
 def _decision(asked: AskedMirrorBack, cluster_id: str, one: Extras) -> ExtrasDecided:
     policy, at = _policy(asked, one), one.partition
     assert policy is not None, "each has one"
@@ -224,40 +240,20 @@ def _decision(asked: AskedMirrorBack, cluster_id: str, one: Extras) -> ExtrasDec
     )
 
 
-def _decided_words(asked: AskedMirrorBack, found: Sequence[Extras]) -> str:
+def _decided_words(asked: AskedMirrorBack, found: Sequence[Extras], left: Sequence[Extras]) -> str:
+    """`left`: what was not decided while extras were copied."""
     if not found:
         return f"{asked.target} has nothing that was never copied"
-    staying = [one for one in found if _policy(asked, one) in STAY_LOCAL]
-    if not staying:
+    copied = sum(one.offsets for one in left if _policy(asked, one) not in STAY_LOCAL)
+    if not (staying := sum(one.offsets for one in found) - copied):
         return f"nothing stays at {asked.target} alone"
-    return f"{counted(sum(one.offsets for one in staying), 'offset')} stay at {asked.target}: no flow copies them"
+    return f"{counted(staying, 'offset')} stay at {asked.target}: no flow copies them"
 
 
 _COPIES: Mapping[ExtrasPolicy, Callable[[Context, FlowConfig, Sequence[Extras], Say], str]] = {
     ExtrasPolicy.SALVAGE: lambda *given: salvage(*given).words,
     ExtrasPolicy.REPLICATE: lambda *given: replicate(*given).words,
 }
-
-
-def _require_uncleaned(context: Context, asked: AskedMirrorBack, found: Sequence[Extras]) -> None:
-    """Of a key the later of two records counts by its place in the log: extras would go before what is newer."""
-    meant = [one for one in found if _policy(asked, one) is ExtrasPolicy.REPLICATE]
-    sides = {alias: context.cluster(alias) for alias in (asked.source, asked.target)}
-    names = {
-        asked.source: {one.pair.target.topic for one in meant},
-        asked.target: {one.pair.source.topic for one in meant},
-    }
-    compacted = {
-        topic
-        for alias, admin in sides.items()
-        for topic, settings in admin.configurations(sorted(names[alias])).items()
-        if "compact" in settings.get("cleanup.policy", "")
-    }
-    if compacted:
-        raise PreconditionError(
-            f"{some_of(sorted(compacted), 'topic')} is compacted: extras that come behind newer records of their keys "
-            "would replace these; nothing was decided. Keep or salvage them: --extras TOPIC=salvage"
-        )
 
 
 # The way back -------------------------------------------------------------------------------------

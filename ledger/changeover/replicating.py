@@ -3,15 +3,17 @@
 The flow that has copied the topic so far does that, under a claim of its own, though its target is promoted: the one
 exception. It continues at the target's end with another producer id, so nothing of its own is searched among what
 others wrote, and copies as into a shared target. Its rows say where it stood before: all that others wrote behind that
-is still to come back, and the flow of the way back leaves the copies out, for a mirror wrote them.
+is still to come back, and the flow of the way back leaves the copies out, for a mirror wrote them. Of compacted topics
+those alone are copied that nothing newer is known of (`newest_of_keys.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ledger.changeover.bounded_copy import BegunCopy, BoundedCopy, Say, bounded_copy, require_committed
 from ledger.changeover.extras import Extras, ends_of_extras
+from ledger.changeover.newest_of_keys import Copies, compacted, repair, unrepaired, without_overtaken
 from ledger.changeover.pairs import Pair
 from ledger.changeover.shut_out import let_in, shut_out
 from ledger.config.values import FlowConfig
@@ -29,18 +31,19 @@ _STOPPED_WITHIN_S = 60.0
 @dataclass(frozen=True, slots=True)
 class Replicated:
     """What came of it: how many records of the extras are in the map of `flow` now; `shut_out`: words of its receipt,
-    None: nothing had shut the mirror out."""
+    None: nothing had shut the mirror out; `about_keys`: what else there is to say of compacted topics."""
 
     flow: str
     topics: tuple[str, ...]
     records: int
     shut_out: str | None
+    about_keys: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
         came = f"came to {some_of(self.topics, 'topic')}"
         copied = f"{self.flow}: {counted(self.records, 'record')} that were left {came}"
-        return copied if self.shut_out is None else f"{copied}; {self.shut_out}"
+        return "; ".join([copied, *self.about_keys, *([] if self.shut_out is None else [self.shut_out])])
 
 
 def replicate(context: Context, flow: FlowConfig, found: Sequence[Extras], say: Say) -> Replicated:
@@ -59,24 +62,60 @@ def replicate(context: Context, flow: FlowConfig, found: Sequence[Extras], say: 
             f"{flow.target} has no {some_of(names, 'partition')}, or it has no leader: extras cannot be copied there; "
             "nothing was decided. Add it, or try again"
         )
+    behind_others = context.state.behind_others(flow.name)
+    topics = tuple(sorted({one.pair.target.topic for one in found}))
+    found, about_keys = _without_overtaken(context, flow, found, ends, behind_others)
+    for line in about_keys:
+        say(line)
+    if not found:
+        return Replicated(flow.name, topics, 0, None, tuple(about_keys))
     topics = tuple(sorted({one.pair.target.topic for one in found}))
     pair = Pair(flow.target, flow.source, topics)
-    behind_others = context.state.behind_others(flow.name)
 
     def is_renewed(known: Sequence[FlowPosition]) -> bool:
         """Where it was begun before, the end of the target tells by the producer id what was copied."""
         meant = {one.pair for one in found}
         return any(at.pair in meant and at.pair.target.key not in behind_others for at in known)
 
-    with _let_in(context, pair, say) as words, bounded_copy(context, flow, is_renewed=is_renewed) as copy:
-        begun = [
-            _begun(copy, one, ends[one.pair.target.place], one.pair.target.key in behind_others)
-            for one in found
-        ]
-        copy.run(begun, say)
-    done = Replicated(flow.name, topics, sum(map(copy.records_of, found)), "; ".join(words) or None)
+    with _let_in(context, pair, say) as words:
+        with bounded_copy(context, flow, is_renewed=is_renewed) as copy:
+            begun = [
+                _begun(copy, one, ends[one.pair.target.place], one.pair.target.key in behind_others)
+                for one in found
+            ]
+            copy.run(begun, say)
+        about_keys += _repair(context, flow, unrepaired(context, flow), say)
+    records = sum(map(copy.records_of, found))
+    done = Replicated(flow.name, topics, records, "; ".join(words) or None, tuple(about_keys))
     say(done.words)
     return done
+
+
+def _without_overtaken(
+    context: Context,
+    flow: FlowConfig,
+    found: Sequence[Extras],
+    ends: Mapping[tuple[str, int], PartitionEnds],
+    behind_others: Mapping[tuple[str, int], int],
+) -> tuple[list[Extras], list[str]]:
+    """What may be copied, and what of it is not, in words: of compacted topics, which it records."""
+    names = compacted(context, flow, {(one.partition.topic, one.pair.target.topic) for one in found})
+    of_keys = [one for one in found if one.pair.target.topic in names]
+    if not of_keys:
+        return list(found), []
+    stood = {
+        at.pair.target: behind_others.get(at.pair.target.key, at.position.target_offset)
+        for at in context.state.positions(flow.name)
+    }
+    left, words = without_overtaken(context, flow, of_keys, ends, stood)
+    return [*(one for one in found if one.pair.target.topic not in names), *left], words
+
+
+def _repair(context: Context, flow: FlowConfig, found: Sequence[Copies], say: Say) -> list[str]:
+    words = repair(context, flow, found) if found else []
+    for line in words:
+        say(line)
+    return words
 
 
 @contextmanager
@@ -97,11 +136,22 @@ def _let_in(context: Context, pair: Pair, say: Say) -> Iterator[list[str]]:
             words.append(_shut_out(context, pair, former, say))
 
 
-def shut_out_again(context: Context, flow: FlowConfig, say: Say) -> list[str]:
-    """Shut the mirror out of promoted topics to which a command that was killed had let it in for extras.
+def finish_replicating(context: Context, flow: FlowConfig, say: Say) -> list[str]:
+    """What a command that was killed had copied of extras and left so: newest records of keys lie last again, and the
+    mirror is shut out of promoted topics to which it was let in.
 
-    Returns the words of the receipt; none where nothing is to be done. Raises as `shut_out`.
+    Returns the words of the receipt; none where nothing is to be done. Raises as `replicate`.
     """
+    about_keys: list[str] = []
+    if found := unrepaired(context, flow):
+        pair = Pair(flow.target, flow.source, tuple(sorted({one.target.topic for one in found})))
+        with _let_in(context, pair, say) as words:
+            about_keys = _repair(context, flow, found, say)
+        about_keys += words
+    return about_keys + _shut_out_again(context, flow, say)
+
+
+def _shut_out_again(context: Context, flow: FlowConfig, say: Say) -> list[str]:
     ids = {topic_id for topic_id, _ in context.state.behind_others(flow.name)}
     promoted = context.state.directions()
     named = [
@@ -117,14 +167,15 @@ def shut_out_again(context: Context, flow: FlowConfig, say: Say) -> list[str]:
 
 
 def _is_let_in(context: Context, flow: FlowConfig, topic: str) -> bool:
-    """Whether the last that was done about the flow's source and this topic was to let the mirror in."""
+    """Whether the last that was done about the flow's source and this topic was to let the mirror in, or to begin to
+    shut it out again."""
     cluster_id = context.cluster(flow.target).cluster_id()
     done = [
         change
         for change in context.state.shut_outs().changes
         if change.cluster_id == cluster_id and topic in change.topics and change.former in (None, flow.source)
     ]
-    return bool(done) and isinstance(done[-1], MirrorLetIn)
+    return bool(done) and (isinstance(done[-1], MirrorLetIn) or done[-1].proof is None)
 
 
 def _shut_outs(context: Context, pair: Pair) -> list[MirrorShutOut]:
@@ -149,14 +200,17 @@ def _begun(copy: BoundedCopy, one: Extras, there: PartitionEnds, is_behind_other
     start, end = one.ranges[0][0], one.ranges[-1][1]
     recorded = copy.progress.recorded(one.pair)
     if recorded is None:
-        begin = Position(source_offset=start, target_offset=there.high_watermark, next_sequence=0)
+        begin = Position(source_offset=start, target_offset=there.last_stable, next_sequence=0)
         state = PartitionState(one.pair, begin)
         return BegunCopy(
             state, end, tuple(without((start, end), one.ranges)), (state.started(SyncCause.EXTRAS),)
         )
     state, facts = PartitionState(one.pair, recorded.position), list[OffsetSync]()
     if not is_behind_others:
-        facts.append(state.pass_target(there.high_watermark, SyncCause.EXTRAS))
+        # What is not decided there yet is read again behind the copies.
+        facts.append(
+            state.pass_target(max(there.last_stable, state.position.target_offset), SyncCause.EXTRAS)
+        )
     if state.position.source_offset < one.log_start:
         facts.append(state.lose(one.log_start, SyncCause.RETENTION))
     begin_at = state.position.source_offset

@@ -125,7 +125,11 @@ def _tails(
             is_target_cleaned=pair.target.topic in cleaned,
         )
         [assignment] = selection.applied_to([assignment])
-        found.append(_Tail(replace(assignment, kept_local=()), restart))
+        if (
+            pair.target.key not in behind_others
+        ):  # there extras that stay were decided before others were copied
+            assignment = replace(assignment, kept_local=())
+        found.append(_Tail(assignment, restart))
     return found
 
 

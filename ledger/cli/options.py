@@ -177,5 +177,6 @@ extras_option = click.option(
     metavar="[TOPIC=]POLICY",
     help="What becomes of records that --to alone has. keep: they stay there and are copied nowhere, and groups pass "
     "them. salvage: the same, and before that they are copied to TOPIC.salvaged at --from. replicate: they are copied "
-    "behind what was written to the topic at --from. Of one topic, or of all others. Can be repeated.",
+    "behind what was written to the topic at --from; of a compacted one only where nothing newer of a key is there. "
+    "Of one topic, or of all others. Can be repeated.",
 )

@@ -17,7 +17,7 @@ from ledger.facts.changeovers import (
 )
 from ledger.facts.direction import Demoted, Promoted, WayBackOpened
 from ledger.facts.drills import Drilled
-from ledger.facts.extras import ExtrasDecided
+from ledger.facts.extras import ExtrasDecided, KeysRepaired
 from ledger.facts.fences import Fence, MirrorLetIn, MirrorShutOut, Unfenced
 from ledger.facts.group_offsets import OffsetsSet, OffsetsSetResult
 from ledger.facts.hand_overs import HandedOver, HandOverResult, HandOverUndone
@@ -58,7 +58,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(PlanExported, Sheet, UndoBegun, Undone, Drilled),
         *(Promoted, Demoted, WayBackOpened, MirrorShutOut, MirrorLetIn, Fence, Unfenced),
         *(HandedOver, HandOverUndone, HandOverResult),
-        *(KeysResynced, Settled),
+        *(KeysResynced, KeysRepaired, Settled),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain, LedgerRepaired),
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),

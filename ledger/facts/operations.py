@@ -45,6 +45,7 @@ class OperationKind(StrEnum):
     MIRROR_SHUT_OUT = "mirror_shut_out"
     MIRROR_LET_IN = "mirror_let_in"
     KEYS_RESYNCED = "keys_resynced"
+    KEYS_REPAIRED = "keys_repaired"
     # Of changes of direction.
     PLAN = "plan"
     APPLY_CLAIMED = "apply_claimed"

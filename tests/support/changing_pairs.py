@@ -189,11 +189,14 @@ class ChangingPair:
     def produce(self, topic: str, partition: int, at: AdministeredCluster | None = None) -> bool:
         """One record of the shop; whether the cluster took it."""
         value = f"{(at or self.east).alias}-{self._written}"
-        batch = application_batch([content(b"k", value.encode())], [self.schedule.now_ms()])
-        is_taken = (at or self.east).write_as(SHOP, topic, partition, batch)
+        is_taken = self.put(at or self.east, (topic, partition), b"k", value.encode())
         self._written += is_taken
         self.refused += not is_taken
         return is_taken
+
+    def put(self, at: AdministeredCluster, place: tuple[str, int], key: bytes, value: bytes | None) -> bool:
+        """A record of a key of one byte, None: its tombstone; whether the cluster took it."""
+        return at.write_as(SHOP, *place, application_batch([content(key, value)], [self.schedule.now_ms()]))
 
     def produce_at_east_later(self) -> None:
         """Producers that nobody has told to stop try again and again, from when east is fenced."""
