@@ -17,6 +17,7 @@ from ledger.facts.requests import Acceptance
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import (
     FlowPosition,
+    OffsetRange,
     OffsetSync,
     PartitionPair,
     Position,
@@ -130,9 +131,12 @@ class CutStarts:
             return StartedPartition(state, (state.started(SyncCause.CUT),))
         state = PartitionState(pair, recorded, is_waiting=True)
         proven_end = recorded.source_offset if refusal else self._proven_end(pair, place, recorded, source)
-        if refusal is None and proven_end < place.source_offset and not self._is_complete(pair, recorded):
+        unknown = (
+            place.source_offset if refusal else self._first_unknown(pair, place, recorded, source, proven_end)
+        )
+        if refusal is None and unknown < place.source_offset:
             refusal = (
-                f"{self.flow.source} holds at offset {proven_end} what flow {self.flow.opposite} has not copied there, "
+                f"{self.flow.source} holds at offset {unknown} what flow {self.flow.opposite} has not copied there, "
                 f"and flow {self.flow.name} may have copied some of it and not recorded that"
             )
         if refusal is not None:
@@ -152,25 +156,38 @@ class CutStarts:
 
     # -- what is proved --------------------------------------------------------------------------
 
-    def _proven_end(
-        self, pair: PartitionPair, place: CutPlace, recorded: Position, source: PartitionEnds
+    def _first_unknown(
+        self, pair: PartitionPair, place: CutPlace, recorded: Position, source: PartitionEnds, proven_end: int
     ) -> int:
-        """Up to where all that the source holds was written by mirrors, or is a control record.
+        """Up to where nothing can be at the target unrecorded: extras of which it is decided that they stay were not,
+        for what was copied had been paired before."""
+        if proven_end == place.source_offset or self._is_complete(pair, recorded):
+            return place.source_offset
+        decided = self.state.extras().kept_local(pair.source)
+        return self._proven_end(pair, place, recorded, source, decided) if decided else proven_end
+
+    def _proven_end(
+        self,
+        pair: PartitionPair,
+        place: CutPlace,
+        recorded: Position,
+        source: PartitionEnds,
+        decided: tuple[OffsetRange, ...] = (),
+    ) -> int:
+        """Up to where all that the source holds was written by mirrors, is a control record, or `decided`.
 
         What its log start has passed cannot be read any more. Nothing else can have been there where the flow had come
         to the source's end at a cut of its own: from then on only the other flow wrote there.
         """
         passed = (recorded.source_offset, place.source_offset)
-        claims = joined(
-            sorted(
-                (sync.target_start, sync.target_end)
-                for sync in holding(
-                    self.state.recorded_syncs(place.here.flow, place.there.topic, pair.source.partition)
-                )
-                if sync.records and sync.target == pair.source
-            )
-        )
-        unclaimed = list(without(passed, claims))
+        rows = self.state.recorded_syncs(place.here.flow, place.there.topic, pair.source.partition)
+        claims = [
+            (sync.target_start, sync.target_end)
+            for sync in holding(rows)
+            if sync.records and sync.target == pair.source
+        ]
+        known = joined(sorted((*claims, *decided)))
+        unclaimed = list(without(passed, known))
         mirrors = self.state.identities().mirror_ids(self.source.cluster_id()) if unclaimed else frozenset()
         for start, end in unclaimed:
             if start < source.log_start and not self._is_complete(pair, recorded):

@@ -349,15 +349,21 @@ GuardedPair = Mapping[str, GuardedCluster]
 
 
 @pytest.fixture(scope="session")
-def guarded_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedPair]:
+def guarded_pair_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    sandbox = Sandbox(tmp_path_factory.mktemp("guarded-pair"))
+    try:
+        yield sandbox
+    finally:
+        sandbox.down()
+
+
+@pytest.fixture(scope="session")
+def guarded_pair(guarded_pair_sandbox: Sandbox) -> Iterator[GuardedPair]:
     """One broker each; use topics and groups of your own."""
-    sandbox, password = Sandbox(tmp_path_factory.mktemp("guarded-pair")), uuid.uuid4().hex
+    password = uuid.uuid4().hex
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(PAIR_SECRET, password)
-        try:
-            yield guarded_clusters(sandbox, password)
-        finally:
-            sandbox.down()
+        yield guarded_clusters(guarded_pair_sandbox, password)
 
 
 def guarded_clusters(sandbox: Sandbox, password: str) -> GuardedPair:

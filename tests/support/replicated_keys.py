@@ -14,7 +14,7 @@ from tests.support.operator_processes import Strikes
 
 USERS = ("users", 0)
 REPLICATE = replace(HOME, extras=("users=replicate", "keep"))
-EXTRAS = {b"a": b"extra-a", b"b": b"extra-b", b"c": None, b"d": b"extra-d", b"n": b"extra-n"}
+EXTRAS = {b"a": b"extra-a", b"b": b"extra-b", b"c": None, b"n": b"extra-n", b"d": b"extra-d"}
 LASTS_MS = 86_400_000
 
 

@@ -35,6 +35,11 @@ def test_what_has_a_newer_record_of_its_key_stays_and_what_is_overtaken_meanwhil
     assert lasts(pair.east) == {
         **{b"a": "meanwhile-a", b"b": "newer-b", b"c": None, b"d": None, b"n": "extra-n", b"t": "first-t"}
     }
+    assert pair.put(pair.east, USERS, b"z", b"home-z")
+    pair.schedule.spawn("supervisor", pair.forward.supervise)
+    pair.until(lambda: pair.is_copied, "east is mirrored again, past what stays there")
+    assert lasts(pair.east) == lasts(pair.west)
+    assert values(pair.west)["extra-d"] == 0
     pair.end()
 
 
