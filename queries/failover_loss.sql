@@ -1,7 +1,8 @@
 -- name:    failover_loss
 -- answers: what would be lost, partition by partition, if one cluster were lost now and another took over?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   covered_ends, ended_topics, last_claims, last_syncs, source_stretches, uncovered_readings, unseen_ends
+-- reads:   brought_ends, covered_ends, ended_topics, last_claims, last_syncs, source_stretches, uncovered_readings,
+--          unseen_ends
 -- params:  from_cluster string, to_cluster string, at_ms bigint?
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int, last_stable bigint,
 --          high_watermark bigint, known_end bigint, map_end bigint, settled_records bigint, records_at_risk bigint,
@@ -27,6 +28,10 @@
 -- cluster was first seen not to answer. It is null, and so is loss_at_most, where the ends were read once only, or no
 -- at_ms is given. A higher rate than any that was seen, and what a cluster takes that the mirror alone cannot reach, are
 -- beyond it.
+--
+-- flow is null where no flow from there has begun with a topic that was brought there from to_cluster: all that nobody
+-- brought there lies at from_cluster alone (applications write there once it is promoted). Then map_end is null, and what
+-- a flow has brought and not recorded counts as lost.
 --
 -- unknown: the ends were never read, or nothing is recorded of the partition, or of this life of the topic, and it has
 -- held records: then nothing is counted, and all of it may be lost.
@@ -68,19 +73,61 @@ written as (
     group by m.map_number
 ),
 
-figures as (
+covered as (
     select
         a.*,
-        e.last_stable,
-        e.high_watermark,
-        e.measured_at_ms,
         m.map_end,
         m.settled_records,
-        coalesce(m.covered_end, case when e.high_watermark = 0 then 0 end) as covered_end,
-        greatest(e.high_watermark, w.written_end, m.covered_end) as known_end,
+        m.covered_end,
+        greatest(w.written_end, m.covered_end) as reached_end,
         coalesce(w.offsets, 0) as written_offsets,
         r.level_at_ms,
         r.lost_since_ms,
+        m.unrecorded_copies
+    from partitions as a
+    left join covered_ends as m using (flow, source_topic, source_topic_id, source_partition)
+    left join uncovered_readings as r using (map_number)
+    left join written as w using (map_number)
+    union all
+    select
+        cast(null as string) as flow,
+        b.cluster as source_cluster,
+        p.at_ms,
+        b.topic as source_topic,
+        b.topic_id as source_topic_id,
+        b.partition as source_partition,
+        case when b.brought_end = b.brought_offsets then b.brought_end end as map_end,
+        cast(null as bigint) as settled_records,
+        b.brought_offsets as covered_end,
+        b.brought_end as reached_end,
+        cast(0 as bigint) as written_offsets,
+        b.level_at_ms,
+        b.lost_since_ms,
+        cast(0 as bigint) as unrecorded_copies
+    from brought_ends as b
+    inner join params as p
+        on p.from_cluster = b.cluster
+        and p.to_cluster = b.origin
+    left join partitions as a on a.source_topic = b.topic
+    where a.flow is null
+),
+
+figures as (
+    select
+        a.flow,
+        a.source_topic,
+        a.source_topic_id,
+        a.source_partition,
+        e.last_stable,
+        e.high_watermark,
+        e.measured_at_ms,
+        a.map_end,
+        a.settled_records,
+        coalesce(a.covered_end, case when e.high_watermark = 0 then 0 end) as covered_end,
+        greatest(e.high_watermark, a.reached_end) as known_end,
+        a.written_offsets,
+        a.level_at_ms,
+        a.lost_since_ms,
         case when a.at_ms < e.measured_at_ms then 0 else a.at_ms - e.measured_at_ms end as age_ms,
         case
             when a.at_ms < e.measured_at_ms then 0
@@ -88,16 +135,13 @@ figures as (
         end as unseen_ms,
         e.rate,
         e.rate_at_ms,
-        m.unrecorded_copies
-    from partitions as a
-    left join covered_ends as m using (flow, source_topic, source_topic_id, source_partition)
+        a.unrecorded_copies
+    from covered as a
     left join unseen_ends as e
         on e.cluster = a.source_cluster
         and e.topic = a.source_topic
         and e.topic_id = a.source_topic_id
         and e.partition = a.source_partition
-    left join uncovered_readings as r using (map_number)
-    left join written as w using (map_number)
     left join ended_topics as x
         on x.cluster = a.source_cluster
         and x.topic = a.source_topic

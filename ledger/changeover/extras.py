@@ -6,6 +6,7 @@ Nothing here changes anything.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ledger.changeover.brought import paired
 from ledger.changeover.pairs import Pair
 from ledger.config.values import FlowConfig
 from ledger.context import Context
@@ -158,7 +159,7 @@ def copied_partitions(context: Context, asked: Pair, flows: Sequence[FlowConfig]
     for flow in flows:
         selection = context.config.topic_selection(flow.name)
         known: dict[tuple[str, str], list[FlowPosition]] = {}
-        for one in context.state.positions(flow.name):
+        for one in paired(context.state, flow):
             is_asked = asked.topics is None or one.target_topic in asked.topics
             if is_asked and selection.selects(one.source_topic):
                 known.setdefault((one.source_topic, one.target_topic), []).append(one)
@@ -201,7 +202,7 @@ def extras_starts(context: Context, back: ClusterAdmin, copied: Sequence[Copied]
     now = [
         Copied(flow, at.pair, at.position.source_offset)
         for name, flow in flows.items()
-        for at in context.state.positions(name)
+        for at in paired(context.state, flow)
         if (name, at.pair) in meant
     ]
     known = {one.pair.source for one in now}

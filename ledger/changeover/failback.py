@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ledger.changeover.brought import brought, last_incarnations
 from ledger.changeover.extras import list_extras
 from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.holding import left_words
@@ -21,7 +22,6 @@ from ledger.facts.syncs import TopicPartition
 from ledger.facts.tables import OPERATIONS, in_order
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.mirror.starts import place_of
-from ledger.store import sql
 from ledger.store.snapshots import DeltaSnapshot
 
 # Policies -----------------------------------------------------------------------------------------
@@ -274,10 +274,11 @@ def _topics(context: Context, at: DeltaSnapshot, pair: Direction, choices: Choic
 def _last_copied(context: Context, at: DeltaSnapshot, forward: FlowConfig) -> dict[str, tuple[str, str]]:
     """By name the topic ids at both sides; flows with an opposite keep names."""
     selection = context.config.topic_selection(forward.name)
-    incarnations = sql.incarnations(at, forward.name)
+    new = list(brought(context.state, forward))
+    incarnations = last_incarnations(at, forward, new)
     return {
         one.source_topic: (one.source_topic_id, one.target_topic_id)
-        for one in context.state.positions(forward.name)
+        for one in (*context.state.positions(forward.name), *new)
         if selection.selects(one.source_topic) and incarnations.get(one.source_topic) == one.source_topic_id
     }
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ledger.changeover.auditing import LedgerAudit
+from ledger.changeover.brought import paired
 from ledger.changeover.directions import accept_cluster
 from ledger.changeover.failback import asked_fence_of_target, extras_policies, open_at_target
 from ledger.changeover.holding import fence_and_hold, hold_retention, release_retention
@@ -22,6 +23,7 @@ from ledger.facts.requests import StopRequest
 from ledger.facts.roles import writer_of
 from ledger.facts.syncs import SyncCause, holding
 from ledger.kafka.cluster import PartitionEnds, live_cluster
+from ledger.mirror.assignment import StopCause
 from ledger.offsets.sheets import repeat_words
 from ledger.roles import is_at_work
 from ledger.store.session import random_id
@@ -197,13 +199,20 @@ def _not_writable(step: StepContext) -> list[str]:
 
 
 def _stopped(step: StepContext) -> str | None:
-    """Partitions that nobody copies, whatever the driver does; None: there are none."""
+    """Partitions that nobody copies, whatever the driver does; None: there are none. Those of a promotion that is over
+    the next driver takes up again."""
+    directions, way = step.state.directions(), step.pair
     ids = {one.source_topic_id: one.source_topic for one in step.plan.topics}
+    held = {
+        one.source_topic_id
+        for one in step.plan.topics
+        if directions.promotion(way.source, way.target, one.topic) is not None
+    }
     found = {
         (ids[topic_id], partition): (str(stop.cause), flow)
         for flow in step.plan.flows
         for (topic_id, partition), stop in step.state.stopped_partitions(flow).items()
-        if topic_id in ids
+        if topic_id in ids and (stop.cause != StopCause.PROMOTED or topic_id in held)
     }
     if not found:
         return None
@@ -294,7 +303,7 @@ def _ways_back(step: StepContext) -> Sequence[WayBack] | None:
         at.source_topic_id
         for flow in step.plan.flows
         if (forward := step.config.flow(flow).opposite) is not None
-        for at in step.state.positions(forward)
+        for at in paired(step.state, step.config.flow(forward))
     }
     left = [one for one in step.plan.topics if one.topic_id in copied]
     found = [directions.way_back(way.source, way.target, one.topic) for one in left]

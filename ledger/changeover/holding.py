@@ -8,6 +8,7 @@ since.
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from ledger.changeover.brought import paired
 from ledger.changeover.fencing import fence_topics, refused_fence, topics_to_fence
 from ledger.changeover.hand_over import cluster_changes
 from ledger.changeover.measures import AskedFence, FenceResult
@@ -202,7 +203,7 @@ def behind_the_maps(context: Context, cluster: str, topics: Collection[str]) -> 
     for flow in context.config.flows.values():
         if flow.source != cluster:
             continue
-        for one in context.state.positions(flow.name):
+        for one in paired(context.state, flow):
             at = one.pair.source
             if at.topic in topics:
                 starts[at] = min(starts.get(at, one.position.source_offset), one.position.source_offset)

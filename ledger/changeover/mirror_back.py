@@ -35,7 +35,7 @@ from ledger.facts.direction import Demoted, WayBackOpened, WayBackTopic
 from ledger.facts.extras import STAY_LOCAL, ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
-from ledger.facts.syncs import without
+from ledger.facts.syncs import PartitionPair, without
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.mirror.starts import require_usable
 from ledger.store.session import random_id
@@ -105,6 +105,9 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         _require_recorded(context, flow, copied)
     for flow in flows:
         pair_tails(context, flow, [one.pair for one in copied if one.flow == flow], say)
+    for flow in ways_back:
+        if settled := _settled(context, flow):
+            pair_tails(context, flow, settled, say)
     starts = extras_starts(context, back, copied)
     _require_no_unpaired(context, starts)
     ends = ends_of_extras(back, [one.pair.source for one in starts])
@@ -172,6 +175,13 @@ def _require_recorded(context: Context, flow: FlowConfig, copied: Sequence[Copie
                 f"recorded; nothing was recorded. Let it: mirror-ledger run {flow.name} --until-caught-up, then try "
                 "again"
             )
+
+
+def _settled(context: Context, flow: FlowConfig) -> list[PartitionPair]:
+    """Partitions where a driver of the way back had died before applications left for where it copied from: what it had
+    copied last was found without its source, which answers by now."""
+    own = [Copied(flow, at.pair, at.position.source_offset) for at in context.state.positions(flow.name)]
+    return [one.pair for one in own if unpaired_records(context, one)]
 
 
 # Extras -------------------------------------------------------------------------------------------

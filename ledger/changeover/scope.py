@@ -256,8 +256,8 @@ class Scope:
         return frozenset(one.source_topic for one in self.topics)
 
     def losses(self, rows: Iterable[Row]) -> list[Row]:
-        """Of rows of a flow and its source topic those that it is about."""
-        mine = {(one.flow, one.source_topic) for one in self.topics}
+        """Of rows of a flow and its source topic those that it is about; of topics that no flow has begun with too."""
+        mine = {(flow, one.source_topic) for one in self.topics for flow in (one.flow, None)}
         return [row for row in rows if (row["flow"], row["source_topic"]) in mine]
 
     # -- groups ----------------------------------------------------------------------------------

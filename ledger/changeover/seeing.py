@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ledger.changeover.brought import brought, last_incarnations
 from ledger.changeover.failback import see_protection, see_return
 from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.groups import outputs_kept_to
@@ -58,7 +59,7 @@ from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, Choice, Outcome, Sett
 from ledger.offsets.sheets import Asked, CommitsRead, computed_sheet, group_answers
 from ledger.recorders.observation import RecorderSettings
 from ledger.roles import driver_verdict, heartbeat_ms
-from ledger.store import answers, sql
+from ledger.store import answers
 from ledger.store.catalog import Value
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.state import DeltaLedgerState
@@ -105,7 +106,7 @@ def see(
     settings = _settings(at, asked, target, there)
     places = [one.answer for one in settings]
     directions, carried_out = state.directions(), (read_applies(at), _rows(at, OperationKind.PLAN))
-    seen_flows = [_flow(context, flow, (here, there), sql.incarnations(at, flow.name)) for flow in flows]
+    seen_flows = [_flow(context, at, kind, flow, (here, there)) for flow in flows]
     maps = known_maps(context, pair)
     changed = [
         *directions.promotions(pair.source, pair.target, None).values(),
@@ -365,18 +366,22 @@ def _cluster(admin: KafkaAdmin, state: DeltaLedgerState) -> SeenCluster:
 
 def _flow(
     context: Context,
+    at: DeltaSnapshot,
+    kind: ChangeoverKind,
     flow: FlowConfig,
     seen: tuple[SeenCluster, SeenCluster],
-    incarnations: Mapping[str, str],
 ) -> SeenFlow:
+    """Of a failover also topics that nobody has begun with, and that applications came to: what they had before is at
+    both sides."""
     (source, target), state = seen, context.state
     claim = state.last_claim(writer_of(flow.name))
     verdict = driver_verdict(flow, claim, context.processes, now_ms=context.clock.now_ms())
     selection = context.config.topic_selection(flow.name)
     known = source.topic_ids or {one.topic: one.topic_id for one in state.last_topic_states(source.alias)}
+    new = [] if kind.is_planned else list(brought(state, flow))
     positions = [
         one
-        for one in state.positions(flow.name)
+        for one in (*state.positions(flow.name), *new)
         if selection.selects(one.source_topic) and not _is_deleted(one, known, target)
     ]
     copied = {position.source_topic for position in positions}
@@ -385,7 +390,7 @@ def _flow(
         config=flow,
         driver=verdict,
         positions=positions,
-        incarnations=incarnations,
+        incarnations=last_incarnations(at, flow, new),
         stopped=state.stopped_partitions(flow.name),
         unmirrored=[name for name in known if selection.selects(name) and name not in copied],
         unrecorded=_unrecorded(context, flow, positions, target, claim.last_recorded_at_ms)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 
+from ledger.changeover.brought import paired
 from ledger.clock import Clock
 from ledger.config.values import FlowConfig, TargetMode
 from ledger.context import Context, driver_operations, require_stopped
@@ -242,7 +243,7 @@ class Tails:
             source = one.source_topic_id, one.partition
             return one.position.target_offset, one.source_topic_id not in deleted, seen_at.get(source, -1)
 
-        in_order = sorted(self.ports.state.positions(self.flow.name), key=age)
+        in_order = sorted(paired(self.ports.state, self.flow), key=age)
         last = {(one.target_topic, one.target_topic_id, one.partition): one for one in in_order}
         return [last[place] for place in sorted(last)]
 

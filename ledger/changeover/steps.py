@@ -256,6 +256,9 @@ def settle_flows(step: StepContext, waits: Waits) -> StepResult:
             may_live = f"{_MAY_LIVE} mirror-ledger settle {name} --reason WHY"
             words.append(f"{name}: {_STOPPED if step.is_promoted else may_live}")
             continue
+        if not step.state.has_run(name):
+            words.append(f"{name} has never run: nothing of it is at {step.plan.to_cluster}")
+            continue
         settled = settle_flow(step.context, name, progress=waits, is_promoted=step.is_promoted)
         if settled.refused:
             refused = "; ".join(f"{pair.target.topic} {why}" for pair, why in settled.refused.items())

@@ -181,3 +181,71 @@ select
 from measured_ends as e
 left join end_rates as r using (cluster, topic, topic_id, partition)
 left join silent as s using (cluster);
+
+-- Partitions of topics that flows have brought to a cluster, with the one that they came from (origin), and how many
+-- offsets flows have written there, up to brought_end; all others are of whoever else writes there. level_at_ms: when
+-- the end was read last before it was known to lie beyond these (null: never), lost_since_ms: when it was so first.
+create or replace temporary view brought_ends as
+with brought as (
+    select
+        c.source_cluster as origin,
+        m.target_cluster as cluster,
+        m.target_topic as topic
+    from last_syncs as m
+    inner join last_claims as c on c.flow = m.flow
+    group by c.source_cluster, m.target_cluster, m.target_topic
+),
+
+claims as (
+    select
+        target_cluster as cluster,
+        target_topic as topic,
+        target_topic_id as topic_id,
+        target_partition as partition,
+        cast(sum(target_end - target_start) as bigint) as brought_offsets,
+        max(target_end) as brought_end
+    from effective_syncs
+    where is_current and kind in ('copied', 'adopted', 'unpaired')
+    group by target_cluster, target_topic, target_topic_id, target_partition
+),
+
+partitions as (
+    select cluster, topic, topic_id, partition
+    from claims
+    union
+    select cluster, topic, topic_id, partition
+    from measured_ends
+),
+
+alone as (
+    select
+        b.origin,
+        b.cluster,
+        b.topic,
+        p.topic_id,
+        p.partition,
+        coalesce(c.brought_offsets, 0) as brought_offsets,
+        coalesce(c.brought_end, 0) as brought_end
+    from brought as b
+    inner join partitions as p using (cluster, topic)
+    left join claims as c using (cluster, topic, topic_id, partition)
+)
+
+select
+    a.origin,
+    a.cluster,
+    a.topic,
+    a.topic_id,
+    a.partition,
+    a.brought_offsets,
+    a.brought_end,
+    min_by(h.previous_read_at_ms, h.writer_epoch * 4294967296 + h.round) as level_at_ms,
+    min_by(h.read_at_ms, h.writer_epoch * 4294967296 + h.round) as lost_since_ms
+from alone as a
+left join high_watermarks as h
+    on h.cluster = a.cluster
+    and h.topic = a.topic
+    and h.topic_id = a.topic_id
+    and h.partition = a.partition
+    and h.high_watermark > a.brought_offsets
+group by a.origin, a.cluster, a.topic, a.topic_id, a.partition, a.brought_offsets, a.brought_end;

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ledger.changeover.plans import ChangeoverKind
-from tests.support.changing_pairs import FAILOVER, GROUPS, SWITCHOVER, ChangingPair
+from tests.support.changing_pairs import FAILOVER, GROUPS, SWITCHOVER, ChangingPair, in_ledger
 
 HOME = replace(SWITCHOVER, extras=("keep",), within=0)
 BACK = ("west", "east")
@@ -46,3 +46,26 @@ def placed(pair: ChangingPair, cluster: object) -> list[Placed]:
     assert cluster in (pair.east, pair.west)
     values = pair.values(pair.east if cluster is pair.east else pair.west)
     return [(*place, one) for place, found in values.items() for one in found]
+
+
+def lose_west(pair: ChangingPair) -> str:
+    """West is lost with all that was written there since applications came, and they go to east; the operation's id."""
+    pair.stop_groups()
+    pair.west.available = False
+    pair.schedule.wait(3.0)
+    pair.destination = pair.east
+    return pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER, way=BACK))
+
+
+def require_west_lost(pair: ChangingPair, moved: str) -> None:
+    """Lost is what was written at west alone, and was counted; groups have processed all of east, once but for what a
+    dead driver had copied."""
+    at_east, at_west = placed(pair, pair.east), placed(pair, pair.west)
+    alone = [one for one in at_west if one not in at_east]
+    figures = in_ledger(pair, moved)["ended"]["figures"]
+    assert (figures["records_lost"], figures["records_at_least"]) == (len(alone), len(alone)), figures
+    tail = {("orders", 0, "east-12"), ("orders", 0, "east-13")}
+    for group in GROUPS:
+        here = [one for one in pair.processed[group] if one in at_east]
+        assert set(here) == set(at_east), group
+        assert {one for one in here if here.count(one) > 1} <= tail

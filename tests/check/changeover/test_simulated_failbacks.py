@@ -8,7 +8,15 @@ from zlib import crc32
 
 from ledger.changeover.plans import ChangeoverKind, steps_of
 from tests.support.changing_pairs import GROUPS, TOPICS, in_ledger
-from tests.support.failbacks import BACK, HOME, placed, require_home, with_extras
+from tests.support.failbacks import (
+    BACK,
+    HOME,
+    lose_west,
+    placed,
+    require_home,
+    require_west_lost,
+    with_extras,
+)
 from tests.support.operator_processes import OnceAtEach
 
 
@@ -49,3 +57,13 @@ def test_extras_that_are_replicated_are_read_once_where_applications_are() -> No
     pair.apply(pair.plan(ChangeoverKind.FAILBACK, replace(HOME, extras=("replicate",)), way=BACK))
     assert [one for one in placed(pair, pair.west) if one in extras], "they are at west"
     require_home(pair, [])
+
+
+def test_the_promoted_cluster_is_lost_before_anything_came_back() -> None:
+    """The lost one has come back with all that it had: applications go there, with what it has alone."""
+    pair, _ = with_extras()
+    moved = lose_west(pair)
+    require_west_lost(pair, moved)
+    assert pair.produce("orders", 1), "east is open again"
+    assert in_ledger(pair, moved)["directions"][("west", "east")] == sorted(TOPICS)
+    pair.end()

@@ -28,9 +28,11 @@ from tests.support.failbacks import (
     HOME,
     Placed,
     lose_and_return,
+    lose_west,
     placed,
     require_home,
     require_mirrored,
+    require_west_lost,
     with_extras,
 )
 from tests.support.operator_processes import ProcessEnded, begins
@@ -123,6 +125,57 @@ def test_the_promoted_cluster_is_lost_before_anybody_went_home_a_second_time() -
         assert set(here) == {one for one in at_east if one not in extras[:3]}, group
         assert set(undecided) <= set(here), "nobody has said that they stay unread"
         assert {one for one in here if here.count(one) > 1} == unpaired
+    pair.end()
+
+
+def test_who_was_lost_before_anything_came_back_gets_what_the_other_one_has_since() -> None:
+    """What west alone has stays there by decision, in front of all that east had alone and has written since."""
+    pair, _ = with_extras()
+    moved = lose_west(pair)
+    require_west_lost(pair, moved)
+    at_east = placed(pair, pair.east)
+    alone = [one for one in placed(pair, pair.west) if one not in at_east]
+    pair.west.available = True
+    pair.schedule.wait(4.0)
+    pair.destination = pair.west
+    hooks: dict[StepName, str] = {step: HOOKS[step] for step in HOOKS if step != StepName.CATCH_UP}
+    plan = pair.plan(ChangeoverKind.FAILBACK, HOME, way=("east", "west"), hooks=hooks)
+    said: list[str] = []
+
+    def waits(_step: StepName, words: str) -> None:
+        said.append(words)
+        assert len(said) < 200, said[-5:]
+        if "no driver is at work: mirror-ledger run east-to-west" in words and len(starts) == 0:
+            starts.append(words)
+            pair.west.change_acls([topic_rule(MIRROR, "write", "*")])
+            pair.schedule.spawn("supervisor", pair.forward.supervise)
+
+    starts: list[str] = []
+    home = pair.apply(plan, waits=waits)
+    assert [one for one in said if "east-to-west: 2 records that nobody had recorded paired with east" in one]
+    told = in_ledger(pair, home)
+    assert told["ended"]["figures"]["records_lost"] == 0
+    assert told["directions"] == {("east", "west"): sorted(TOPICS), ("west", "east"): []}
+    pair.start_reverse()
+    pair.until(lambda: placed(pair, pair.west)[-1] in placed(pair, pair.east), "west is mirrored to east")
+    at_east, at_west = placed(pair, pair.east), placed(pair, pair.west)
+    assert sorted(one for one in at_west if one not in alone) == sorted(at_east)
+    for group in GROUPS:
+        assert set(pair.processed[group]) == set(at_west), "what west alone has was read there before"
+    pair.end()
+
+
+def test_the_promoted_cluster_is_lost_when_the_way_back_is_open_and_nothing_came() -> None:
+    """What was to stay at east unread lies in front of nothing that came back: groups read it."""
+    pair, _ = with_extras()
+    plan = pair.plan(ChangeoverKind.FAILBACK, HOME, way=BACK)
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(before=begins(StepName.CATCH_UP)))
+    applied = pair.applied(plan)
+    assert applied is not None
+    pair.undo(applied.operation_id)
+    require_west_lost(pair, lose_west(pair))
+    assert pair.east.topic_by_name["orders"].configuration["retention.ms"] == "900"
     pair.end()
 
 
