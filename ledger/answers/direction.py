@@ -126,12 +126,18 @@ def direction_report(
         if why is HeldBack.PROMOTED
         and (found := _promotion(way, active, source_topic=topic, topic=names[topic])) is not None
     }
-    of_promoted = [row for row in known if row["source_topic"] in promoted]
-    back = _way_back(way, promoted.values()) if promoted else None
+    # By a failover behind a failback both sides are promoted, until the lost one is mirrored to again.
+    now = {
+        topic: found
+        for topic, found in promoted.items()
+        if directions.are_applications_at(way.target, way.source, names[topic])
+    }
+    of_promoted = [row for row in known if row["source_topic"] in now]
+    back = _way_back(way, now.values()) if now else None
     decided = DecidedExtras.of_rows(row for row in rows if row["kind"] == ExtrasDecided.kind)
     extras = _extras(of_promoted, _on_their_way(way, back), decided)
     kept = sum(_kept(row, decided) for row in of_promoted)
-    at_source, at_both = _groups_at_work(way, promoted, names)
+    at_source, at_both = _groups_at_work(way, now, names)
     waits = tuple(sorted(topic for topic, why in held.items() if why is HeldBack.OPPOSITE_HOLDS))
     return DirectionReport(
         promoted=tuple(sorted(promoted)),
@@ -142,18 +148,21 @@ def direction_report(
         gave_way=bool(promoted) and promoted.keys() == held.keys(),
         stands_by=_stands_by(way, driver),
         attention=(
-            *_without_fence(way, promoted, of_promoted),
-            *([] if is_paused else _not_stopped(way, driver, of_promoted)),
-            *_way_back_lacks(way, back, promoted.values()),
+            *_without_fence(way, now, of_promoted),
+            *(
+                []
+                if is_paused
+                else _not_stopped(way, driver, [one for one in known if one["source_topic"] in promoted])
+            ),
+            *_way_back_lacks(way, back, now.values()),
             *_at_both_sides(way, at_both),
         ),
         remarks=(
             *_promoted_words(way, back, of_promoted),
             *_extras_words(way, extras, kept),
-            *_reading_words(way, Fences.of_rows(row for row in rows if row["kind"] in FENCE_KINDS), promoted),
-            *_held_words(
-                way, HandOvers.of_rows(row for row in rows if row["kind"] in HAND_OVER_KINDS), promoted
-            ),
+            *_left_again(way, promoted.keys() - now.keys()),
+            *_reading_words(way, Fences.of_rows(row for row in rows if row["kind"] in FENCE_KINDS), now),
+            *_held_words(way, HandOvers.of_rows(row for row in rows if row["kind"] in HAND_OVER_KINDS), now),
             *_left_behind(way, at_source - at_both),
             *_waits_words(way, waits),
         ),
@@ -279,6 +288,17 @@ def _promoted_words(way: OneWay, back: WayBack | None, partitions: Sequence[Row]
         WayBack.AT_WORK: "" if way.opposite is None else f"; {way.opposite.name} copies back",
     }
     return [f"{way.target} is promoted over {way.source}: {stopped}{words.get(back, '')}"]
+
+
+def _left_again(way: OneWay, topics: Collection[str]) -> list[str]:
+    """Of topics that applications came to once, and have left for where they had been before."""
+    if not topics:
+        return []
+    return [
+        f"applications are at {way.source}, which was promoted over {way.target} since: {way.flow} copies "
+        f"{some_of(sorted(topics), 'topic')} there again once that is decided: mirror-ledger plan failback --from "
+        f"{way.source} --to {way.target} --reason WHY"
+    ]
 
 
 def _stands_by(way: OneWay, driver: DriverReport) -> bool:

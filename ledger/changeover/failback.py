@@ -189,14 +189,16 @@ def _new_topics(
 def see_protection(
     context: Context, pair: Direction, choices: Choices, here: SeenCluster, there: SeenCluster
 ) -> SeenReturn:
-    """`pair`: to a cluster that gets all that flows from the source copy. Of a source that does not answer nothing is
-    known."""
+    """`pair`: to a cluster that gets all that flows from the source copy; of a source that does not answer as recorded
+    last, and nobody knows how much."""
     topics = set()
+    recorded = {one.topic: one.topic_id for one in context.state.last_topic_states(pair.source)}
+    at_source = recorded if here.live_id is None else here.topic_ids
     for flow in context.config.enabled_flows:
         if (flow.source, flow.target) != (pair.source, pair.target):
             continue
         selection = context.config.topic_selection(flow.name)
-        for name, topic_id in here.topic_ids.items():
+        for name, topic_id in at_source.items():
             target = flow.naming.target_name(name)
             is_chosen = choices.topics is None or target in choices.topics
             if selection.selects(name) and is_chosen and target not in choices.left_out:
@@ -212,7 +214,7 @@ def see_protection(
     if there.identity_problem is None:
         _require_not_lost(context, pair, here, there)
     found = SeenReturn(topics=tuple(sorted(topics, key=lambda one: (one.flow, one.topic))), is_open=True)
-    if found.topics:
+    if found.topics and here.live_id is not None:
         found.behind = _behind(context, found.topics, context.cluster(pair.source))
         found.bytes = _bytes(context.cluster(pair.source), found.topics, found.behind)
     return found

@@ -15,14 +15,14 @@ from ledger.changeover.plans import ChangeoverKind, StepName, apply_command, ste
 from ledger.changeover.receipts import StepResult, Waits
 from ledger.changeover.seeing import make_plan
 from ledger.changeover.step_context import StepContext
-from ledger.changeover.waiting import ends_of
+from ledger.changeover.waiting import ends_of, offsets_behind
 from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.facts.direction import WayBack
 from ledger.facts.requests import StopRequest
 from ledger.facts.roles import writer_of
 from ledger.facts.syncs import SyncCause, holding
-from ledger.kafka.cluster import PartitionEnds, live_cluster
+from ledger.kafka.cluster import live_cluster
 from ledger.mirror.assignment import StopCause
 from ledger.offsets.sheets import repeat_words
 from ledger.roles import is_at_work
@@ -143,7 +143,9 @@ def _wait_for_copies(step: StepContext, waits: Waits) -> None:
 
     def left() -> str | None:
         try:
-            behind = _behind(step, ends_of(step.source, names))
+            there = {name: topic.topic_id for name, topic in step.target.topics().items()}
+            ends = ends_of(step.source, names)
+            behind = offsets_behind(ends, step.plan.topics, step.state.positions, there)
             to_come = sum(lacking or 0 for lacking in behind.values())
             copied = first.setdefault("to_come", to_come) - to_come
             words = _lacking(step, behind)
@@ -152,25 +154,6 @@ def _wait_for_copies(step: StepContext, waits: Waits) -> None:
             return f"{error}: waiting until it answers"
 
     step.patience(_NO_LIMIT).until(left, waits, advice="")
-
-
-def _behind(
-    step: StepContext, ends: Mapping[tuple[str, int], PartitionEnds]
-) -> dict[tuple[str, int], int | None]:
-    """By partition of the source how many offsets are not at the target as it is now; None: nobody has begun with it
-    there, whatever an earlier topic of that name had."""
-    there = {name: topic.topic_id for name, topic in step.target.topics().items()}
-    ids = {one.source_topic: one.source_topic_id for one in step.plan.topics}
-    reached: dict[tuple[str, int], int] = {}
-    for flow in step.plan.flows:
-        for one in step.state.positions(flow):
-            is_meant = ids.get(one.source_topic) == one.source_topic_id
-            if is_meant and there.get(one.target_topic) == one.target_topic_id:
-                reached[one.source_topic, one.partition] = one.position.source_offset
-    return {
-        place: None if place not in reached else max(end.high_watermark - reached[place], 0)
-        for place, end in ends.items()
-    }
 
 
 def _lacking(step: StepContext, behind: Mapping[tuple[str, int], int | None]) -> str | None:

@@ -103,7 +103,7 @@ def see(
         Choice((*ACCEPTABLE, NOT_COPIED), overwrite_newer=choices.overwrite_newer),
         outputs=outputs_kept_to(config, kind),
     )
-    settings = _settings(at, asked, target, there)
+    settings = [] if kind is ChangeoverKind.PROTECT else _settings(at, asked, target, there)
     places = [one.answer for one in settings]
     directions, carried_out = state.directions(), (read_applies(at), _rows(at, OperationKind.PLAN))
     seen_flows = [_flow(context, at, kind, flow, (here, there)) for flow in flows]

@@ -20,6 +20,7 @@ from ledger.words import by_topic, counted
 
 _ASK_EVERY_S = 1.0
 
+Ends = Mapping[tuple[str, int], PartitionEnds]
 Positions = Callable[[str], Sequence[FlowPosition]]
 """Where a flow stands by now."""
 
@@ -93,11 +94,12 @@ def drain(
         )
 
     def left() -> str | None:
-        behind = _behind(ends, topics, positions)
-        to_copy = {at: lacking for at, lacking in behind.items() if lacking}
+        behind = offsets_behind(ends, topics, positions)
+        to_copy = _not_copied(ends, behind)
         if to_copy:
             return f"{counted(sum(to_copy.values()), 'offset')} to copy at {by_topic(to_copy)}"
-        return f"{by_topic(behind)} not begun with" if behind else None
+        not_begun = [at for at, lacking in behind.items() if lacking is None]
+        return f"{by_topic(not_begun)} not begun with" if not_begun else None
 
     patience.until(
         left,
@@ -117,14 +119,22 @@ def still_drained(
     records were written: nobody waits for a mirror that has stopped.
     """
     ends = ends_of(source, {topic.source_topic for topic in topics})
-    behind = _behind(ends, topics, positions)
-    if late := {at: lacking for at, lacking in behind.items() if lacking}:
+    if late := _not_copied(ends, offsets_behind(ends, topics, positions)):
         raise PreconditionError(
             f"{counted(sum(late.values()), 'offset')} of {source.alias} came after the target was promoted, at "
             f"{by_topic(late)}: nothing copies them now. Undo it, and keep producers away: mirror-ledger undo "
             f"{operation_id} --reason WHY"
         )
     return _drained(ends)
+
+
+def _not_copied(ends: Ends, behind: Mapping[tuple[str, int], int | None]) -> dict[tuple[str, int], int]:
+    """Partitions with offsets that are not copied; one that a flow has not begun with has all that it has."""
+    lacking = {
+        at: ends[at].high_watermark - ends[at].log_start if left is None else left
+        for at, left in behind.items()
+    }
+    return {at: left for at, left in lacking.items() if left}
 
 
 def _drained(ends: Mapping[tuple[str, int], PartitionEnds]) -> StepResult:
@@ -143,24 +153,29 @@ def _open(
     ]
 
 
-def _behind(
-    ends: Mapping[tuple[str, int], PartitionEnds], topics: Sequence[PlannedTopic], positions: Positions
-) -> dict[tuple[str, int], int]:
-    """How many offsets are not copied, of partitions where there are some; 0 where a flow has not begun."""
+def offsets_behind(
+    ends: Ends,
+    topics: Iterable[PlannedTopic],
+    positions: Positions,
+    at_target: Mapping[str, str] | None = None,
+) -> dict[tuple[str, int], int | None]:
+    """By partition of the source how many offsets up to these ends are not copied; None: a flow has not begun with it.
+
+    `at_target`: ids of the topics that the target has now; what an earlier topic of that name had does not count.
+    """
+    wanted = {(one.flow, one.source_topic, one.source_topic_id) for one in topics}
     reached = {
-        (flow, one.source_topic_id, one.partition): one.position.source_offset
-        for flow in {topic.flow for topic in topics}
-        for one in positions(flow)
+        (flow, at.source_topic, at.partition): at.position.source_offset
+        for flow in {flow for flow, _, _ in wanted}
+        for at in positions(flow)
+        if (flow, at.source_topic, at.source_topic_id) in wanted
+        if at_target is None or at_target.get(at.target_topic) == at.target_topic_id
     }
-    wanted = {(topic.flow, topic.source_topic): topic.source_topic_id for topic in topics}
-    behind: dict[tuple[str, int], int] = {}
-    for (flow, name), topic_id in wanted.items():
-        for (topic, partition), end in ends.items():
-            if topic == name:
-                at = reached.get((flow, topic_id, partition))
-                lacking = end.high_watermark - (end.log_start if at is None else at)
-                if at is None or lacking > 0:
-                    behind[topic, partition] = max(lacking, behind.get((topic, partition), 0))
+    behind: dict[tuple[str, int], int | None] = {}
+    for at, end in ends.items():
+        starts = [reached.get((flow, *at)) for flow, topic, _ in wanted if topic == at[0]]
+        known = [start for start in starts if start is not None]
+        behind[at] = max(end.high_watermark - min(known), 0) if known and None not in starts else None
     return behind
 
 

@@ -107,6 +107,19 @@ def test_a_promotion_as_it_should_be_needs_nothing() -> None:
     assert not found.explains("users", "promoted")
 
 
+def test_of_two_promotions_the_newest_says_where_applications_are() -> None:
+    """By a failover behind a failback both sides are promoted, until the lost one is mirrored to again."""
+    home = Promoted(cluster="east", cluster_id="E", former="west", former_id="W", topics=None)
+    found = report(PROMOTED, home)
+    assert (found.promoted, found.way_back, found.gave_way, found.attention) == (("orders",), None, True, ())
+    assert found.remarks == (
+        "applications are at east, which was promoted over west since: east-to-west copies orders there again once "
+        "that is decided: mirror-ledger plan failback --from east --to west --reason WHY",
+    )
+    assert found.explains("orders", "promoted")
+    assert report(home, PROMOTED).way_back is WayBack.AT_WORK
+
+
 def test_without_a_promotion_nothing_is_said_and_a_former_stop_is_not_explained() -> None:
     for contents in ((), (FENCE, PROMOTED, Demoted(**WEST, topics=None))):
         found = report(*contents, back=DriverReport(DriverState.NEVER_RAN))
