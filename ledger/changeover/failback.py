@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ledger.changeover.brought import brought, last_incarnations
-from ledger.changeover.extras import list_extras
+from ledger.changeover.extras import Extras, list_extras
 from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.holding import left_words
 from ledger.changeover.left_behind import groups_left
 from ledger.changeover.measures import AskedFence, asked_fence
 from ledger.changeover.pairs import Pair
 from ledger.changeover.plans import Choices, FenceChoice, PlannedTopic
-from ledger.changeover.scope import SeenCluster, SeenReturn
+from ledger.changeover.scope import RepeatCause, SeenCluster, SeenReturn
 from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import UsageError
@@ -106,6 +106,7 @@ def see_return(
     found.undecided = sorted(
         {one.partition.topic for one in found.extras if of_others is None} - policies.keys()
     )
+    found.repeats = _read_again(found.extras, policies, of_others, choices)
     found.expiring = list(left_words(context, pair.target, names))
     if choices.fence is not FenceChoice.CLOSED:  # that one is closed for reading, and keeps them out itself
         found.at_work = groups_left(context, pair.target, names).members
@@ -114,6 +115,22 @@ def see_return(
     if found.not_fenced and asked is not None:
         found.fence_refusal = refusal(asked, fence_parts(context, pair.target))
     return found
+
+
+def _read_again(
+    extras: Iterable[Extras],
+    policies: Mapping[str, ExtrasPolicy],
+    of_others: ExtrasPolicy | None,
+    choices: Choices,
+) -> dict[str, dict[str, int | None]]:
+    """By group how many of the extras that come to it behind what it reads now it had read where they lie."""
+    found: dict[str, int] = {}
+    for one in extras:
+        if policies.get(one.partition.topic, of_others) is ExtrasPolicy.REPLICATE:
+            for group, count in one.readers.items():
+                if choices.groups is None or group in choices.groups:
+                    found[group] = found.get(group, 0) + count
+    return {group: {RepeatCause.READ_BEFORE: count} for group, count in sorted(found.items())}
 
 
 def _require_no_cut_to_begin_at(

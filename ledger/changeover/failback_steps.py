@@ -1,6 +1,6 @@
 """Steps while a cluster gets what another one has: applications stay at work where they are, for hours if need be."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,12 +10,15 @@ from ledger.changeover.directions import accept_cluster
 from ledger.changeover.failback import asked_fence_of_target, extras_policies, open_at_target
 from ledger.changeover.holding import fence_and_hold, hold_retention, release_retention
 from ledger.changeover.mirror_back import AskedMirrorBack, lift_shut, mirror_back
-from ledger.changeover.planning import Planned
+from ledger.changeover.planning import Planned, repeats_by_cause
 from ledger.changeover.plans import ChangeoverKind, StepName, apply_command, steps_of
 from ledger.changeover.receipts import StepResult, Waits
-from ledger.changeover.seeing import make_plan
+from ledger.changeover.scope import RepeatCause
+from ledger.changeover.seeing import make_plan, read_plan
 from ledger.changeover.step_context import StepContext
+from ledger.changeover.text import repeats_by_cause_words
 from ledger.changeover.waiting import ends_of, offsets_behind
+from ledger.config.values import objections
 from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
 from ledger.facts.direction import WayBack
@@ -128,12 +131,42 @@ def catch_up(step: StepContext, waits: Waits) -> StepResult:
     behind = _wait_for_groups(step, waits)
     switch = _require_switch(step)
     step.kept.audit = LedgerAudit.begun(step.context)  # of hours ago otherwise
-    left, repeats = counted(plan.choices.within, "offset"), repeat_words(switch.forecast)
-    words = [f"at most {left} to copy; groups would read {repeats} again"]
+    left, repeats = counted(plan.choices.within, "offset"), _repeats(step, switch, behind)
+    _require_few_repeats(step, repeats)
+    words = [f"at most {left} to copy; groups would read {repeat_words(switch.forecast)} again"]
+    if any(count != 0 for causes in repeats.values() for count in causes.values()):
+        words.append(f"read again in all: {repeats_by_cause_words(repeats)}")
     if behind:
         names = some_of(behind, "group")
         words.append(f"not beyond the extras that were copied to {plan.from_cluster}: {names}")
-    return StepResult("; ".join(words), {"forecast": switch.forecast, "groups_before_extras": behind})
+    facts = {"forecast": switch.forecast, "groups_before_extras": behind, "repeats": repeats}
+    return StepResult("; ".join(words), facts)
+
+
+def _repeats(step: StepContext, switch: Planned, behind: Collection[str]) -> dict[str, dict[str, int | None]]:
+    """By group what it reads again, by cause: at the switch, and what the plan had counted of extras before."""
+    made = read_plan(step.context, step.plan.plan_id, is_begun=True).recorded.forecast
+    found = {group: dict(causes) for group, causes in made["returned"].get("repeats", {}).items()}
+    for row in switch.places:
+        if (group := row["group_id"]) is not None:
+            cause = RepeatCause.NOT_PASSED if group in behind else RepeatCause.COMMITTED_LATE
+            causes = found.setdefault(str(group), {})
+            before, more = causes.get(cause, 0), row["repeated"]
+            causes[cause] = None if before is None or more is None else before + more
+    return found
+
+
+def _require_few_repeats(step: StepContext, repeats: Mapping[str, Mapping[str, int | None]]) -> None:
+    """Raise `UnsafeError` where a group would read more again than is allowed, over all causes."""
+    if step.plan.choices.despite_objectives:
+        return
+    missed = [words for _, words in objections(step.config.allowed, repeats_by_cause(repeats))]
+    if missed:
+        listed = "\n  ".join([*missed, f"read again: {repeats_by_cause_words(repeats)}"])
+        raise UnsafeError(
+            f"nothing of the switch was begun:\n  {listed}\nPlan again with --accept objective: that begins where "
+            "this one ends"
+        )
 
 
 def _wait_for_copies(step: StepContext, waits: Waits) -> None:

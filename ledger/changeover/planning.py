@@ -173,6 +173,7 @@ class Planned:
             "extras": [one.facts for one in returned.extras],
             "undecided": list(returned.undecided),
             "expiring": list(returned.expiring),
+            "repeats": {group: dict(causes) for group, causes in returned.repeats.items()},
         }
 
     @property
@@ -416,6 +417,8 @@ def _blockers(
     if seen.returned is not None:
         yield from _of_directions(kind, seen, choices, topics)
         yield from _of_return(seen.returned, seen, choices)
+        if not choices.despite_objectives:
+            yield from _of_repeats(seen.returned.repeats, seen)
         if not choices.stays:
             yield from _of_fences(seen, choices, flows)
             yield from _of_the_way_back(kind, seen, choices, flows)
@@ -466,6 +469,19 @@ def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[B
         )
     if returned.fence_refusal is not None:
         yield Blocker(BlockerCode.FENCE, f"{target} could not be fenced: {returned.fence_refusal}")
+
+
+def _of_repeats(repeats: Mapping[str, Mapping[str, int | None]], seen: Seen) -> Iterator[Blocker]:
+    for why, words in objections(seen.objectives, repeats_by_cause(repeats)):
+        yield Blocker(BlockerCode.OBJECTIVE, words, cause=why)
+
+
+def repeats_by_cause(repeats: Mapping[str, Mapping[str, int | None]]) -> Iterator[Figure]:
+    """Of each group the sum over all causes, None where one is unknown."""
+    for group, causes in sorted(repeats.items()):
+        known = [count for count in causes.values() if count is not None]
+        total = sum(known) if len(known) == len(causes) else None
+        yield Figure(Objective.MAX_REPEATS_PER_GROUP, total, f"group {group!r}")
 
 
 def _of_fences(seen: Seen, choices: Choices, flows: Sequence[SeenFlow]) -> Iterator[Blocker]:

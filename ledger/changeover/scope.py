@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from ledger.changeover.extras import Extras
 from ledger.changeover.not_followed import NotFollowed
@@ -89,6 +90,16 @@ def every_group(_group: str) -> bool:
     return True
 
 
+class RepeatCause(StrEnum):
+    """Why a group reads records again on the way home; the text is what a plan says of it."""
+
+    READ_BEFORE = (
+        "extras that it had read before"  # replicated: it reads them once more where applications are
+    )
+    NOT_PASSED = "extras that it had not passed"  # at home they lie in front of all that came back
+    COMMITTED_LATE = "committed late, or in another order"
+
+
 @dataclass(slots=True, kw_only=True)
 class SeenReturn:
     """A cluster that was lost and is back, before a failback; or one that is to protect the source.
@@ -98,8 +109,9 @@ class SeenReturn:
     While it is not: `extras` by partition, `undecided`: topics of which nobody says what becomes of them; `not_fenced`:
     topics there that are closed to nobody, `fence_refusal`: why the plan's fence cannot close them, None: it can;
     `at_work`: groups with members there whom nothing keeps out; `expiring`: what may be deleted there, and when, in
-    words. `behind`: offsets that have not come back, and `bytes` which they may take, as some batches tell; None:
-    nobody knows.
+    words; `repeats`: by group how many records it reads again, by cause (`RepeatCause`), as far as that is known before
+    the way back is open. `behind`: offsets that have not come back, and `bytes` which they may take, as some batches
+    tell; None: nobody knows.
     """
 
     topics: tuple[PlannedTopic, ...]
@@ -111,6 +123,7 @@ class SeenReturn:
     at_work: Sequence[str] = ()
     fence_refusal: str | None = None
     expiring: Sequence[str] = ()
+    repeats: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
     behind: int | None = None
     bytes: int | None = None
 

@@ -307,9 +307,24 @@ def _returned(plan: Plan, returned: Mapping[str, Any], figures: Mapping[str, str
     found["alone"] = f"{counted(alone, 'offset')} at {plan.to_cluster} were never copied" + (
         f": {decided}" if alone else ""
     )
+    if plan.moves_applications or returned.get("repeats"):
+        found["repeated"] = repeats_by_cause_words(returned.get("repeats", {}))
     if returned["expiring"]:
         found["expires"] = "; ".join(returned["expiring"])
     return found
+
+
+def repeats_by_cause_words(repeats: Mapping[str, Mapping[str, int | None]]) -> str:
+    """What each group reads again on the way home, by cause."""
+    said = [
+        f"{group!r} {'an unknown number' if count is None else f'{count:,}'} ({cause})"
+        for group, causes in sorted(repeats.items())
+        for cause, count in causes.items()
+        if count != 0
+    ]
+    return (
+        "; ".join(said) or "nothing by decision; what commits lack is counted before applications are stopped"
+    )
 
 
 def _applied(applies: Sequence[Apply]) -> str:

@@ -7,9 +7,9 @@ import pytest
 
 from ledger.changeover.extras import Extras
 from ledger.changeover.plans import BlockerCode, ChangeoverKind, FenceChoice, PlannedTopic, StepName
-from ledger.changeover.scope import SeenReturn
+from ledger.changeover.scope import RepeatCause, SeenReturn
 from ledger.changeover.text import plan_table
-from ledger.config.values import TargetMode
+from ledger.config.values import Objective, TargetMode
 from ledger.errors import UsageError
 from ledger.facts.syncs import PartitionPair, TopicPartition
 from tests.support.seen_pairs import DEAD, SEEN, flow, made
@@ -99,6 +99,23 @@ def test_what_is_decided_stands_against_nothing_and_is_said() -> None:
     assert "5 offsets at west were never copied: keep" in plan_table(found.plan, (), found.forecast, ())
 
 
+def test_what_groups_read_again_is_said_by_cause_and_held_against_what_is_allowed() -> None:
+    again = seen(extras=(EXTRAS,), repeats={"billing": {RepeatCause.READ_BEFORE: 3}})
+    found = made(again, HOME, extras=("replicate",))
+    assert found.blockers == ()
+    assert "'billing' 3 (extras that it had read before)" in plan_table(found.plan, (), found.forecast, ())
+    few = replace(again, objectives={Objective.MAX_REPEATS_PER_GROUP: 2})
+    [blocker] = made(few, HOME, extras=("replicate",)).blockers
+    assert (blocker.code, "group 'billing'" in blocker.words) == (BlockerCode.OBJECTIVE, True)
+    assert made(few, HOME, extras=("replicate",), despite_objectives=True).blockers == ()
+    unknown = replace(
+        few, returned=replace(again.returned, repeats={"billing": {RepeatCause.READ_BEFORE: None}})
+    )
+    assert [one.code for one in made(unknown, HOME, extras=("replicate",)).blockers] == [
+        BlockerCode.OBJECTIVE
+    ]
+
+
 def test_nobody_goes_home_to_a_cluster_that_does_not_answer() -> None:
     found = made(replace(seen(), target=DEAD), HOME)
     assert [one.code for one in found.blockers] == [BlockerCode.TARGET_UNREACHABLE]
@@ -120,5 +137,9 @@ def test_a_cluster_that_protects_another_one_moves_nobody() -> None:
     )
     assert [str(step) for step in found.plan.steps] == ["check", "accept_cluster", "catch_up"]
     assert "7 offsets of east, about 2.0 MB" in plan_table(found.plan, (), found.forecast, ())
+    dead = replace(
+        SEEN, source=replace(DEAD, alias="east"), returned=SeenReturn(topics=(ORDERS,), is_open=True)
+    )
+    assert [one.code for one in made(dead, PROTECT).blockers] == [BlockerCode.SOURCE_UNREACHABLE]
     with pytest.raises(UsageError, match="no enabled flow copies a topic of east to west"):
         made(replace(SEEN, returned=SeenReturn(topics=())), PROTECT)
