@@ -269,7 +269,7 @@ class FlowTopics:
         return found
 
     def _left_out(self, refusals: Refusals, targets: Described) -> list[Finding]:
-        """One for all; it is raised anew when it names others."""
+        """One for all; it is raised again when it names others."""
         left_out = self._selection.left_out(refusals, targets.keys())
         if SelectionRefusal.MIRRORED_BACK in left_out:
             written = self._record.state.written_topics(self._source.alias)
