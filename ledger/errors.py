@@ -64,6 +64,8 @@ class Trouble(StrEnum):
     """The principal lacks a permission; the row has the `kafka-acls.sh` command that grants it."""
     NO_TOPIC_IDS = "no_topic_ids"
     """The brokers give no topic ids: they are older than Kafka 2.8, or run as if they were."""
+    NOT_SPOKEN = "not_spoken"
+    """The brokers do not know the request: they are of an earlier release, or of another make."""
     LEDGER = "ledger"
     """The ledger cannot be read."""
 

@@ -176,5 +176,6 @@ OF_TROUBLE: Mapping[Trouble, str] = {
     "ssl",
     Trouble.NOT_ALLOWED: "grant it to the mirror's principal",
     Trouble.NO_TOPIC_IDS: "upgrade the brokers, or set inter.broker.protocol.version of each to its own release",
+    Trouble.NOT_SPOKEN: "nothing, if what is missing is not needed; else upgrade the brokers",
     Trouble.LEDGER: "check ledger.path and the rights to it; `mirror-ledger init` makes a ledger where there is none",
 }

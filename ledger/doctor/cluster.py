@@ -262,7 +262,7 @@ TARGET_SIDE = (
     Requirement(PRODUCE, True, "record batches cannot be written"),
     Requirement(INIT_PRODUCER_ID, True, "no producer id, so nothing is written exactly once"),
     Requirement(CREATE_TOPICS, True, "target topics cannot be created"),
-    Requirement(CREATE_PARTITIONS, True, "target topics cannot grow with their source"),
+    Requirement(CREATE_PARTITIONS, False, "target topics cannot grow with their source"),
     Requirement(
         PRODUCE_BY_ID, False, "writes go by topic name: one may reach a topic that was just recreated"
     ),

@@ -105,8 +105,11 @@ async def asked_permissions(
 
 
 async def _on_cluster(manager: KafkaConnectionManager) -> Operations | None:
-    """None: without Describe on the cluster an empty set is answered, whatever else is allowed."""
-    answer = await manager.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    """None: without Describe on the cluster an empty set is answered, whatever else is allowed; or it is not spoken."""
+    try:
+        answer = await manager.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    except errors.IncompatibleBrokerVersion:
+        return None
     return _operations(answer.authorized_operations) or None
 
 

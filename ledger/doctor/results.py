@@ -99,8 +99,9 @@ def measure(measurement: Callable[[], Value], at: str = "") -> Value | Unmeasure
 
 
 def unknown(subject: str, check: Check, why: Unmeasured) -> CheckResult:
-    """The result for what could not be measured."""
-    return CheckResult(subject, check, Verdict.UNKNOWN, why.reason, why.what_to_do, why)
+    """The result for what could not be measured; what brokers do not know stays so, and keeps no flow from running."""
+    verdict = Verdict.WARNING if why.trouble is Trouble.NOT_SPOKEN else Verdict.UNKNOWN
+    return CheckResult(subject, check, verdict, why.reason, why.what_to_do, why)
 
 
 def failed(subject: str, check: Check, why: Unmeasured) -> CheckResult:

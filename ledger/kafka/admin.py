@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.producer import InitProducerIdRequest
@@ -270,7 +271,10 @@ async def _finalized_features_epoch(manager: KafkaConnectionManager) -> int:
     request = ApiVersionsRequest(
         client_software_name="mirror-ledger", client_software_version="1", min_version=_FEATURES_SINCE
     )
-    answer = await manager.send(request)
+    try:
+        answer = await manager.send(request)
+    except errors.IncompatibleBrokerVersion:
+        return -1
     require(answer.error_code, None)
     return int(answer.finalized_features_epoch)
 

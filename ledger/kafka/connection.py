@@ -496,13 +496,15 @@ class ClusterConnection:
             )
         if isinstance(error, errors.InvalidConfigurationError | errors.PolicyViolationError):
             return RefusedSettingError(f"cluster {name} refused to {operation}: {error}; not done")
-        if isinstance(error, errors.BrokerResponseError) and not getattr(error, "retriable", False):
-            return PreconditionError(f"cluster {name} refused to {operation}: {error}; not done")
         if isinstance(error, errors.IncompatibleBrokerVersion):
             if METADATA.request in str(error):
                 why = f"cluster {name} {NO_TOPIC_IDS}; not done"
                 return PreconditionError(why, trouble=Trouble.NO_TOPIC_IDS)
-            return PreconditionError(f"cluster {name} cannot {operation}: {error}; not done")
+            return PreconditionError(
+                f"cluster {name} was not asked to {operation}: {error}; not done", trouble=Trouble.NOT_SPOKEN
+            )
+        if isinstance(error, errors.BrokerResponseError) and not getattr(error, "retriable", False):
+            return PreconditionError(f"cluster {name} refused to {operation}: {error}; not done")
         self.close()
         return self._unavailable(operation, str(error), Trouble.NO_ANSWER)
 

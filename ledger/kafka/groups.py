@@ -497,7 +497,10 @@ Read = Callable[[KafkaConnectionManager, Sequence[str]], Awaitable[Reading]]
 
 async def lists_all_groups(manager: KafkaConnectionManager) -> bool:
     """Whether the listing has every group: who may describe the cluster is shown all of them."""
-    answer = await manager.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    try:
+        answer = await manager.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    except errors.IncompatibleBrokerVersion:
+        return False
     return ACLOperation.DESCRIBE.value in (answer.authorized_operations or ())
 
 

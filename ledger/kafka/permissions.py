@@ -58,8 +58,11 @@ async def described_acls(
 
 
 async def has_authorizer(manager: KafkaConnectionManager) -> bool:
-    """A cluster without one says so to whoever asks for its rules."""
-    answer = await _described(manager, _ANY, principal="User:nobody")
+    """A cluster without one says so to whoever asks for its rules; one that does not know the question may have one."""
+    try:
+        answer = await _described(manager, _ANY, principal="User:nobody")
+    except errors.IncompatibleBrokerVersion:
+        return True
     return bool(answer.error_code != errors.SecurityDisabledError.errno)
 
 

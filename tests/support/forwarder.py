@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from ledger.kafka.batches import read_unsigned, unsigned
 from ledger.sandbox import FarPorts
 from tests.support.shops import beside
 
@@ -20,6 +21,7 @@ _CHUNK_BYTES = 16 * 1024
 _BUFFER_BYTES = 64 * 1024  # small, so that a slow line is felt by whoever sends
 _TICK_S = 0.01
 _API_VERSIONS_KEY = 18
+_FLEXIBLE_API_VERSIONS = 3
 _REQUEST_START = struct.Struct(">ihh")
 _API_ENTRY = struct.Struct(">hhh")
 
@@ -50,6 +52,8 @@ class Forwarder:
     down: Direction = field(default_factory=Direction)
     accepted: int = 0
     newest_versions: Mapping[int, int] = field(default_factory=dict)
+    unspoken: frozenset[int] = frozenset()
+    """Keys of requests that the broker behind it seems not to know."""
     _is_frozen: bool = False
     _lose_after: int | None = None
     _lose_for_s: float = 0.0
@@ -129,7 +133,7 @@ class Forwarder:
             return
         self._writers.add(far_writer)
         try:
-            if self.newest_versions:
+            if self.newest_versions or self.unspoken:
                 await self._introduce(reader, writer, far_reader, far_writer)
             await asyncio.gather(
                 self._pump(reader, far_writer, self.up), self._pump(far_reader, writer, self.down)
@@ -147,22 +151,35 @@ class Forwarder:
         far_reader: asyncio.StreamReader,
         far_writer: asyncio.StreamWriter,
     ) -> None:
-        """Make the broker look older: when a connection begins with ApiVersions 0, lower what it answers."""
+        """Make the broker look as if it spoke less: when a connection begins with ApiVersions, that is its answer."""
         request = await reader.readexactly(_REQUEST_START.size)
         far_writer.write(request)
         _size, key, version = _REQUEST_START.unpack(request)
-        if (key, version) != (_API_VERSIONS_KEY, 0):
+        if key != _API_VERSIONS_KEY:
             return
         far_writer.write(await reader.readexactly(_size - 4))
         size = await far_reader.readexactly(4)
-        answer = bytearray(await far_reader.readexactly(int.from_bytes(size, "big")))
-        entries = 4 + 2 + 4  # correlation id, error, length of the array
-        for start in range(entries, len(answer) - _API_ENTRY.size + 1, _API_ENTRY.size):
-            api, oldest, newest = _API_ENTRY.unpack_from(answer, start)
-            _API_ENTRY.pack_into(
-                answer, start, api, oldest, min(newest, self.newest_versions.get(api, newest))
-            )
-        writer.write(size + answer)
+        answer = self._less(await far_reader.readexactly(int.from_bytes(size, "big")), version)
+        writer.write(len(answer).to_bytes(4, "big") + answer)
+
+    def _less(self, answer: bytes, version: int) -> bytes:
+        """An answer to ApiVersions; what lies behind its entries, and tags of each, stay as they are."""
+        start = 4 + 2  # correlation id, error
+        is_flexible = version >= _FLEXIBLE_API_VERSIONS
+        if is_flexible:
+            count, position = read_unsigned(answer, start)
+            count -= 1
+        else:
+            count, position = int.from_bytes(answer[start : start + 4], "big"), start + 4
+        kept = []
+        for _ in range(count):
+            api, oldest, newest = _API_ENTRY.unpack_from(answer, position)
+            position += _API_ENTRY.size + is_flexible  # no tags: one byte
+            if api not in self.unspoken:
+                newest = min(newest, self.newest_versions.get(api, newest))
+                kept.append(_API_ENTRY.pack(api, oldest, newest) + bytes(is_flexible))
+        length = unsigned(len(kept) + 1) if is_flexible else len(kept).to_bytes(4, "big")
+        return answer[:start] + length + b"".join(kept) + answer[position:]
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Direction) -> None:
         """Read and write apart from each other, so that what is delayed does not hold up what follows."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ledger import jvm
-from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox import Sandbox
 from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
 from ledger.sandbox.ports import free_ports
 from ledger.sandbox.processes import Process, end, spawn
@@ -25,7 +25,7 @@ _PATIENCE_S = 30.0
 @contextmanager
 def old_clusters(
     folder: Path, releases: Mapping[str, str], overrides: Mapping[str, Mapping[str, str]] | None = None
-) -> Iterator[dict[str, SandboxCluster]]:
+) -> Iterator[Sandbox]:
     """Clusters of one broker each, by alias of these releases; 2.8 runs with a ZooKeeper of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     sandbox, keepers = Sandbox(folder / "sandbox"), list[Process]()
@@ -36,7 +36,8 @@ def old_clusters(
                 [port] = free_ports(1)
                 keepers.append(_zookeeper(folder / f"zookeeper-{alias}", port))
                 given[alias][ZOOKEEPER] = f"127.0.0.1:{port}"
-        yield sandbox.up(list(releases), brokers=1, releases=releases, overrides=given)
+        sandbox.up(list(releases), brokers=1, releases=releases, overrides=given)
+        yield sandbox
     finally:
         sandbox.down()
         for keeper in keepers:

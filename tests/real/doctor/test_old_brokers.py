@@ -27,9 +27,10 @@ pytestmark = pytest.mark.xdist_group("old_brokers")
 @pytest.fixture(scope="module")
 def without_ids(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxCluster]:
     folder = tmp_path_factory.mktemp("old")
-    with old_clusters(folder, {"east": WITH_ZOOKEEPER}, {"east": BEFORE_TOPIC_IDS}) as clusters:
-        create_topics(clusters["east"].bootstrap_servers, ["orders"], partitions=1)
-        yield clusters["east"]
+    with old_clusters(folder, {"east": WITH_ZOOKEEPER}, {"east": BEFORE_TOPIC_IDS}) as sandbox:
+        east = sandbox.status()["east"]
+        create_topics(east.bootstrap_servers, ["orders"], partitions=1)
+        yield east
 
 
 @pytest.fixture

@@ -36,8 +36,8 @@ Pair = Mapping[str, SandboxCluster]
 def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """An old cluster for each side."""
     folder = tmp_path_factory.mktemp("old")
-    with old_clusters(folder, {"east": WITH_ZOOKEEPER, "west": OLD}) as clusters:
-        yield clusters
+    with old_clusters(folder, {"east": WITH_ZOOKEEPER, "west": OLD}) as sandbox:
+        yield sandbox.status()
 
 
 @pytest.fixture(params=["source", "target"])
