@@ -1,4 +1,4 @@
-"""Record batches, version 2: the 61-byte header, and what may be patched in it.
+"""Record batches, version 2: the 61-byte header, and what may be patched in it; messages before it, as such batches.
 
 Layout and attribute bits: Kafka's `DefaultRecordBatch`. The CRC-32C covers byte 21 to the end; base
 offset, length and leader epoch stand before it. Bytes from 61 on are never changed by a raw copy.
@@ -8,7 +8,7 @@ import gzip
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cramjam
 import crc32c
@@ -33,6 +33,10 @@ _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _PRODUCER = struct.Struct(">qhi")
 _LENGTH_PREFIX_BYTES = 12
+_MAGIC_AT = 16
+_OF_MESSAGE = {0: struct.Struct(">qiIbb"), 1: struct.Struct(">qiIbbq")}
+"""Of a message before its key: offset, length, CRC-32, magic, attributes, and since version 1 a time."""
+_LAST_OFFSET_DELTA = struct.Struct(">i")
 _PRODUCER_START = 43
 _COPIED_ATTRIBUTES = CODEC_MASK
 
@@ -107,18 +111,22 @@ def read_header(batch: memoryview) -> BatchHeader:
 
 
 def batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Whole batches of a fetched record set, in order; a cut-off one at the end is left out."""
+    """Whole batches of a fetched record set, in order; a cut-off one at the end is left out.
+
+    A message of version 0 or 1, which brokers before 0.11 wrote, is a batch of its own: what its header has of `magic`
+    says that these are not the bytes that lie in the log.
+    """
     position, end = 0, len(records)
-    while end - position >= HEADER_BYTES:
+    while end - position >= _MAGIC_AT + 1:
         size = _LENGTH.unpack_from(records, position)[1] + _LENGTH_PREFIX_BYTES
-        if size < HEADER_BYTES:
-            raise ProtocolError(
-                f"a record batch has at least {HEADER_BYTES} bytes, got {size}; nothing was copied"
-            )
+        magic = records[position + _MAGIC_AT]
+        least = _OF_MESSAGE[magic].size if magic in _OF_MESSAGE else HEADER_BYTES
+        if size < least:
+            raise ProtocolError(f"a record batch has at least {least} bytes, got {size}; nothing was copied")
         if position + size > end:
             return
         batch = records[position : position + size]
-        yield read_header(batch), batch
+        yield _batch_of_message(batch) if magic in _OF_MESSAGE else (read_header(batch), batch)
         position += size
 
 
@@ -141,21 +149,28 @@ def patch_for_target(batch: memoryview, attributes: int, *, producer_id: int, se
 
 
 def build(
-    *, attributes: int, base_timestamp: int, max_timestamp: int, count: int, payload: bytes
+    *,
+    attributes: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    count: int,
+    payload: bytes,
+    base_offset: int = 0,
+    last_offset_delta: int | None = None,
 ) -> bytearray:
-    """A dense batch of `count` records around an encoded (and compressed) payload, not yet patched."""
+    """A batch of `count` records around an encoded (and compressed) payload, not yet patched; dense by default."""
     out = bytearray(HEADER_BYTES + len(payload))
     length = len(out) - _LENGTH_PREFIX_BYTES
     _HEADER.pack_into(
         out,
         0,
-        0,
+        base_offset,
         length,
         -1,
         MAGIC,
         0,
         attributes,
-        count - 1,
+        count - 1 if last_offset_delta is None else last_offset_delta,
         base_timestamp,
         max_timestamp,
         -1,
@@ -359,11 +374,12 @@ def _decode_payload(header: BatchHeader, payload: bytes) -> Iterator[Record]:
         position = end
 
 
-def encode(records: list[Record], *, codec: int) -> bytearray:
-    """A dense, unpatched batch of the records, in order, whatever their offsets were."""
-    base_timestamp = records[0].timestamp
+def encode(records: list[Record], *, codec: int, with_offsets: bool = False) -> bytearray:
+    """An unpatched batch of the records, in order: dense, whatever their offsets were, unless it is `with_offsets`."""
+    base_timestamp, base_offset = records[0].timestamp, records[0].offset if with_offsets else 0
     payload = bytearray()
-    for delta, record in enumerate(records):
+    for number, record in enumerate(records):
+        delta = record.offset - base_offset if with_offsets else number
         body = b"".join(
             (
                 bytes((record.attributes,)),
@@ -380,7 +396,85 @@ def encode(records: list[Record], *, codec: int) -> bytearray:
         max_timestamp=max(record.timestamp for record in records),
         count=len(records),
         payload=compress(codec, bytes(payload)),
+        base_offset=base_offset,
+        last_offset_delta=records[-1].offset - base_offset if with_offsets else None,
     )
+
+
+# Messages -----------------------------------------------------------------------------------------
+# Versions 0 and 1 of what is in a log (Kafka up to 0.10). A compressed message holds others as its value.
+#
+# Source: Kafka's `LegacyRecord` and `AbstractLegacyRecordBatch`.
+
+
+_NO_TIME, _NULL_LENGTH, _NO_HEADERS = -1, -1, signed(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message as it is stored; `timestamp` is that of the log where `has_log_append_time`."""
+
+    offset: int
+    codec: int
+    has_log_append_time: bool
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def _batch_of_message(stored: memoryview) -> tuple[BatchHeader, memoryview]:
+    """A message, with all that it holds, as a batch of the same offsets, times and codec, and the header of that."""
+    magic, [outer] = stored[_MAGIC_AT], _messages(bytes(stored))
+    records = [_record(outer, outer.offset, outer.timestamp)]
+    if outer.codec:
+        inner = list(_messages(decompress(outer.codec, outer.value or b"")))
+        if not inner:
+            raise ProtocolError(f"the message at offset {outer.offset} holds none; it was not copied")
+        # Those of version 1 count from the first, and the outer one has the offset of the last.
+        first = outer.offset - inner[-1].offset if magic else 0
+        records = [
+            _record(one, first + one.offset, outer.timestamp if outer.has_log_append_time else one.timestamp)
+            for one in inner
+        ]
+    batch = encode(records, codec=outer.codec, with_offsets=True)
+    return replace(read_header(memoryview(batch)), magic=magic), memoryview(batch)
+
+
+def _messages(stored: bytes) -> Iterator[_Message]:
+    """Raises `ProtocolError` for one whose CRC or fields do not add up."""
+    position = 0
+    while position < len(stored):
+        offset, length = _LENGTH.unpack_from(stored, position)
+        end = position + _LENGTH_PREFIX_BYTES + length
+        try:
+            layout = _OF_MESSAGE[stored[position + _MAGIC_AT]]
+            _, _, crc, _, attributes, *times = layout.unpack_from(stored, position)
+            key, at = _read_field(stored, position + layout.size)
+            value, at = _read_field(stored, at)
+        except (KeyError, IndexError, struct.error) as error:
+            raise ProtocolError(
+                f"the message at offset {offset} ends too early; it was not copied"
+            ) from error
+        if at != end or zlib.crc32(stored[position + _MAGIC_AT : end]) != crc:
+            raise ProtocolError(f"the message at offset {offset} fails its CRC; it was not copied")
+        has_log_append_time = bool(attributes & LOG_APPEND_TIME)
+        timestamp = times[0] if times else _NO_TIME
+        yield _Message(offset, attributes & CODEC_MASK, has_log_append_time, timestamp, key, value)
+        position = end
+
+
+def _read_field(stored: bytes, position: int) -> tuple[bytes | None, int]:
+    """A key or value and the position after it."""
+    length, start = _INT.unpack_from(stored, position)[0], position + _INT.size
+    return (None, start) if length == _NULL_LENGTH else (stored[start : start + length], start + length)
+
+
+def _record(message: _Message, offset: int, timestamp: int) -> Record:
+    fields = (
+        signed(_NULL_LENGTH) if one is None else signed(len(one)) + one
+        for one in (message.key, message.value)
+    )
+    return Record(offset, timestamp, 0, b"".join((*fields, _NO_HEADERS)))
 
 
 # Record fields ------------------------------------------------------------------------------------

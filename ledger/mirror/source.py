@@ -12,6 +12,7 @@ from ledger.errors import ProtocolError
 from ledger.facts.state import MirrorProducers
 from ledger.facts.syncs import Gap, GapCause, OffsetRange, Position, Share, share_of
 from ledger.kafka.batches import (
+    MAGIC,
     BatchHeader,
     Record,
     batches,
@@ -217,8 +218,9 @@ def _is_abort_marker(header: BatchHeader, batch: memoryview) -> bool:
 
 
 def _may_go_raw(header: BatchHeader, position: int) -> bool:
-    """Dense, wholly wanted, and with timestamps that mean the same at the target."""
-    return header.is_dense and header.base_offset >= position and not header.has_log_append_time
+    """Dense, wholly wanted, of today's format, and with timestamps that mean the same at the target."""
+    is_as_it_is = header.magic == MAGIC and not header.has_log_append_time
+    return header.is_dense and header.base_offset >= position and is_as_it_is
 
 
 def _plan_records(

@@ -87,8 +87,8 @@ def test_a_cut_off_batch_at_the_end_is_left_out(whole: int, cut: int) -> None:
 
 def test_another_magic_and_an_impossible_length_are_refused() -> None:
     old = bytearray(batch().encoded())
-    old[16] = 1
-    with pytest.raises(ProtocolError, match="magic 2, got 1"):
+    old[16] = 3
+    with pytest.raises(ProtocolError, match="magic 2, got 3"):
         list(batches(memoryview(old)))
     short = bytearray(batch().encoded())
     struct.pack_into(">i", short, 8, 48)
