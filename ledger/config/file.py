@@ -29,7 +29,7 @@ from ledger.config.values import (
     TargetMode,
 )
 from ledger.errors import ConfigurationError, UsageError
-from ledger.topics.naming import SALVAGED, NamingKind
+from ledger.topics.naming import DEAD_LETTERS, SALVAGED, NamingKind
 
 # Problems -----------------------------------------------------------------------------------------
 # Everything that is wrong with a configuration file, in sentences that name the key.
@@ -133,6 +133,8 @@ def _name_problems(name: str, where: str) -> Iterator[str]:
 
 def _cluster_problems(name: str, table: object) -> Iterator[str]:
     where = f"clusters.{name}"
+    if name.endswith(DEAD_LETTERS):
+        yield f"{where}: names that end in {DEAD_LETTERS!r} are those of flows that put dead letters aside"
     yield from _name_problems(name, where)
     if not isinstance(table, dict):
         yield f"{where}: is a table, got {type(table).__name__}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from string import ascii_letters, digits
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
@@ -15,6 +16,7 @@ from ledger.errors import InvalidValueError, Trouble, UsageError
 from ledger.facts.acls import AclFollow
 from ledger.topics.following import ConfigurationFollow, SettingsFollowing
 from ledger.topics.naming import (
+    TOPIC_PLACE,
     NamePatterns,
     NamingKind,
     RecordFilter,
@@ -136,6 +138,21 @@ def _valid_start(start: str) -> str:
     return start
 
 
+def _valid_dead_letters(name: str) -> str:
+    """Each topic has one of its own: with its partitions, and so that each batch there is of one source partition."""
+    if name.count(TOPIC_PLACE) != 1 or name == TOPIC_PLACE:
+        raise ValueError(
+            f"is a topic name with {TOPIC_PLACE} where that of the target topic is to be, as in "
+            f"dead-letters.{TOPIC_PLACE}; got {name!r}"
+        )
+    if not set(name.replace(TOPIC_PLACE, "")) <= set(_TOPIC_CHARACTERS):
+        raise ValueError(f"has letters, digits, '.', '_' and '-' beside {TOPIC_PLACE}, got {name!r}")
+    return name
+
+
+_TOPIC_CHARACTERS = f"{ascii_letters}{digits}._-"
+
+
 class TargetMode(StrEnum):
     """Who else may write to the flow's target partitions."""
 
@@ -167,6 +184,7 @@ class FlowConfig(Frozen):
     on_target_truncated: Annotated[Policy, Field(strict=False)] = Policy.CONTINUE
     on_target_recreated: Annotated[Policy, Field(strict=False)] = Policy.STOP
     on_tail_lost: Annotated[TailPolicy | None, Field(strict=False)] = None
+    dead_letters: Annotated[str, AfterValidator(_valid_dead_letters)] | None = None
     target_mode: Annotated[TargetMode, Field(strict=False)] = TargetMode.EXCLUSIVE
     opposite: PlainName | None = None
     relay: bool = False

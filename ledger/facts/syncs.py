@@ -68,6 +68,7 @@ class SyncCause(StrEnum):
     LATEST = "latest"  # started at the source's last stable offset
     TIMESTAMP = "timestamp"  # started at the first record at or after a time
     CUT = "cut"  # started where a cut says that the way back begins: what lies before is decided; unpaired: others'
+    DEAD_LETTER = "dead_letter"  # started at the first record that the target refused, in a dead letter topic
     EXTRAS = (
         "extras"  # started at the first record that the source alone has; unpaired: others', in front of such
     )

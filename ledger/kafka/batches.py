@@ -7,7 +7,7 @@ offset, length and leader epoch stand before it. Bytes from 61 on are never chan
 import gzip
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import cramjam
@@ -522,6 +522,16 @@ def key_and_value(content: bytes) -> tuple[bytes | None, bytes | None]:
         return key, _read_bytes(content, position)[0]
     except IndexError as error:
         raise ProtocolError("the key or the value of a record ends too early") from error
+
+
+def with_headers(content: bytes, more: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """A record's content with more headers behind its own. Raises `ProtocolError` when its lengths do not add up."""
+    count = len(read_fields(content).headers)
+    _, position = _read_bytes(content, 0)
+    _, position = _read_bytes(content, position)
+    _, start = read_signed(content, position)
+    added = b"".join(signed(len(part)) + part for header in more for part in header)
+    return content[:position] + signed(count + len(more)) + content[start:] + added
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """What a copy task is given and what it returns."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from ledger.facts.findings import Side
 from ledger.facts.identity import FlowProducer
@@ -136,7 +137,8 @@ class Assignment:
     `pairs_below`: nothing is written, the task ends when what the flow wrote below this target offset is paired.
     `copies_tail_again`: own records at the target of which nothing can be proved are left behind, and the source is
     copied again from `position`. `is_target_cleaned`: a cleaner may take records of the target, `is_source_cleaned`:
-    of the source.
+    of the source. `dead_letter`: why the target refused the record at the position, which is copied to its dead letter
+    topic, with headers that say so.
     """
 
     source: TopicPartition
@@ -157,6 +159,7 @@ class Assignment:
     copies_tail_again: bool = False
     is_target_cleaned: bool = False
     is_source_cleaned: bool = False
+    dead_letter: str | None = None
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""
@@ -200,6 +203,12 @@ class RefusedRecord:
 
     offset: int
     error: str
+
+
+class RoundRunner(Protocol):
+    """Runs the copy tasks of one round and returns a result for every assignment."""
+
+    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

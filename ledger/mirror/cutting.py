@@ -4,12 +4,12 @@ The map stays exact: each part covers the source offsets of its own records. Onl
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ledger.errors import ProtocolError
-from ledger.facts.syncs import Gap, GapCause
-from ledger.kafka.batches import Record, decode, encode, key_state, read_header
+from ledger.facts.syncs import Gap, GapCause, TopicPartition
+from ledger.kafka.batches import Record, decode, encode, key_state, read_header, with_headers
 from ledger.kafka.requests import ErrorCode
 from ledger.mirror.source import Copy, Skip, Step
 
@@ -49,6 +49,39 @@ def cut(step: Copy, at: Collection[int]) -> list[Step]:
 def cut_behind(step: Copy, records: int) -> list[Step]:
     """The step in two parts, the first one with so many records."""
     return cut(step, [list(copied_offsets(step))[records]]) if 0 < records < step.count else [step]
+
+
+HEADERS = "mirror-ledger."
+"""Before the names of headers that say where a dead letter is from."""
+
+
+def dead_letter(step: Step, source: TopicPartition, offset: int, cause: str) -> Step | None:
+    """What of a step is the record at this offset, with headers of where it is from; None where it is elsewhere.
+
+    Raises `ProtocolError` for what is no batch.
+    """
+    if isinstance(step, Skip):
+        is_there = step.gap.source_start <= offset < step.gap.source_end
+        return replace(step, gap=Gap(offset, offset + 1, step.gap.cause)) if is_there else None
+    for part in cut(step, (offset, offset + 1)):
+        if isinstance(part, Copy) and part.source_start == offset:
+            [(_, record)] = records_of(part)
+            about = {
+                "topic": source.topic,
+                "topic_id": source.topic_id,
+                "partition": source.partition,
+                "offset": offset,
+                "timestamp": record.timestamp,
+                "cause": cause,
+            }
+            headers = [(f"{HEADERS}{name}".encode(), str(value).encode()) for name, value in about.items()]
+            batch = encode(
+                [replace(record, content=with_headers(record.content, headers))], codec=part.attributes
+            )
+            return replace(part, batch=memoryview(batch))
+        if isinstance(part, Skip) and part.gap.source_start == offset:
+            return part
+    return None
 
 
 def without_keyless(step: Copy) -> list[Step]:

@@ -1,7 +1,8 @@
 """Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from ledger.config.values import FlowConfig
 from ledger.errors import LedgerUnavailableError, PreconditionError
@@ -10,6 +11,7 @@ from ledger.facts.roles import writer_of
 from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.tables import Row
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
+from ledger.mirror.dead_letters import DeadLetters, dead_letter_flow
 from ledger.mirror.direction import DirectionWatch
 from ledger.mirror.progress import RunSummary, config_hash
 from ledger.mirror.rounds import FlowRun, RoundLoop
@@ -44,7 +46,7 @@ def run_flow(run: FlowRun) -> RunSummary:
     log.info("%s: begins as writer epoch %d", flow.name, session.epoch)
     run.operations.begin(session)
     run.on_claimed()
-    with session:
+    with session, _dead_letters(run) as dead_letters:
         loop = RoundLoop(
             run,
             session,
@@ -52,6 +54,7 @@ def run_flow(run: FlowRun) -> RunSummary:
             str(row["target_cluster_id"]),
             is_first_run=is_first_run,
             last_stop=last_stop,
+            dead_letters=dead_letters,
         )
         with run.probing(loop.reach), run.beside(session):
             try:
@@ -65,6 +68,21 @@ def run_flow(run: FlowRun) -> RunSummary:
     if run.until_caught_up:
         run.topics.require_selected()
     return summary
+
+
+@contextmanager
+def _dead_letters(run: FlowRun) -> Iterator[DeadLetters | None]:
+    """The internal flow of one that puts aside what its target refuses, claimed behind the flow itself."""
+    pattern = run.flow.dead_letters
+    if pattern is None:
+        yield None
+        return
+    flow = dead_letter_flow(run.flow)
+    row = claim_row(flow, source=live_cluster(run.source), target=run.target, state=run.state, host=run.host)
+    with WriterSession.claimed(run.fact_log, writer_of(flow.name), FLOW_TABLES, row) as session:
+        producer = run.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
+        yield DeadLetters(flow, pattern, run.target, run.state, run.runner, session, producer)
+    session.release()
 
 
 def claimed_beside_no_driver(

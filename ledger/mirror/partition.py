@@ -10,7 +10,7 @@ from dataclasses import replace
 from ledger.errors import ProtocolError
 from ledger.facts.findings import Side
 from ledger.facts.state import MirrorProducers
-from ledger.kafka.requests import Fetched
+from ledger.kafka.requests import Fetched, describe
 from ledger.mirror import tail
 from ledger.mirror.assignment import (
     LEDGER,
@@ -24,9 +24,9 @@ from ledger.mirror.assignment import (
     StopCause,
     Troubles,
 )
-from ledger.mirror.cutting import Cutting
+from ledger.mirror.cutting import Cutting, dead_letter
 from ledger.mirror.reconciliation import TailReconciliation
-from ledger.mirror.source import Copy, SourceReading
+from ledger.mirror.source import Copy, SourceReading, Step
 from ledger.mirror.window import SendWindow
 
 _REFUSED_SEQUENCES = 6
@@ -72,12 +72,20 @@ class PartitionCopy:
             return
         try:
             for step in self.source.steps(fetched):
-                self.target.take_step(step)
+                if (wanted := self._wanted(step)) is not None:
+                    self.target.take_step(wanted)
             self.troubles.settle_trouble(LEDGER)
         except ProtocolError as error:
             self.halt(StopCause.CORRUPT, str(error))
         finally:
             self.target.advance()
+
+    def _wanted(self, step: Step) -> Step | None:
+        """Of a dead letter's task nothing but that record."""
+        cause, source = self.assignment.dead_letter, self.assignment.source
+        if cause is None:
+            return step
+        return dead_letter(step, source, self.assignment.position.source_offset, cause)
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -126,7 +134,7 @@ class PartitionCopy:
             return
         self.doubt(f"the target answered a produce request with error {detail}", now=now)
         if step is not None:
-            self._refused = RefusedRecord(step.source_start, detail)
+            self._refused = RefusedRecord(step.source_start, describe(code))
             self.target.stop_at_once(tail.refused(step, code, detail))
 
     def sequence_refused(self) -> None:

@@ -336,13 +336,14 @@ log = logging.getLogger(__name__)
 def configuration_of(flow: FlowConfig) -> dict[str, Any]:
     """Every key of the flow with its value as JSON has it; flows hold no secrets.
 
-    Without `enabled`: no driver ever runs with another value than true. Keys that came later, `on_tail_lost` and
-    `opposite`, `sync_groups` and `let_in`, are among them only where they are given: a ledger of before has no other
-    configuration for that.
+    Without `enabled`: no driver ever runs with another value than true. Keys that came later, `on_tail_lost`,
+    `opposite`, `dead_letters`, `sync_groups` and `let_in`, are among them only where they are given: a ledger of before
+    has no other configuration for that.
     """
     left_out = {"enabled"} | ({"on_tail_lost"} if flow.on_tail_lost is None else set())
     left_out |= {"opposite"} if flow.opposite is None else set()
     left_out |= set() if flow.let_in else {"let_in"}
+    left_out |= {"dead_letters"} if flow.dead_letters is None else set()
     left_out |= set() if flow.sync_groups else {"sync_groups", "sync_groups_seconds"}
     return flow.model_dump(mode="json", exclude=left_out)
 

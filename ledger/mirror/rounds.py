@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Protocol
 
 from ledger.clock import Clock, StopSignal, now_by
 from ledger.config.values import FlowConfig, TargetMode
@@ -22,10 +21,11 @@ from ledger.facts.requests import FlowRequests, Pauses, pausing
 from ledger.facts.roles import APPLY_WRITER
 from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import FactLog, LedgerState
-from ledger.facts.syncs import OffsetSync, SyncKind
+from ledger.facts.syncs import GapCause, OffsetSync, SyncKind
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin
-from ledger.mirror.assignment import Assignment, PartitionResult, Stop, StopCause
+from ledger.mirror.assignment import Assignment, PartitionResult, RoundRunner, Stop, StopCause
+from ledger.mirror.dead_letters import DeadLetters
 from ledger.mirror.direction import DirectionWatch
 from ledger.mirror.other_mirrors import signs_of_mirror_maker
 from ledger.mirror.progress import (
@@ -79,12 +79,6 @@ _UNAVAILABLE_AFTER_S = 30.0
 _STALE_AFTER_ROUNDS = 3
 _STALE_AFTER_S = 15.0
 """At least: a first round also starts workers, and its answers count as asked for at its beginning."""
-
-
-class RoundRunner(Protocol):
-    """Runs the copy tasks of one round and returns a result for every assignment."""
-
-    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +139,7 @@ class RoundLoop:
         *,
         is_first_run: bool,
         last_stop: int,
+        dead_letters: DeadLetters | None = None,
     ) -> None:
         """As the ledger is after the claim."""
         flow, state, operations, clock = run.flow, run.state, run.operations, run.clock
@@ -159,6 +154,7 @@ class RoundLoop:
             run.runner,
             run.on_round,
         )
+        self.dead_letters = dead_letters
         self.directions, self.last_stop, self.summary = directions, last_stop, RunSummary()
         # Two first drivers may each have allocated an id: the first claim's is the flow's.
         self.producer = state.identities().producers(target_cluster_id)[flow.name]
@@ -420,7 +416,7 @@ class RoundLoop:
         """
         stops = []
         for result in results:
-            if result.stop is not None and result.stop.cause not in POLICY_CAUSES:
+            if result.stop is not None and not self._is_examined(result):
                 state = self.progress.state_of(result)
                 has_written = state.position.next_sequence > 0
                 state.stop = self.foreign_writers.named(
@@ -436,12 +432,12 @@ class RoundLoop:
 
     def _react(self, result: PartitionResult) -> None:
         """A partition that a task could not continue: it stops or resumes, with facts about what was found."""
-        if result.stop is None or result.stop.cause not in POLICY_CAUSES:
+        if result.stop is None or not self._is_examined(result):
             return
         self.session.wait()
         state = self.progress.state_of(result)
         try:
-            outcome = self.stop_policies.to(state, result, result.stop)
+            outcome = self._put_aside(state, result) or self.stop_policies.to(state, result, result.stop)
         except ClusterUnavailableError as error:
             log.warning("%s: %s: to be tried again: %s", self.flow.name, state.name, error)
             return
@@ -458,6 +454,25 @@ class RoundLoop:
             self._lower_end(state)
         if outcome.stop is None and outcome.notice is not None:
             log.warning("%s: %s: %s", self.flow.name, state.name, outcome.notice)
+
+    def _is_examined(self, result: PartitionResult) -> bool:
+        """Whether the flow's policies say what becomes of a stop."""
+        is_refused = result.refused is not None and self.dead_letters is not None
+        return is_refused or (result.stop is not None and result.stop.cause in POLICY_CAUSES)
+
+    def _put_aside(self, state: PartitionState, result: PartitionResult) -> PolicyOutcome | None:
+        """A record that the target refused goes to the flow's dead letter topic; None where there is none."""
+        record = result.refused
+        if record is None or self.dead_letters is None:
+            return None
+        topic_id = state.pair.source.topic_id
+        count = sum(one.pair.source.topic_id == topic_id for one in self.progress.states)
+        stop = self.dead_letters.put(result, record, partitions=count)
+        if stop is not None:
+            return PolicyOutcome(stop=stop)
+        fact = state.leave_out(record.offset + 1, GapCause.DEAD_LETTER)
+        notice = f"the record at source offset {record.offset} was put aside: error {record.error}"
+        return PolicyOutcome((fact,), notice=notice)
 
     def _lower_end(self, state: PartitionState) -> None:
         """A source that lost records may end before what a run until caught up is to reach."""

@@ -167,6 +167,12 @@ SALVAGED = ".salvaged"
 """Behind the name of a topic: records of it that one side alone had. Behind that of a flow: what copied them there."""
 
 
+DEAD_LETTERS = ".dead-letters"
+"""Behind the name of a flow: what puts records aside that its target refuses."""
+TOPIC_PLACE = "{topic}"
+"""In the name of a flow's dead letter topics: where the name of the target topic stands."""
+
+
 class SelectionRefusal(StrEnum):
     """Why a topic is not selected. The first that applies, in this order, is reported."""
 

@@ -17,6 +17,7 @@ with begun as (
     inner join current_maps as c using (map_number)
     left join map_limits as d using (map_number)
     where c.flow not like '%.salvaged'
+        and c.flow not like '%.dead-letters'
 ),
 
 ways as (
