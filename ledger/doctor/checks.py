@@ -105,6 +105,12 @@ class Check(StrEnum):
     """Flow: do target topics keep records as the bytes and times that they are, and for as long? Warning: a
     setting changes or refuses records, they expire sooner than at the source, or the target would not take a
     setting (asked by a creation that it only validates)."""
+    RECORD_PATH = "record_path"
+    """Flow: which topics are not copied as the batches that they are, and why? LogAppendTime, a filter,
+    cleaners, or a limit at the target: slower, and other bytes for the same records."""
+    TOOL_TOPICS = "tool_topics"
+    """Flow: which topics of a schema registry, Kafka Connect or Kafka Streams are at the source, is each
+    mirrored or left out, and what follows from that?"""
     PRODUCER_STATE = "producer_state"
     """Broker: how long does a target broker remember a producer that is silent? Warning:
     producer.id.expiration.ms is below an hour."""

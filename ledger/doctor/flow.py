@@ -7,7 +7,7 @@ from functools import cached_property
 from ledger.clock import SystemClock
 from ledger.config.flows import plain_names
 from ledger.config.values import FlowConfig, TargetMode
-from ledger.doctor import permissions, topic_settings
+from ledger.doctor import permissions, special_topics, topic_settings
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.cluster import ClusterMeasurements
 from ledger.doctor.measurements import Operation, Permissions, Settings
@@ -432,6 +432,11 @@ def flow_findings(
     yield from topic_settings.replication(subject, pairs, one.target.broker_count)
     yield from topic_settings.partitions(subject, pairs)
     yield from topic_settings.settings(subject, pairs, measure(lambda: _refused_settings(one)))
+    yield from special_topics.tiered(subject, pairs)
+    yield from special_topics.record_path(
+        subject, pairs, is_filtered=not one.flow.filter.record_filter.keeps_all
+    )
+    yield from special_topics.tool_topics(subject, one.source.topics, one.selected)
 
 
 def left_out(flow: FlowConfig) -> CheckResult:
