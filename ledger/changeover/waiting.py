@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ledger.changeover.groups import MovedCommit, read_groups
 from ledger.changeover.plans import PlannedTopic
 from ledger.changeover.receipts import StepResult, Waits
+from ledger.changeover.static_members import static_words
 from ledger.clock import Clock
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.groups import GroupEvent, Place, ShareOffset, has_members
@@ -490,7 +491,8 @@ class GroupsAtRest:
         of_scope = _groups(_offsets(there, self.topics))
         busy = sorted(name for name in of_scope if has_members(there.listed[name].group_state) is not False)
         if busy:
-            return f"{counted(len(busy), 'group')} with members at {self.source.alias}: {', '.join(busy)}"
+            static = static_words(self.source, busy)
+            return f"{counted(len(busy), 'group')} with members at {self.source.alias}: {', '.join(busy)}{static}"
         pending = sorted(
             {
                 one.group_id

@@ -44,6 +44,7 @@ _PLACES = {
     "mirror-back": "acts.mirror_back:mirror_back_command",
     "fence": "acts.fencing:fence",
     "unfence": "acts.fencing:unfence",
+    "remove-members": "acts.group_members:remove_members_command",
     "hand-over": "acts.hand_over:hand_over",
     "settle": "acts.settling:settle",
     "maintain": "acts.maintenance:maintain",

@@ -19,7 +19,7 @@ from ledger.facts.direction import Demoted, Promoted, WayBackOpened
 from ledger.facts.drills import Drilled
 from ledger.facts.extras import ExtrasDecided, KeysRepaired
 from ledger.facts.fences import Fence, MirrorLetIn, MirrorShutOut, Unfenced
-from ledger.facts.group_offsets import OffsetsSet, OffsetsSetResult
+from ledger.facts.group_offsets import MembersRemoved, OffsetsSet, OffsetsSetResult
 from ledger.facts.hand_overs import HandedOver, HandOverResult, HandOverUndone
 from ledger.facts.identity import ClusterAcceptance
 from ledger.facts.last_rows import (
@@ -53,7 +53,8 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
     kind.kind: kind
     for kind in (
         *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
-        *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, ExtrasDecided),
+        *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, MembersRemoved),
+        ExtrasDecided,
         *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded),
         *(PlanExported, Sheet, UndoBegun, Undone, Drilled),
         *(Promoted, Demoted, WayBackOpened, MirrorShutOut, MirrorLetIn, Fence, Unfenced),

@@ -97,3 +97,19 @@ class OffsetsSetResult(OperationContent):
     kind: ClassVar = OperationKind.OFFSETS_SET_RESULT
     group: str
     results: tuple[CommitResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembersRemoved(OperationContent):
+    """Static members of a group are about to be removed, whose consumers are said to be stopped.
+
+    By `mirror-ledger remove-members` before it asks the broker.
+
+    Keys: `cluster` (alias), `cluster_id`, `group`, `instances`: their `group.instance.id`.
+    """
+
+    kind: ClassVar = OperationKind.MEMBERS_REMOVED
+    cluster: str
+    cluster_id: str
+    group: str
+    instances: tuple[str, ...]

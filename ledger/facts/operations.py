@@ -32,6 +32,7 @@ class OperationKind(StrEnum):
     CLUSTER_ACCEPTED = "cluster_accepted"
     OFFSETS_SET = "offsets_set"
     OFFSETS_SET_RESULT = "offsets_set_result"
+    MEMBERS_REMOVED = "members_removed"
     EXTRAS_DECIDED = "extras_decided"
     WAY_BACK_OPENED = "way_back_opened"
     PROMOTED = "promoted"

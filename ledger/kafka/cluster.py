@@ -197,6 +197,10 @@ class ClusterAdmin(Cluster, Protocol):
         """Groups of every type that the cluster shows to this principal."""
         ...
 
+    def static_members(self, groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """By group the instance ids of its members, of groups that have such; a denied group has none to show."""
+        ...
+
     def lists_all_groups(self) -> bool:
         """Whether those are all groups of the cluster; without the right to describe the cluster nobody knows."""
         ...

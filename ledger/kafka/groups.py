@@ -16,7 +16,12 @@ from kafka.protocol.admin import (
     DescribeGroupsRequest,
     ListGroupsRequest,
 )
-from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from kafka.protocol.consumer import (
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from ledger.clock import Clock
@@ -64,6 +69,8 @@ _ShareOffsetsRequest = message("DescribeShareGroupOffsetsRequest")
 _ShareOffsetsResponse = message("DescribeShareGroupOffsetsResponse")
 _AlterShareOffsetsRequest = message("AlterShareGroupOffsetsRequest")
 _AlterShareOffsetsResponse = message("AlterShareGroupOffsetsResponse")
+_BY_INSTANCE = ""
+"""Stands for the member id where a member is named by its instance id."""
 _REFUSALS = {
     errors.GroupAuthorizationFailedError.errno: CommitRefusal.GROUP_DENIED,
     errors.TopicAuthorizationFailedError.errno: CommitRefusal.TOPIC_DENIED,
@@ -374,6 +381,38 @@ async def delete_groups(manager: KafkaConnectionManager, groups: Sequence[str]) 
     }
 
 
+async def static_members(
+    manager: KafkaConnectionManager, groups: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """By group the instance ids of its members, of groups that have such."""
+    by_coordinator, _ = await coordinators(manager, groups)
+    found = {
+        group.group_id: tuple(sorted(one.group_instance_id for one in group.members if one.group_instance_id))
+        for group in await described_groups(manager, by_coordinator)
+    }
+    return {group: instances for group, instances in sorted(found.items()) if instances}
+
+
+async def remove_static_members(
+    manager: KafkaConnectionManager, group: str, instances: Sequence[str]
+) -> dict[str, str]:
+    """By instance id why it was not removed, as the broker names the error; that it is no member is no error."""
+    by_coordinator, undisclosed = await coordinators(manager, [group])
+    for code in undisclosed.values():
+        require(code, group)
+    [node] = by_coordinator
+    member = LeaveGroupRequest.MemberIdentity
+    members = [member(member_id=_BY_INSTANCE, group_instance_id=one) for one in instances]
+    request = LeaveGroupRequest(group_id=group, members=members, min_version=3)
+    answer = await manager.send(request, node_id=node)
+    require(answer.error_code, group)
+    return {
+        one.group_instance_id: type(error_of(one.error_code, group)).__name__
+        for one in answer.members
+        if one.error_code not in (0, errors.UnknownMemberIdError.errno)
+    }
+
+
 async def set_share_offsets(
     manager: KafkaConnectionManager, group: str, offsets: Sequence[NewCommit]
 ) -> Refused:
@@ -609,6 +648,15 @@ class KafkaGroups:
     def groups(self) -> list[GroupListing]:
         listed = self.connection.run("list consumer groups", listed_groups)
         return sorted(listed, key=lambda group: group.group_id)
+
+    def static_members(self, groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        return self.connection.run(f"describe {listed(list(groups), 'group')}", static_members, groups)
+
+    def remove_static_members(self, group: str, instances: Sequence[str]) -> dict[str, str]:
+        """Remove members by instance id, whatever their consumers do; by instance why one was not."""
+        return self.connection.run(
+            f"remove members of group {group}", remove_static_members, group, instances
+        )
 
     def lists_all_groups(self) -> bool:
         operation = "ask whether it may describe every group"

@@ -82,6 +82,7 @@ class MemoryCluster(OneByOne):
     committed_epochs: dict[tuple[str, str, int], int | None] = field(default_factory=dict)
     committed_metadata: dict[tuple[str, str, int], str] = field(default_factory=dict)
     members: set[str] = field(default_factory=set)
+    static: dict[str, tuple[str, ...]] = field(default_factory=dict)
     protocol_types: dict[str, str] = field(default_factory=dict)
     denied_groups: set[str] = field(default_factory=set)
     pending: set[tuple[str, str, int]] = field(default_factory=set)
@@ -271,6 +272,9 @@ class MemoryCluster(OneByOne):
         if topic.leaders[partition.partition] is None:
             raise ClusterUnavailableError(f"{partition.topic} partition {partition.partition} has no leader")
         return topic.logs[partition.partition]
+
+    def static_members(self, groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        return {group: self.static[group] for group in groups if group in self.static}
 
     def groups(self) -> list[GroupListing]:
         self._reach()
