@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from ledger.facts.groups import Place
 from ledger.facts.roles import writer_of
 from ledger.facts.tables import TOPICS, WRITERS
 from ledger.kafka.cluster import require_recorded
+from ledger.offsets.metadata import metadata_in_step
 from ledger.offsets.setting import (
     Basis,
     Choice,
@@ -156,6 +158,7 @@ def set_offsets(
     target = context.cluster(flow.target)
     require_recorded(context.state, target)
     rows = not_below_log_start(answer.to_pylist(), target)
+    rows = metadata_in_step(rows, partial(context.state.recorded_syncs, flow_name))
     groups = TargetGroups.read(target, {row["group_id"] for row in rows})
     rules = Rules(choice, oddities)
     settings = rules.judged(rows, groups)

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -44,6 +45,7 @@ from ledger.offsets.between_clusters import (
 )
 from ledger.offsets.flow_answers import source_commits
 from ledger.offsets.maps import TranslationStatus
+from ledger.offsets.metadata import metadata_in_step
 from ledger.offsets.moving import offsets_set_at
 from ledger.offsets.setting import (
     Answer,
@@ -475,7 +477,7 @@ class LedgerAnswers:
             earlier = self._translated(at, commits_beside_outputs(at, self._way, outputs))
             rows = beside_outputs(rows, earlier, outputs)
         naming, patterns = self._flow.naming, self._flow.group_patterns
-        return [
+        wanted = [
             row
             for row in rows
             if row["group_id"] in groups
@@ -484,6 +486,7 @@ class LedgerAnswers:
             and self._selection.selects(row["source_topic"])
             and row["target_topic"] == naming.target_name(row["source_topic"])
         ]
+        return metadata_in_step(wanted, partial(self._state.recorded_syncs, self._flow.name))
 
     def _translated(self, at: DeltaSnapshot, commits: pa.Table) -> list[dict[str, Any]]:
         shown = {"checkpoints": commits}
