@@ -9,7 +9,15 @@ import pyarrow as pa
 
 from ledger.changeover.losses import downtime_words, loss_words
 from ledger.changeover.not_followed import not_followed_words
-from ledger.changeover.plans import Apply, ApplyState, Plan, StepName, apply_command, undo_command
+from ledger.changeover.plans import (
+    Apply,
+    ApplyState,
+    ChangeoverKind,
+    Plan,
+    StepName,
+    apply_command,
+    undo_command,
+)
 from ledger.facts.changeovers import RecordedBlocker
 from ledger.offsets.rendering import RENDERERS
 from ledger.offsets.sheets import commits_age, repeat_words
@@ -273,6 +281,10 @@ def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: i
         **({"shares": _shared(forecast["shared_transactions"])} if "shared_transactions" in forecast else {}),
         "fence": f"{plan.choices.fence}{unproven}",
     }
+    if plan.kind is ChangeoverKind.FAILBACK and returned is None:
+        found["back"] = (
+            "nothing was promoted, so nothing has to come back: the flows of both directions continue"
+        )
     if plan.choices.left_out:
         found["left out"] = _left_out(plan, forecast)
     if applies:

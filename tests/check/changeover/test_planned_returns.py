@@ -123,8 +123,10 @@ def test_nobody_goes_home_to_a_cluster_that_does_not_answer() -> None:
 
 def test_where_nothing_was_promoted_it_is_a_switchover() -> None:
     prefixed = replace(SEEN, flows=[flow(config={"target_mode": TargetMode.SHARED})])
-    steps = made(prefixed, HOME).plan.steps
-    assert steps == made(prefixed, ChangeoverKind.SWITCHOVER).plan.steps
+    home, switch = made(prefixed, HOME), made(prefixed, ChangeoverKind.SWITCHOVER)
+    assert home.plan.steps == switch.plan.steps
+    said = [plan_table(one.plan, (), one.forecast, ()) for one in (home, switch)]
+    assert ["the flows of both directions continue" in one for one in said] == [True, False]
     for choices in ({"extras": ("keep",)}, {"stays": True}):
         with pytest.raises(UsageError, match="both directions continue"):
             made(prefixed, HOME, **choices)

@@ -55,7 +55,7 @@ def test_a_group_goes_and_comes_back_with_what_it_read_of_both_sides(site: RealS
             there.sell(west, 60)
             eventually(processed_all, "it reads both sides at west")
         there.sell(west, 10)
-        switched("switchover", "west", "east")
+        switched("failback", "west", "east")
         assert moved_of(config) == {topic, copies["east"]}
         with desk.open(east, [topic, copies["west"]]):
             here.sell(east, 60)
