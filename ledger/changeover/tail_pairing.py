@@ -125,9 +125,8 @@ def _tails(
             is_target_cleaned=pair.target.topic in cleaned,
         )
         [assignment] = selection.applied_to([assignment])
-        if (
-            pair.target.key not in behind_others
-        ):  # there extras that stay were decided before others were copied
+        # Where extras were copied it had been decided before which of them stay.
+        if pair.target.key not in behind_others:
             assignment = replace(assignment, kept_local=())
         found.append(_Tail(assignment, restart))
     return found
