@@ -16,6 +16,8 @@ from ledger.answers.direction import (
 )
 from ledger.answers.drivers import START_SECONDS, DriverReport, DriverState
 from ledger.answers.lag import NO_LAG, Lag, LagState, Measurable, lag_columns, lag_of, named_lag_columns
+from ledger.facts.direction import Direction
+from ledger.facts.drills import Drilled, LastDrill, last_drill
 from ledger.facts.fences import FENCE_KINDS
 from ledger.facts.findings import FindingName, Side
 from ledger.facts.requests import (
@@ -210,6 +212,7 @@ class FlowReport:
 
     `at_ms` is what ages are counted to: now, or the time that was asked about. `partitions` are the rows of the query
     `flow_status`, each with the lag columns of `replication_lag`.
+    `last_drill`: of a failover from its source to its target, None: nobody has recorded one.
     """
 
     flow: str
@@ -231,6 +234,7 @@ class FlowReport:
     partitions: tuple[Row, ...]
     own_commits: tuple[str, ...] = ()
     """Groups that `sync_groups` leaves out: they have commits of their own at the target."""
+    last_drill: LastDrill | None = None
 
     @property
     def paused(self) -> Pauses:
@@ -389,7 +393,7 @@ QUERIES = (
     "cluster_reach",
 )
 """Where all but the driver's state comes from."""
-OPERATIONS_READ = tuple(dict.fromkeys((*REPORT_KINDS, *DIRECTION_REPORT_KINDS)))
+OPERATIONS_READ = tuple(dict.fromkeys((*REPORT_KINDS, *DIRECTION_REPORT_KINDS, Drilled.kind)))
 """Kinds of the rows of `operations` that are read besides."""
 
 
@@ -474,6 +478,7 @@ def flow_report(
         direction=direction,
         partitions=tuple(partitions),
         own_commits=tuple(expected.own_commits),
+        last_drill=last_drill(operation_rows, Direction(expected.way.source, expected.way.target)),
     )
 
 

@@ -177,6 +177,11 @@ def _recordings(report: FlowReport) -> Iterator[_Line]:
         yield _Line("recorded", f"{recording.side} {recording.cluster}: groups {groups}, ends {ends}")
 
 
+def _drilled(report: FlowReport) -> Iterator[_Line]:
+    if (last := report.last_drill) is not None:
+        yield _Line("drilled", f"a failover, {_when(last.at_ms, report)}: {last.verdict}")
+
+
 def _age(age_s: float | None) -> str:
     return "never" if age_s is None else f"{duration(age_s)} ago"
 
@@ -282,7 +287,7 @@ def _receipts(report: FlowReport) -> Iterator[_Line]:
 
 
 _SECTIONS = (
-    *(_fences, _driver, _lag, _recordings, _own_commits, _held, _stopped),
+    *(_fences, _driver, _lag, _recordings, _own_commits, _drilled, _held, _stopped),
     *(_deleted, _losses, _paused, _waiting, _findings, _receipts),
 )
 

@@ -5,7 +5,7 @@ Both are the plan that `plan failover` makes. Nothing is recorded: a rehearsal l
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -17,7 +17,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.direction import Direction
-from ledger.facts.drills import Drilled
+from ledger.facts.drills import Drilled, LastDrill, last_drill
 from ledger.facts.roles import recorder_of
 from ledger.facts.tables import OPERATIONS
 from ledger.store.answers import run_query
@@ -138,14 +138,14 @@ class RehearsedNow:
     """`source_answers`: whether it does now; `silent_seconds`: since it was read last, None: nobody knows.
 
     `failing_since_ms`: when a recorder or driver first had no answer of it that was none since, None: none says so.
-    `drilled`: the last drill of this way, and when it was recorded; None: there was none.
+    `drilled`: the last drill of this way; None: there was none.
     """
 
     made: Planned
     at_ms: int
     figures: Mapping[str, Any]
     failing_since_ms: int | None
-    drilled: tuple[int, Drilled] | None
+    drilled: LastDrill | None
 
     @property
     def source_answers(self) -> bool:
@@ -170,9 +170,7 @@ class RehearsedNow:
             "stuck_groups": stuck_groups(self.made),
             "repeats_by_group": repeats_by_group(self.made),
             "cut": self.made.seen.cut,
-            "last_drill": None
-            if self.drilled is None
-            else {"at_ms": self.drilled[0], "verdict": self.drilled[1].verdict},
+            "last_drill": None if self.drilled is None else asdict(self.drilled),
             "forecast": self.made.forecast,
         }
 
@@ -185,7 +183,8 @@ def rehearse_now(context: Context, asked: AskedRehearsal) -> RehearsedNow:
     found = figures(made, at_ms=at_ms, target_read_at_ms=there)
     at = context.snapshot()
     failing_since_ms = _failing_since_ms(at, asked.way.source)
-    return RehearsedNow(made, at_ms, found, failing_since_ms, _last_drill(at, asked.way))
+    drilled = last_drill(at.rows(OPERATIONS.name, [("kind", "=", Drilled.kind)]), asked.way)
+    return RehearsedNow(made, at_ms, found, failing_since_ms, drilled)
 
 
 def _failing_since_ms(at: DeltaSnapshot, cluster: str) -> int | None:
@@ -197,13 +196,6 @@ def _failing_since_ms(at: DeltaSnapshot, cluster: str) -> int | None:
         == (cluster, None, "unreachable", None)
     ]
     return min((since_ms for since_ms in found if since_ms is not None), default=None)
-
-
-def _last_drill(at: DeltaSnapshot, way: Direction) -> tuple[int, Drilled] | None:
-    rows = at.rows(OPERATIONS.name, [("kind", "=", Drilled.kind)])
-    found = [(int(row["recorded_at_ms"]), Drilled.of_row(row)) for row in rows]
-    ways = [one for one in found if (one[1].from_cluster, one[1].to_cluster) == (way.source, way.target)]
-    return ways[-1] if ways else None
 
 
 def _plan(context: Context, asked: AskedRehearsal) -> Planned:

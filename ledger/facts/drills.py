@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from ledger.facts.direction import Direction
 from ledger.facts.operations import OperationContent, OperationKind
+from ledger.facts.tables import Row
 
 # Groups of a drill --------------------------------------------------------------------------------
 # An application may have named a group of its own `drill-...`: the name alone makes no group one of a drill.
@@ -82,3 +84,22 @@ class Drilled(OperationContent):
     commit_seconds: float | None
     read_seconds: float | None
     removed: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastDrill:
+    """When a way between two clusters was drilled last, and what that came to."""
+
+    at_ms: int
+    verdict: str
+
+
+def last_drill(rows: Iterable[Row], way: Direction) -> LastDrill | None:
+    """From rows of `operations` in order; None: it never was."""
+    found = None
+    for row in rows:
+        if row["kind"] == Drilled.kind:
+            one = Drilled.of_row(row)
+            if (one.from_cluster, one.to_cluster) == (way.source, way.target):
+                found = LastDrill(at_ms=int(row["recorded_at_ms"]), verdict=one.verdict)
+    return found

@@ -204,8 +204,8 @@ def _most(figures: Mapping[str, Any]) -> str:
 def _drill(found: RehearsedNow) -> str:
     if found.drilled is None:
         return "never drilled"
-    at_ms, last = found.drilled
-    return f"{last.verdict}, {duration((found.at_ms - at_ms) / 1000)} ago ({instant(at_ms)})"
+    last = found.drilled
+    return f"{last.verdict}, {duration((found.at_ms - last.at_ms) / 1000)} ago ({instant(last.at_ms)})"
 
 
 def _commits(figures: Mapping[str, Any]) -> str:

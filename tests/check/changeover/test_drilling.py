@@ -1,5 +1,6 @@
 """What a place of a drill comes to, by what is read behind it and what is unread at the source."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,9 +23,18 @@ from ledger.changeover.drilling import (
 )
 from ledger.changeover.plans import ChangeoverKind
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.facts.drills import drill_group, drill_metadata, is_of_drill
+from ledger.facts.direction import Direction
+from ledger.facts.drills import (
+    Drilled,
+    LastDrill,
+    drill_group,
+    drill_metadata,
+    is_of_drill,
+    last_drill,
+)
 from ledger.kafka.cluster import CommitsAnswer, GroupListing, PartitionEnds
 from tests.support.fakes import FakeCluster
+from tests.support.ledger_rows import row
 from tests.support.seen_pairs import SEEN, made, place
 
 ANSWER = {"repeated": 0, "others": 0, "status": "exact", "committed_offset": 40}
@@ -216,3 +226,21 @@ def test_a_name_alone_makes_no_group_one_of_a_drill(
     group: str, metadata: list[str | None], has_members: bool | None, expected: bool
 ) -> None:
     assert is_of_drill(group, metadata, has_members=has_members) is expected
+
+
+def test_the_last_drill_of_a_way_is_known() -> None:
+    keys = dict.fromkeys(("records_lost", "records_at_least", "records_at_most", "seconds_lost"))
+    more: dict[str, Any] = {"commit_seconds": None, "read_seconds": None, "apply_seconds": 1.0, "cut": "c", "removed": []}
+    many: dict[str, Any] = {"groups": {}, "stuck": {}, "problems": [], **keys, **more}
+    ways = (("east", "west", "failed"), ("east", "west", "passed"), ("west", "east", "incomplete"))
+    rows = [
+        row(
+            "operations",
+            kind="drilled",
+            content=json.dumps(Drilled(from_cluster=here, to_cluster=to, verdict=verdict, **many).content()),
+            recorded_at_ms=at_ms,
+        )
+        for at_ms, (here, to, verdict) in enumerate(ways, start=1)
+    ]
+    assert last_drill(rows, Direction("east", "west")) == LastDrill(at_ms=2, verdict="passed")
+    assert last_drill(rows, Direction("east", "north")) is None

@@ -1,6 +1,7 @@
 """A failover is rehearsed and drilled before it comes: what is promised is what consumers read, and nothing is left."""
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -122,6 +123,7 @@ def test_what_is_promised_is_what_consumers_read(site: RealSite, monkeypatch: py
             assert (drilled["verdict"], drilled["problems"]) == ("passed", [])
             assert len(drilled["removed"]) == 2
             assert (drilled["records_lost"], drilled["read_seconds"] > 0) == (0, True)
+            assert re.search(r"drilled +a failover, .* ago\): passed", site.done(config, "status").out)
 
             found = rehearsed(site, config, *asked)
             assert (found["source_answers"], found["silent_seconds"]) == (True, 0.0)
