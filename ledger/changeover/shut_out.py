@@ -326,9 +326,15 @@ def wanted_fences(of: ShutOut, found: PromotedPartitions) -> Fences:
 
 
 def _require_alone(of: ShutOut, found: PromotedPartitions) -> None:
-    """The principal of one cluster is that of all flows that write there."""
+    """The principal of one cluster is that of all flows that write there; not of one whose opposite holds."""
+    directions = of.state.directions()
+
+    def is_held(flow: FlowConfig, topic: str) -> bool:
+        way = {"source": flow.source, "target": flow.target, "topic": topic}
+        return directions.held_back(flow.name, flow.opposite, **way) is not None
+
     for flow in of.others:
-        topics = [topic for topic in found.topics if of.copies(flow, topic)]
+        topics = [one for one in found.topics if of.copies(flow, one) and not is_held(flow, one)]
         if topics:
             raise PreconditionError(
                 f"flow {flow.name} writes to {', '.join(topics)} of {of.pair.cluster} as {of.principal} as well: "

@@ -55,6 +55,8 @@ from tests.support.operator_processes import (
 )
 
 FORWARD, REVERSE = "east-to-west", "west-to-east"
+THERE, BACK_FROM_THERE = "west-to-north", "north-to-west"
+"""To a third cluster that has all that west has, and back."""
 TOPICS: Mapping[str, int] = {"orders": 2, "users": 1}
 SHOP, BILLING, ADMIN = "User:shop", "User:billing", "User:admin"
 GROUPS = ("billing", "audit")
@@ -105,19 +107,22 @@ class Consumer:
 
 
 class ChangingPair:
-    """`orders` and `users` of east are mirrored to west under the same names, and `more_topics` once they are there."""
+    """`orders` and `users` of east are mirrored to west under the same names, and `more_topics` once they are there.
 
-    def __init__(self, more_topics: Sequence[str] = ()) -> None:
+    `is_chain`: what comes to west goes on to `north`.
+    """
+
+    def __init__(self, more_topics: Sequence[str] = (), *, is_chain: bool = False) -> None:
         rng = random.Random(1)
         self.schedule = Schedule()
         self.ledger = MemoryLedger()
-        self.east, self.west = (
+        self.east, self.west, self.north = (
             AdministeredCluster(
                 alias, self.schedule, default_settings={**DEFAULTS, "max.message.bytes": "1048576"}
             )
-            for alias in ("east", "west")
+            for alias in ("east", "west", "north")
         )
-        self.config = _config((*TOPICS, *more_topics))
+        self.config = _config((*TOPICS, *more_topics), is_chain=is_chain)
         self.refused = 0
         self._written = 0
         self.destination = self.west
@@ -126,7 +131,11 @@ class ChangingPair:
         self._consumers: list[Consumer] = []
         self.outside = Outside(
             self.schedule,
-            {"east": self.east, "west": self.west},
+            {
+                one.alias: one
+                for one in (self.east, self.west, self.north)
+                if one.alias in self.config.clusters
+            },
             self.ledger,
             {
                 "stop-producers": lambda: None,
@@ -149,10 +158,10 @@ class ChangingPair:
             Counter[str](),
             lambda: self.schedule,
         )
-        self.forward, self.reverse = (
-            FlowDrivers(world, self.config.flow(name)) for name in (FORWARD, REVERSE)
-        )
-        self.forward.host, self.reverse.host = "mirrors:1:1:", "mirrors:2:2:"
+        self.drivers = {name: FlowDrivers(world, flow) for name, flow in self.config.flows.items()}
+        for number, drivers in enumerate(self.drivers.values(), start=1):
+            drivers.host = f"mirrors:{number}:{number}:"
+        self.forward, self.reverse = self.drivers[FORWARD], self.drivers[REVERSE]
         self.recorders = Recorders(rng, self.schedule, self.outside.clusters.values(), self.ledger)
         self._begin()
 
@@ -166,6 +175,10 @@ class ChangingPair:
             DriverStarting(self.forward.host), flow=FORWARD, reason=None
         )
         self.schedule.spawn("supervisor", self.forward.supervise)
+        if THERE in self.drivers:
+            started = DriverStarting(self.drivers[THERE].host)
+            operators(self.ledger, self.schedule).record(started, flow=THERE, reason=None)
+            self.schedule.spawn("supervisor", self.drivers[THERE].supervise)
         for number in range(12):
             self.produce(*_place(number))
         self.consume(self.east, {"billing": 1_000, "audit": 2})
@@ -182,7 +195,9 @@ class ChangingPair:
         others = [*_ADMIN_OF_CLUSTER, *_MIRROR_OF_GROUPS]
         groups = [rule(BILLING, "read", "group", group) for group in GROUPS]
         self.east.begin_with([*both, *applications, topic_rule(MIRROR, "read", "*")], [*others, *groups])
-        self.west.begin_with([*both, topic_rule(MIRROR, "write", "*")], others)
+        for cluster in (self.west, self.north):
+            reading = [topic_rule(MIRROR, "read", "*")] if THERE in self.drivers else []
+            cluster.begin_with([*both, topic_rule(MIRROR, "write", "*"), *reading], others)
 
     # -- applications ----------------------------------------------------------------------------
 
@@ -230,7 +245,7 @@ class ChangingPair:
 
     def drivers_end(self) -> None:
         """Whoever supervises them starts none any more."""
-        for drivers in (self.forward, self.reverse):
+        for drivers in self.drivers.values():
             drivers.end()
             self.until(lambda those=drivers: those.are_all_done, "they end")  # type: ignore[misc]
         self._is_reverse_started = False
@@ -445,7 +460,7 @@ def _nobody(what: str, _waits: Waits) -> str:
 _SILENT = StepReports(lambda _step: None, lambda _step, _words: None, lambda _step, _words, _is_done: None)
 
 
-def _config(topics: tuple[str, ...]) -> MirrorConfig:
+def _config(topics: tuple[str, ...], *, is_chain: bool) -> MirrorConfig:
     clusters = {
         alias: ClusterConfig(
             name=alias,
@@ -454,15 +469,19 @@ def _config(topics: tuple[str, ...]) -> MirrorConfig:
             mirror_principal=MIRROR,
             admin_properties={PRINCIPAL: ADMIN},
         )
-        for alias in ("east", "west")
+        for alias in (("east", "west", "north") if is_chain else ("east", "west"))
     }
     ways = {FORWARD: ("east", "west", REVERSE), REVERSE: ("west", "east", FORWARD)}
+    if is_chain:
+        ways[THERE] = ("west", "north", BACK_FROM_THERE)
+        ways[BACK_FROM_THERE] = ("north", "west", THERE)
     flows = {
         name: FlowConfig(
             name=name,
             source=source,
             target=target,
             opposite=opposite,
+            relay=is_chain and source == "west",
             topics=topics,
             topic_naming=NamingKind.IDENTITY,
             round_seconds=0.5,

@@ -1,6 +1,6 @@
 """A pair of clusters in memory of which one is lost and comes back with records that were never copied."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ledger.changeover.plans import ChangeoverKind
@@ -44,7 +44,10 @@ def require_mirrored(pair: ChangingPair, extras: Collection[Placed]) -> None:
 
 def placed(pair: ChangingPair, cluster: object) -> list[Placed]:
     assert cluster in (pair.east, pair.west)
-    values = pair.values(pair.east if cluster is pair.east else pair.west)
+    return all_of(pair.values(pair.east if cluster is pair.east else pair.west))
+
+
+def all_of(values: Mapping[tuple[str, int], Sequence[str]]) -> list[Placed]:
     return [(*place, one) for place, found in values.items() for one in found]
 
 

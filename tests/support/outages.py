@@ -76,10 +76,10 @@ def assert_ends_with_an_error_while_away(
 
 
 @contextmanager
-def lost(sandbox: Sandbox) -> Iterator[None]:
-    """East is killed, and is back behind the body."""
-    sandbox.kill("east")
+def lost(sandbox: Sandbox, alias: str = "east") -> Iterator[None]:
+    """A cluster is killed, and is back behind the body."""
+    sandbox.kill(alias)
     try:
         yield
     finally:
-        sandbox.start("east")
+        sandbox.start(alias)

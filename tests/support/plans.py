@@ -2,7 +2,11 @@
 
 import json
 import shlex
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -11,6 +15,7 @@ import pytest
 
 from ledger.config.mirror import MirrorConfig
 from tests.support.commands import Done, command
+from tests.support.drivers import environment
 from tests.support.following import copying
 from tests.support.recorded import Row, operations, query
 from tests.support.runs import FLOW
@@ -84,6 +89,33 @@ def verified(
         if found.get(row["check"]) != "not_ok":
             found[row["check"]] = row["status"] if row["status"] != "ok" else found.get(row["check"], "ok")
     return done.code, found
+
+
+# -- Processes -------------------------------------------------------------------------------------
+
+APPLIED = ("--reason", "a drill", "--yes")
+
+
+@contextmanager
+def applying(config: MirrorConfig, plan_id: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """`mirror-ledger apply` as a process of its own, which is not there any more behind the body."""
+    words = [sys.executable, "-m", "ledger.cli.main", "--config", config.file]
+    with log.open("ab") as said:
+        process = subprocess.Popen(
+            [*words, "apply", plan_id, *APPLIED],
+            stdout=said,
+            stderr=said,
+            env=environment(),
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def has_recorded(config: MirrorConfig, kind: str) -> Callable[[], bool]:
+    return lambda: operations(config, kind) != []
 
 
 # -- Hooks -----------------------------------------------------------------------------------------

@@ -230,7 +230,13 @@ def test_a_name_alone_makes_no_group_one_of_a_drill(
 
 def test_the_last_drill_of_a_way_is_known() -> None:
     keys = dict.fromkeys(("records_lost", "records_at_least", "records_at_most", "seconds_lost"))
-    more: dict[str, Any] = {"commit_seconds": None, "read_seconds": None, "apply_seconds": 1.0, "cut": "c", "removed": []}
+    more: dict[str, Any] = {
+        "commit_seconds": None,
+        "read_seconds": None,
+        "apply_seconds": 1.0,
+        "cut": "c",
+        "removed": [],
+    }
     many: dict[str, Any] = {"groups": {}, "stuck": {}, "problems": [], **keys, **more}
     ways = (("east", "west", "failed"), ("east", "west", "passed"), ("west", "east", "incomplete"))
     rows = [

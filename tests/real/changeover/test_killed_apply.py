@@ -4,11 +4,8 @@ Who comes beside it, or to another cluster, is refused.
 """
 
 import json
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +14,8 @@ from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox.workload import create_topics
 from tests.support.commands import Done, command
-from tests.support.drivers import environment
 from tests.support.following import Pair, name_of
-from tests.support.plans import SHUT, HookedStep, both_ways, receipts, verified
+from tests.support.plans import SHUT, HookedStep, applying, both_ways, has_recorded, receipts, verified
 from tests.support.recorded import broken_invariants, operations, rows
 from tests.support.shops import Desk, Shop
 from tests.support.site import RealSite
@@ -27,28 +23,6 @@ from tests.support.waiting import eventually
 
 _KILLED = -9
 _WHY = ("--reason", "a drill", "--yes")
-
-
-@contextmanager
-def applying(config: MirrorConfig, plan_id: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """`mirror-ledger apply` as a process of its own, which is not there any more behind the body."""
-    words = [sys.executable, "-m", "ledger.cli.main", "--config", config.file]
-    with log.open("ab") as said:
-        process = subprocess.Popen(
-            [*words, "apply", plan_id, *_WHY],
-            stdout=said,
-            stderr=said,
-            env=environment(),
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def has_recorded(config: MirrorConfig, kind: str) -> Callable[[], bool]:
-    return lambda: operations(config, kind) != []
 
 
 def elsewhere(config: MirrorConfig, pair: Pair) -> MirrorConfig:

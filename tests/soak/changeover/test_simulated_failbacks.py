@@ -12,13 +12,15 @@ from ledger.errors import UsageError
 from ledger.facts.acls import denial
 from ledger.facts.fences import FenceHow
 from ledger.facts.operations import Why
-from tests.simulation.kafka.administered import MIRROR, topic_rule
+from tests.simulation.kafka.administered import MIRROR, AdministeredCluster, topic_rule
 from tests.support.changing_pairs import (
+    BACK_FROM_THERE,
     BILLING,
     FAILOVER,
     GROUPS,
     HOOKS,
     SWITCHOVER,
+    THERE,
     TOPICS,
     ChangingPair,
     in_ledger,
@@ -27,6 +29,7 @@ from tests.support.failbacks import (
     BACK,
     HOME,
     Placed,
+    all_of,
     lose_and_return,
     lose_west,
     placed,
@@ -176,6 +179,57 @@ def test_the_promoted_cluster_is_lost_when_the_way_back_is_open_and_nothing_came
     pair.undo(applied.operation_id)
     require_west_lost(pair, lose_west(pair))
     assert pair.east.topic_by_name["orders"].configuration["retention.ms"] == "900"
+    pair.end()
+
+
+def test_a_third_cluster_takes_over_where_the_promoted_one_is_lost_and_that_one_comes_home() -> None:
+    """What came to west has gone on to north. What west alone has is decided when it is back, by flows between these."""
+    pair = ChangingPair(is_chain=True)
+
+    def has_all(cluster: AdministeredCluster) -> bool:
+        return TOPICS.keys() <= cluster.topics().keys() and pair.values(cluster) == pair.values(pair.west)
+
+    pair.until(lambda: has_all(pair.north), "all goes on to north")
+    pair.lose_east(with_driver=False)
+    pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
+    pair.until(lambda: has_all(pair.north), "what is written at west as well")
+    pair.schedule.wait(3.0)
+    pair.drivers[THERE].end_at_once()
+    assert pair.produce("orders", 0, at=pair.west)
+    pair.schedule.wait(3.0)
+    alone = ("orders", 0, pair.values(pair.west)["orders", 0][-1])
+    pair.stop_groups()
+    pair.west.available = False
+    pair.schedule.wait(3.0)
+    pair.destination = pair.north
+    moved = pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER, way=("west", "north")))
+    figures = in_ledger(pair, moved)["ended"]["figures"]
+    assert (figures["records_lost"], figures["records_at_least"]) == (1, 1)
+    at_north = all_of(pair.values(pair.north))
+    for group in GROUPS:
+        assert sorted(pair.processed[group]) == sorted(at_north), f"{group} has processed each record once"
+    pair.west.available = True
+    pair.schedule.wait(3.0)
+    pair.destination = pair.west
+    hooks: dict[StepName, str] = {step: HOOKS[step] for step in HOOKS if step != StepName.CATCH_UP}
+    plan = pair.plan(ChangeoverKind.FAILBACK, HOME, way=("north", "west"), hooks=hooks)
+    said: list[str] = []
+
+    def waits(_step: StepName, words: str) -> None:
+        said.append(words)
+        assert len(said) < 200, said[-5:]
+        if "grant the mirror WRITE on orders, users of west" in words:
+            denied = [one for one in pair.west.acls if (one.permission_type, one.entity) == ("deny", MIRROR)]
+            pair.west.change_acls(denied, remove=True)
+        if "no driver is at work" in words and not starts:
+            starts.append(words)
+            pair.schedule.spawn("supervisor", pair.drivers[BACK_FROM_THERE].supervise)
+
+    starts: list[str] = []
+    pair.apply(plan, waits=waits)
+    at_west = all_of(pair.values(pair.west))
+    for group in GROUPS:
+        assert sorted(pair.processed[group]) == sorted(one for one in at_west if one != alone)
     pair.end()
 
 
