@@ -158,6 +158,7 @@ class ChangingPair:
             Counter[str](),
             lambda: self.schedule,
         )
+        self._world = world
         self.drivers = {name: FlowDrivers(world, flow) for name, flow in self.config.flows.items()}
         for number, drivers in enumerate(self.drivers.values(), start=1):
             drivers.host = f"mirrors:{number}:{number}:"
@@ -409,6 +410,16 @@ class ChangingPair:
         self.east.change_acls([topic_rule(MIRROR, "write", "*")])
         self.schedule.wait(1.0)
 
+    def let_north_give_back(self) -> None:
+        """In the configuration, once applications are at north: a flow that relays has no opposite."""
+        there = self.config.flow(THERE).model_copy(update={"relay": False, "opposite": BACK_FROM_THERE})
+        turned = {"name": BACK_FROM_THERE, "source": "north", "target": "west", "opposite": THERE}
+        back = there.model_copy(update=turned)
+        flows = {**self.config.flows, THERE: there, BACK_FROM_THERE: back}
+        self.config = self.config.model_copy(update={"flows": flows})
+        self.drivers[BACK_FROM_THERE] = FlowDrivers(self._world, back)
+        self.drivers[BACK_FROM_THERE].host = "mirrors:4:4:"
+
     # -- what came of it -------------------------------------------------------------------------
 
     @property
@@ -471,17 +482,19 @@ def _config(topics: tuple[str, ...], *, is_chain: bool) -> MirrorConfig:
         )
         for alias in (("east", "west", "north") if is_chain else ("east", "west"))
     }
-    ways = {FORWARD: ("east", "west", REVERSE), REVERSE: ("west", "east", FORWARD)}
+    ways: dict[str, tuple[str, str, str | None]] = {
+        FORWARD: ("east", "west", REVERSE),
+        REVERSE: ("west", "east", FORWARD),
+    }
     if is_chain:
-        ways[THERE] = ("west", "north", BACK_FROM_THERE)
-        ways[BACK_FROM_THERE] = ("north", "west", THERE)
+        ways[THERE] = ("west", "north", None)
     flows = {
         name: FlowConfig(
             name=name,
             source=source,
             target=target,
             opposite=opposite,
-            relay=is_chain and source == "west",
+            relay=name == THERE,
             topics=topics,
             topic_naming=NamingKind.IDENTITY,
             round_seconds=0.5,

@@ -22,7 +22,7 @@ from ledger.errors import MirrorLedgerError, PreconditionError
 from ledger.facts.acls import denial
 from ledger.facts.direction import Demoted, DirectionChange, Promoted
 from ledger.facts.fences import MirrorShutOut
-from ledger.facts.operations import PartitionStopped, Why
+from ledger.facts.operations import DriverStarting, PartitionStopped, Why
 from ledger.facts.permissions import Permission
 from ledger.facts.roles import ProcessMark, writer_of
 from ledger.facts.state import WriterClaim
@@ -482,6 +482,15 @@ def test_another_flow_that_writes_there_is_a_blocker(site: Promotion) -> None:
         site.shut_out(others=[other])
     assert (site.west.acls, site.state.shut_outs().changes) == (set(), [])
     assert site.shut_out(others=[other.model_copy(update={"topics": ("users",)})]).unproven == ()
+
+
+def test_a_flow_whose_opposite_holds_writes_nothing_there_and_is_no_blocker(site: Promotion) -> None:
+    stopped(site)
+    held = FLOW.model_copy(update={"name": "north-to-west", "source": "north", "opposite": "west-to-north"})
+    with pytest.raises(PreconditionError, match="flow north-to-west writes to orders of west"):
+        site.shut_out(others=[held])
+    site.asked.record(DriverStarting("mirrors:1:1:"), flow="west-to-north", reason=None)
+    assert site.shut_out(others=[held]).unproven == ()
 
 
 def test_markers_shut_out_the_flows_producer_id_once(site: Promotion) -> None:

@@ -183,7 +183,7 @@ def test_the_promoted_cluster_is_lost_when_the_way_back_is_open_and_nothing_came
 
 
 def test_a_third_cluster_takes_over_where_the_promoted_one_is_lost_and_that_one_comes_home() -> None:
-    """What came to west has gone on to north. What west alone has is decided when it is back, by flows between these."""
+    """All goes on from west to north. What west alone has is decided when it is back, by flows between these two."""
     pair = ChangingPair(is_chain=True)
 
     def has_all(cluster: AdministeredCluster) -> bool:
@@ -209,6 +209,7 @@ def test_a_third_cluster_takes_over_where_the_promoted_one_is_lost_and_that_one_
     for group in GROUPS:
         assert sorted(pair.processed[group]) == sorted(at_north), f"{group} has processed each record once"
     pair.west.available = True
+    pair.let_north_give_back()
     pair.schedule.wait(3.0)
     pair.destination = pair.west
     hooks: dict[StepName, str] = {step: HOOKS[step] for step in HOOKS if step != StepName.CATCH_UP}
