@@ -9,7 +9,8 @@
 --
 -- cluster, topic and offsets are of the side that has them. extra: at to_cluster, and not come to from_cluster, behind
 -- the end of the maps; control records cannot be told from records. kept_local: of these what was decided to stay (or to
--- go to a topic of its own). deficit: copies at from_cluster whose originals to_cluster has lost (source_truncated).
+-- go to a topic of its own). deficit: copies at from_cluster whose originals to_cluster has lost, and that have not
+-- come back.
 with chosen as (
     select p.*
     from answered_pairs as p
@@ -32,7 +33,7 @@ held as (
     from chosen as p
     inner join links as k using (here_log, there_log)
     inner join link_stretches as s using (link_number)
-    where k.direction = 'brought'
+    where k.direction in ('brought', 'taken')
     union all
     select p.pair_number, u.target_start as held_start, u.target_end as held_end
     from chosen as p

@@ -20,7 +20,7 @@ from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.identity import ClusterIdentities
 from ledger.facts.roles import OPERATOR_WRITER
 from ledger.facts.state import FactLog, LedgerState
-from ledger.facts.syncs import FlowPosition, HighWatermark, TopicPartition
+from ledger.facts.syncs import FlowPosition, HighWatermark, OffsetRange, TopicPartition
 from ledger.facts.tables import CUT_OFFSETS
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
 from ledger.mirror.starts import require_usable
@@ -153,12 +153,13 @@ class _Reading:
         opposites = sorted({flow.opposite for flow in flows.values() if flow.opposite is not None})
         returned = {name: _read_to(self.ports.state.positions(name)) for name in opposites}
         behind = {name: self.ports.state.behind_others(name) for name in flows}
-        identities = self.ports.state.identities()
+        identities, deficits = self.ports.state.identities(), self.ports.state.deficits()
         for at in read:
             at_source, flow = sources.get((at.flow, at.source_topic, at.partition)), flows[at.flow]
             read_to = returned.get(flow.opposite or "", {}).get((at.topic_id, at.partition), 0)
             stood = behind[at.flow].get((at.topic_id, at.partition))
-            yield self._with_start(at, at_source, flow, read_to, stood, identities)
+            lacking = deficits.returning(flow.source, _partition(at))
+            yield self._with_start(at, at_source, flow, read_to, stood, lacking, identities)
 
     # -- what is there ---------------------------------------------------------------------------
 
@@ -222,12 +223,14 @@ class _Reading:
         flow: FlowConfig,
         returned: int,
         stood: int | None,
+        lacking: Sequence[OffsetRange],
         identities: ClusterIdentities,
     ) -> CutOffset:
         """Nothing is said of partitions whose other side was not read itself, or of which a side has lost its end.
 
         `returned`: how far the flow of the way back has read it. `stood`: where the flow stood before it copied extras
-        behind what others wrote; None: all that others wrote lies behind its map.
+        behind what others wrote; None: all that others wrote lies behind its map. `lacking`: what is decided to return,
+        ascending: the source holds it no more.
         """
         is_known = at.is_live and source is not None and source.is_live
         if at.side is CutSide.SOURCE or not is_known or flow.topic_naming is not NamingKind.IDENTITY:
@@ -253,7 +256,9 @@ class _Reading:
         if found is not None and own is not None and own.wrote(found[1]):
             return at
         first = in_front or found
-        return replace(at, reverse_start=at.high_watermark if first is None else first[0])
+        starts = [at.high_watermark or 0 if first is None else first[0]]
+        starts += [max(begin, returned, at.log_start or 0) for begin, end in lacking if end > returned]
+        return replace(at, reverse_start=min(starts))
 
 
 def _placed(positions: Sequence[FlowPosition]) -> dict[tuple[CutSide, str, str, int], dict[str, Any]]:

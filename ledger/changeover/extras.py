@@ -123,9 +123,12 @@ class Extras:
         return ", ".join(f"{start} to {end - 1}" for start, end in self.ranges)
 
 
-def list_extras(context: Context, pair: Pair) -> list[Extras]:
+def list_extras(
+    context: Context, pair: Pair, parted_at: Mapping[PartitionPair, int] | None = None
+) -> list[Extras]:
     """What the cluster that is back (`pair.former`) has, by partition, as both clusters and the ledger are now.
 
+    `parted_at`: where it has lost what was copied, from which offset on it may hold other records.
     Also while flows run: what a flow is about to copy there counts as well, and so does what a dead driver had copied
     and nobody has recorded. Raises `UsageError` where no flow has copied such a topic, `PreconditionError` where one is
     not promoted or another one than was copied, and `ClusterUnavailableError` where a cluster does not answer.
@@ -133,7 +136,10 @@ def list_extras(context: Context, pair: Pair) -> list[Extras]:
     back, promoted = context.cluster(pair.former), context.cluster(pair.cluster)
     require_recorded(context.state, back, promoted)
     flows = pair.flows_of(context.config.flows.values(), context.config.copies)
-    starts = extras_starts(context, back, copied_partitions(context, pair, flows))
+    starts = [
+        replace(one, copied_to=(parted_at or {}).get(one.pair, one.copied_to))
+        for one in extras_starts(context, back, copied_partitions(context, pair, flows))
+    ]
     return measured_extras(back, list(extras_of(context, back, starts)))
 
 

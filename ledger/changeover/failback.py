@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ledger.changeover.brought import brought, last_incarnations
+from ledger.changeover.deficits import list_deficits_of, parted_at
 from ledger.changeover.extras import Extras, list_extras
 from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.holding import left_words
@@ -16,6 +17,7 @@ from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import UsageError
 from ledger.facts.cut_offsets import Cut
+from ledger.facts.deficits import DeficitsPolicy
 from ledger.facts.direction import DIRECTION_AND_FENCE_KINDS, Direction, DirectionRows
 from ledger.facts.extras import ExtrasPolicy
 from ledger.facts.syncs import TopicPartition
@@ -57,6 +59,20 @@ def extras_policies(
     return policies, of_others
 
 
+def returned_topics(given: Sequence[str], *, undone: str) -> frozenset[str] | None:
+    """Topics of which deficits come back; None: all.
+
+    `given`: `return` or `TOPIC=return` each. Raises `UsageError` for another word, with what was not done.
+    """
+    found = set[str]()
+    for text in given:
+        topic, _, name = text.rpartition("=")
+        if name != DeficitsPolicy.RETURN:
+            raise UsageError(f"--deficits takes [TOPIC=]return, got {text!r}; {undone}")
+        found.add(topic)
+    return None if "" in found else frozenset(found)
+
+
 # What is seen -------------------------------------------------------------------------------------
 
 
@@ -78,10 +94,12 @@ def see_return(
     topics = tuple([*own, *_new_topics(context, pair, choices, own, here, there)])
     names = [one.topic for one in own]
     policies, of_others = extras_policies(choices.extras, undone="nothing was planned")
-    if strange := sorted(policies.keys() - set(names)):
-        raise UsageError(
-            f"--extras {', '.join(strange)}: nothing of it comes back to {pair.target}; nothing was planned"
-        )
+    returned = returned_topics(choices.deficits, undone="nothing was planned")
+    for option, named in (("extras", policies.keys()), ("deficits", returned or ())):
+        if strange := sorted(set(named) - set(names)):
+            raise UsageError(
+                f"--{option} {', '.join(strange)}: nothing of it comes back to {pair.target}; nothing was planned"
+            )
     directions = context.state.directions()
     not_promoted = tuple(
         name for name in names if not directions.are_applications_at(pair.source, pair.target, name)
@@ -100,8 +118,12 @@ def see_return(
     found.behind = _behind(context, topics, context.cluster(pair.source))
     if is_open:
         return found
-    found.extras = list_extras(context, Pair(pair.source, pair.target, tuple(names)))
-    if not found.extras:
+    changed = Pair(pair.source, pair.target, tuple(names))
+    found.deficits = list_deficits_of(context, changed)
+    lacking = {one.pair.source.topic for one in found.deficits}
+    found.not_returned = [] if returned is None else sorted(lacking - returned)
+    found.extras = list_extras(context, changed, parted_at(found.deficits))
+    if not found.extras and not found.deficits:
         _require_no_cut_to_begin_at(context, at, pair, own)
     found.undecided = sorted(
         {one.partition.topic for one in found.extras if of_others is None} - policies.keys()

@@ -7,7 +7,12 @@ from dataclasses import replace
 from ledger.changeover.auditing import LedgerAudit
 from ledger.changeover.brought import paired
 from ledger.changeover.directions import accept_cluster
-from ledger.changeover.failback import asked_fence_of_target, extras_policies, open_at_target
+from ledger.changeover.failback import (
+    asked_fence_of_target,
+    extras_policies,
+    open_at_target,
+    returned_topics,
+)
 from ledger.changeover.holding import fence_and_hold, hold_retention, release_retention
 from ledger.changeover.mirror_back import AskedMirrorBack, lift_shut, mirror_back
 from ledger.changeover.planning import Planned, repeats_by_cause
@@ -109,6 +114,7 @@ def open_way_back(step: StepContext, waits: Waits) -> StepResult:
         topics=plan.target_names,
         policies=policies,
         policy=policy,
+        returned=returned_topics(plan.choices.deficits, undone="nothing was decided"),
         later=plan.choices.topics is None,
         left_out=plan.choices.left_out,
     )
@@ -297,7 +303,7 @@ def _require_switch(step: StepContext) -> Planned:
     plan = step.plan
     own = steps_of(ChangeoverKind.SWITCHOVER, is_promoted=True)
     hooks = {name: command for name, command in plan.hooks.items() if name in own}
-    choices = replace(plan.choices, extras=())
+    choices = replace(plan.choices, extras=(), deficits=())
     made = make_plan(step.context, ChangeoverKind.SWITCHOVER, step.pair, choices, hooks)
     if made.blockers:
         listed = "\n  ".join(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.changeover.cut import cut_of_pair
+from ledger.changeover.deficits import Deficit, decision, list_deficits
 from ledger.changeover.directions import change_direction
 from ledger.changeover.extras import (
     Copied,
@@ -26,7 +27,7 @@ from ledger.changeover.hand_over import hand_over
 from ledger.changeover.pairs import Pair, require_opposites
 from ledger.changeover.replicating import finish_replicating, replicate
 from ledger.changeover.salvaging import salvage
-from ledger.changeover.tail_pairing import first_own, pair_tails
+from ledger.changeover.tail_pairing import first_own, record_tails
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError, UsageError
@@ -48,13 +49,15 @@ Say = Callable[[str], None]
 class AskedMirrorBack:
     """`source`: the cluster where applications write, `target`: the one that is back; `topics` None: all that were
     promoted. `policies`: by topic what becomes of its extras; `policy`: of all others, None: nobody has decided.
-    `later`, `left_out`: as rows of a change of direction have them."""
+    `returned`: topics of which deficits come back; None: of all. `later`, `left_out`: as rows of a change of direction
+    have them."""
 
     source: str
     target: str
     topics: tuple[str, ...] | None = None
     policies: Mapping[str, ExtrasPolicy]
     policy: ExtrasPolicy | None = None
+    returned: frozenset[str] | None = frozenset()
     later: bool = False
     left_out: tuple[str, ...] = ()
 
@@ -86,7 +89,7 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     back, or topics are to be created again; `PreconditionError` where a topic is not promoted, is another one than was
     copied, is not fenced, or where copies of either direction are not recorded, while a driver of one is at work, and
     where extras cannot be copied; `ClusterUnavailableError` where they are not for a minute; `UnsafeError` where
-    extras are left without a decision. Then nothing is decided.
+    extras or deficits are left without a decision. Then nothing is decided.
     """
     if ExtrasPolicy.RECREATE in {asked.policy, *asked.policies.values()}:
         raise UsageError(
@@ -103,13 +106,16 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     _require_fenced(context, asked.target, copied)
     for flow in ways_back:
         _require_recorded(context, flow, copied)
-    for flow in flows:
-        pair_tails(context, flow, [one.pair for one in copied if one.flow == flow], say)
-    for flow in ways_back:
-        if settled := _settled(context, flow):
-            pair_tails(context, flow, settled, say)
+    lacking = list_deficits(context, flows, copied)
+    for lack in lacking:
+        say(f"deficits: {asked.target}: {lack.words}")
+    _require_returned(asked, lacking, {one.pair.source.topic for one in copied})
+    require_in_order(context, lacking)
+    tails = [(flow, [one.pair for one in copied if one.flow == flow]) for flow in flows]
+    tails += [(flow, settled) for flow in ways_back if (settled := _settled(context, flow))]
+    for flow, pairs in tails:
+        record_tails(context, flow, pairs, say)
     starts = extras_starts(context, back, copied)
-    _require_no_unpaired(context, starts)
     ends = ends_of_extras(back, [one.pair.source for one in starts])
     found = measured_extras(back, list(extras_of(context, back, starts, ends)))
     for one in found:
@@ -118,6 +124,8 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     operation_id = context.why.operation_id or random_id()
     context = context.part_of(operation_id)
     named = replace(pair, topics=tuple(sorted({one.pair.target.topic for one in copied})))
+    if lacking:  # the cut goes by it
+        context.record(*(decision(context, one) for one in lacking))
     cut = cut_of_pair(context, named, operation_id=operation_id)
     for flow in ways_back:
         require_usable(flow, cut, undone="nothing was decided")
@@ -187,16 +195,40 @@ def _settled(context: Context, flow: FlowConfig) -> list[PartitionPair]:
 # Extras -------------------------------------------------------------------------------------------
 
 
-def _require_no_unpaired(context: Context, starts: Sequence[Copied]) -> None:
-    """What a dead driver had copied, and was found at the target without its source, is no extra."""
-    for one in starts:
-        if records := unpaired_records(context, one):
-            source, flow = one.pair.source, one.flow
-            raise PreconditionError(
-                f"{flow.name} had copied {counted(records, 'record')} of {source.topic} partition {source.partition} "
-                f"that nobody could pair with {flow.source}: they cannot be distinguished from extras; nothing was "
-                "decided. Leave the topic out (--topic names the others)"
-            )
+def _require_returned(asked: AskedMirrorBack, lacking: Sequence[Deficit], topics: Collection[str]) -> None:
+    if strange := sorted((asked.returned or frozenset()) - set(topics)):
+        raise UsageError(
+            f"--deficits {', '.join(strange)}: nothing of it is mirrored back to {asked.target}; nothing was decided"
+        )
+    left = [
+        one for one in lacking if asked.returned is not None and one.pair.source.topic not in asked.returned
+    ]
+    if left:
+        names = sorted({one.pair.source.topic for one in left})
+        raise UnsafeError(
+            f"{asked.target} lacks {counted(sum(one.offsets for one in left), 'record')} of {some_of(names, 'topic')} "
+            f"that {asked.source} has copies of; nothing was decided. Say that they come back: --deficits return, or "
+            "--deficits TOPIC=return"
+        )
+
+
+def require_in_order(context: Context, lacking: Sequence[Deficit]) -> None:
+    """Raise `PreconditionError` where a record would come back behind a newer one of its key."""
+    behind = [one for one in lacking if one.is_before_newer]
+    compacted = set[str]()
+    for flow in {one.flow.target for one in behind}:
+        names = sorted({one.partition.topic for one in behind if one.flow.target == flow})
+        compacted |= {
+            topic
+            for topic, settings in context.cluster(flow).configurations(names).items()
+            if "compact" in settings.get("cleanup.policy", "")
+        }
+    if compacted:
+        raise PreconditionError(
+            f"{some_of(sorted(compacted), 'topic')} is compacted, and newer records were copied behind those that "
+            "are lacking: of a key an older one would replace a newer one; nothing was decided. Leave the topic "
+            "out (--topic names the others)"
+        )
 
 
 def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras], topics: Collection[str]) -> None:

@@ -172,6 +172,7 @@ class Planned:
             "bytes_to_come": returned.bytes,
             "extras": [one.facts for one in returned.extras],
             "undecided": list(returned.undecided),
+            "deficits": [one.facts for one in returned.deficits],
             "expiring": list(returned.expiring),
             "repeats": {group: dict(causes) for group, causes in returned.repeats.items()},
         }
@@ -271,11 +272,11 @@ def planned(kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[S
 
 def _require_nothing_to_decide(kind: ChangeoverKind, seen: Seen, choices: Choices) -> None:
     """Of a failback between sides that both have flows of their own: no topic is written to at one side alone."""
-    if kind is ChangeoverKind.FAILBACK and (choices.stays or choices.extras):
+    if kind is ChangeoverKind.FAILBACK and (choices.stays or choices.extras or choices.deficits):
         raise UsageError(
             f"no flow from {seen.source.alias} to {seen.target.alias} has an opposite: both directions continue, and "
-            f"what {seen.target.alias} has comes to {seen.source.alias} by itself. Only groups move: without --extras "
-            "and --stop-before; nothing was planned"
+            f"what {seen.target.alias} has comes to {seen.source.alias} by itself. Only groups move: without --extras, "
+            "--deficits and --stop-before; nothing was planned"
         )
 
 
@@ -454,6 +455,9 @@ def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[B
                 f"{target} alone has what would lie in front of all that comes back: {one.words}",
                 cause=one.partition.topic,
             )
+    for lack in returned.deficits:
+        if lack.pair.source.topic in returned.not_returned:
+            yield Blocker(BlockerCode.DEFICITS, f"{target}: {lack.words}", cause=lack.pair.source.topic)
     if returned.not_fenced and choices.fence in (FenceChoice.HOOK, FenceChoice.NONE):
         names = ", ".join(returned.not_fenced)
         yield Blocker(

@@ -46,6 +46,7 @@ class BlockerCode(StrEnum):
     NO_REVERSE_FLOW = "no_reverse_flow"
     NOT_PROMOTED = "not_promoted"
     EXTRAS = "extras"
+    DEFICITS = "deficits"
     NOT_FENCED = "not_fenced"
 
     @property
@@ -99,6 +100,7 @@ _ADVICE: Mapping[BlockerCode, str] = {
     "groups pass them) or --extras salvage (the same, once they are copied to topics of their own) or --extras "
     "replicate (they are copied to their topics, behind what was written there since); of one topic --extras "
     "TOPIC=keep",
+    BlockerCode.DEFICITS: "say that they come back: --deficits return, or of one topic --deficits TOPIC=return",
     BlockerCode.NOT_FENCED: "mirror-ledger fence TARGET --reason WHY, with --how hook --hook COMMAND where only a "
     "command of yours keeps applications from it; then plan again",
 }
@@ -253,10 +255,10 @@ class Choices:
     target. `groups` None: all that have committed at the former source. `accepted`: statuses of translations, by name.
     `unproven`: why an unproven fence is enough. `abort_transactions_after`: open transactions at the fenced source are
     aborted so many seconds after it, None: never. `extras`: what becomes of records that the target of a failback has
-    alone, `POLICY` or `TOPIC=POLICY` each. `stays`: a failback ends when the target gets what is written; `within`: how
-    many offsets may be left to copy when applications are stopped. `watch_seconds`: for so long commits have to stand
-    still before groups are set, and to stay where they were set, 0: nobody watches. `hook_seconds`: a hook is ended
-    after these.
+    alone, `POLICY` or `TOPIC=POLICY` each; `deficits`: the same of what it has lost. `stays`: a failback ends when the
+    target gets what is written; `within`: how many offsets may be left to copy when applications are stopped.
+    `watch_seconds`: for so long commits have to stand still before groups are set, and to stay where they were set, 0:
+    nobody watches. `hook_seconds`: a hook is ended after these.
     """
 
     topics: tuple[str, ...] | None = None
@@ -282,6 +284,7 @@ class Choices:
     watch_seconds: float = 10.0
     hook_seconds: float = 600.0
     extras: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
+    deficits: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
     stays: bool = field(default=False, metadata=LEFT_OUT)
     within: int = field(default=1_000, metadata=LEFT_OUT)
 

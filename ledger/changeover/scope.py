@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ledger.changeover.deficits import Deficit
 from ledger.changeover.extras import Extras
 from ledger.changeover.not_followed import NotFollowed
 from ledger.changeover.pairs import Pair
@@ -106,7 +107,8 @@ class SeenReturn:
 
     `topics`: what comes back to it, by the flow that brings it. `not_promoted`: of these the names where applications
     write at neither side alone. `is_open`: what it has alone is decided, and it gets what is written at the other one.
-    While it is not: `extras` by partition, `undecided`: topics of which nobody says what becomes of them; `not_fenced`:
+    While it is not: `extras` and `deficits` by partition, `undecided` and `not_returned`: topics of which nobody says
+    what becomes of these; `not_fenced`:
     topics there that are closed to nobody, `fence_refusal`: why the plan's fence cannot close them, None: it can;
     `at_work`: groups with members there whom nothing keeps out; `expiring`: what may be deleted there, and when, in
     words; `repeats`: by group how many records it reads again, by cause (`RepeatCause`), as far as that is known before
@@ -119,6 +121,8 @@ class SeenReturn:
     is_open: bool = False
     extras: Sequence[Extras] = ()
     undecided: Sequence[str] = ()
+    deficits: Sequence[Deficit] = ()
+    not_returned: Sequence[str] = ()
     not_fenced: Sequence[str] = ()
     at_work: Sequence[str] = ()
     fence_refusal: str | None = None

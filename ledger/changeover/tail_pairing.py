@@ -6,9 +6,10 @@ alone cannot be distinguished from what was copied.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
-from ledger.changeover.bounded_copy import PARTITIONS_AT_ONCE, tasks_here
+from ledger.changeover.bounded_copy import PARTITIONS_AT_ONCE, CarryOut, tasks_here
 from ledger.changeover.settling import claimed_again, settling_claim_row
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
@@ -16,37 +17,78 @@ from ledger.errors import PreconditionError
 from ledger.facts.identity import FlowProducer
 from ledger.facts.roles import writer_of
 from ledger.facts.rows import FlowIdentity, sync_row
-from ledger.facts.syncs import OffsetSync, PartitionPair, SyncCause, TopicPartition
+from ledger.facts.syncs import MAPPED, OffsetSync, PartitionPair, SyncCause, TopicPartition
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.kafka.topics import parts
-from ledger.mirror.assignment import Assignment, PartitionResult
+from ledger.mirror.assignment import Assignment, PartitionResult, StopCause
 from ledger.mirror.progress import LoopPrevention
 from ledger.mirror.starts import Settlements
 from ledger.mirror.states import PartitionState, first_record
+from ledger.mirror.stops import StopPolicies
 from ledger.store.state import DeltaLedgerState
 from ledger.words import counted, some_of
 
 _READ_WITHIN_S = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Tail:
-    """Where a partition stood when its driver died, and `restart`: what says that it stands there again, None: that is
-    where it stands."""
+@dataclass(slots=True)
+class ReadTail:
+    """What both sides tell of a partition that stood where its driver died; nothing of it is recorded.
 
+    `rounds`: what is to be recorded, each by an append of its own: what supersedes voids what its own round says.
+    `lost`: why the source lacks what the flow had copied, in words; None: it has all of it.
+    """
+
+    flow: FlowConfig
     assignment: Assignment
-    restart: OffsetSync | None
+    state: PartitionState
+    rounds: list[tuple[OffsetSync, ...]] = field(default_factory=list)
+    lost: str | None = None
+
+    @property
+    def pair(self) -> PartitionPair:
+        return self.state.pair
+
+    @property
+    def syncs(self) -> list[OffsetSync]:
+        return [sync for found in self.rounds for sync in found]
+
+    def add(self, syncs: Sequence[OffsetSync]) -> None:
+        if syncs:
+            self.rounds.append(tuple(syncs))
+
+    def again(self) -> None:
+        """From where it stands now."""
+        self.assignment = replace(self.assignment, position=self.state.position)
 
 
-def pair_tails(
+def read_tails(context: Context, flow: FlowConfig, pairs: Sequence[PartitionPair]) -> list[ReadTail]:
+    """What the target holds of the flow behind its record, beside the source, and what the source has lost of all that
+    the flow had copied; nothing is written anywhere.
+
+    Raises `PreconditionError` where a tail cannot be paired, and where others have written in the middle of one;
+    `ClusterUnavailableError` where a cluster does not answer.
+    """
+    state, source, target = context.state, context.cluster(flow.source), context.cluster(flow.target)
+    producer = state.identities().producers(target.cluster_id()).get(flow.name)
+    if producer is None:
+        return []
+    tails = _tails(context, flow, producer, pairs)
+    policies = StopPolicies(flow, source, target, producer, state)
+    with tasks_here(context, flow, source.cluster_id()) as carry_out:
+        for some in parts(tails, PARTITIONS_AT_ONCE):
+            _read(flow, some, carry_out, policies)
+    _require_own_alone(context, flow, tails)
+    return [tail for tail in tails if tail.rounds]
+
+
+def record_tails(
     context: Context, flow: FlowConfig, pairs: Sequence[PartitionPair], say: Callable[[str], None]
 ) -> None:
-    """Record what the target holds of the flow behind its record, with its source offsets; nothing is written there.
+    """Record what `read_tails` finds, by a claim of its own. Twice is as once.
 
-    Twice is as once. Raises `PreconditionError` while a driver of the flow may be at work, where a tail cannot be
-    paired, and where others have written in the middle of one; `ClusterUnavailableError` where a cluster does not
-    answer. Then nothing of a tail is recorded.
+    Raises the same, and `PreconditionError` while a driver of the flow may be at work. Then nothing is recorded.
     """
     state = context.state
     require_stopped(flow, state)
@@ -57,29 +99,18 @@ def pair_tails(
     claim = claimed_again(flow, context.fact_log, state, row, after=after)
     with claim.held(flow.heartbeat_seconds) as session:
         producer = state.identities().producers(str(row["target_cluster_id"]))[flow.name]
-        tails = _tails(context, flow, producer, pairs)
-        results = _paired(context, flow, source.cluster_id(), tails)
-        _require_paired(flow, results)
-        behind_others = state.behind_others(flow.name)
-        _require_own_alone(
-            context, flow, [one for one in results if one.assignment.target.key not in behind_others]
-        )
+        tails = read_tails(context, flow, pairs)
         identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
-        # What supersedes is a round of its own: it voids what its own round says behind it.
-        for syncs in (
-            [tail.restart for tail in tails if tail.restart is not None],
-            [sync for result in results for sync in result.syncs],
-        ):
-            if syncs:
-                session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
-    records = sum(sync.records for result in results for sync in result.syncs)
+        for syncs in zip_longest(*(tail.rounds for tail in tails), fillvalue=()):
+            session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for found in syncs for sync in found])
+    records = sum(sync.records for tail in tails for sync in tail.syncs if sync.kind in MAPPED)
     if records:
         say(f"{flow.name}: {counted(records, 'record')} that nobody had recorded paired with {flow.source}")
 
 
 def _tails(
     context: Context, flow: FlowConfig, producer: FlowProducer, pairs: Sequence[PartitionPair]
-) -> list[_Tail]:
+) -> list[ReadTail]:
     """Of partitions that may have one: not where a log has lost what lay there, and nothing of the flow came since."""
     state, source, target = context.state, context.cluster(flow.source), context.cluster(flow.target)
     settlements = Settlements(flow.name, state, producer.current)
@@ -128,8 +159,54 @@ def _tails(
         # Where extras were copied it had been decided before which of them stay.
         if pair.target.key not in behind_others:
             assignment = replace(assignment, kept_local=())
-        found.append(_Tail(assignment, restart))
+        tail = ReadTail(flow, assignment, at)
+        tail.add([] if restart is None else [restart])
+        found.append(tail)
     return found
+
+
+def _read(flow: FlowConfig, tails: Sequence[ReadTail], carry_out: CarryOut, policies: StopPolicies) -> None:
+    """Until all is known of each: a source that has lost its end is compared with what had been copied before."""
+    left = list(tails)
+    refused: dict[str, str] = {}
+    while left:
+        results = carry_out([tail.assignment for tail in left], _READ_WITHIN_S)
+        by_source = {result.assignment.source: result for result in results}
+        again = []
+        for tail in left:
+            result = by_source[tail.assignment.source]
+            tail.add(result.syncs)
+            tail.state.position, tail.state.tail = result.position, result.tail
+            if result.has_paired:
+                continue
+            if (fact := _lost_at_source(tail, result, policies)) is None:
+                refused[tail.pair.target.words] = _why_not(result)
+                continue
+            tail.add([fact])
+            tail.lost = None if result.stop is None else result.stop.message
+            tail.again()
+            again.append(tail)
+        left = again
+    if refused:
+        raise PreconditionError(
+            f"what {flow.name} had copied last to {some_of(list(refused), 'partition')} of {flow.target} cannot be "
+            f"paired with {flow.source}: {next(iter(refused.values()))}; nothing was recorded"
+        )
+
+
+def _lost_at_source(tail: ReadTail, result: PartitionResult, policies: StopPolicies) -> OffsetSync | None:
+    """What says that the source holds no more what had been copied behind some offset; None: it says no such thing."""
+    state, stop = tail.state, result.stop
+    if stop is None:
+        return None
+    if stop.cause in (StopCause.SOURCE_TRUNCATED, StopCause.SOURCE_OUT_OF_RANGE):
+        facts = policies.to(state, result, stop).facts
+        lost = [fact for fact in facts if fact.cause is SyncCause.SOURCE_TRUNCATED]
+        return replace(lost[0], cause=SyncCause.RETURNING) if lost else None
+    is_known = state.position.source_may_be_deleted  # then the same would come of it
+    if stop.cause is not StopCause.TAIL_MISMATCH or is_known:
+        return None
+    return state.supersede(state.position, SyncCause.RETURNING)
 
 
 def _written_below(state: DeltaLedgerState, flow: FlowConfig, pair: PartitionPair, end: int) -> int:
@@ -155,46 +232,26 @@ def _cleaned(target: ClusterAdmin, topics: Collection[str]) -> frozenset[str]:
     return frozenset(name for name in topics if "compact" in own.get(name, {}).get("cleanup.policy", ""))
 
 
-def _paired(
-    context: Context, flow: FlowConfig, source_id: str, tails: Sequence[_Tail]
-) -> list[PartitionResult]:
-    results: list[PartitionResult] = []
-    with tasks_here(context, flow, source_id) as carry_out:
-        for some in parts([tail.assignment for tail in tails], PARTITIONS_AT_ONCE):
-            results += carry_out(some, _READ_WITHIN_S)
-    return results
-
-
-def _require_paired(flow: FlowConfig, results: Sequence[PartitionResult]) -> None:
-    left = {result.assignment.target.words: _why_not(result) for result in results if not result.has_paired}
-    if left:
-        raise PreconditionError(
-            f"what {flow.name} had copied last to {some_of(list(left), 'partition')} of {flow.target} cannot be paired "
-            f"with {flow.source}: {next(iter(left.values()))}; nothing was recorded"
-        )
-
-
 def _why_not(result: PartitionResult) -> str:
     if result.stop is not None:
         return result.stop.message
     return result.trouble or f"it was not read to its end within {_READ_WITHIN_S:.0f} s"
 
 
-def _require_own_alone(context: Context, flow: FlowConfig, results: Sequence[PartitionResult]) -> None:
+def _require_own_alone(context: Context, flow: FlowConfig, tails: Sequence[ReadTail]) -> None:
     """What others have written before the flow's last record lies in front of where the way back would begin."""
-    target = context.cluster(flow.target)
+    target, behind_others = context.cluster(flow.target), context.state.behind_others(flow.name)
     mirrors = context.state.identities().mirror_ids(target.cluster_id())
-    for result in results:
-        at = result.assignment
-        start, end = at.position.target_offset, result.position.target_offset
-        found = (
-            first_record(target, at.target, start, end, is_decided=mirrors.__contains__)
-            if result.syncs
-            else None
-        )
+    for tail in tails:
+        at = tail.assignment.target
+        written = [sync for sync in tail.syncs if sync.records]
+        if not written or at.key in behind_others:
+            continue
+        start, end = written[0].target_start, written[-1].target_end
+        found = first_record(target, at, start, end, is_decided=mirrors.__contains__)
         if found is not None:
             raise PreconditionError(
-                f"{at.target.words} of {flow.target} holds what others wrote, from offset {found[0]} on, in front "
+                f"{at.words} of {flow.target} holds what others wrote, from offset {found[0]} on, in front "
                 f"of what {flow.name} copied last: the way back would not bring it; nothing was recorded. Leave "
                 "the topic out (--topic names the others)"
             )

@@ -321,6 +321,12 @@ def _returned(plan: Plan, returned: Mapping[str, Any], figures: Mapping[str, str
     )
     if plan.moves_applications or returned.get("repeats"):
         found["repeated"] = repeats_by_cause_words(returned.get("repeats", {}))
+    if returned.get("deficits"):
+        lacking = sum(one["offsets"] for one in returned["deficits"])
+        comes_back = "; ".join(plan.choices.deficits) or "not decided"
+        found["lacking"] = (
+            f"{counted(lacking, 'record')} that were copied are not at {plan.to_cluster}: {comes_back}"
+        )
     if returned["expiring"]:
         found["expires"] = "; ".join(returned["expiring"])
     return found

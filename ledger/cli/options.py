@@ -180,3 +180,11 @@ extras_option = click.option(
     "behind what was written to the topic at --from; of a compacted one only where nothing newer of a key is there. "
     "Of one topic, or of all others. Can be repeated.",
 )
+
+deficits_option = click.option(
+    "--deficits",
+    multiple=True,
+    metavar="[TOPIC=]return",
+    help="What becomes of records that --to has lost and of which --from has copies. return: they come back, in the "
+    "order in which they lie at --from, behind what --to has. Of one topic, or of all. Can be repeated.",
+)

@@ -15,6 +15,7 @@ from ledger.facts.changeovers import (
     UndoBegun,
     Undone,
 )
+from ledger.facts.deficits import DeficitsDecided
 from ledger.facts.direction import Demoted, Promoted, WayBackOpened
 from ledger.facts.drills import Drilled
 from ledger.facts.extras import ExtrasDecided, KeysRepaired
@@ -56,7 +57,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, MembersRemoved),
         ExtrasDecided,
         *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded),
-        *(PlanExported, Sheet, UndoBegun, Undone, Drilled),
+        *(PlanExported, Sheet, UndoBegun, Undone, Drilled, DeficitsDecided),
         *(Promoted, Demoted, WayBackOpened, MirrorShutOut, MirrorLetIn, Fence, Unfenced),
         *(HandedOver, HandOverUndone, HandOverResult),
         *(KeysResynced, KeysRepaired, Settled),

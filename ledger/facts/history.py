@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from ledger.errors import InvalidValueError
 from ledger.facts.syncs import (
+    LOST_AT_SOURCE,
     MAPPED,
     GapCause,
     OffsetRange,
@@ -271,7 +272,7 @@ def adopted_ranges(histories: Sequence[AdoptionHistory], *, held: TopicPartition
         sync.source_start
         for history in histories
         for sync in history
-        if sync.cause is SyncCause.SOURCE_TRUNCATED and _is(sync.source, held)
+        if sync.cause in LOST_AT_SOURCE and _is(sync.source, held)
     ]
     return tuple(joined(_below(found, min(lost_from, default=None))))
 

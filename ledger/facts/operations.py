@@ -34,6 +34,7 @@ class OperationKind(StrEnum):
     OFFSETS_SET_RESULT = "offsets_set_result"
     MEMBERS_REMOVED = "members_removed"
     EXTRAS_DECIDED = "extras_decided"
+    DEFICITS_DECIDED = "deficits_decided"
     WAY_BACK_OPENED = "way_back_opened"
     PROMOTED = "promoted"
     DEMOTED = "demoted"

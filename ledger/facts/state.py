@@ -15,6 +15,7 @@ from ledger.facts.acls import denial
 from ledger.facts.changeovers import PlanExported
 from ledger.facts.codec import decode
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
+from ledger.facts.deficits import DecidedDeficits
 from ledger.facts.direction import DIRECTION_ROWS, Directions
 from ledger.facts.extras import DecidedExtras
 from ledger.facts.fences import FENCE_KINDS, SHUT_OUT_KINDS, Fence, Fences, ShutOuts
@@ -57,6 +58,7 @@ from ledger.facts.rows import (
     written_ranges,
 )
 from ledger.facts.syncs import (
+    LOST_AT_SOURCE,
     Checkpoint,
     FlowPosition,
     HighWatermark,
@@ -189,7 +191,7 @@ class LedgerState(ABC):
         at_target: Filter = ("target_topic_id", "in", sorted(topic_ids))
         at_source: Filter = ("source_topic_id", "in", sorted(topic_ids))
         adopted = self._syncs(("kind", "in", sorted(ADOPTION_KINDS)), at_target)
-        went_back = self._syncs(("cause", "=", SyncCause.SOURCE_TRUNCATED), at_source)
+        went_back = self._syncs(("cause", "in", sorted(LOST_AT_SOURCE)), at_source)
         return adoptions([*adopted, *went_back])
 
     # -- writers ---------------------------------------------------------------------------------
@@ -263,6 +265,10 @@ class LedgerState(ABC):
     def extras(self) -> DecidedExtras:
         """What was decided about records that one cluster alone has."""
         return DecidedExtras.of_rows(self._operations(("kind", "=", OperationKind.EXTRAS_DECIDED)))
+
+    def deficits(self) -> DecidedDeficits:
+        """What was decided about copies of records that the cluster they came from holds no more."""
+        return DecidedDeficits.of_rows(self._operations(("kind", "=", OperationKind.DEFICITS_DECIDED)))
 
     def shut_outs(self) -> ShutOuts:
         """What shuts the mirror out of promoted topics."""

@@ -58,6 +58,7 @@ class SyncCause(StrEnum):
     SKIPPED = "skipped"  # lost: an operator said to continue after it
     OVERTAKEN = "overtaken"  # lost: given up, the target has a later record of the key
     SOURCE_TRUNCATED = "source_truncated"  # superseded: the source lost its end (leader epochs)
+    RETURNING = "returning"  # superseded: the source lost its end, and it is decided that it comes back from the target
     TARGET_TRUNCATED = "target_truncated"  # superseded: the target lost records of this flow
     TARGET_RECREATED = "target_recreated"  # superseded: the target topic was deleted and created again
     RESYNC = (
@@ -79,6 +80,10 @@ class SyncCause(StrEnum):
         "compacted"  # unpaired: a cleaner has been at work, and their source records cannot be identified
     )
     REPEATED = "repeated"  # unpaired: written a second time, by a request that came late
+
+
+LOST_AT_SOURCE = frozenset({SyncCause.SOURCE_TRUNCATED, SyncCause.RETURNING})
+"""Causes that say that a source has lost its end."""
 
 
 def source_may_be_deleted(kind: SyncKind, cause: SyncCause | None) -> bool:

@@ -15,12 +15,13 @@ from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.errors import ConfigurationError, PreconditionError
+from ledger.facts.deficits import DecidedDeficits
 from ledger.facts.extras import DecidedExtras
 from ledger.facts.history import adopted_ranges, not_returning, returning_ranges
 from ledger.facts.operations import ConfigurationChanged, ScopeReduced
 from ledger.facts.requests import OperatorRequest
 from ledger.facts.state import LedgerState, OperationLog
-from ledger.facts.syncs import FlowPosition, OffsetRange, OffsetSync, SyncKind, from_offset
+from ledger.facts.syncs import FlowPosition, OffsetRange, OffsetSync, SyncKind, from_offset, joined
 from ledger.mirror.assignment import Assignment, PartitionResult
 from ledger.mirror.states import PartitionKey, PartitionState, Unreached
 from ledger.mirror.stops import StoppedPartition
@@ -265,10 +266,11 @@ _Key = tuple[PartitionKey, str]
 class LoopPrevention:
     """What returns, was adopted or stays local is looked up once for a source partition and a target's incarnation.
 
-    What returns cannot grow: the earlier incarnation was deleted, so nobody copies more of it. What is adopted does
-    not grow either while a driver is at work that reads it: adopting waits for its end. What stays local is decided
-    while the flow may not write, so it is asked for again whenever a direction has changed; of a flow without an
-    opposite nothing stays, for no direction of it ever changes.
+    What returns does not grow while a driver is at work: an earlier incarnation was deleted, so nobody copies more of
+    it, and deficits are decided while no driver of either direction is. What is adopted does not grow either while a
+    driver is at work that reads it: adopting waits for its end. What stays local is decided while the flow may not
+    write, so it is asked for again whenever a direction has changed; of a flow without an opposite nothing stays, for
+    no direction of it ever changes.
     """
 
     def __init__(
@@ -311,12 +313,15 @@ class LoopPrevention:
         current = {assignment.target.topic: assignment.target.topic_id for assignment in unknown}
         copies = self._state.former_copies(self._flow.target, current)
         histories = self._state.adoptions(frozenset(assignment.source.topic_id for assignment in unknown))
+        decided = DecidedDeficits() if self._flow.opposite is None else self._state.deficits()
         for assignment in unknown:
-            returning = returning_ranges(
+            restored = returning_ranges(
                 [copy for copy in copies if copy.source_topic == assignment.target.topic],
                 held=assignment.source,
                 elsewhere=self._returned_elsewhere(assignment.target.topic),
             )
+            lacking = decided.returning(self._flow.target, assignment.source)
+            returning = tuple(joined(sorted((*restored, *lacking))))
             adopted = not_returning(adopted_ranges(histories, held=assignment.source), returning)
             self._known[_key(assignment)] = returning, adopted
 

@@ -86,6 +86,7 @@ from ledger.offsets.links import (
     shared,
     taken,
     unreported,
+    without_paired,
 )
 from ledger.offsets.read import KnownGroup, KnownLog, ReadOffsets, read_offsets_of
 from ledger.offsets.translation import Commit, SeenEnd
@@ -421,7 +422,7 @@ def known_pair(
     them a flow copies also what mirrors wrote. `earlier_incarnations`: topic ids that the topics had before.
     """
     known = KnownFlows(tuple(flows), tuple(ways), tuple(relayed))
-    links = tuple(_links(known.routes(), here, there))
+    links = without_paired(_links(known.routes(), here, there))
     ends = [link.decided_to for link in links if link.decided_to is not None]
     return KnownPair(
         here=_known_log(here, known, ends_here),

@@ -73,6 +73,16 @@ def reported_of_source(rows: FlowRows, seen: Iterable[SeenEnd] = ()) -> tuple[Tr
     return truncations_of(((row.sync, row.recorded_at_ms) for row in rows), seen)
 
 
+def _returning(rows: FlowRows) -> frozenset[Truncation]:
+    """What was found, and decided, while no driver of the way back was at work: what that one has written since is
+    younger, whatever clocks say."""
+    return frozenset(
+        Truncation(row.sync.source_start, row.recorded_at_ms)
+        for row in rows
+        if row.sync.cause is SyncCause.RETURNING
+    )
+
+
 def reported_of_target(rows: FlowRows, held: TopicPartition) -> tuple[Truncation, ...]:
     """Where a flow found that its target had lost its end, in target offsets."""
     return tuple(
@@ -419,6 +429,24 @@ class Link:
     brings_copies: bool = False
 
 
+def without_paired(links: Sequence[Link]) -> tuple[Link, ...]:
+    """Of a pair, without what one map cannot place and another one pairs: what came back from there, say."""
+    here = [tuple(joined(sorted(one.here for one in link.stretches))) for link in links]
+    there = [tuple(joined(sorted(one.there for one in link.stretches))) for link in links]
+
+    def is_paired(by_link: Sequence[Sequence[OffsetRange]], found: OffsetRange) -> bool:
+        return any(share_of(ranges, *found) is Share.ALL for ranges in by_link)
+
+    return tuple(
+        replace(
+            link,
+            unplaced_there=tuple(one for one in link.unplaced_there if not is_paired(there, one.there)),
+            unplaced_here=tuple(one for one in link.unplaced_here if not is_paired(here, one.here)),
+        )
+        for link in links
+    )
+
+
 def brought(route: Route) -> Link:
     """The link of a map from there to here."""
     offset_map = route.offset_map
@@ -657,7 +685,11 @@ class KnownFlows:
     def _found(self, log: TopicPartition, but: RecordedFlow) -> tuple[Truncation, ...]:
         others = [flow for flow in self.flows if flow is not but]
         by_readers = (
-            cut for flow in others if is_same(flow.source, log) for cut in reported_of_source(flow.rows)
+            cut
+            for flow in others
+            if is_same(flow.source, log)
+            for cut in reported_of_source(flow.rows)
+            if not (is_same(flow.target, but.source) and cut in _returning(flow.rows))
         )
         return (*by_readers, *(cut for flow in others for cut in reported_of_target(flow.rows, log)))
 

@@ -37,7 +37,15 @@ from ledger.facts.history import (
     unmapped,
     unpaired,
 )
-from ledger.facts.syncs import MAPPED, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition, effective
+from ledger.facts.syncs import (
+    LOST_AT_SOURCE,
+    MAPPED,
+    GapCause,
+    OffsetSync,
+    SyncKind,
+    TopicPartition,
+    effective,
+)
 
 # Earlier copies -----------------------------------------------------------------------------------
 # Copies that supersession took out of a map, that the target holds still, and that were not made again.
@@ -78,7 +86,7 @@ def still_held(segment: Segment, later: Iterable[OffsetSync]) -> Iterator[Segmen
     for sync in later:
         if sync.kind is SyncKind.SUPERSEDED:
             end = min(end, segment.source_start + sync.target_start - segment.target_start)
-        if sync.cause is SyncCause.SOURCE_TRUNCATED:
+        if sync.cause in LOST_AT_SOURCE:
             end = min(end, sync.source_start)
     yield from _part(segment, segment.source_start, end)
 

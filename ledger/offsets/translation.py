@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ledger.facts.syncs import Absence, GapCause, OffsetSync, SyncCause, SyncKind
+from ledger.facts.syncs import LOST_AT_SOURCE, Absence, GapCause, OffsetSync, SyncKind
 from ledger.offsets.maps import OffsetMap, Translation, TranslationStatus
 
 CLOCK_MARGIN_MS = 300_000
@@ -81,9 +81,7 @@ def truncations_of(
 ) -> tuple[Truncation, ...]:
     """What the rows of one source incarnation tell, each with its `recorded_at_ms`; superseded rows among them."""
     known = list(rows)
-    met = [
-        Truncation(sync.source_start, at) for sync, at in known if sync.cause is SyncCause.SOURCE_TRUNCATED
-    ]
+    met = [Truncation(sync.source_start, at) for sync, at in known if sync.cause in LOST_AT_SOURCE]
     starts = {cut.source_start for cut in met}
     return (*met, *(cut for cut in _between_epochs(known, list(seen)) if cut.source_start not in starts))
 

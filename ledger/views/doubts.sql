@@ -22,7 +22,17 @@ where gap.cause = 'mirror_write';
 -- they may be older. Not those that a flow has seen again as mirrors' records since, where one source alone is copied
 -- to that target.
 create or replace temporary view doubted_rows as
-with doubted as (
+-- Found, and decided, while no driver of the way back was at work: what that one wrote since is younger.
+with coming_back as (
+    select l.map_number, m.target_log, o.source_start as log_offset, o.recorded_at_ms
+    from offset_syncs as o
+    inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
+    inner join map_logs as m on m.map_number = l.map_number
+    where o.cause = 'returning'
+    group by l.map_number, m.target_log, o.source_start, o.recorded_at_ms
+),
+
+doubted as (
     select
         l.map_number,
         o.writer_epoch * 4294967296 + o.round as recorded_order,
@@ -44,7 +54,15 @@ with doubted as (
         and o.target_end > c.log_offset
         and o.recorded_at_ms <= c.recorded_at_ms + 300000
     inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
+    inner join map_logs as w on w.map_number = l.map_number
+    left join coming_back as r
+        on r.map_number = c.map_number
+        and r.log_offset = c.log_offset
+        and r.recorded_at_ms = c.recorded_at_ms
+        and r.target_log = w.source_log
+        and c.is_reader
     where l.map_number <> c.map_number
+        and r.map_number is null
         and (o.kind in ('copied', 'adopted') or o.kind = 'unpaired' and o.records > 0)
 ),
 

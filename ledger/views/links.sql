@@ -210,51 +210,74 @@ where rest_start < rest_end;
 -- Records there of which nobody knows where they lie here. They count as read by who has come to passed_at here, where
 -- the map continues behind them; null: by nobody.
 create or replace temporary view link_unplaced_there as
-select k.link_number, u.target_start as there_start, u.target_end as there_end,
-    min(s.source_start + greatest(u.source_start - s.source_start, 0)) as passed_at
-from links as k
-inner join route_unpaired as u on u.route_number = k.to_there
-left join route_stretches as s
-    on s.route_number = k.to_there
-    and not s.is_old
-    and s.source_end > u.source_start
-where k.direction = 'taken'
-group by k.link_number, u.source_start, u.target_start, u.target_end
-union all
-select link_number, there_start, there_end, max(passed_at) as passed_at
-from (
-    select
-        k.link_number,
-        u.source_start,
-        u.target_start as there_start,
-        u.target_end as there_end,
-        s.here_start + greatest(u.source_start - s.origin_start, 0) as passed_at,
-        rank() over (
-            partition by k.link_number, u.source_start, u.target_start, u.target_end
-            order by greatest(s.origin_start, u.source_start) nulls last
-        ) as place
+with unplaced as (
+    select k.link_number, u.target_start as there_start, u.target_end as there_end,
+        min(s.source_start + greatest(u.source_start - s.source_start, 0)) as passed_at
     from links as k
     inner join route_unpaired as u on u.route_number = k.to_there
-    left join origin_stretches as s
-        on s.link_number = k.link_number
-        and s.origin_start + s.length > u.source_start
-    where k.direction = 'of one origin'
-) as following
-where place = 1
-group by link_number, source_start, there_start, there_end
-union all
-select k.link_number, d.doubted_start as there_start, d.doubted_end as there_end, cast(null as bigint) as passed_at
-from links as k
-inner join route_doubts as d
-    on d.route_number = k.to_there
-    and not d.is_source
-union all
-select k.link_number, d.doubted_start as there_start, d.doubted_end as there_end, cast(null as bigint) as passed_at
-from links as k
-inner join route_doubts as d
-    on d.route_number = k.to_here
-    and d.is_source
-where k.direction = 'brought';
+    left join route_stretches as s
+        on s.route_number = k.to_there
+        and not s.is_old
+        and s.source_end > u.source_start
+    where k.direction = 'taken'
+    group by k.link_number, u.source_start, u.target_start, u.target_end
+    union all
+    select link_number, there_start, there_end, max(passed_at) as passed_at
+    from (
+        select
+            k.link_number,
+            u.source_start,
+            u.target_start as there_start,
+            u.target_end as there_end,
+            s.here_start + greatest(u.source_start - s.origin_start, 0) as passed_at,
+            rank() over (
+                partition by k.link_number, u.source_start, u.target_start, u.target_end
+                order by greatest(s.origin_start, u.source_start) nulls last
+            ) as place
+        from links as k
+        inner join route_unpaired as u on u.route_number = k.to_there
+        left join origin_stretches as s
+            on s.link_number = k.link_number
+            and s.origin_start + s.length > u.source_start
+        where k.direction = 'of one origin'
+    ) as following
+    where place = 1
+    group by link_number, source_start, there_start, there_end
+    union all
+    select k.link_number, d.doubted_start as there_start, d.doubted_end as there_end, cast(null as bigint) as passed_at
+    from links as k
+    inner join route_doubts as d
+        on d.route_number = k.to_there
+        and not d.is_source
+    union all
+    select k.link_number, d.doubted_start as there_start, d.doubted_end as there_end, cast(null as bigint) as passed_at
+    from links as k
+    inner join route_doubts as d
+        on d.route_number = k.to_here
+        and d.is_source
+    where k.direction = 'brought'
+),
+
+-- By another map of the pair: what came back from there after it had been lost there, say.
+paired as (
+    select u.link_number, u.there_start, u.there_end, s.link_number as by_link
+    from (select link_number, there_start, there_end from unplaced group by link_number, there_start, there_end) as u
+    inner join links as k on k.link_number = u.link_number
+    inner join links as o on o.here_log = k.here_log and o.there_log = k.there_log
+    inner join link_stretches as s
+        on s.link_number = o.link_number
+        and s.there_start < u.there_end
+        and s.there_start + s.length > u.there_start
+    group by u.link_number, u.there_start, u.there_end, s.link_number
+    having sum(least(s.there_start + s.length, u.there_end) - greatest(s.there_start, u.there_start))
+        >= u.there_end - u.there_start
+)
+
+select u.link_number, u.there_start, u.there_end, u.passed_at
+from unplaced as u
+left join (select link_number, there_start, there_end from paired group by link_number, there_start, there_end) as p
+    on p.link_number = u.link_number and p.there_start = u.there_start and p.there_end = u.there_end
+where p.link_number is null;
 
 -- Records here of which nobody knows where they lie there: nowhere below there_from.
 create or replace temporary view link_unplaced_here as
@@ -273,6 +296,20 @@ with placed as (
         on c.route_number = k.to_there
         and c.source_end > u.source_start
     group by k.link_number, k.direction, k.to_there, u.source_start, u.target_start, u.target_end
+),
+
+paired as (
+    select p.link_number, p.target_start, p.target_end, s.link_number as by_link
+    from (select link_number, target_start, target_end from placed group by link_number, target_start, target_end) as p
+    inner join links as k on k.link_number = p.link_number
+    inner join links as o on o.here_log = k.here_log and o.there_log = k.there_log
+    inner join link_stretches as s
+        on s.link_number = o.link_number
+        and s.here_start < p.target_end
+        and s.here_start + s.length > p.target_start
+    group by p.link_number, p.target_start, p.target_end, s.link_number
+    having sum(least(s.here_start + s.length, p.target_end) - greatest(s.here_start, p.target_start))
+        >= p.target_end - p.target_start
 )
 
 select
@@ -280,4 +317,7 @@ select
     p.target_end as here_end,
     case when p.direction = 'brought' then p.source_start else coalesce(p.there_from, t.target_end) end as there_from
 from placed as p
-left join routes as t on t.route_number = p.to_there;
+left join routes as t on t.route_number = p.to_there
+left join (select link_number, target_start, target_end from paired group by link_number, target_start, target_end) as c
+    on c.link_number = p.link_number and c.target_start = p.target_start and c.target_end = p.target_end
+where c.link_number is null;

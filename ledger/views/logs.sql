@@ -156,7 +156,7 @@ select l.map_number, m.source_log as log_number, true as is_reader, o.source_sta
 from offset_syncs as o
 inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
 inner join map_logs as m on m.map_number = l.map_number
-where o.cause = 'source_truncated'
+where o.cause in ('source_truncated', 'returning')
 union
 select l.map_number, g.log_number, false as is_reader, o.target_start as log_offset, o.recorded_at_ms
 from offset_syncs as o

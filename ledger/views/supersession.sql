@@ -95,7 +95,7 @@ with rounds as (
         source_partition,
         writer_epoch * 4294967296 + round as recorded_order,
         min(source_start) as source_start,
-        min(case when cause = 'source_truncated' then source_start end) as taken_back_from,
+        min(case when cause in ('source_truncated', 'returning') then source_start end) as taken_back_from,
         min(target_start) as target_start
     from offset_syncs
     where kind = 'superseded'

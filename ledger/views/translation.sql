@@ -38,7 +38,7 @@ epoch_spans as (
 met as (
     select flow, map_number, source_start, max(recorded_at_ms) as recorded_at_ms
     from recorded
-    where cause = 'source_truncated'
+    where cause in ('source_truncated', 'returning')
     group by flow, map_number, source_start
 ),
 

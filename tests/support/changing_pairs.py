@@ -309,8 +309,14 @@ class ChangingPair:
         assert not self.is_copied, "the driver has recorded it already"
         self.forward.end_at_once()
 
-    def return_of_east(self, extras: int) -> None:
-        """It answers again, with records that were never copied, and a driver is started for it."""
+    def return_of_east(self, extras: int, lost: Mapping[tuple[str, int], int] | None = None) -> None:
+        """It answers again, with records that were never copied, and a driver is started for it.
+
+        `lost`: by topic and partition so many records at its end are not there any more.
+        """
+        for place, records in (lost or {}).items():
+            log = self.east.log(*place)
+            log.lose_end(log.readable()[-records].offset)
         self.east.available = True
         for number in range(extras):
             assert self.produce(*_place(number))
@@ -342,6 +348,14 @@ class ChangingPair:
         """What stands against a switchover, by code."""
         with self.outside.seen_by(self.outside.process()):
             made = make_plan(Context(self.config), ChangeoverKind.SWITCHOVER, Direction(*way), choices, {})
+        return {str(one.code): one.words for one in made.blockers}
+
+    def failback_blockers(self, choices: Choices) -> dict[str, str]:
+        """What stands against going back to east, by code."""
+        with self.outside.seen_by(self.outside.process()):
+            made = make_plan(
+                Context(self.config), ChangeoverKind.FAILBACK, Direction("west", "east"), choices, {}
+            )
         return {str(one.code): one.words for one in made.blockers}
 
     def apply(

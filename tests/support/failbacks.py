@@ -16,13 +16,19 @@ def with_extras(more_topics: Sequence[str] = ()) -> tuple[ChangingPair, list[Pla
     return pair, lose_and_return(pair)
 
 
-def lose_and_return(pair: ChangingPair) -> list[Placed]:
+def with_deficits(lost: Mapping[tuple[str, int], int]) -> tuple[ChangingPair, list[Placed]]:
+    """The same, and it has lost so many records of partitions."""
+    pair = ChangingPair()
+    return pair, lose_and_return(pair, lost)
+
+
+def lose_and_return(pair: ChangingPair, lost: Mapping[tuple[str, int], int] | None = None) -> list[Placed]:
     """East is lost with a driver that has not recorded its last two records, applications move to west, and east is
     back with three records that it alone has, which are returned."""
     pair.destination = pair.west
     pair.lose_east(with_driver=True)
     pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
-    pair.return_of_east(extras=3)
+    pair.return_of_east(extras=3, lost=lost)
     pair.destination = pair.east
     return [(*place, values[-1]) for place, values in pair.values(pair.east).items()]
 

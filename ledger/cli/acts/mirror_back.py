@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import click
 
-from ledger.changeover.failback import extras_policies
+from ledger.changeover.failback import extras_policies, returned_topics
 from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
 from ledger.cli.configured import command_context
-from ledger.cli.options import extras_option, required_why_options
+from ledger.cli.options import deficits_option, extras_option, required_why_options
 from ledger.cli.printing import put_operation, say
 from ledger.facts.operations import Why
 
@@ -19,6 +19,7 @@ from ledger.facts.operations import Why
 @click.option("--to", "target", required=True, help="The cluster that was lost, and answers again.")
 @click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated. Default: all.")
 @extras_option
+@deficits_option
 @required_why_options
 @click.pass_context
 def mirror_back_command(
@@ -27,6 +28,7 @@ def mirror_back_command(
     target: str,
     topics: Sequence[str],
     extras: Sequence[str],
+    deficits: Sequence[str],
     why: Why,
 ) -> None:
     """Let what was written at --from since a failover come back to --to, while applications write on at --from.
@@ -35,7 +37,12 @@ def mirror_back_command(
     """
     policies, policy = extras_policies(extras, undone="nothing was recorded")
     asked = AskedMirrorBack(
-        source=source, target=target, topics=tuple(topics) or None, policies=policies, policy=policy
+        source=source,
+        target=target,
+        topics=tuple(topics) or None,
+        policies=policies,
+        policy=policy,
+        returned=returned_topics(deficits, undone="nothing was recorded"),
     )
     done = mirror_back(command_context(context, why), asked, say)
     for words in done.words:

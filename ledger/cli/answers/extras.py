@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import click
 
+from ledger.changeover.deficits import list_deficits_of, parted_at
 from ledger.changeover.extras import list_extras
 from ledger.changeover.pairs import Pair
 from ledger.cli.configured import command_context
@@ -13,8 +14,8 @@ from ledger.facts.operations import Why
 from ledger.words import counted
 
 _COLUMNS = (
-    "topic string, partition bigint, offsets bigint, ranges string, records bigint, bytes bigint, is_whole string, "
-    "first_timestamp_ms bigint, last_timestamp_ms bigint, unpaired bigint, read_by string"
+    "what string, topic string, partition bigint, offsets bigint, ranges string, records bigint, bytes bigint, "
+    "is_whole string, first_timestamp_ms bigint, last_timestamp_ms bigint, unpaired bigint, read_by string"
 )
 
 
@@ -27,10 +28,23 @@ _COLUMNS = (
 @table_options
 @click.pass_context
 def extras(context: click.Context, source: str, target: str, topics: Sequence[str], form: Form) -> None:
-    """List records that --to alone has, and about which nothing is decided: by partition, with times and readers.
+    """List records that --to alone has, and those that it lacks, about which nothing is decided: by partition.
+
+    extras: at --to alone, with times and readers. deficits: it had them, they were copied, and it lost them; ranges are
+    offsets at --from, where the copies are; unpaired: of these so many that a dead driver had copied.
 
     Read from the cluster, up to 64 MB a partition; is_whole says whether that was all. Nothing is changed.
     """
-    found = list_extras(command_context(context, Why()), Pair(source, target, tuple(topics) or None))
-    form.put_rows((one.facts for one in found), _COLUMNS)
+    opened, pair = command_context(context, Why()), Pair(source, target, tuple(topics) or None)
+    lacking = list_deficits_of(opened, pair)
+    found = list_extras(opened, pair, parted_at(lacking))
+    form.put_rows(
+        [
+            *({"what": "extras", **one.facts} for one in found),
+            *({"what": "deficits", **one.facts} for one in lacking),
+        ],
+        _COLUMNS,
+    )
     say(f"{target}: {counted(sum(one.offsets for one in found), 'offset')} that were never copied")
+    if lacking:
+        say(f"{target}: lacks {counted(sum(one.offsets for one in lacking), 'record')} that were copied")

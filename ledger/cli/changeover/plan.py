@@ -14,6 +14,7 @@ from ledger.cli.accepting import OF_PLANS, SOURCE_ANSWERS, STATUSES_OF_PLANS, ac
 from ledger.cli.configured import command_context
 from ledger.cli.options import (
     as_of_option,
+    deficits_option,
     extras_option,
     output_option,
     proving_options,
@@ -167,6 +168,7 @@ def failover(context: click.Context, **options: Any) -> None:
 @plan.command()
 @_planning
 @extras_option
+@deficits_option
 @click.option(
     "--stop-before",
     type=click.Choice(["switch"]),
@@ -253,6 +255,7 @@ def _choices(config: MirrorConfig, pair: Direction, options: dict[str, Any]) -> 
     return Choices(
         topics=tuple(sorted(options.pop("topics"))) or None,
         extras=tuple(sorted(options.pop("extras", ()))),
+        deficits=tuple(sorted(options.pop("deficits", ()))),
         left_out=tuple(sorted(set(options.pop("left_out")))),
         groups=tuple(sorted(options.pop("groups"))) or None,
         accepted=tuple(sorted(options.pop("accepted"))),

@@ -1,0 +1,215 @@
+"""What a cluster lacks that is back: records of its own that were copied, and that it holds no more.
+
+It came back with less than it had: a disk lost its end, an older copy of its data was restored, a replica that lagged
+was elected. The copies at the other cluster are the only ones then. What a dead driver had copied and nobody had
+recorded counts as well where its source lacks it. Nothing here changes anything.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ledger.changeover.extras import Copied, copied_partitions
+from ledger.changeover.pairs import Pair
+from ledger.changeover.tail_pairing import ReadTail, read_tails
+from ledger.config.values import FlowConfig
+from ledger.context import Context
+from ledger.errors import PreconditionError
+from ledger.facts.deficits import DeficitsDecided, DeficitsPolicy, ReturnedRange
+from ledger.facts.history import expand
+from ledger.facts.syncs import (
+    LOST_AT_SOURCE,
+    MAPPED,
+    OffsetRange,
+    OffsetSync,
+    PartitionPair,
+    Position,
+    SyncCause,
+    SyncKind,
+    TopicPartition,
+    effective,
+    joined,
+    without,
+)
+from ledger.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Deficit:
+    """`ranges`: offsets of `partition`, where the copies lie, about which nothing is decided. `unpaired`: of these so
+    many that nobody had recorded with their source. `copied_to`: up to where `pair.source` is what was copied.
+    `is_before_newer`: copies of what the source holds lie behind some of them."""
+
+    flow: FlowConfig
+    pair: PartitionPair
+    ranges: tuple[OffsetRange, ...]
+    unpaired: int
+    copied_to: int
+    is_before_newer: bool
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.pair.target
+
+    @property
+    def offsets(self) -> int:
+        return sum(end - start for start, end in self.ranges)
+
+    @property
+    def _listed(self) -> str:
+        return ", ".join(f"{start} to {end - 1}" for start, end in self.ranges)
+
+    @property
+    def words(self) -> str:
+        unpaired = f", {self.unpaired:,} of them never recorded" if self.unpaired else ""
+        return (
+            f"{self.pair.source.words} lacks {counted(self.offsets, 'record')} that {self.flow.name} had "
+            f"copied{unpaired}: {self.flow.target} has the copies ({self._listed})"
+        )
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """As a row of a table."""
+        return {
+            "topic": self.pair.source.topic,
+            "partition": self.pair.source.partition,
+            "copied_to": self.copied_to,
+            "offsets": self.offsets,
+            "ranges": self._listed,
+            "unpaired": self.unpaired,
+        }
+
+    @property
+    def returned(self) -> tuple[ReturnedRange, ...]:
+        at = self.partition.partition
+        return tuple(
+            ReturnedRange(partition=at, return_start=start, return_end=end) for start, end in self.ranges
+        )
+
+
+def list_deficits(context: Context, flows: Sequence[FlowConfig], copied: Sequence[Copied]) -> list[Deficit]:
+    """By partition, as both clusters and the ledger are now, whatever of it is recorded already.
+
+    Raises `PreconditionError` where what a dead driver had copied can be compared with nothing.
+    """
+    decided, found = context.state.deficits(), []
+    for flow in flows:
+        pairs = [one.pair for one in copied if one.flow == flow]
+        tails = {tail.pair: tail for tail in read_tails(context, flow, pairs)}
+        starts = context.cluster(flow.target).ends([pair.target.place for pair in pairs])
+        back = [] if flow.opposite is None else context.state.positions(flow.opposite)
+        read_to = {at.pair: at.position for at in back}
+        for pair in pairs:
+            tail, known = tails.get(pair), decided.returning(flow.source, pair.target)
+            start = starts[pair.target.place].log_start
+            if (returned := read_to.get(PartitionPair(pair.target, pair.source))) is not None:
+                _require_kept(flow, tail, returned)
+                start = max(start, returned.source_offset)
+            one = _deficit(flow, pair, _rows(context, flow, pair, tail), start, known)
+            if one is not None:
+                found.append(one)
+    return found
+
+
+def _require_kept(flow: FlowConfig, tail: ReadTail | None, returned: Position) -> None:
+    """`returned`: where the flow of the way back stands, from when applications had come home before."""
+    if tail is None or tail.lost is None or tail.state.position.source_offset >= returned.target_offset:
+        return
+    raise PreconditionError(
+        f"{tail.pair.source.words} of {flow.source} has lost what {flow.opposite} had brought there before, below "
+        f"offset {returned.target_offset}: {tail.lost}; nothing was decided. Leave the topic out "
+        "(--topic names the others)"
+    )
+
+
+def _rows(context: Context, flow: FlowConfig, pair: PartitionPair, tail: ReadTail | None) -> list[OffsetSync]:
+    """Of the pair, oldest first: what is recorded, and what would be."""
+    recorded = context.state.recorded_syncs(flow.name, pair.source.topic, pair.source.partition)
+    rows = [row.sync for row in sorted(recorded, key=lambda row: row.place)]
+    rows += [] if tail is None else tail.syncs
+    return [sync for sync in rows if (sync.source, sync.target) == (pair.source, pair.target)]
+
+
+def _deficit(
+    flow: FlowConfig,
+    pair: PartitionPair,
+    rows: Sequence[OffsetSync],
+    start: int,
+    decided: Sequence[OffsetRange],
+) -> Deficit | None:
+    """`start`: what lies below it at the target was read before, or is there no more."""
+    holding = effective(rows)
+    held = sorted(part for sync in holding for _, part in _copies(sync))
+    position = rows[-1].source_start if rows[-1].kind is SyncKind.SUPERSEDED else rows[-1].source_end
+    unpaired = [
+        (sync.target_start, sync.target_end)
+        for sync in holding
+        if (sync.kind, sync.cause) == (SyncKind.UNPAIRED, SyncCause.LOST_SOURCE)
+        and sync.records
+        and sync.source_start >= position
+    ]
+    lost = [*_lost_at_source(rows), *unpaired]
+    known = sorted((*held, *decided, (0, start)))
+    ranges = tuple(joined(part for whole in joined(sorted(lost)) for part in without(whole, joined(known))))
+    if not ranges:
+        return None
+    of_unpaired = [part for whole in joined(sorted(unpaired)) for part in without(whole, joined(known))]
+    return Deficit(
+        flow,
+        pair,
+        ranges,
+        sum(end - begin for begin, end in of_unpaired),
+        position,
+        any(end > ranges[0][0] for _, end in held),
+    )
+
+
+def _copies(sync: OffsetSync) -> Iterator[tuple[OffsetRange, OffsetRange]]:
+    """Source and target offsets of records."""
+    if sync.kind in MAPPED:
+        for one in expand(sync):
+            yield (one.source_start, one.source_end), (one.target_start, one.target_end)
+
+
+def _lost_at_source(rows: Sequence[OffsetSync]) -> Iterator[OffsetRange]:
+    """Target offsets of copies whose source records were lost since, and that the target holds still."""
+    for index, sync in enumerate(rows):
+        later = rows[index + 1 :]
+        cut = min((one.source_start for one in later if one.cause in LOST_AT_SOURCE), default=None)
+        if cut is None:
+            continue
+        held_to = min(
+            (one.target_start for one in later if one.cause is SyncCause.TARGET_TRUNCATED),
+            default=sync.target_end,
+        )
+        for (source_start, _), (target_start, target_end) in _copies(sync):
+            first = target_start + max(cut - source_start, 0)
+            if first < min(target_end, held_to):
+                yield first, min(target_end, held_to)
+
+
+def decision(context: Context, one: Deficit) -> DeficitsDecided:
+    """That it comes back."""
+    source, target = one.pair.source, one.pair.target
+    return DeficitsDecided(
+        cluster=one.flow.source,
+        cluster_id=context.cluster(one.flow.source).cluster_id(),
+        topic=source.topic,
+        topic_id=source.topic_id,
+        holder=one.flow.target,
+        holder_id=context.cluster(one.flow.target).cluster_id(),
+        held_topic=target.topic,
+        held_topic_id=target.topic_id,
+        policy=DeficitsPolicy.RETURN,
+        ranges=one.returned,
+    )
+
+
+def list_deficits_of(context: Context, pair: Pair) -> list[Deficit]:
+    """What the cluster that is back (`pair.former`) lacks; raises what `copied_partitions` and `list_deficits` do."""
+    flows = pair.flows_of(context.config.flows.values(), context.config.copies)
+    return list_deficits(context, flows, copied_partitions(context, pair, flows))
+
+
+def parted_at(found: Sequence[Deficit]) -> dict[PartitionPair, int]:
+    """By partition from which offset on its source may hold other records than were copied."""
+    return {one.pair: one.copied_to for one in found}

@@ -1,0 +1,72 @@
+"""What was decided about deficits: copies at one cluster of records that the cluster they came from holds no more."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar, Self
+
+from ledger.facts.extras import PartitionKey
+from ledger.facts.operations import OperationContent, OperationKind
+from ledger.facts.syncs import OffsetRange, TopicPartition, joined
+from ledger.facts.tables import Row
+
+
+class DeficitsPolicy(StrEnum):
+    """What is to become of deficits."""
+
+    RETURN = "return"  # they are copied back, in the order of the cluster that holds them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnedRange:
+    """Offsets `[return_start, return_end)` of a partition where the copies lie."""
+
+    partition: int
+    return_start: int
+    return_end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeficitsDecided(OperationContent):
+    """What becomes of copies at `holder` of records that `cluster`, where they came from, holds no more ("Deficits").
+
+    A row per topic; `flow` of the row is null, and `reason` says why.
+
+    Keys: `cluster` (alias), `cluster_id`, `topic`, `topic_id` (there), `holder` (alias), `holder_id`, `held_topic`,
+    `held_topic_id` (there), `policy` (`return`), `ranges`: `partition`, `return_start`, `return_end` each, offsets of
+    the held topic.
+    """
+
+    kind: ClassVar = OperationKind.DEFICITS_DECIDED
+    cluster: str
+    cluster_id: str | None
+    topic: str
+    topic_id: str
+    holder: str
+    holder_id: str | None
+    held_topic: str
+    held_topic_id: str
+    policy: str
+    ranges: tuple[ReturnedRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedDeficits:
+    """By the cluster that gets them, and the partition where they lie, what is copied back though a mirror wrote it."""
+
+    ranges: Mapping[tuple[str, PartitionKey], tuple[OffsetRange, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Row]) -> Self:
+        """From rows of `operations` of kind `deficits_decided`; a decision is not taken away by a later one."""
+        found: dict[tuple[str, PartitionKey], list[OffsetRange]] = {}
+        for one in map(DeficitsDecided.of_row, rows):
+            if one.policy == DeficitsPolicy.RETURN:
+                for part in one.ranges:
+                    key = one.cluster, (one.held_topic_id, part.partition)
+                    found.setdefault(key, []).append((part.return_start, part.return_end))
+        return cls({key: tuple(joined(sorted(ranges))) for key, ranges in found.items()})
+
+    def returning(self, cluster: str, held: TopicPartition) -> tuple[OffsetRange, ...]:
+        """Offsets of a partition that go back to a cluster, ascending and apart from each other."""
+        return self.ranges.get((cluster, held.key), ())
