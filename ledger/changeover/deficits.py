@@ -104,7 +104,7 @@ def list_deficits(context: Context, flows: Sequence[FlowConfig], copied: Sequenc
             if (returned := read_to.get(PartitionPair(pair.target, pair.source))) is not None:
                 _require_kept(flow, tail, returned)
                 start = max(start, returned.source_offset)
-            one = _deficit(flow, pair, _rows(context, flow, pair, tail), start, known)
+            one = deficit(flow, pair, _rows(context, flow, pair, tail), start, known)
             if one is not None:
                 found.append(one)
     return found
@@ -129,14 +129,15 @@ def _rows(context: Context, flow: FlowConfig, pair: PartitionPair, tail: ReadTai
     return [sync for sync in rows if (sync.source, sync.target) == (pair.source, pair.target)]
 
 
-def _deficit(
+def deficit(
     flow: FlowConfig,
     pair: PartitionPair,
     rows: Sequence[OffsetSync],
     start: int,
     decided: Sequence[OffsetRange],
 ) -> Deficit | None:
-    """`start`: what lies below it at the target was read before, or is there no more."""
+    """By rows of the pair, oldest first; None: there is none. `start`: what lies below it at the target was read
+    before, or is there no more; `decided`: ranges there about which something is decided."""
     holding = effective(rows)
     held = sorted(part for sync in holding for _, part in _copies(sync))
     position = rows[-1].source_start if rows[-1].kind is SyncKind.SUPERSEDED else rows[-1].source_end

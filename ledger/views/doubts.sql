@@ -18,21 +18,21 @@ select map_number, is_current, gap.source_start as source_start, gap.source_end 
 from written
 where gap.cause = 'mirror_write';
 
+-- Ends of logs that a flow found lost, and that come back by decision, with the log that they come back from. They were
+-- found while no driver of that way was at work: what it wrote since is younger, whatever clocks say.
+create or replace temporary view returning_cuts as
+select l.map_number, m.target_log, o.source_start as log_offset, o.recorded_at_ms
+from offset_syncs as o
+inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
+inner join map_logs as m on m.map_number = l.map_number
+where o.cause = 'returning'
+group by l.map_number, m.target_log, o.source_start, o.recorded_at_ms;
+
 -- Rows that say what lies at a target, in doubt from an offset of it on: another flow found its end lost there, and
 -- they may be older. Not those that a flow has seen again as mirrors' records since, where one source alone is copied
 -- to that target.
 create or replace temporary view doubted_rows as
--- Found, and decided, while no driver of the way back was at work: what that one wrote since is younger.
-with coming_back as (
-    select l.map_number, m.target_log, o.source_start as log_offset, o.recorded_at_ms
-    from offset_syncs as o
-    inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
-    inner join map_logs as m on m.map_number = l.map_number
-    where o.cause = 'returning'
-    group by l.map_number, m.target_log, o.source_start, o.recorded_at_ms
-),
-
-doubted as (
+with doubted as (
     select
         l.map_number,
         o.writer_epoch * 4294967296 + o.round as recorded_order,
@@ -55,14 +55,10 @@ doubted as (
         and o.recorded_at_ms <= c.recorded_at_ms + 300000
     inner join last_syncs as l using (flow, source_topic, source_topic_id, source_partition)
     inner join map_logs as w on w.map_number = l.map_number
-    left join coming_back as r
-        on r.map_number = c.map_number
-        and r.log_offset = c.log_offset
-        and r.recorded_at_ms = c.recorded_at_ms
-        and r.target_log = w.source_log
-        and c.is_reader
-    where l.map_number <> c.map_number
-        and r.map_number is null
+    left join returning_cuts as r
+        on c.is_reader and r.map_number = c.map_number and r.target_log = w.source_log
+        and r.log_offset = c.log_offset and r.recorded_at_ms = c.recorded_at_ms
+    where l.map_number <> c.map_number and r.map_number is null
         and (o.kind in ('copied', 'adopted') or o.kind = 'unpaired' and o.records > 0)
 ),
 

@@ -92,3 +92,10 @@ def test_what_a_lost_cluster_has_lost_comes_back_in_order(lost: dict[tuple[str, 
     for place, at_east in pair.values(pair.east).items():
         own = [one for one in at_east if (*place, one) not in extras]
         assert own == pair.values(pair.west)[place], "in the order of west"
+
+
+def test_what_each_side_has_alone_comes_to_the_other_one() -> None:
+    pair, _ = with_deficits({("orders", 0): 1, ("orders", 1): 2})
+    choices = replace(HOME, extras=("replicate",), deficits=("orders=return",))
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, choices, way=BACK))
+    require_home(pair, [])

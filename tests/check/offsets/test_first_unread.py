@@ -393,6 +393,18 @@ def test_a_lost_end_here_makes_what_was_copied_there_unknown() -> None:
     assert place([stale, reader], at(5), ends=(0, 6)).offset == 5
 
 
+@pytest.mark.parametrize(("committed", "offset"), [(3, 3), (5, 6), (6, 7), (8, 9)])
+def test_what_was_lost_there_and_came_back_is_unread_where_it_came_back_to(
+    committed: int, offset: int
+) -> None:
+    """East had a0..a5 and two that nobody had recorded, lost all from a4 on, took x4, and got them back at 5..8."""
+    lost_end = superseded(4, 6, 6, SyncCause.RETURNING)
+    forward = flow(EAST, WEST, copied(0, 6, 0), lost_end, unpaired(4, 6, 2))
+    back = flow(WEST, EAST, started(4, 5), copied(4, 8, 5))
+    found = place([forward, back], at(committed), ends=(0, 9), kept_local=[(4, 5)])
+    assert (found.offset, found.repeats) == (offset, 0)
+
+
 # Other routes --------------------------------------------------------------------------------------
 
 

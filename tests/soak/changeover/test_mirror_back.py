@@ -6,17 +6,20 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.batches import batches
 from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.drivers import Driver, environment
 from tests.support.extras_stories import require_nothing_read_again
 from tests.support.following import admin_of, name_of, values
-from tests.support.plans import SHUT, both_ways
+from tests.support.outages import lost
+from tests.support.plans import DEAD, SHUT, both_ways
 from tests.support.recorded import Row, broken_invariants, operations, query, rows
 from tests.support.runs import FLOW, run, running
 from tests.support.shops import transaction
@@ -245,3 +248,45 @@ def _records_in(admin: KafkaAdmin, topic: str) -> int:
     if topic not in admin.topics():
         return 0
     return sum(end.high_watermark for end in admin.ends([(topic, 0), (topic, 1)]).values())
+
+
+def test_what_the_disk_of_a_lost_cluster_lost_comes_back_once_in_order(site: RealSite) -> None:
+    east, west = site.servers
+    way = WayHome.begun(site)
+    config, shop, desk, topic = way.config, way.shop, way.desk, way.shop.topic
+    site.done(config, "record", "east", "--once")
+    with lost(site.sandbox):
+        options = (*DEAD, "--accept=mirror_not_shut_out", *way.groups)
+        plan_id = site.planned(config, "failover", *options)
+        site.done(config, "apply", plan_id, "--reason", "east is dead", "--yes")
+        records = _lose_last_batch(site.sandbox.root / "clusters" / "east" / "node-1" / "data" / f"{topic}-0")
+    before = values(west, topic)
+    assert len(values(east, topic)) == 100 - records
+    way.extra.sell(east, 20)
+    with shop.selling(west), desk.open(west, [topic]):
+        site.done(
+            config,
+            *("fence", "east", "--how", "shut", "--accept=producers_stopped", "--hold-retention"),
+            *WHY,
+        )
+        listed = json.loads(site.done(config, "extras", *WAY, "-o", "json").out)
+        lacking = [(one["partition"], one["offsets"]) for one in listed if one["what"] == "deficits"]
+        assert lacking == [(0, records)], listed
+        asked = ("mirror-back", *WAY, "--extras", "keep", *WHY)
+        refused = site.command(config, *asked)
+        assert (refused.code, "--deficits return" in refused.err) == (4, True), refused.err
+        assert operations(config, "extras_decided") == operations(config, "deficits_decided") == []
+        cut = site.done(config, *asked, "--deficits", "return").out.strip()
+    cut = way.go_home(cut)
+    assert run(config, site.spark, from_cut=cut).is_unfinished is False
+    way.require_all_once()
+    assert set(values(east, topic)) >= set(before)
+
+
+def _lose_last_batch(folder: Path) -> int:
+    """Of a partition of a broker that does not run; returns how many records it held."""
+    [file] = folder.glob("*.log")
+    found = list(batches(memoryview(file.read_bytes())))
+    header, _ = found[-1]
+    os.truncate(file, sum(len(batch) for _, batch in found[:-1]))
+    return header.count

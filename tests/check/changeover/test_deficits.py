@@ -1,0 +1,71 @@
+"""Which copies are the only ones left of what a source had: what it lost less what came back, or is elsewhere."""
+
+import json
+
+import pytest
+
+from ledger.changeover.deficits import deficit
+from ledger.config.values import FlowConfig
+from ledger.facts.deficits import DecidedDeficits, DeficitsDecided
+from ledger.facts.syncs import OffsetRange, OffsetSync, PartitionPair, SyncCause, TopicPartition
+from tests.support.histories import copied, superseded, unpaired
+
+FLOW = FlowConfig(name="east-to-west", source="east", target="west", topics=("orders",))
+PAIR = PartitionPair(TopicPartition("orders", "E", 0), TopicPartition("orders", "W", 0))
+LOST = superseded(6, 10, 10, SyncCause.SOURCE_TRUNCATED)
+RETURNING = superseded(6, 10, 10, SyncCause.RETURNING)
+
+
+@pytest.mark.parametrize(
+    ("rows", "start", "decided", "expected"),
+    [
+        ([copied(0, 10, 0)], 0, [], ()),
+        ([copied(0, 10, 0), RETURNING], 0, [], ((6, 10),)),
+        ([copied(0, 10, 0), RETURNING], 8, [], ((8, 10),)),
+        ([copied(0, 10, 0), RETURNING], 0, [(6, 9)], ((9, 10),)),
+        ([copied(0, 10, 0), superseded(6, 10, 10)], 0, [], ()),
+        ([copied(0, 10, 0), RETURNING, superseded(7, 7, 8, SyncCause.TARGET_TRUNCATED)], 0, [], ((6, 8),)),
+        ([copied(0, 10, 0), RETURNING, unpaired(6, 10, 2)], 0, [], ((6, 12),)),
+        ([copied(0, 10, 0), unpaired(10, 10, 2), copied(10, 12, 12)], 0, [], ()),
+        ([copied(0, 10, 0), LOST, copied(6, 8, 10)], 0, [], ((6, 10),)),
+    ],
+    ids=[
+        "none",
+        "lost",
+        "read before",
+        "decided",
+        "resync",
+        "the copies too",
+        "tail",
+        "paired since",
+        "newer",
+    ],
+)
+def test_the_only_copies_of_what_a_source_has_lost(
+    rows: list[OffsetSync], start: int, decided: list[OffsetRange], expected: tuple[OffsetRange, ...]
+) -> None:
+    found = deficit(FLOW, PAIR, rows, start, decided)
+    assert (() if found is None else found.ranges) == expected
+    if found is not None:
+        assert found.is_before_newer == (rows[-1].kind == "copied")
+        assert found.unpaired == (2 if rows[-1].kind == "unpaired" else 0)
+
+
+def test_what_returns_is_decided_for_one_cluster() -> None:
+    found = deficit(FLOW, PAIR, [copied(0, 10, 0), RETURNING], 0, [])
+    assert found is not None
+    row = DeficitsDecided(
+        cluster="east",
+        cluster_id=None,
+        topic="orders",
+        topic_id="E",
+        holder="west",
+        holder_id=None,
+        held_topic="orders",
+        held_topic_id="W",
+        policy="return",
+        ranges=found.returned,
+    )
+    decided = DecidedDeficits.of_rows([{"content": json.dumps(row.content())}])
+    assert decided.returning("east", PAIR.target) == ((6, 10),)
+    assert decided.returning("north", PAIR.target) == decided.returning("east", PAIR.source) == ()
