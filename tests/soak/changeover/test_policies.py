@@ -1,16 +1,19 @@
 """Failbacks of plain, compacted and transactional topics by every policy, with an authorizer and without."""
 
 from collections import Counter
+from dataclasses import replace
 from threading import Event
 
 import pytest
 
+from ledger.config.mirror import MirrorConfig
 from ledger.recorders.observation import Subject
 from ledger.sandbox import Sandbox
 from tests.support.following import name_of, values
 from tests.support.guarded import GuardedPair
 from tests.support.plans import SHUT, HookedStep, TravellingApplications
 from tests.support.policy_stories import guarded_ground, open_ground, require_policy
+from tests.support.recorded import rows
 from tests.support.runs import FLOW, running
 from tests.support.shops import Desk, beside
 from tests.support.site import RealSite
@@ -38,7 +41,8 @@ def test_so_they_do_where_brokers_ask_who_somebody_is(
 def test_sixteen_extras_a_partition_make_nobody_read_what_a_quarter_of_a_million_records_brought(
     site: RealSite, policy: str
 ) -> None:
-    way, reader = WayHome.begun(site), Desk(name_of("audit"))
+    reader = Desk(name_of("audit"))
+    way = replace(WayHome.begun(site), others=[reader])
     config, shop, desk, topic = way.config, way.shop, way.desk, way.shop.topic
     east, west = site.servers
     extra, started = way.extra, HookedStep(site.folder, "catch_up")
@@ -56,6 +60,12 @@ def test_sixteen_extras_a_partition_make_nobody_read_what_a_quarter_of_a_million
             eventually(
                 lambda: set(reader.processed) >= {*shop.written, *extra.written}, "one group has read them"
             )
+        eventually(
+            lambda: (
+                recorded_of(config, desk) == {0: 50, 1: 50} and recorded_of(config, reader) == {0: 66, 1: 66}
+            ),
+            "where both groups are at east is recorded",
+        )
         way.fail_over()
         shop.sell(west, 240_000, **{"queue.buffering.max.messages": "500000"})
         with desk.open(west, [topic]), reader.open(west, [topic]):
@@ -66,8 +76,7 @@ def test_sixteen_extras_a_partition_make_nobody_read_what_a_quarter_of_a_million
             )
         home = TravellingApplications(site.folder, shop, desk, west, east)
         with beside(home.work), beside(mirrored_back), reader.open(west, [topic]):
-            groups = ("--group", desk.group, "--group", reader.group)
-            asked = (*SHUT, "--topic", topic, *groups, *home.hooks, *started.option, "--extras", policy)
+            asked = (*SHUT, "--topic", topic, *way.groups, *home.hooks, *started.option, "--extras", policy)
             plan_id = site.planned(config, "failback", *asked, way=("west", "east"))
             applied = site.done(config, "apply", plan_id, "--reason", "east is back", "--yes")
     [operation] = applied.out.split()
@@ -81,3 +90,12 @@ def test_sixteen_extras_a_partition_make_nobody_read_what_a_quarter_of_a_million
     assert set(reader.processed) == {*shop.written, *extra.written}
     if policy == "salvage":
         assert sorted(values(west, f"{topic}.salvaged")) == sorted(extra.written)
+
+
+def recorded_of(config: MirrorConfig, desk: Desk) -> dict[int, int]:
+    """By partition how far a group is known to have come."""
+    found: dict[int, int] = {}
+    for row in rows(config, "checkpoints"):
+        if row["group_id"] == desk.group and row["committed_offset"] is not None:
+            found[row["partition"]] = max(found.get(row["partition"], 0), row["committed_offset"])
+    return found
