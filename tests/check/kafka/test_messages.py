@@ -5,6 +5,8 @@ from kafka.record.legacy_records import LegacyRecordBatch
 
 from ledger.errors import ProtocolError
 from ledger.kafka.batches import batches, crc_matches, decode, read_fields
+from ledger.kafka.requests import Fetched
+from ledger.mirror.source import Copy, RecordRules, plan_batches
 from tests.support.messages import message, wrapped
 
 _ALONE = (message(1, 3, b"k", b"v", timestamp_ms=77), message(0, 4, None, b"v"), message(1, 9, b"k", None))
@@ -60,3 +62,18 @@ def test_a_damaged_message_is_refused(at: int) -> None:
     damaged[at] ^= 0xFF
     with pytest.raises(ProtocolError, match="message at offset 3"):
         list(batches(memoryview(damaged)))
+
+
+def test_messages_take_the_record_path() -> None:
+    """What lies in the log are other bytes than those that are written."""
+    stored = memoryview(_STORED["between"])
+    fetched = Fetched("orders", 0, 0, 31, 31, 0, (), stored, None)
+    rules = RecordRules(lambda _producer_id: False)
+    steps = list(plan_batches(fetched, position=0, end_offset=None, rules=rules))
+    copies = [step for step in steps if isinstance(step, Copy)]
+    assert [(one.source_start, one.source_end, one.count, one.raw) for one in copies] == [
+        (3, 4, 1, False),
+        (5, 9, 2, False),
+        (30, 31, 1, False),
+    ]
+    assert [(gap.source_start, gap.source_end) for gap in copies[1].gaps] == [(6, 8)]
