@@ -248,7 +248,11 @@ BOTH_SIDES = (
     Requirement(FETCH, True, "record batches cannot be read with leader epochs"),
     Requirement(FETCH_BY_ID, False, "fetches go by topic name: topic ids are asked for behind each"),
     Requirement(LIST_GROUPS_OF_TYPES, False, "types of groups are not recorded"),
-    Requirement(OFFSET_FOR_LEADER_EPOCH, False, "fences are not proved: ends of logs cannot be read"),
+    Requirement(
+        OFFSET_FOR_LEADER_EPOCH,
+        False,
+        "fences are proved by stillness alone: leaders do not tell the ends of their logs",
+    ),
     Requirement(
         DESCRIBE_PRODUCERS,
         False,

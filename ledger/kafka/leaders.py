@@ -298,13 +298,16 @@ async def readings(manager: KafkaConnectionManager, places: Sequence[Place]) -> 
     asked = ask_for_ends(manager, led, of_leader_epoch=True)
     sent = send_to_leaders(manager, led, partial(_log_end_request, led))
     ends = await ends_of(asked)
-    log_ends = {
-        (topic.topic, entry.partition): entry
-        for answer in [await one for one in sent]
-        for topic in answer.topics
-        for entry in topic.partitions
-        if is_present(entry.error_code, topic.topic, NO_LEADER)
-    }
+    try:
+        log_ends = {
+            (topic.topic, entry.partition): entry
+            for answer in [await one for one in sent]
+            for topic in answer.topics
+            for entry in topic.partitions
+            if is_present(entry.error_code, topic.topic, NO_LEADER)
+        }
+    except errors.IncompatibleBrokerVersion:  # leaders do not tell the ends of their logs
+        log_ends = dict.fromkeys(ends)
     return {
         place: _reading(one, ends[place], log_ends[place])
         for place, one in led.items()
@@ -312,15 +315,18 @@ async def readings(manager: KafkaConnectionManager, places: Sequence[Place]) -> 
     }
 
 
-def _reading(led: Led, ends: PartitionEnds, log_end: Any) -> LeaderReading:
-    is_known = log_end.leader_epoch == led.leader_epoch >= 0 and log_end.end_offset >= 0
+def _reading(led: Led, ends: PartitionEnds, log_end: Any | None) -> LeaderReading:
+    """`log_end` None: leaders do not tell it."""
+    is_known = (
+        log_end is not None and log_end.leader_epoch == led.leader_epoch >= 0 and log_end.end_offset >= 0
+    )
     return LeaderReading(
         leader=led.leader,
-        leader_epoch=known_epoch(log_end.leader_epoch),
+        leader_epoch=None if log_end is None else known_epoch(log_end.leader_epoch),
         log_start=ends.log_start,
         last_stable=ends.last_stable,
         high_watermark=ends.high_watermark,
-        log_end=log_end.end_offset if is_known else None,
+        log_end=log_end.end_offset if is_known and log_end is not None else None,
         in_sync=led.in_sync,
     )
 

@@ -678,13 +678,17 @@ async def remembered_producer(
 
 
 async def coordinated(manager: KafkaConnectionManager, producer_id: int) -> CoordinatedTransaction | None:
-    """Each broker lists the transactions that it coordinates, of those that this principal may describe."""
+    """Each broker lists the transactions that it coordinates, of those that this principal may describe; before 3.0
+    nothing."""
     # Not by `list_transactions`, which asks every broker and fails for a state that it does not know.
     for node in await brokers(manager):
         request = ListTransactionsRequest(
             state_filters=[], producer_id_filters=[producer_id], **LIST_TRANSACTIONS.bounds
         )
-        answer = await manager.send(request, node_id=node)
+        try:
+            answer = await manager.send(request, node_id=node)
+        except errors.IncompatibleBrokerVersion:
+            continue
         require(answer.error_code, None)
         for one in answer.transaction_states:
             return CoordinatedTransaction(str(one.transactional_id), str(one.transaction_state))
