@@ -88,10 +88,12 @@ class KafkaAdmin(KafkaGroups):
     def cluster_id(self) -> str:
         """The first time it is required of the topics, too, that they have ids: nothing is done with those that have
         none, and whoever begins something asks which cluster answers."""
-        if not self._gives_topic_ids:
-            self.topics()
-            self._gives_topic_ids = True
-        return str(self._described_cluster().cluster_id)
+        if self._gives_topic_ids:
+            return str(self._described_cluster().cluster_id)
+        answer = self.connection.run("describe the cluster", metadata, None)
+        self._described(answer)
+        self._gives_topic_ids = True
+        return str(answer.cluster_id)
 
     def metadata_offset(self) -> int | None:
         offset = self.connection.run("ask how far its metadata has come", _finalized_features_epoch)
@@ -107,7 +109,9 @@ class KafkaAdmin(KafkaGroups):
         return self.connection.run("allocate a producer id", _allocate_producer_id)
 
     def topics(self) -> dict[str, TopicDescription]:
-        answer = self.connection.run("describe all topics", metadata, None)
+        return self._described(self.connection.run("describe all topics", metadata, None))
+
+    def _described(self, answer: Any) -> dict[str, TopicDescription]:
         described = filter(is_described, answer.topics)
         return {topic.name: description(self.alias, topic) for topic in described}
 
