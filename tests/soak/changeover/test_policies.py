@@ -53,6 +53,10 @@ def test_sixteen_extras_a_partition_make_nobody_read_what_a_quarter_of_a_million
                 started.done()
                 ended.wait()
 
+    def reads_on(ended: Event) -> None:
+        with reader.open(west, [topic]):
+            HookedStep(site.folder, "stop_groups").wait(ended)
+
     with site.running(config):
         site.done(config, "pause", FLOW, "--reason", "extras are made", "--wait", "60")
         extra.sell(east, 32)
@@ -75,7 +79,7 @@ def test_sixteen_extras_a_partition_make_nobody_read_what_a_quarter_of_a_million
                 within_s=300,
             )
         home = TravellingApplications(site.folder, shop, desk, west, east)
-        with beside(home.work), beside(mirrored_back), reader.open(west, [topic]):
+        with beside(home.work), beside(mirrored_back), beside(reads_on):
             asked = (*SHUT, "--topic", topic, *way.groups, *home.hooks, *started.option, "--extras", policy)
             plan_id = site.planned(config, "failback", *asked, way=("west", "east"))
             applied = site.done(config, "apply", plan_id, "--reason", "east is back", "--yes")
