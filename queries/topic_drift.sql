@@ -10,8 +10,8 @@
 -- Compared are the settings that were set on the topics themselves, as last recorded for the topic ids that
 -- the flow copied last. wanted_value is the rule of following without the flow's own patterns: what copying
 -- needs, else the source's value. unknown: no state of one of the topics is recorded. does_not_follow: belongs
--- to a cluster, or is a fence. missing: the target topic has its cluster's default. surplus: only the target
--- topic has it.
+-- to a cluster, is a fence, or a limit that is higher at the target, which is never lowered. missing: the target
+-- topic has its cluster's default. surplus: only the target topic has it.
 with mirrored as (
     select
         t.flow,
@@ -75,6 +75,8 @@ valued as (
             when c.setting = 'unclean.leader.election.enable' then 0
             when c.setting = 'max.message.bytes'
                 and least(try_cast(a.value as bigint), try_cast(b.value as bigint)) <= 128 then 0
+            when c.setting = 'max.message.bytes'
+                and try_cast(b.value as bigint) > coalesce(try_cast(a.value as bigint), 0) then 0
             else 1
         end as follows
     from compared as c

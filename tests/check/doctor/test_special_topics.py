@@ -6,7 +6,7 @@ from ledger.doctor import special_topics
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.results import CheckResult
 from ledger.doctor.topic_settings import TopicPair
-from tests.check.doctor.test_topic_verdicts import NOT_KNOWN, pair
+from tests.support.topic_pairs import NOT_KNOWN, pair
 
 
 def _said(*pairs: TopicPair, is_filtered: bool = False) -> str:

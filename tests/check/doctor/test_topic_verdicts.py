@@ -8,41 +8,16 @@ from ledger.doctor import topic_settings
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.flow import no_authorizer, selected_groups, selected_topics, target_writers
 from ledger.doctor.results import CheckResult, Unmeasured
-from ledger.doctor.topic_settings import SideOfPair, TopicPair
+from ledger.doctor.topic_settings import TopicPair
 from ledger.facts.findings import FindingName
 from ledger.facts.permissions import Permission, topic_acl
 from ledger.mirror.targets import SETTING_FINDINGS, target_findings
 from ledger.topics.naming import IdlePattern, NamePatterns, PatternKey
+from tests.support.topic_pairs import GOOD, NOT_KNOWN, UNBOUNDED_MS, pair
 
 # -- Topics ----------------------------------------------------------------------------------------
 
-UNBOUNDED_MS = 2**63 - 1
-GOOD = {
-    "max.message.bytes": "1048588",
-    "min.insync.replicas": "2",
-    "unclean.leader.election.enable": "false",
-    "compression.type": "producer",
-    "message.timestamp.type": "CreateTime",
-    "message.timestamp.before.max.ms": str(UNBOUNDED_MS),
-    "message.timestamp.after.max.ms": str(UNBOUNDED_MS),
-}
 BROKERS = {1: {"socket.request.max.bytes": "104857600", "replica.fetch.max.bytes": "1048576"}}
-NOT_KNOWN = Unmeasured("not told")
-
-
-def pair(
-    *,
-    source: dict[str, str] | None = None,
-    target: dict[str, str] | None = None,
-    partitions: tuple[int, int] = (3, 3),
-    replicas: tuple[int, int] = (3, 3),
-    exists: bool = True,
-) -> TopicPair:
-    return TopicPair(
-        SideOfPair("a", partitions[0], replicas[0], {**GOOD, **(source or {})}),
-        SideOfPair("east.a", partitions[1], replicas[1], {**GOOD, **(target or {})}),
-        exists,
-    )
 
 
 def only(results: list[CheckResult]) -> CheckResult:
