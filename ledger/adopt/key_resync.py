@@ -23,9 +23,10 @@ from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import FactLog
 from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, Position, SyncCause, TopicPartition
 from ledger.facts.tables import OFFSET_SYNCS
-from ledger.kafka.batches import Record, encode, key_state, patch_for_target, tombstone
+from ledger.kafka.batches import Record, encode, patch_for_target
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.kafka.copying import Network, answer_to
+from ledger.kafka.record_fields import key_state, tombstone
 from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, ErrorCode, Produced, ProduceItem, describe
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment

@@ -35,7 +35,7 @@ from ledger.adopt.reading import (
 )
 from ledger.errors import RefusedPartitionError
 from ledger.facts.syncs import Gap, GapCause, OffsetRange, joined
-from ledger.kafka.batches import key_state
+from ledger.kafka.record_fields import key_state
 
 # Pairing result -----------------------------------------------------------------------------------
 # What a comparison has found of one partition: the map, and everything that has no partner.

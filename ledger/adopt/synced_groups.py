@@ -16,7 +16,7 @@ from ledger.errors import MirrorLedgerError
 from ledger.facts.groups import Place, SyncEvent
 from ledger.facts.syncs import PartitionPair, SyncKind, TopicPartition
 from ledger.facts.tables import Row
-from ledger.kafka.batches import key_and_value
+from ledger.kafka.record_fields import key_and_value
 from ledger.offsets.setting import TargetGroups
 from ledger.topics.naming import CHECKPOINTS, matches_any
 from ledger.words import counted, shell_word, shown, some_of

@@ -22,9 +22,10 @@ from ledger.facts.direction import DIRECTION_AND_FENCE_KINDS, DirectionRows
 from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy, KeysRepaired, LocalCause
 from ledger.facts.syncs import GapCause, OffsetRange, SyncCause, TopicPartition, holding, joined, without
 from ledger.facts.tables import OPERATIONS, in_order
-from ledger.kafka.batches import Record, encode, key_state, next_sequence, patch_for_target
+from ledger.kafka.batches import Record, encode, next_sequence, patch_for_target
 from ledger.kafka.cluster import LogReader, PartitionEnds, headers_between
 from ledger.kafka.network import KafkaNetwork
+from ledger.kafka.record_fields import key_state
 from ledger.kafka.requests import ProduceItem
 from ledger.words import counted, some_of
 

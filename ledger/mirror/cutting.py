@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from ledger.errors import ProtocolError
 from ledger.facts.syncs import Gap, GapCause, TopicPartition
-from ledger.kafka.batches import Record, decode, encode, key_state, read_header, with_headers
+from ledger.kafka.batches import Record, decode, encode, read_header
+from ledger.kafka.record_fields import key_state, with_headers
 from ledger.kafka.requests import ErrorCode
 from ledger.mirror.source import Copy, Skip, Step
 

@@ -19,10 +19,10 @@ from ledger.kafka.batches import (
     crc_matches,
     decode,
     encode,
-    read_fields,
     read_header,
     read_signed,
 )
+from ledger.kafka.record_fields import read_fields
 from ledger.kafka.requests import Fetched
 from ledger.mirror.assignment import Assignment, Divergence
 from ledger.topics.naming import KEEP_ALL, RecordFilter

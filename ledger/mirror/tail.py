@@ -15,10 +15,10 @@ from ledger.kafka.batches import (
     batches,
     crc_matches,
     decode,
-    key_state,
     next_sequence,
     read_header,
 )
+from ledger.kafka.record_fields import key_state
 from ledger.kafka.requests import ErrorCode
 from ledger.mirror.assignment import Divergence, Stop, StopCause
 from ledger.mirror.cleaned_tail import (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ledger.adopt.key_resync import KeyComparison, Written, compare_keys, write_tombstones
 from ledger.adopt.reading import LogRecord
 from ledger.facts.syncs import SEQUENCE_MODULUS, GapCause, OffsetSync, SyncCause, SyncKind
-from ledger.kafka.batches import key_state, tombstone
+from ledger.kafka.record_fields import key_state, tombstone
 from ledger.mirror.assignment import Assignment, StopCause
 from tests.simulation.kafka.network import CalmWeather, Fate, MemoryNetwork
 from tests.simulation.kafka.stored_batches import application_batch, content

@@ -4,7 +4,8 @@ import pytest
 from kafka.record.legacy_records import LegacyRecordBatch
 
 from ledger.errors import ProtocolError
-from ledger.kafka.batches import batches, crc_matches, decode, read_fields
+from ledger.kafka.batches import batches, crc_matches, decode
+from ledger.kafka.record_fields import read_fields
 from ledger.kafka.requests import Fetched
 from ledger.mirror.source import Copy, RecordRules, plan_batches
 from tests.support.messages import message, wrapped

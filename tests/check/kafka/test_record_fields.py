@@ -4,7 +4,7 @@ import pytest
 
 from ledger.errors import ProtocolError
 from ledger.kafka import batches
-from ledger.kafka.batches import KeyState, RecordFields, key_state, read_fields, tombstone
+from ledger.kafka.record_fields import KeyState, RecordFields, key_state, read_fields, tombstone
 from tests.simulation.kafka.stored_batches import content
 
 

@@ -8,7 +8,8 @@ import pytest
 from ledger.config.values import FlowConfig
 from ledger.facts.state import WriterClaim
 from ledger.facts.tables import OFFSET_SYNCS, Row
-from ledger.kafka.batches import Record, read_fields
+from ledger.kafka.batches import Record
+from ledger.kafka.record_fields import read_fields
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.driver import run_flow
 from ledger.mirror.progress import RunSummary
