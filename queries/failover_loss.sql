@@ -1,8 +1,7 @@
 -- name:    failover_loss
 -- answers: what would be lost, partition by partition, if one cluster were lost now and another took over?
 -- grain:   flow, source_topic, source_topic_id, source_partition
--- reads:   brought_ends, covered_ends, ended_topics, last_claims, last_syncs, source_stretches, uncovered_readings,
---          unseen_ends
+-- reads:   ended_topics, losable_partitions, unseen_ends
 -- params:  from_cluster string, to_cluster string, at_ms bigint?
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int, last_stable bigint,
 --          high_watermark bigint, known_end bigint, map_end bigint, settled_records bigint, records_at_risk bigint,
@@ -35,81 +34,12 @@
 --
 -- unknown: the ends were never read, or nothing is recorded of the partition, or of this life of the topic, and it has
 -- held records: then nothing is counted, and all of it may be lost.
-with ways as (
-    select c.flow, c.source_cluster, p.at_ms
-    from last_claims as c
+with covered as (
+    select l.*, p.at_ms
+    from losable_partitions as l
     inner join params as p
-        on p.from_cluster = c.source_cluster
-        and p.to_cluster = c.target_cluster
-),
-
-partitions as (
-    select w.flow, w.source_cluster, w.at_ms, m.source_topic, m.source_topic_id, m.source_partition
-    from ways as w
-    inner join last_syncs as m on m.flow = w.flow
-    union
-    select
-        w.flow,
-        w.source_cluster,
-        w.at_ms,
-        e.topic as source_topic,
-        e.topic_id as source_topic_id,
-        e.partition as source_partition
-    from ways as w
-    inner join last_syncs as m on m.flow = w.flow
-    inner join unseen_ends as e
-        on e.cluster = w.source_cluster
-        and e.topic = m.source_topic
-),
-
-written as (
-    select
-        m.map_number,
-        max(w.source_end) as written_end,
-        cast(sum(greatest(w.source_end - greatest(w.source_start, m.covered_end), 0)) as bigint) as offsets
-    from source_stretches as w
-    inner join covered_ends as m using (map_number)
-    where w.what = 'written'
-    group by m.map_number
-),
-
-covered as (
-    select
-        a.*,
-        m.map_end,
-        m.settled_records,
-        m.covered_end,
-        greatest(w.written_end, m.covered_end) as reached_end,
-        coalesce(w.offsets, 0) as written_offsets,
-        r.level_at_ms,
-        r.lost_since_ms,
-        m.unrecorded_copies
-    from partitions as a
-    left join covered_ends as m using (flow, source_topic, source_topic_id, source_partition)
-    left join uncovered_readings as r using (map_number)
-    left join written as w using (map_number)
-    union all
-    select
-        cast(null as string) as flow,
-        b.cluster as source_cluster,
-        p.at_ms,
-        b.topic as source_topic,
-        b.topic_id as source_topic_id,
-        b.partition as source_partition,
-        case when b.brought_end = b.brought_offsets then b.brought_end end as map_end,
-        cast(null as bigint) as settled_records,
-        b.brought_offsets as covered_end,
-        b.brought_end as reached_end,
-        cast(0 as bigint) as written_offsets,
-        b.level_at_ms,
-        b.lost_since_ms,
-        cast(0 as bigint) as unrecorded_copies
-    from brought_ends as b
-    inner join params as p
-        on p.from_cluster = b.cluster
-        and p.to_cluster = b.origin
-    left join partitions as a on a.source_topic = b.topic
-    where a.flow is null
+        on p.from_cluster = l.source_cluster
+        and p.to_cluster = l.target_cluster
 ),
 
 figures as (

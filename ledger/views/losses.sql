@@ -249,3 +249,81 @@ left join high_watermarks as h
     and h.partition = a.partition
     and h.high_watermark > a.brought_offsets
 group by a.origin, a.cluster, a.topic, a.topic_id, a.partition, a.brought_offsets, a.brought_end;
+
+-- Partitions of which something may lie at one cluster alone, by the cluster that would be lost and the one that would
+-- take over: of topics that a flow copies from there, as far as they are known, and of topics that were brought there
+-- from the other one and that no flow has begun with on the way back (flow is null). reached_end is where the log is
+-- known to have ended by what was copied and by what flows wrote there, written_offsets how many of the latter lie
+-- behind what is covered.
+create or replace temporary view losable_partitions as
+with partitions as (
+    select c.flow, c.source_cluster, c.target_cluster, m.source_topic, m.source_topic_id, m.source_partition
+    from last_claims as c
+    inner join last_syncs as m on m.flow = c.flow
+    union
+    select
+        c.flow,
+        c.source_cluster,
+        c.target_cluster,
+        e.topic as source_topic,
+        e.topic_id as source_topic_id,
+        e.partition as source_partition
+    from last_claims as c
+    inner join last_syncs as m on m.flow = c.flow
+    inner join unseen_ends as e
+        on e.cluster = c.source_cluster
+        and e.topic = m.source_topic
+),
+
+written as (
+    select
+        m.map_number,
+        max(w.source_end) as written_end,
+        cast(sum(greatest(w.source_end - greatest(w.source_start, m.covered_end), 0)) as bigint) as offsets
+    from source_stretches as w
+    inner join covered_ends as m using (map_number)
+    where w.what = 'written'
+    group by m.map_number
+)
+
+select
+    a.flow,
+    a.source_cluster,
+    a.target_cluster,
+    a.source_topic,
+    a.source_topic_id,
+    a.source_partition,
+    m.map_end,
+    m.settled_records,
+    m.covered_end,
+    greatest(w.written_end, m.covered_end) as reached_end,
+    coalesce(w.offsets, 0) as written_offsets,
+    r.level_at_ms,
+    r.lost_since_ms,
+    m.unrecorded_copies
+from partitions as a
+left join covered_ends as m using (flow, source_topic, source_topic_id, source_partition)
+left join uncovered_readings as r using (map_number)
+left join written as w using (map_number)
+union all
+select
+    cast(null as string) as flow,
+    b.cluster as source_cluster,
+    b.origin as target_cluster,
+    b.topic as source_topic,
+    b.topic_id as source_topic_id,
+    b.partition as source_partition,
+    case when b.brought_end = b.brought_offsets then b.brought_end end as map_end,
+    cast(null as bigint) as settled_records,
+    b.brought_offsets as covered_end,
+    b.brought_end as reached_end,
+    cast(0 as bigint) as written_offsets,
+    b.level_at_ms,
+    b.lost_since_ms,
+    cast(0 as bigint) as unrecorded_copies
+from brought_ends as b
+left join partitions as a
+    on a.source_cluster = b.cluster
+    and a.target_cluster = b.origin
+    and a.source_topic = b.topic
+where a.flow is null;
