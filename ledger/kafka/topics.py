@@ -189,8 +189,27 @@ async def _created(
     *,
     validate_only: bool = False,
 ) -> Any:
-    if not validate_only and any(has_bounds(one.configuration) for one in wanted):
-        await _learn_bounds_by_creation(manager, wanted[0], timeout_ms)
+    """What the controller answers; for one bound, where the cluster has shown by refusing that it has only the one."""
+    answer = await _sent_creation(manager, wanted, timeout_ms, validate_only=validate_only)
+    refused = [topic.name for topic in answer.topics if _is_refused_setting(topic)]
+    again = [topic for topic in wanted if topic.name in refused and has_bounds(topic.configuration)]
+    if not again or has_one_bound(manager) is not None:
+        return answer
+    await _learn_bounds_by_creation(manager, again[0], timeout_ms)
+    if has_one_bound(manager):
+        names = {topic.name for topic in again}
+        answered = await _sent_creation(manager, again, timeout_ms, validate_only=validate_only)
+        answer.topics = [*(topic for topic in answer.topics if topic.name not in names), *answered.topics]
+    return answer
+
+
+def _is_refused_setting(topic: Any) -> bool:
+    return errors.for_code(topic.error_code) is errors.InvalidConfigurationError
+
+
+async def _sent_creation(
+    manager: KafkaConnectionManager, wanted: Sequence[NewTopic], timeout_ms: int, *, validate_only: bool
+) -> Any:
     request = CreateTopicsRequest(
         topics=[_creatable(topic, one_bound=has_one_bound(manager)) for topic in wanted],
         timeout_ms=timeout_ms,
@@ -221,8 +240,8 @@ async def _learn_bounds_by_creation(
     if has_one_bound(manager) is None:
         bounds = {name: value for name, value in wanted.configuration.items() if has_bounds([name])}
         alone = replace(wanted, configuration=bounds)
-        [answer] = (await _created(manager, [alone], timeout_ms, validate_only=True)).topics
-        note_bounds(manager, one=errors.for_code(answer.error_code) is errors.InvalidConfigurationError)
+        [topic] = (await _sent_creation(manager, [alone], timeout_ms, validate_only=True)).topics
+        note_bounds(manager, one=_is_refused_setting(topic))
 
 
 def _creatable(wanted: NewTopic, *, one_bound: bool | None) -> CreateTopicsRequest.CreatableTopic:

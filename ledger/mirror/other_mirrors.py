@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from ledger.clock import Clock
 from ledger.errors import PreconditionError
 from ledger.kafka.cluster import ClusterAdmin
-from ledger.topics.naming import HEARTBEATS, MIRROR_MAKERS_OWN, matches_any
+from ledger.topics.naming import HEARTBEATS, matches_any
 
 _CONNECT = "connect"
 _AT_REST = ("Empty", "Dead")
+_WRITTEN_AT_WORK = (*HEARTBEATS, r".+\.checkpoints\.internal", r"mm2-offset-syncs\..+\.internal")
+"""What it writes while it mirrors; what its workers keep for themselves they write when they end as well."""
 _RECENT_MS = 150_000  # checkpoints are written once a minute
 
 
@@ -41,7 +43,7 @@ def _written_lately(target: ClusterAdmin, now_ms: int) -> Iterator[str]:
     partitions = [
         (name, partition)
         for name, topic in sorted(target.topics().items())
-        if matches_any((*HEARTBEATS, *MIRROR_MAKERS_OWN), name)
+        if matches_any(_WRITTEN_AT_WORK, name)
         for partition in range(topic.partitions)
     ]
     recent = target.offsets_at(partitions, now_ms - _RECENT_MS) if partitions else {}

@@ -92,6 +92,7 @@ def test_the_commands_that_are_shown_grant_what_is_missing(guarded: Guarded, tmp
         Check.TARGET_WRITERS,
         Check.PRODUCER_STATE,
         Check.BATCH_SIZE,
+        Check.RECORD_PATH,
         Check.TARGET_REPLICATION,
         Check.TARGET_PARTITIONS,
         Check.TARGET_SETTINGS,
