@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ledger.changeover.plans import ChangeoverKind
 from tests.support.changing_pairs import FAILOVER, GROUPS, SWITCHOVER, ChangingPair, in_ledger
+from tests.support.operator_processes import Strikes
 
 HOME = replace(SWITCHOVER, extras=("keep",), within=0)
 BACK = ("west", "east")
@@ -31,6 +32,19 @@ def lose_and_return(pair: ChangingPair, lost: Mapping[tuple[str, int], int] | No
     pair.return_of_east(extras=3, lost=lost)
     pair.destination = pair.east
     return [(*place, values[-1]) for place, values in pair.values(pair.east).items()]
+
+
+def require_lost_comes_back(lost: Mapping[tuple[str, int], int], behind: Strikes) -> None:
+    """In the order in which it lies at west; processes end behind the writes."""
+    pair, extras = with_deficits(lost)
+    assert set(pair.failback_blockers(HOME)) == {"deficits"}
+    pair.apply_by_many(
+        pair.plan(ChangeoverKind.FAILBACK, replace(HOME, deficits=("return",)), way=BACK), behind=behind
+    )
+    require_home(pair, extras)
+    for place, at_east in pair.values(pair.east).items():
+        own = [one for one in at_east if (*place, one) not in extras]
+        assert own == pair.values(pair.west)[place], "in the order of west"
 
 
 def require_home(pair: ChangingPair, extras: Collection[Placed]) -> None:

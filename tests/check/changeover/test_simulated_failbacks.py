@@ -6,8 +6,6 @@ Over clusters in memory, with the program's own steps and everybody at work besi
 from dataclasses import replace
 from zlib import crc32
 
-import pytest
-
 from ledger.changeover.plans import ChangeoverKind, steps_of
 from tests.support.changing_pairs import GROUPS, TOPICS, in_ledger
 from tests.support.failbacks import (
@@ -16,6 +14,7 @@ from tests.support.failbacks import (
     lose_west,
     placed,
     require_home,
+    require_lost_comes_back,
     require_west_lost,
     with_deficits,
     with_extras,
@@ -72,26 +71,9 @@ def test_the_promoted_cluster_is_lost_before_anything_came_back() -> None:
     pair.end()
 
 
-@pytest.mark.parametrize(
-    "lost",
-    [
-        {("orders", 1): 2},
-        {("orders", 0): 2},
-        {("orders", 0): 1},
-        {("orders", 0): 4, ("orders", 1): 3, ("users", 0): 4},
-    ],
-    ids=["copied", "tail", "half of a tail", "all kinds"],
-)
-def test_what_a_lost_cluster_has_lost_comes_back_in_order(lost: dict[tuple[str, int], int]) -> None:
-    pair, extras = with_deficits(lost)
-    assert set(pair.failback_blockers(HOME)) == {"deficits"}
-    plan = pair.plan(ChangeoverKind.FAILBACK, replace(HOME, deficits=("return",)), way=BACK)
-    ends = OnceAtEach(is_telling)
-    pair.apply_by_many(plan, behind=ends)
-    require_home(pair, extras)
-    for place, at_east in pair.values(pair.east).items():
-        own = [one for one in at_east if (*place, one) not in extras]
-        assert own == pair.values(pair.west)[place], "in the order of west"
+def test_what_a_lost_cluster_has_lost_comes_back_in_order() -> None:
+    """What was copied, what of a tail, and half of one."""
+    require_lost_comes_back({("orders", 0): 4, ("orders", 1): 3, ("users", 0): 4}, OnceAtEach(is_telling))
 
 
 def test_what_each_side_has_alone_comes_to_the_other_one() -> None:

@@ -34,11 +34,12 @@ from tests.support.failbacks import (
     lose_west,
     placed,
     require_home,
+    require_lost_comes_back,
     require_mirrored,
     require_west_lost,
     with_extras,
 )
-from tests.support.operator_processes import ProcessEnded, begins
+from tests.support.operator_processes import OnceAtEach, ProcessEnded, begins
 
 
 def test_a_failback_is_undone_until_applications_write_at_home() -> None:
@@ -371,3 +372,13 @@ def fence_east(pair: ChangingPair, topics: tuple[str, ...], how: FenceHow) -> No
     with pair.outside.seen_by(pair.outside.process()):
         asked = AskedFence(cluster="east", topics=topics, how=how)
         fence_topics(Context(pair.config, Why("it is back")), asked, lambda _words: None)
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [{("orders", 1): 2}, {("orders", 0): 2}, {("orders", 0): 1}],
+    ids=["copied", "tail", "half of a tail"],
+)
+def test_what_a_lost_cluster_has_lost_comes_back_in_order(lost: dict[tuple[str, int], int]) -> None:
+    """All of it at once is tried in the quick tests."""
+    require_lost_comes_back(lost, OnceAtEach())
