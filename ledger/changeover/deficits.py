@@ -138,6 +138,8 @@ def deficit(
 ) -> Deficit | None:
     """By rows of the pair, oldest first; None: there is none. `start`: what lies below it at the target was read
     before, or is there no more; `decided`: ranges there about which something is decided."""
+    if not rows:  # the flow had copied nothing of it yet
+        return None
     holding = effective(rows)
     held = sorted(part for sync in holding for _, part in _copies(sync))
     position = rows[-1].source_start if rows[-1].kind is SyncKind.SUPERSEDED else rows[-1].source_end

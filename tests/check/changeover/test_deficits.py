@@ -19,6 +19,7 @@ RETURNING = superseded(6, 10, 10, SyncCause.RETURNING)
 @pytest.mark.parametrize(
     ("rows", "start", "decided", "expected"),
     [
+        ([], 0, [], ()),
         ([copied(0, 10, 0)], 0, [], ()),
         ([copied(0, 10, 0), RETURNING], 0, [], ((6, 10),)),
         ([copied(0, 10, 0), RETURNING], 8, [], ((8, 10),)),
@@ -30,6 +31,7 @@ RETURNING = superseded(6, 10, 10, SyncCause.RETURNING)
         ([copied(0, 10, 0), LOST, copied(6, 8, 10)], 0, [], ((6, 10),)),
     ],
     ids=[
+        "nothing copied",
         "none",
         "lost",
         "read before",
