@@ -191,7 +191,7 @@ async def _created(
 ) -> Any:
     """What the controller answers; for one bound, where the cluster has shown by refusing that it has only the one."""
     answer = await _sent_creation(manager, wanted, timeout_ms, validate_only=validate_only)
-    refused = [topic.name for topic in answer.topics if _is_refused_setting(topic)]
+    refused = {topic.name for topic in answer.topics if _is_refused_setting(topic)}
     again = [topic for topic in wanted if topic.name in refused and has_bounds(topic.configuration)]
     if not again or has_one_bound(manager) is not None:
         return answer
@@ -236,12 +236,11 @@ _SHORTEST_WAIT_MS = 100
 async def _learn_bounds_by_creation(
     manager: KafkaConnectionManager, wanted: NewTopic, timeout_ms: int
 ) -> None:
-    """Whether the cluster would create a topic with bounds of later releases, and nothing else set; once."""
-    if has_one_bound(manager) is None:
-        bounds = {name: value for name, value in wanted.configuration.items() if has_bounds([name])}
-        alone = replace(wanted, configuration=bounds)
-        [topic] = (await _sent_creation(manager, [alone], timeout_ms, validate_only=True)).topics
-        note_bounds(manager, one=_is_refused_setting(topic))
+    """Whether the cluster would create a topic with bounds of later releases, and nothing else set."""
+    bounds = {name: value for name, value in wanted.configuration.items() if has_bounds([name])}
+    alone = replace(wanted, configuration=bounds)
+    [topic] = (await _sent_creation(manager, [alone], timeout_ms, validate_only=True)).topics
+    note_bounds(manager, one=_is_refused_setting(topic))
 
 
 def _creatable(wanted: NewTopic, *, one_bound: bool | None) -> CreateTopicsRequest.CreatableTopic:

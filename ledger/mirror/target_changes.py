@@ -85,10 +85,7 @@ class TargetChanges:
         more = f" and {len(wanted) - 1} more" if len(wanted) > 1 else ""
         log.info("creating topic %s%s at the target", wanted[0].name, more)
         asked = [self._less_refused(topic) for topic in wanted]
-        try:
-            topic_ids = self._target.create_topics([topic for topic in asked if isinstance(topic, NewTopic)])
-        except QuotaExceededError:
-            return frozenset()
+        topic_ids = self._target.create_topics([topic for topic in asked if isinstance(topic, NewTopic)])
         done = [topic for topic in asked if isinstance(topic, NewTopic) and topic.name in topic_ids]
         if done:
             self._record.created(done, topic_ids)
