@@ -103,7 +103,8 @@ def see(
         Choice((*ACCEPTABLE, NOT_COPIED), overwrite_newer=choices.overwrite_newer),
         outputs=outputs_kept_to(config, kind),
     )
-    settings = [] if kind is ChangeoverKind.PROTECT else _settings(at, asked, target, there)
+    moves = kind is not ChangeoverKind.PROTECT
+    settings = _settings(at, asked, target, there) if moves else []
     places = [one.answer for one in settings]
     directions, carried_out = state.directions(), (read_applies(at), _rows(at, OperationKind.PLAN))
     seen_flows = [_flow(context, at, kind, flow, (here, there)) for flow in flows]
@@ -115,7 +116,7 @@ def see(
     # Where names differ, or both sides are written to at any time, both flows continue, and groups move as ever.
     is_return = kind is ChangeoverKind.FAILBACK and any(flow.opposite is not None for flow in flows)
     returned = see_return(context, at, pair, choices, here, there) if is_return else None
-    if kind is ChangeoverKind.PROTECT:
+    if not moves:
         returned = see_protection(context, pair, choices, here, there)
     found_losses = losses_of(
         at,
@@ -161,7 +162,7 @@ def see(
         returned=returned,
         not_followed=None if as_of else not_followed(state, flows, _selects(config)),
         seen_at_ms=asked_at_ms,
-        transactions={} if as_of or here.live_id is None else _transactions(source),
+        transactions=_transactions(source) if moves and as_of is None and here.live_id is not None else {},
     )
 
 
