@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from ledger.clock import Clock
 from ledger.errors import PreconditionError
 from ledger.kafka.cluster import ClusterAdmin
-from ledger.topics.naming import HEARTBEATS, matches_any
+from ledger.topics.naming import CHECKPOINTS, HEARTBEATS, matches_any
 
 _CONNECT = "connect"
 _AT_REST = ("Empty", "Dead")
-_WRITTEN_AT_WORK = (*HEARTBEATS, r".+\.checkpoints\.internal", r"mm2-offset-syncs\..+\.internal")
+_WRITTEN_AT_WORK = (*HEARTBEATS, CHECKPOINTS, r"mm2-offset-syncs\..+\.internal")
 """What it writes while it mirrors; what its workers keep for themselves they write when they end as well."""
 _RECENT_MS = 150_000  # checkpoints are written once a minute
 
