@@ -1,11 +1,8 @@
 -- Commits of groups, as recorders saw them.
 
--- The last known commit of each group on a partition of a cluster; commit_number stands for these in joins.
--- One recorder writes a cluster's checkpoints, so (writer_epoch, round) orders them. Within a round: the later read,
--- then a commit before its absence, then the lower offset, which repeats rather than skips. made_after_ms: when the
--- group was last seen with another offset, or with none. first_read_ms: when it was first seen with the offset.
--- absence: why the commit is not there any more, null while it is. absent_since_ms: when that was first seen.
-create or replace temporary view cluster_commits as
+-- What was seen of each group on a partition of a cluster in the last round, and in the last one with a commit; age 1 is the
+-- last look. known_order is that of the last round with a commit. commit_number stands for the group and the partition.
+create or replace temporary view commit_looks as
 with grains as (
     select
         cluster,
@@ -30,31 +27,39 @@ with grains as (
         from checkpoints as c
         group by c.cluster, c.group_id, c.topic, c.partition
     ) as g
-),
+)
 
--- What was seen in the last round, and in the last one with a commit.
-aged as (
-    select
-        c.*,
-        g.commit_number,
-        g.known_order,
-        row_number() over (
-            partition by g.commit_number
-            order by
-                c.writer_epoch desc nulls last,
-                c.round desc nulls last,
-                c.recorded_at_ms desc nulls last,
-                c.read_at_ms desc nulls last,
-                c.committed_offset asc nulls last,
-                c.topic_id asc nulls last
-        ) as age
-    from checkpoints as c
-    inner join grains as g
-        on g.cluster = c.cluster
-        and g.topic = c.topic
-        and g.partition = c.partition
-        and g.group_id is not distinct from c.group_id
-    where c.writer_epoch * 4294967296 + c.round in (g.last_order, g.known_order)
+select
+    c.*,
+    g.commit_number,
+    g.known_order,
+    row_number() over (
+        partition by g.commit_number
+        order by
+            c.writer_epoch desc nulls last,
+            c.round desc nulls last,
+            c.recorded_at_ms desc nulls last,
+            c.read_at_ms desc nulls last,
+            c.committed_offset asc nulls last,
+            c.topic_id asc nulls last
+    ) as age
+from checkpoints as c
+inner join grains as g
+    on g.cluster = c.cluster
+    and g.topic = c.topic
+    and g.partition = c.partition
+    and g.group_id is not distinct from c.group_id
+where c.writer_epoch * 4294967296 + c.round in (g.last_order, g.known_order);
+
+-- The last known commit of each group on a partition of a cluster; commit_number stands for these in joins.
+-- One recorder writes a cluster's checkpoints, so (writer_epoch, round) orders them. Within a round: the later read,
+-- then a commit before its absence, then the lower offset, which repeats rather than skips. made_after_ms: when the
+-- group was last seen with another offset, or with none. first_read_ms: when it was first seen with the offset since.
+-- absence: why the commit is not there any more, null while it is. absent_since_ms: when that was first seen.
+create or replace temporary view cluster_commits as
+with aged as (
+    select *
+    from commit_looks
 ),
 
 known as (
@@ -67,6 +72,20 @@ known as (
     where known_age = 1
 ),
 
+-- The last look before it that saw another offset, or none.
+differing as (
+    select c.commit_number, max(k.writer_epoch * 4294967296 + k.round) as differing_order
+    from known as c
+    inner join checkpoints as k
+        on k.cluster = c.cluster
+        and k.topic = c.topic
+        and k.partition = c.partition
+        and k.group_id is not distinct from c.group_id
+    where k.writer_epoch * 4294967296 + k.round < c.known_order
+        and coalesce(k.committed_offset <> c.committed_offset, true)
+    group by c.commit_number
+),
+
 looks as (
     select
         c.commit_number,
@@ -76,7 +95,12 @@ looks as (
                     and coalesce(k.committed_offset <> c.committed_offset, true) then k.read_at_ms
             end
         ) as made_after_ms,
-        min(case when k.committed_offset = c.committed_offset then k.read_at_ms end) as first_read_ms,
+        min(
+            case
+                when k.committed_offset = c.committed_offset
+                    and k.writer_epoch * 4294967296 + k.round > coalesce(d.differing_order, -1) then k.read_at_ms
+            end
+        ) as first_read_ms,
         min(
             case when k.writer_epoch * 4294967296 + k.round > c.known_order then k.read_at_ms end
         ) as absent_since_ms
@@ -86,6 +110,7 @@ looks as (
         and k.topic = c.topic
         and k.partition = c.partition
         and k.group_id is not distinct from c.group_id
+    left join differing as d on d.commit_number = c.commit_number
     group by c.commit_number
 ),
 

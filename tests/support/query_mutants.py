@@ -422,7 +422,18 @@ from committed_topics
 order by cluster, topic, group_id
 """)
 
-VIEW_QUERIES = (CURRENT_MAPS, GROUP_MOVES, DECIDED_EXTRAS, COMMITTED_TOPICS)
+CLUSTER_COMMITS = parse_query("""-- name:    cluster_commits
+-- answers: what have groups committed, and since when is it known?
+-- grain:   cluster, group_id, topic, partition
+-- reads:   cluster_commits
+-- columns: cluster string, group_id string, topic string, partition int, committed_offset bigint,
+--          first_read_ms bigint, made_after_ms bigint, absent_since_ms bigint
+select cluster, group_id, topic, partition, committed_offset, first_read_ms, made_after_ms, absent_since_ms
+from cluster_commits
+order by cluster, group_id, topic, partition
+""")
+
+VIEW_QUERIES = (CURRENT_MAPS, GROUP_MOVES, DECIDED_EXTRAS, COMMITTED_TOPICS, CLUSTER_COMMITS)
 
 
 # -- Views -----------------------------------------------------------------------------------------
