@@ -33,7 +33,7 @@ from ledger.machine import LocalProcesses
 from ledger.offsets.moving import LATELY_MS, groups_at_own_commits, moving_groups
 from ledger.offsets.setting import NOT_RECORDED, UNREAD_ADVICE
 from ledger.roles import driver_verdict, fresh_seconds, interval_ms
-from ledger.store import catalog, sql
+from ledger.store import catalog, narrowed
 from ledger.store.answers import run_query
 from ledger.store.catalog import Query, Value
 from ledger.store.maintenance import table_upkeeps
@@ -62,7 +62,7 @@ def report_flow(
     flow = config.flow(flow_name)
     queries = [catalog.query(name) for name in QUERIES]
     params: dict[str, Value] = {"flow": flow_name, FRESH_SINCE: fresh_since_ms(flow, at_ms)}
-    tables = sql.run_queries(queries, params, at)
+    tables = narrowed.run_queries(queries, params, at)
     answers = {name: table.to_pylist() for name, table in tables.items()}
     return flow_report(
         flow_name,
@@ -125,7 +125,7 @@ def _own_commits(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig) -> l
 
 def _unread_groups(at: DeltaSnapshot, cluster: str) -> str | None:
     """Why nobody knows where the groups of a cluster stand; None: they were read, or nobody has recorded them yet."""
-    found = sql.run_query(catalog.query("cluster_groups"), {"cluster": cluster}, at).to_pylist()
+    found = narrowed.run_query(catalog.query("cluster_groups"), {"cluster": cluster}, at).to_pylist()
     why = {row["status"] for row in found} & (set(UNREAD_ADVICE) - {NOT_RECORDED})
     return "; ".join(f"{status.replace('_', ' ')}: {UNREAD_ADVICE[status]}" for status in sorted(why)) or None
 
@@ -146,7 +146,7 @@ def old_commits(config: MirrorConfig, at: DeltaSnapshot, cluster: str, *, at_ms:
 
 def _copied_to(at: DeltaSnapshot, flow_name: str) -> Mapping[Place, int]:
     """By partition of its target up to where a flow has copied, as it has recorded."""
-    rows = sql.run_query(catalog.query("flow_positions"), {"flow": flow_name}, at).to_pylist()
+    rows = narrowed.run_query(catalog.query("flow_positions"), {"flow": flow_name}, at).to_pylist()
     return {
         (row["target_topic"], row["target_topic_id"], row["source_partition"]): row["target_end"]
         for row in rows

@@ -43,6 +43,12 @@ def maintain_ledger(
     return done, failed
 
 
+def rebuild_projections(config: MirrorConfig) -> list[str]:
+    """Make what answers read instead of whole tables from the facts again; returns of which tables."""
+    open_ledger(config.ledger.path)
+    return [upkeep.table for upkeep in table_upkeeps(config.ledger) if upkeep.rebuild()]
+
+
 def damages(config: MirrorConfig) -> list[Damage]:
     """What is damaged of the ledger; every file of it is read."""
     return [one for upkeep in table_upkeeps(config.ledger) for one in upkeep.damages()]

@@ -76,7 +76,8 @@ from ledger.store.damage import words_of
 from ledger.store.delta_tables import opened_at, table_uri
 from ledger.store.maintenance import MAINTAINED_BY, MERGE
 from ledger.store.merging import data_files
-from ledger.store.snapshots import DeltaLedger, open_ledger, steps_back
+from ledger.store.relations import steps_back
+from ledger.store.snapshots import DeltaLedger, open_ledger
 from ledger.store.state import DeltaLedgerState
 
 # Permissions --------------------------------------------------------------------------------------

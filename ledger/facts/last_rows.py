@@ -122,6 +122,7 @@ class FileStamps:
     last_epoch: int | None = None
     last_round: int | None = None
     last_ms: int | None = None
+    first_ms: int | None = None
 
     @property
     def name(self) -> str:

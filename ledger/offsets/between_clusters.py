@@ -22,11 +22,11 @@ from ledger.offsets.setting import (
     answer_key,
     beside_outputs,
 )
-from ledger.store import catalog, sql
+from ledger.store import catalog, narrowed, sql
 from ledger.store.catalog import query
 from ledger.store.delta_tables import arrow_rows
 from ledger.store.snapshots import DeltaSnapshot
-from ledger.store.sql import Clusters, Relation, Snapshot, answer, connect, run_query, sql_file
+from ledger.store.sql import Clusters, Relation, Snapshot, answer, connect, sql_file
 
 # Between clusters ---------------------------------------------------------------------------------
 # Where groups of one cluster continue at another: their commits, one offset, and the offsets of a time.
@@ -51,7 +51,7 @@ def translate(
     exact = catalog.query("group_translation")
     params = {"from_cluster": clusters[0], "to_cluster": clusters[1]}
     if at_ms is None:
-        return run_query(exact, params, snapshot, overrides)
+        return narrowed.run_query(exact, params, snapshot, overrides)
     reads = (*exact.reads, *_READ_FOR_A_TIME)
     with connect(snapshot, overrides, reads, clusters=clusters, at_ms=at_ms) as connection:
         found = answer(connection, exact, params)
@@ -72,7 +72,7 @@ def one_commit(snapshot: Snapshot, cluster: str, *, topic: str, partition: int, 
 
     None where there is no such topic. It counts as committed now, with the last leader epoch recorded of the log.
     """
-    with connect(snapshot, {}, ("current_topics", "offset_syncs")) as connection:
+    with connect(snapshot, narrowed.summed(snapshot), ("current_topics", "offset_syncs")) as connection:
         found = connection.execute(
             "select t.topic_id, max(o.source_leader_epoch), coalesce(max(o.recorded_at_ms), 0) "
             "from current_topics as t left join offset_syncs as o on o.source_topic_id = t.topic_id "
@@ -341,7 +341,7 @@ def unread_groups_at(at: DeltaSnapshot, cluster: str, groups: tuple[str, ...] = 
 
     Of groups that are named nothing is said of others.
     """
-    found = sql.run_query(query("cluster_groups"), {"cluster": cluster}, at).to_pylist()
+    found = narrowed.run_query(query("cluster_groups"), {"cluster": cluster}, at).to_pylist()
     return {
         OTHER_GROUPS if row["group_id"] is None else row["group_id"]: row["status"]
         for row in found
@@ -351,7 +351,7 @@ def unread_groups_at(at: DeltaSnapshot, cluster: str, groups: tuple[str, ...] = 
 
 def untranslated_groups_at(at: DeltaSnapshot, cluster: str, groups: tuple[str, ...] = ()) -> pa.Table:
     """The same of a cluster: rows of `cluster_groups`."""
-    found = sql.run_query(query("cluster_groups"), {"cluster": cluster}, at)
+    found = narrowed.run_query(query("cluster_groups"), {"cluster": cluster}, at)
     return chosen_rows(found.filter(pc.is_in(found["status"], value_set=_UNTRANSLATED)), Chosen(groups))
 
 

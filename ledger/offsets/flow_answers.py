@@ -29,7 +29,7 @@ from ledger.offsets.setting import (
     set_and_record,
 )
 from ledger.roles import is_at_work
-from ledger.store import sql
+from ledger.store import narrowed, sql
 from ledger.store.catalog import query
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
 from ledger.store.state import DeltaLedgerState
@@ -129,7 +129,7 @@ def translate_groups(
     the groups, or all that was chosen, has no commit: an empty answer would seem fine.
     """
     queries = [query("offset_translation"), query("uncommitted_partitions")]
-    answers = sql.run_queries(queries, {"flow": flow, "driver_lives": driver_lives}, at)
+    answers = narrowed.run_queries(queries, {"flow": flow, "driver_lives": driver_lives}, at)
     found = pa.concat_tables(answers.values(), promote_options="default")
     grain = ("group_id", "source_topic", "source_partition")
     found = found.sort_by([(name, "ascending") for name in grain])
@@ -182,7 +182,7 @@ def source_commits(last: pa.Table) -> dict[Place, SourceCommit]:
 def translate_offset(at: DeltaSnapshot, flow: str, *, topic: str, partition: int, offset: int) -> pa.Table:
     """Where one source offset lands on the flow's target. Raises `UsageError` for a partition that nobody knows."""
     _known_partitions(at, flow).require(flow, topic, partition)
-    return sql.translate_offset(at, flow, topic, partition, offset)
+    return narrowed.translate_offset(at, flow, topic, partition, offset)
 
 
 def chosen_rows(found: pa.Table, chosen: Chosen) -> pa.Table:
@@ -209,6 +209,6 @@ def required_rows(found: pa.Table, chosen: Chosen, where: str) -> pa.Table:
 def _known_partitions(at: DeltaSnapshot, flow: str) -> KnownPartitions:
     claims = at.rows(WRITERS.name, [("flow", "=", flow), ("event", "=", "claimed")])
     return KnownPartitions.of(
-        sql.partitions(at, flow),
+        sql.partitions(at, flow, narrowed.summed(at)),
         at.rows(TOPICS.name, [("cluster", "=", claims[-1]["source_cluster"])]),
     )

@@ -57,7 +57,7 @@ from ledger.offsets.setting import (
     place_of,
     synced_before,
 )
-from ledger.store import sql
+from ledger.store import narrowed, sql
 from ledger.store.catalog import Value, query
 from ledger.store.delta_tables import newest_version
 from ledger.store.session import WriterSession
@@ -495,7 +495,7 @@ class LedgerAnswers:
             found = translate(at, way, overrides=shown)
         else:
             params: dict[str, Value] = {"flow": self._flow.name, "driver_lives": False}
-            found = sql.run_query(query("offset_translation"), params, at, shown)
+            found = narrowed.run_query(query("offset_translation"), params, at, shown)
         return list(found.to_pylist())
 
     def source_commits(self, groups: Collection[str]) -> Mapping[CommitKey, SourceCommit]:

@@ -8,7 +8,7 @@ from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.cuts import Cut
-from ledger.store import catalog, sql
+from ledger.store import catalog, narrowed, sql
 from ledger.store.catalog import Value
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
 from ledger.store.sql import rows_since
@@ -36,7 +36,7 @@ def require_flow(config: MirrorConfig, at: DeltaSnapshot, flow_name: str) -> Non
 
 def run_query(at: DeltaSnapshot, name: str, params: Mapping[str, Value]) -> pa.Table:
     """The answer of a query of the catalog."""
-    return sql.run_query(catalog.query(name), params, at)
+    return narrowed.run_query(catalog.query(name), params, at)
 
 
 def require_complete(at: DeltaSnapshot, accepted: Collection[str], *, undone: str) -> None:

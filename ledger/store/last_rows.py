@@ -6,7 +6,8 @@ table in a store is read as a whole: there no file is left out.
 
 import logging
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +19,9 @@ from duckdb import ColumnExpression, Expression, FunctionExpression, StarExpress
 from ledger.errors import InvalidValueError
 from ledger.facts.last_rows import GRAINS, LAST_ROWS, FileStamps, LastPlace, LastRows, Noted, Split
 from ledger.facts.roles import OPERATOR_WRITER
-from ledger.facts.tables import OPERATIONS, TABLE_BY_NAME
+from ledger.facts.tables import OPERATIONS, ROUNDS_PER_EPOCH, TABLE_BY_NAME
 from ledger.store.delta_tables import arrow_schema, newest_version, opened_at, table_id, table_uri
-from ledger.store.snapshots import PLACE, relation_of
+from ledger.store.relations import PLACE, relation_of
 from ledger.store.sql import ParquetFiles, Relation, connected, register
 
 log = logging.getLogger(__name__)
@@ -93,6 +94,7 @@ def _stamps(action: dict[str, Any]) -> FileStamps:
         last_epoch=action.get("max.writer_epoch"),
         last_round=action.get("max.round"),
         last_ms=action.get("max.recorded_at_ms"),
+        first_ms=action.get("min.recorded_at_ms"),
     )
 
 
@@ -107,6 +109,52 @@ def read_last_rows(opened: DeltaTable, table: str, known: TableLastRows | None) 
         log.debug("%s: what was noted does not account for its files; all of them are read", table)
     found, _ = _read_behind(table, relation, _nothing(table))
     return replace(found, version=opened.version())
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Rows behind those that were noted, as the relation `behind` of a connection; `noted`: with these."""
+
+    connection: duckdb.DuckDBPyConnection
+    noted: Noted
+
+    def appended_ms(self) -> dict[str, int]:
+        """By writer of these rows when its last append was recorded."""
+        found = self.connection.execute(
+            f"select writer, arg_max(recorded_at_ms, {{'place': writer_epoch * {ROUNDS_PER_EPOCH} + round, "
+            "'at': recorded_at_ms}) from behind group by writer"
+        )
+        return dict(found.fetchall())
+
+
+@contextmanager
+def read_behind(
+    opened: DeltaTable, table: str, noted: Noted, *, until_ms: int | None = None
+) -> Iterator[Behind | None]:
+    """The rows of a version behind those that were noted, of files that begin before a time, None: of all.
+
+    None where what was noted does not account for the files, or they lie in a store.
+    """
+    relation = relation_of(opened, table)
+    if not isinstance(relation, ParquetFiles):
+        yield None
+        return
+    split = Split.of(file_stamps(opened), noted)
+    early = {file.name for file in split.read if until_ms is None or (file.first_ms or 0) <= until_ms}
+    files = relation.named(early)
+    with connected() as connection:
+        if files is None:
+            found, rows = (0, noted), arrow_schema(TABLE_BY_NAME[table]).empty_table()
+            connection.register("behind", rows)
+        else:
+            register(connection, "files", files)
+            every = connection.view("files").select(StarExpression(), PLACE.alias("place"))
+            placed = _with_notes(connection, every, noted)
+            found = _counted(placed, noted)
+            names = (ColumnExpression(name) for name in TABLE_BY_NAME[table].column_names)
+            connection.register("behind", placed.filter(_IS_NEW).select(*names))
+        is_whole = split.misses_nothing(noted, noted_rows_read=found[0])
+        yield Behind(connection, found[1]) if is_whole else None
 
 
 def _nothing(table: str) -> TableLastRows:

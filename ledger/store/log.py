@@ -55,7 +55,7 @@ from ledger.store.delta_tables import (
     table_uri,
 )
 from ledger.store.merging import commit_rows
-from ledger.store.snapshots import filtered_rows, relation_of
+from ledger.store.relations import filtered_rows, relation_of
 
 log = logging.getLogger(__name__)
 

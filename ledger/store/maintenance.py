@@ -48,6 +48,7 @@ from ledger.store.merging import (
     due_merges,
     write_merged,
 )
+from ledger.store.projections import PROJECTED, Projection
 from ledger.store.session import OperatorOperations
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ class TableUpkeep:
         self._folder = TableFolder(self._uri)
         self._operations = OperatorOperations(DeltaFactLog(path, clock), operator=NOTED_BY)
         self._known: TableLastRows | None = None
+        self._projection = Projection(path, table)
 
     def planned(self) -> Upkeep:
         """What would be done now."""
@@ -229,6 +231,27 @@ class TableUpkeep:
         self._known = replace(found, noted=content.noted)
         log.debug("%s: %d last rows were noted of %d", self.table, len(found.last), found.noted.rows)
 
+    def project_when_due(self) -> bool:
+        """Extend the table's projection when answers would read too much without; returns whether that was so."""
+        if self.table not in PROJECTED:
+            return False
+        with _reported(self._uri):
+            opened = self._opened()
+            return opened is not None and self._projection.extend_when_due(
+                opened, now_ms=self._clock.now_ms()
+            )
+
+    def rebuild(self) -> bool:
+        """Drop the table's projection and make it from the facts; returns whether it has one."""
+        if self.table not in PROJECTED:
+            return False
+        with _reported(self._uri):
+            self._projection.drop()
+            opened = self._opened()
+            return opened is not None and self._projection.extend_when_due(
+                opened, now_ms=self._clock.now_ms(), least_rows=1
+            )
+
     def _is_note_due(self) -> bool:
         opened = self._opened()
         files = [] if opened is None else file_stamps(opened)
@@ -342,6 +365,7 @@ def maintain(
             break
         done = _both(done, more)
     upkeep.note_when_due()
+    upkeep.project_when_due()
     removed, log_entries = upkeep.clean()
     return replace(done, removed=removed, log_entries=log_entries)
 
@@ -437,6 +461,7 @@ class BackgroundMaintenance:
             log.debug("%s: %d files merged into %d", upkeep.table, done.merged, done.written)
         if not self._ended.is_set():
             upkeep.note_when_due()
+            upkeep.project_when_due()
         cleaned = self._cleaned.get(upkeep.table)
         if not self._ended.is_set() and (cleaned is None or time.monotonic() - cleaned >= self._clean_s):
             removed, entries = upkeep.clean(ended=self._ended.is_set)

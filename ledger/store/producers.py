@@ -9,7 +9,7 @@ from ledger.facts.state import Filter
 from ledger.facts.tables import OPERATIONS, WRITERS
 from ledger.store.damage import reported
 from ledger.store.delta_tables import opened_at, table_uri
-from ledger.store.snapshots import filtered_rows, relation_of
+from ledger.store.relations import filtered_rows, relation_of
 
 # Mirror producers ---------------------------------------------------------------------------------
 # Who wrote a source batch: an application, or a mirror flow whose writes must not be mirrored on.

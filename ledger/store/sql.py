@@ -68,11 +68,13 @@ def make_views(
     flow: str | None = None,
     clusters: Clusters | None = None,
     at_ms: int | None = None,
+    computed: Collection[str] = (),
 ) -> None:
     """Make views by name, one after the other; with a flow, the larger ones have the rows of that flow alone.
 
     With two clusters, pairs of partitions are those from the first to the second alone; with a time, answers are
-    compared with the offsets of that time. Functions and what the views read have to be there.
+    compared with the offsets of that time. Functions and what the views read have to be there. The
+    `computed` ones are tables.
     """
     is_of_pairs = "pairs" in statements
     for name, statement in statements.items():
@@ -80,7 +82,7 @@ def make_views(
             _compute(connection, name, statement, _BETWEEN, {"here": clusters[0], "there": clusters[1]})
         elif name == "compared_offsets" and at_ms is not None:
             connection.execute(sql_file("time_offsets.sql"), {"at_ms": at_ms})
-        elif name in COMPUTED_ONCE or (is_of_pairs and name in COMPUTED_FOR_PAIRS):
+        elif name in COMPUTED_ONCE or name in computed or (is_of_pairs and name in COMPUTED_FOR_PAIRS):
             _compute(connection, name, statement)
         elif flow is not None and (name in COMPUTED_FOR_A_FLOW or _is_shared(name, statements)):
             _compute(connection, name, statement, "where flow = $flow", {"flow": flow})
@@ -275,20 +277,37 @@ def answer(connection: duckdb.DuckDBPyConnection, query: Query, params: Mapping[
     return connection.sql(query.sql).to_arrow_table()
 
 
-def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
-    """One row of `offset_translation` for a single offset of the topic's latest mapped incarnation."""
+def commit_of_offset(
+    snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int, overrides: Mapping[str, Relation]
+) -> pa.Table:
+    """A row of `checkpoints` for a single offset of the topic's latest mapped incarnation, of no group.
+
+    Raises `UsageError` for a flow that nobody knows, and for an offset that there cannot be. `overrides` stand in for
+    tables.
+    """
+    commit = _commit_of(snapshot, flow, topic, partition, offset)
+    with connect(snapshot, overrides, (*_READ_FOR_A_COMMIT, OFFSET_SYNCS.name)) as connection:
+        register_params(connection, _COMMIT, commit)
+        connection.execute(sql_file("translated_offset.sql"))
+        return connection.table("checkpoints").to_arrow_table()
+
+
+def _commit_of(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> dict[str, Value]:
     if min(partition, offset) < 0 or partition >= 2**31 or offset >= 2**63:
         raise UsageError(f"no partition {partition} with offset {offset}; nothing was translated")
     known = flows(snapshot)
     if flow not in known:
         raise UsageError(f"no flow {flow!r}; known: {', '.join(known) or 'none'}; nothing was translated")
+    return {"flow": flow, "topic": topic, "partition": partition, "committed_offset": offset}
+
+
+def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
+    """One row of `offset_translation` for a single offset of the topic's latest mapped incarnation.
+
+    Of the offset syncs only those of the partition are read. Raises as `commit_of_offset`.
+    """
+    commit = _commit_of(snapshot, flow, topic, partition, offset)
     query = catalog.query("offset_translation")
-    commit: dict[str, Value] = {
-        "flow": flow,
-        "topic": topic,
-        "partition": partition,
-        "committed_offset": offset,
-    }
     with connected() as connection:
         for table in sorted(catalog.tables_of(query.reads) - {"checkpoints"}):
             name = "recorded_syncs" if table == "offset_syncs" else table
@@ -304,9 +323,14 @@ def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, 
         return answer(connection, query, {"flow": flow, "driver_lives": False})
 
 
-def partitions(snapshot: Snapshot, flow: str) -> list[tuple[str, int]]:
-    """Topic and number of every source partition that the flow has recorded something about."""
-    with connect(snapshot, {}, ("offset_syncs", "partition_events")) as connection:
+def partitions(
+    snapshot: Snapshot, flow: str, overrides: Mapping[str, Relation] = MappingProxyType({})
+) -> list[tuple[str, int]]:
+    """Topic and number of every source partition that the flow has recorded something about.
+
+    `overrides` stand in for tables of the snapshot.
+    """
+    with connect(snapshot, overrides, ("offset_syncs", "partition_events")) as connection:
         return connection.execute(
             "select source_topic, source_partition from offset_syncs where flow = $flow union "
             "select source_topic, source_partition from partition_events where flow = $flow",
@@ -363,19 +387,24 @@ def connect(
     flow: str | None = None,
     clusters: Clusters | None = None,
     at_ms: int | None = None,
+    computed: Collection[str] = (),
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection on which these tables and views can be read, and what they read; nothing else is opened.
 
     With a flow, some views have the rows of that flow alone; with two clusters, those from one to the other; with a
-    time, these are compared with the offsets of that time.
+    time, these are compared with the offsets of that time. `overrides` stand in for tables, and for views that were
+    `computed` before.
     """
     relations = tuple(reads)
+    views = catalog.views_of(relations)
     with connected() as connection:
-        for table in sorted(catalog.tables_of(relations)):
-            relation = overrides[table] if table in overrides else snapshot.relation(table)
-            register(connection, table, relation)
+        for table in sorted(catalog.tables_of(relations) - overrides.keys()):
+            register(connection, table, snapshot.relation(table))
+        for name, relation in overrides.items():
+            register(connection, name, relation)
         connection.execute(FUNCTIONS)
-        make_views(connection, catalog.views_of(relations), flow, clusters, at_ms)
+        unmade = {name: text for name, text in views.items() if name not in overrides}
+        make_views(connection, unmade, flow, clusters, at_ms, computed)
         yield connection
 
 

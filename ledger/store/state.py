@@ -16,15 +16,14 @@ from ledger.store.catalog import Query, Value, query
 from ledger.store.damage import reported
 from ledger.store.delta_tables import newest_version, table_uri
 from ledger.store.last_rows import LastRowsReader, file_stamps
-from ledger.store.snapshots import (
-    DeltaLedger,
-    DeltaSnapshot,
+from ledger.store.relations import (
     filtered_rows,
     last_recorded_at_ms,
     last_recorded_of_each,
     newest_rows,
     relation_of,
 )
+from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
 from ledger.store.sql import ParquetFiles, Relation, run_query
 
 # Append times -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ledger.offsets.first_unread import Ends, KnownPair, known_pair
 from ledger.offsets.links import RecordedFlow, TimedSync, leftover
 from ledger.offsets.read import KnownGroup, Move
 from ledger.offsets.translation import Commit, SeenEnd
-from ledger.store.snapshots import filtered_rows
+from ledger.store.relations import filtered_rows
 from ledger.store.sql import Snapshot
 
 Row = Mapping[str, Any]

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from ledger.answers.maintenance import damages, maintain_ledger, repair_ledger
+from ledger.answers.maintenance import damages, maintain_ledger, rebuild_projections, repair_ledger
 from ledger.cli.configured import command_context, configuration
 from ledger.cli.options import table_options, why_options
 from ledger.cli.printing import Form, put, say
@@ -24,15 +24,26 @@ _MAINTAINED = (
 @click.option(
     "--repair", is_flag=True, help="Continue without what is damaged, where no copy of it can be put back."
 )
+@click.option(
+    "--rebuild", is_flag=True, help="Drop the projections, which answers read, and make them from the facts."
+)
 @why_options
 @table_options
 @click.pass_context
-def maintain(context: click.Context, dry_run: bool, repair: bool, why: Why, form: Form) -> None:
+def maintain(
+    context: click.Context, dry_run: bool, repair: bool, rebuild: bool, why: Why, form: Form
+) -> None:
     """Merge small files of the ledger's tables, remove superseded ones, shorten the logs; facts stay.
 
-    Running drivers and recorders do the same beside their work; this is for ledgers without any, and may run
-    beside them.
+    What answers read instead of whole tables (projections) is kept up as well. Running drivers and recorders do the
+    same beside their work; this is for ledgers without any, and may run beside them.
     """
+    if rebuild:
+        if dry_run or repair:
+            raise UsageError("--rebuild is given alone; nothing was done")
+        tables = rebuild_projections(configuration(context))
+        say(f"projections of {', '.join(tables) or 'no table: none has rows'} were built from the facts")
+        return
     if repair:
         _repair(command_context(context, why), dry_run=dry_run)
         return

@@ -69,6 +69,16 @@ def test_a_table_that_cannot_be_maintained_does_not_keep_the_others_from_it(
     assert told[TABLE] == FANOUT
 
 
+def test_projections_are_built_from_the_facts_again(with_ledger: UnreachableFlow) -> None:
+    appended(with_ledger, 3)
+    for _ in range(2):
+        done = command(with_ledger.capture, with_ledger.config, "maintain", "--rebuild")
+        assert (done.code, done.err) == (0, f"projections of {TABLE} were built from the facts\n")
+    [block] = Path(table_uri(with_ledger.config.ledger.path, f"projections/{TABLE}")).glob("block-*")
+    assert block.stat().st_size
+    assert "--rebuild is given alone" in with_ledger.refused("maintain", "--rebuild", "--dry-run", code=2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "telling"),
     [(("maintain", "offset_syncs"), "offset_syncs"), (("maintain", "--wide", "-o", "csv"), "--wide")],

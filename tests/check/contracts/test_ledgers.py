@@ -9,7 +9,8 @@ import pytest
 
 from ledger.facts.state import Filter
 from ledger.facts.tables import STAMP, TABLE_BY_NAME, TABLES, WRITERS, in_order
-from ledger.store.snapshots import DeltaLedger, filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.store.relations import filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.store.snapshots import DeltaLedger
 from ledger.store.state import DeltaRows, SnapshotRows
 from tests.simulation.ledger.rows import MemoryRows
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot

@@ -38,6 +38,7 @@ IN_SQL = {
     ("audit_l6_no_silent_loss", "order by o.recorded_at_ms"): "how it is shown",
     ("commits", "order by c.recorded_at_ms"): "rows of one stamp",
     ("commits", "order by c.read_at_ms"): "rows of one stamp",
+    ("kept_checkpoints", "order by read_at_ms desc"): "readings of one recorder",
     ("topics", "order by h.read_at_ms"): "rows of one stamp",
     ("topics", "order by h.recorded_at_ms"): "rows of one stamp",
     ("uncommitted_partitions", "order by h.read_at_ms"): "readings of one recorder",

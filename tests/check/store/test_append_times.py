@@ -14,7 +14,7 @@ from ledger.store.delta_tables import STATISTICS, create_tables, newest_version,
 from ledger.store.last_rows import file_stamps
 from ledger.store.maintenance import TableUpkeep, Upkeep
 from ledger.store.merging import Merge, data_files
-from ledger.store.snapshots import last_recorded_at_ms, last_recorded_of_each, relation_of
+from ledger.store.relations import last_recorded_at_ms, last_recorded_of_each, relation_of
 from ledger.store.sql import ParquetFiles
 from ledger.store.state import AppendTimes
 from tests.support.fakes import FakeClock

@@ -26,7 +26,8 @@ from ledger.store.last_rows import file_stamps, read_last_rows, recorded_last_ro
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import NOTED_BY, TableUpkeep, Upkeep, maintain
 from ledger.store.merging import FANOUT, Merge, data_files
-from ledger.store.snapshots import filtered_rows, last_recorded_at_ms, newest_rows, open_ledger
+from ledger.store.relations import filtered_rows, last_recorded_at_ms, newest_rows
+from ledger.store.snapshots import open_ledger
 from ledger.store.sql import run_query
 from ledger.store.state import DeltaLedgerState
 from tests.support.fakes import FakeClock

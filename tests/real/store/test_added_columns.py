@@ -19,7 +19,7 @@ from ledger.facts.tables import (
     TABLES,
     Table,
 )
-from ledger.store import snapshots
+from ledger.store import relations
 from ledger.store.delta_tables import (
     add_missing_columns,
     arrow_schema,
@@ -88,7 +88,7 @@ def with_duckdb(_monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_deltalake(monkeypatch: pytest.MonkeyPatch) -> None:
     """As from an object store."""
-    monkeypatch.setattr(snapshots, "_GLOB", re.compile(""))
+    monkeypatch.setattr(relations, "_GLOB", re.compile(""))
 
 
 @pytest.fixture(params=[with_duckdb, with_deltalake])

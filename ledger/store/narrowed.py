@@ -1,0 +1,225 @@
+"""Queries over a ledger of any length: of its large tables they read what their answer needs, by projections.
+
+Where there is no projection, or what it says is not what the snapshot has, all of a table is read, for the same answer.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from ledger.errors import MirrorLedgerError
+from ledger.facts.last_rows import Noted
+from ledger.facts.tables import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, TABLE_BY_NAME, place_of
+from ledger.store import catalog, sql
+from ledger.store.catalog import Query, Value
+from ledger.store.delta_tables import arrow_schema
+from ledger.store.last_rows import file_stamps, read_behind
+from ledger.store.projections import Projection
+from ledger.store.relations import relation_of
+from ledger.store.snapshots import DeltaSnapshot
+from ledger.store.spans import Facts, in_whole_spans, spans_of_rows, touched_between, touched_by_flow
+from ledger.store.sql import CutRows, ParquetFiles, Relation, Snapshot, connected, register
+
+log = logging.getLogger(__name__)
+
+_SYNCS = OFFSET_SYNCS.name
+_BETWEEN = frozenset({"group_translation", "group_positions", "repeated_records", "consumed_not_copied"})
+_BY_FLOW = frozenset({"offset_translation"})
+_IN_WHOLE = frozenset({"flow_positions", "flow_status", "uncommitted_partitions"})
+"""By what of the offset syncs queries are answered: those that the places of groups touch, or what all come to."""
+_BY_LAST_ROWS: Mapping[str, frozenset[str]] = {
+    CHECKPOINTS.name: frozenset(
+        {"commit_looks", "cluster_commits", "asked_groups", "cluster_groups", "flow_recording"}
+    ),
+    HIGH_WATERMARKS.name: frozenset(
+        {"last_high_watermarks", "source_truncations", "topic_lives", "topic_partitions", "flow_recording"}
+    ),
+}
+"""Views and queries that say of the rows which a projection of a table leaves out what they say without these."""
+_UNREADABLE = (DeltaError, OSError, duckdb.Error, pa.ArrowException, ValueError, MirrorLedgerError)
+
+
+def run_query(
+    asked: Query,
+    params: Mapping[str, Value],
+    snapshot: Snapshot,
+    overrides: Mapping[str, Relation] = MappingProxyType({}),
+) -> pa.Table:
+    """The answer of a query; `overrides` stand in for tables of the snapshot."""
+    return sql.run_query(asked, params, snapshot, for_question(snapshot, asked, params, overrides))
+
+
+def run_queries(
+    asked: Collection[Query], params: Mapping[str, Value], snapshot: Snapshot
+) -> dict[str, pa.Table]:
+    """The answers of queries by name, each with those parameters that it takes."""
+    return {
+        one.name: run_query(
+            one, {name: params[name] for name in one.parameter_names if name in params}, snapshot
+        )
+        for one in asked
+    }
+
+
+def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
+    """What `sql.translate_offset` returns and raises."""
+    shown = summed(snapshot)
+    if _SYNCS not in shown:
+        return sql.translate_offset(snapshot, flow, topic, partition, offset)
+    commit = sql.commit_of_offset(snapshot, flow, topic, partition, offset, {_SYNCS: shown[_SYNCS]})
+    params: Mapping[str, Value] = {"flow": flow, "driver_lives": False}
+    return run_query(catalog.query("offset_translation"), params, snapshot, {CHECKPOINTS.name: commit})
+
+
+def for_question(
+    snapshot: Snapshot,
+    asked: Query,
+    params: Mapping[str, Value],
+    overrides: Mapping[str, Relation] = MappingProxyType({}),
+) -> Mapping[str, Relation]:
+    """`overrides`, and beside them what the answer of a query needs of large tables."""
+    if not isinstance(snapshot, DeltaSnapshot):
+        return overrides
+    shown = dict(overrides)
+    for table in _by_last_rows(asked) - shown.keys():
+        if (kept := kept_rows(snapshot, table)) is not None:
+            shown[table] = kept
+    if _SYNCS in shown:
+        return shown
+    try:
+        found = _of_spans(snapshot, asked.name, params, shown)
+    except _UNREADABLE as error:
+        log.debug("all offset syncs are read: %s", error)
+        return shown
+    return shown if found is None else {**shown, **found}
+
+
+def summed(snapshot: Snapshot) -> Mapping[str, Relation]:
+    """What stands for large tables where it is asked what rows come to, and when the last of them was recorded."""
+    if not isinstance(snapshot, DeltaSnapshot):
+        return {}
+    kept = {table: kept_rows(snapshot, table) for table in (CHECKPOINTS.name, HIGH_WATERMARKS.name)}
+    shown: dict[str, Relation] = {table: rows for table, rows in kept.items() if rows is not None}
+    try:
+        spans = _spans(snapshot)
+        return shown if spans is None else {**shown, **(in_whole_spans(*spans) or {})}
+    except _UNREADABLE as error:
+        log.debug("all offset syncs are read: %s", error)
+        return shown
+
+
+@cache
+def _by_last_rows(asked: Query) -> frozenset[str]:
+    """The tables that a query reads by its last rows only."""
+    statements = {**catalog.views_of(asked.reads), asked.name: asked.sql}
+    readers = {
+        table: {name for name, text in statements.items() if table in catalog.relations_read(text)}
+        for table in _BY_LAST_ROWS
+    }
+    return frozenset(table for table, by in readers.items() if by and by <= _BY_LAST_ROWS[table])
+
+
+def kept_rows(snapshot: DeltaSnapshot, table: str) -> pa.Table | None:
+    """Rows of a table by which views tell what is last, as its projection has them, and those since; None: all tell."""
+    read = _read_of(snapshot)
+    if table not in read:
+        read[table] = _kept_rows(snapshot, table)
+    kept: pa.Table | None = read[table]
+    return kept
+
+
+def _read_of(snapshot: DeltaSnapshot) -> dict[str, Any]:
+    """What was read of projections for a snapshot: its questions share it."""
+    return _read.setdefault(snapshot, {})
+
+
+_read: WeakKeyDictionary[DeltaSnapshot, dict[str, Any]] = WeakKeyDictionary()
+
+
+def _kept_rows(snapshot: DeltaSnapshot, table: str) -> pa.Table | None:
+    version = snapshot.version(table)
+    try:
+        found = None if version is None else _projected(snapshot, table, version)
+    except _UNREADABLE as error:
+        log.debug("all of %s is read: %s", table, error)
+        return None
+    return None if found is None else pa.concat_tables(found)
+
+
+def _of_spans(
+    snapshot: DeltaSnapshot, name: str, params: Mapping[str, Value], shown: Mapping[str, Relation]
+) -> dict[str, Relation] | None:
+    if name not in _BETWEEN | _BY_FLOW | _IN_WHOLE or (found := _spans(snapshot)) is None:
+        return None
+    if name in _IN_WHOLE:
+        return in_whole_spans(*found)
+    if name in _BY_FLOW:
+        return touched_by_flow(snapshot, *found, str(params["flow"]), shown)
+    clusters = str(params["from_cluster"]), str(params["to_cluster"])
+    return touched_between(snapshot, *found, clusters, shown)
+
+
+def _spans(snapshot: DeltaSnapshot) -> tuple[pa.Table, Facts] | None:
+    """Those of all offset syncs, and how to read what they stand for; None: there are none."""
+    read = _read_of(snapshot)
+    if _SYNCS not in read:
+        read[_SYNCS] = _read_spans(snapshot)
+    spans: tuple[pa.Table, Facts] | None = read[_SYNCS]
+    return spans
+
+
+def _read_spans(snapshot: DeltaSnapshot) -> tuple[pa.Table, Facts] | None:
+    if (version := snapshot.version(_SYNCS)) is None:
+        return None
+    files = relation_of(version, _SYNCS)
+    if not isinstance(files, ParquetFiles) or (found := _projected(snapshot, _SYNCS, version)) is None:
+        return None
+    return pa.concat_tables([found[0], spans_of_rows(found[1])]), _facts(version, files)
+
+
+def _facts(version: DeltaTable, files: ParquetFiles) -> Facts:
+    stamps = file_stamps(version)
+
+    def facts(first_ms: int, last_ms: int) -> "Relation | None":
+        """Those of files that may have rows of a time."""
+        return files.named(
+            {
+                file.name
+                for file in stamps
+                if (file.first_ms is None or file.first_ms <= last_ms)
+                and (file.last_ms is None or file.last_ms >= first_ms)
+            }
+        )
+
+    return facts
+
+
+def _projected(snapshot: DeltaSnapshot, table: str, version: DeltaTable) -> tuple[pa.Table, pa.Table] | None:
+    """What a projection has, and the rows of the table that were recorded since; None: nothing is to be had of it."""
+    counted = snapshot.counted(table)
+    last = {} if counted is None else {one.writer: place_of(one.epoch, one.round) for one in counted[0]}
+
+    def covers(noted: Noted) -> bool:
+        return counted is None or all(at.place <= last.get(writer, -1) for writer, at in noted.until.items())
+
+    projected = Projection(snapshot.path, table).read(version, covers, is_now=counted is None)
+    if projected is None:
+        return None
+    until_ms = None if counted is None else counted[1]
+    with read_behind(version, table, projected.noted, until_ms=until_ms) as behind:
+        if behind is None:
+            return None
+        since = behind.connection.view("behind").to_arrow_table()
+    if counted is not None:
+        with connected() as connection:
+            register(connection, "counted", CutRows(since, *counted))
+            since = connection.view("counted").to_arrow_table()
+    return projected.rows, since.cast(arrow_schema(TABLE_BY_NAME[table]))

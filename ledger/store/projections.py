@@ -1,0 +1,310 @@
+"""Projections: what a table says in few rows, kept beside it so that an answer does not read all of it.
+
+A projection lies in `projections/TABLE` of the ledger, a Delta table of its own. It is kept in blocks, a file each:
+what was recorded behind the block before it. The footer says up to where the rows of each writer are in it, or before
+it. Blocks of like size become one, so there are few; files that this takes away stay for cuts of the past.
+
+It is never the truth: what it says is found again from the facts, and where it is missing, cannot be read, or is of
+another table than the ledger's, all facts are read. That it stands for all rows up to its places is counted (S1 of
+`facts.last_rows`).
+"""
+
+import json
+import logging
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from ledger.errors import InvalidValueError
+from ledger.facts.cuts import LastAppend
+from ledger.facts.last_rows import LastPlace, Noted, Split
+from ledger.facts.tables import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, TABLE_BY_NAME
+from ledger.store.damage import local_folder, sync, sync_entries
+from ledger.store.delta_tables import arrow_schema, table_id, table_uri
+from ledger.store.last_rows import Behind, file_stamps, read_behind
+from ledger.store.merging import NO_HOOKS
+from ledger.store.spans import HOUR_MS, SCHEMA, merged_spans, spans_of
+from ledger.store.sql import FUNCTIONS, connected, sql_file
+
+log = logging.getLogger(__name__)
+
+PROJECTED = (OFFSET_SYNCS.name, CHECKPOINTS.name, HIGH_WATERMARKS.name)
+"""Tables with a projection: those that grow with every round."""
+LEAST_ROWS = 100_000
+"""So many rows an answer may read before they become a block."""
+FANOUT = 16
+"""So many blocks of one tier become one of the next."""
+_FORM = 1
+_FOOTER = b"mirrorLedger.block"
+_CHUNK_ROWS = 300_000
+_UNREADABLE = (
+    DeltaError,
+    OSError,
+    duckdb.Error,
+    pa.ArrowException,
+    InvalidValueError,
+    ValueError,
+    KeyError,
+    TypeError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A file of a projection.
+
+    `last`: the smallest block that it ends with, by name; `previous`: that of the block before it, None of the first.
+    `noted`: which rows of the table are in it and in those before it; `appended_ms`: by writer when the last append of
+    these was recorded.
+    """
+
+    name: str
+    previous: str | None
+    last: str
+    tier: int
+    table_id: str
+    noted: Noted
+    appended_ms: Mapping[str, int]
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """By the footer of a file; raises `ValueError`, `KeyError` or what Arrow raises where it says nothing."""
+        said = json.loads(pq.read_metadata(file).metadata[_FOOTER])
+        if said["form"] != _FORM:
+            raise InvalidValueError(
+                f"{file.name} is a block of form {said['form']}; this program knows {_FORM}"
+            )
+        until = {writer: LastPlace(*at) for writer, at in said["until"].items()}
+        noted = Noted(said["rows"], until, said["settled_ms"])
+        names = said["previous"], said["last"]
+        return cls(file.name, *names, said["tier"], said["table_id"], noted, said["appended_ms"])
+
+    @property
+    def footer(self) -> bytes:
+        until = {writer: [at.epoch, at.round, at.latest_ms] for writer, at in self.noted.until.items()}
+        return json.dumps(
+            {
+                "form": _FORM,
+                "previous": self.previous,
+                "last": self.last,
+                "tier": self.tier,
+                "table_id": self.table_id,
+                "rows": self.noted.rows,
+                "settled_ms": self.noted.settled_ms,
+                "until": until,
+                "appended_ms": dict(self.appended_ms),
+            }
+        ).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    """Rows of a projection, and which rows of the table they stand for."""
+
+    rows: pa.Table
+    noted: Noted
+
+
+class Projection:
+    """That of a table of the ledger at a path."""
+
+    def __init__(self, path: str, table: str) -> None:
+        self._of = table
+        self._uri = table_uri(path, f"projections/{table}")
+        self._folder = local_folder(self._uri)
+        self._schema = SCHEMA if table == OFFSET_SYNCS.name else arrow_schema(TABLE_BY_NAME[table])
+
+    def read(self, opened: DeltaTable, covers: Callable[[Noted], bool], *, is_now: bool) -> Projected | None:
+        """What stands for most of the rows that a reader of the table counts; None: nothing does.
+
+        `covers`: whether all rows that a block is made of count. `is_now`: all rows of the table do.
+        """
+        try:
+            chain = self._chain(table_id(opened), covers, only_active=is_now)
+            return Projected(self._rows(chain), chain[-1].noted) if chain else None
+        except _UNREADABLE as error:
+            log.debug("%s cannot be used: %s", self._uri, error)
+            return None
+
+    def last_appends(self, opened: DeltaTable) -> list[LastAppend] | None:
+        """Of each writer the last append of all rows of a version; None: all of them are to be read for that."""
+        try:
+            if not (chain := self._chain(table_id(opened), lambda _: True, only_active=True)):
+                return None
+            with read_behind(opened, self._of, chain[-1].noted) as behind:
+                if behind is None:
+                    return None
+                appended_ms = {**chain[-1].appended_ms, **behind.appended_ms()}
+                return [
+                    LastAppend(self._of, writer, at.epoch, at.round, appended_ms[writer])
+                    for writer, at in behind.noted.until.items()
+                ]
+        except _UNREADABLE as error:
+            log.debug("%s cannot be used: %s", self._uri, error)
+            return None
+
+    def extend_when_due(self, opened: DeltaTable, *, now_ms: int, least_rows: int | None = None) -> bool:
+        """Make a block of what was recorded since the last one, where that is worth one; returns whether it was.
+
+        Whoever is faster makes it: of two the other one's is refused. Raises what deltalake, DuckDB and Arrow raise.
+        """
+        if self._folder is None:
+            return False
+        least = LEAST_ROWS if least_rows is None else least_rows
+        chain = self._sound_chain(opened)
+        known = chain[-1].noted if chain else Noted(0, {}, 0)
+        if (
+            sum(
+                least if file.rows is None else file.rows
+                for file in Split.of(file_stamps(opened), known).read
+            )
+            < least
+        ):
+            return False
+        with read_behind(opened, self._of, known) as behind:
+            if behind is None or behind.noted.rows - known.rows < least:
+                return False
+            noted = Noted.of(behind.noted.rows, behind.noted.until, now_ms=now_ms)
+            last = chain[-1].last if chain else None
+            name = _new_name()
+            appended_ms = {**(chain[-1].appended_ms if chain else {}), **behind.appended_ms()}
+            block = Block(name, last, name, 0, table_id(opened), noted, appended_ms)
+            self._put(block, self._rows_behind(behind), chain, now_ms)
+        self._merge([*chain, block], now_ms)
+        return True
+
+    def _sound_chain(self, opened: DeltaTable) -> list[Block]:
+        """Its blocks; none where they cannot be read: then it is dropped, and begins at the first row."""
+        try:
+            return self._chain(table_id(opened), lambda _: True, only_active=True)
+        except _UNREADABLE as error:
+            log.warning("%s is built again: %s", self._uri, error)
+            self.drop()
+            return []
+
+    def drop(self) -> None:
+        """Remove it, with all its blocks."""
+        if self._folder is not None and self._folder.is_dir():
+            shutil.rmtree(self._folder)
+
+    def _merge(self, chain: Sequence[Block], now_ms: int) -> None:
+        """Put one block in the place of the last ones of a tier, where there are enough of them."""
+        tier = chain[-1].tier
+        parts = [block for block in chain if block.tier == tier]
+        if len(parts) < FANOUT:
+            return
+        rows = self._merged(self._rows(parts))
+        merged = replace(parts[-1], name=_new_name(), previous=parts[0].previous, tier=tier + 1)
+        rest = chain[: -len(parts)]
+        self._put(merged, [rows], rest, now_ms)
+        self._merge([*rest, merged], now_ms)
+
+    def _put(self, block: Block, rows: Iterable[pa.Table], chain: Sequence[Block], now_ms: int) -> None:
+        """A version of the projection with these blocks, and this one behind them."""
+        assert self._folder is not None
+        table = self._table()
+        active = {uri.rpartition("/")[2] for uri in table.file_uris()}
+        place = self._folder / block.name
+        with pq.ParquetWriter(place, self._schema, compression="zstd") as writer:
+            writer.add_key_value_metadata({_FOOTER: block.footer})
+            for part in rows:
+                writer.write_table(part)
+        sync(place, self._folder)
+        superseded = active - {kept.name for kept in chain}
+        before = table.version()
+        table.create_write_transaction(
+            [
+                AddAction(block.name, place.stat().st_size, {}, now_ms, True, json.dumps({})),
+                *(RemoveAction(name, True, now_ms, 0, {}) for name in superseded),
+            ],
+            "append",
+            table.schema(),
+            commit_properties=CommitProperties(max_commit_retries=0),
+            post_commithook_properties=NO_HOOKS,
+        )
+        sync_entries(self._uri, after=before, until=before + 1)
+
+    def _table(self) -> DeltaTable:
+        try:
+            return DeltaTable(self._uri)
+        except TableNotFoundError:
+            return DeltaTable.create(self._uri, self._schema, mode="ignore")
+
+    def _chain(self, of_table: str, covers: Callable[[Noted], bool], *, only_active: bool) -> list[Block]:
+        """Blocks that follow each other from the first row on, as few and as far as they go; empty: there are none."""
+        if self._folder is None or not self._folder.is_dir():
+            return []
+        names = [Path(uri).name for uri in DeltaTable(self._uri).file_uris()]
+        files = (
+            [self._folder / name for name in names] if only_active else self._folder.glob("block-*.parquet")
+        )
+        blocks = [Block.read(file) for file in files]
+        usable = [block for block in blocks if block.table_id == of_table and covers(block.noted)]
+        by_last = {block.last: block for block in sorted(usable, key=lambda block: block.tier)}
+        for leaf in sorted(usable, key=lambda block: block.noted.rows, reverse=True):
+            chain: list[Block] = []
+            last: str | None = leaf.last
+            while last is not None and last in by_last:
+                chain.append(by_last[last])
+                last = by_last[last].previous
+            if last is None:
+                return chain[::-1]
+        return []
+
+    def _rows(self, chain: Sequence[Block]) -> pa.Table:
+        assert self._folder is not None
+        return pa.concat_tables(
+            pq.read_table(self._folder / block.name, schema=self._schema) for block in chain
+        )
+
+    def _rows_behind(self, behind: Behind) -> Iterator[pa.Table]:
+        """What stands for new rows, of as many hours at a time as memory is to be had for."""
+        connection = behind.connection
+        connection.execute(FUNCTIONS)
+        hours = connection.execute(
+            f"select recorded_at_ms // {HOUR_MS} as hour, count(*) from behind group by hour order by hour"
+        ).fetchall()
+        for first, last in _together(hours):
+            connection.execute(
+                "create or replace temporary view facts as select * from behind "
+                f"where recorded_at_ms >= {int(first) * HOUR_MS} and recorded_at_ms < {(int(last) + 1) * HOUR_MS}"
+            )
+            yield spans_of(connection) if self._schema is SCHEMA else self._kept(connection)
+
+    def _merged(self, rows: pa.Table) -> pa.Table:
+        if self._schema is SCHEMA:
+            return merged_spans(rows)
+        with connected() as connection:
+            connection.register("facts", rows)
+            return self._kept(connection)
+
+    def _kept(self, connection: duckdb.DuckDBPyConnection) -> pa.Table:
+        connection.execute("create or replace temporary view recorded as select * from facts")
+        return connection.sql(sql_file(f"kept_{self._of}.sql")).to_arrow_table().cast(self._schema)
+
+
+def _new_name() -> str:
+    return f"block-{uuid.uuid4()}.zstd.parquet"
+
+
+def _together(hours: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The first and the last of hours that follow each other and have up to so many rows; of many rows one alone."""
+    first = last = None
+    rows = 0
+    for hour, count in hours:
+        if first is not None and last is not None and rows + count > _CHUNK_ROWS:
+            yield first, last
+            first, rows = None, 0
+        first, last, rows = hour if first is None else first, hour, rows + count
+    if first is not None and last is not None:
+        yield first, last

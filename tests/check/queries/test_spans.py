@@ -1,0 +1,363 @@
+"""Spans, and rows that tell what is last, answer what all rows answer. MIRROR_LEDGER_SEED repeats a run."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.facts.tables import TABLE_BY_NAME, Row
+from ledger.store import catalog, sql
+from ledger.store.delta_tables import arrow_schema
+from ledger.store.spans import (
+    SCHEMA,
+    in_whole_spans,
+    merged_spans,
+    spans_of_rows,
+    touched_between,
+    touched_by_flow,
+)
+from ledger.store.sql import Relation, run_query, sql_file
+from tests.support.aged_lives import LIVES, SYNCS, Instead, aged_snapshot
+from tests.support.group_cases import SIDES
+from tests.support.group_logs import WORLDS, other_than
+from tests.support.histories import examples
+from tests.support.ledger_rows import row
+
+WORLDS_OF_LEDGERS = st.lists(
+    st.tuples(st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))), min_size=LIVES, max_size=LIVES
+)
+PAIRS = st.lists(
+    st.tuples(st.integers(0, 2**32), st.sampled_from(["one_way", "pair"])), min_size=LIVES, max_size=LIVES
+)
+BETWEEN = catalog.query("group_translation")
+BETWEEN_CLUSTERS = (BETWEEN.name, "group_positions", "repeated_records", "consumed_not_copied")
+
+
+def spans_of(at: Instead, chance: random.Random) -> pa.Table:
+    """Made at several times, of which some were merged."""
+    syncs = at.tables[SYNCS]
+    rounds = sorted({found["round"] for found in syncs.to_pylist()})
+    bounds = [*sorted(chance.sample(rounds, min(len(rounds), chance.choice([1, 2, 6])))), rounds[-1] + 1]
+    parts = []
+    for first, stop in zip([-1, *bounds], bounds, strict=False):
+        numbers = [first <= found < stop for found in syncs["round"].to_pylist()]
+        part = spans_of_rows(syncs.filter(pa.array(numbers, pa.bool_())))
+        parts.append(merged_spans(part) if chance.random() < 0.3 else part)
+    spans = pa.concat_tables(parts)
+    assert sum(spans["rows"].to_pylist()) == syncs.num_rows
+    return merged_spans(spans) if chance.random() < 0.3 else spans
+
+
+def require_between(worlds: list[tuple[int, str]]) -> None:
+    chance = random.Random(worlds[0][0])
+    at = aged_snapshot(worlds, chance)
+    spans = spans_of(at, chance)
+    for here in SIDES:
+        clusters = here, other_than(here)
+        found = touched_between(at, spans, lambda _first, _last: at.tables[SYNCS], clusters, {})
+        assert found is not None, worlds
+        params = dict(zip(("from_cluster", "to_cluster"), clusters, strict=True))
+        for name in BETWEEN_CLUSTERS:
+            assert answers(at, name, params, found) == answers(at, name, params), (worlds, here, name)
+
+
+def rows_of(relation: Relation) -> list[Row]:
+    assert isinstance(relation, pa.Table)
+    found: list[Row] = relation.to_pylist()
+    return found
+
+
+def answers(
+    at: Instead, name: str, params: Mapping[str, catalog.Value], shown: Mapping[str, Relation] | None = None
+) -> list[Row]:
+    return rows_of(run_query(catalog.query(name), params, at, shown or {}))
+
+
+@settings(deadline=None, max_examples=examples(check=2, soak=30))
+@given(WORLDS_OF_LEDGERS)
+def test_a_group_continues_at_the_other_cluster_where_all_offset_syncs_say(
+    worlds: list[tuple[int, str]],
+) -> None:
+    require_between(worlds)
+
+
+@settings(deadline=None, max_examples=examples(check=2, soak=30))
+@given(PAIRS)
+def test_so_it_does_where_at_most_one_flow_goes_each_way(worlds: list[tuple[int, str]]) -> None:
+    require_between(worlds)
+
+
+@settings(deadline=None, max_examples=examples(check=2, soak=30))
+@given(WORLDS_OF_LEDGERS)
+def test_a_commit_lands_on_the_target_of_a_flow_where_all_offset_syncs_say(
+    worlds: list[tuple[int, str]],
+) -> None:
+    chance = random.Random(worlds[0][0])
+    at = aged_snapshot(worlds, chance)
+    spans = spans_of(at, chance)
+    for flow in sorted({str(found["flow"]) for found in rows_of(at.tables[SYNCS])}):
+        params: dict[str, catalog.Value] = {"flow": flow, "driver_lives": False}
+        found = touched_by_flow(at, spans, lambda _first, _last: at.tables[SYNCS], flow, {})
+        assert found is not None, worlds
+        name = "offset_translation"
+        assert answers(at, name, params, found) == answers(at, name, params), (worlds, flow)
+        whole = in_whole_spans(spans, lambda _first, _last: at.tables[SYNCS])
+        assert whole is not None, worlds
+        for name in ("flow_status", "flow_positions"):
+            asked = {"flow": flow}
+            assert answers(at, name, asked, whole) == answers(at, name, asked), (worlds, name, flow)
+
+
+def test_spans_are_few_and_only_those_around_the_places_are_looked_into() -> None:
+    """Hours both ways, with gaps in every round: neither side's offsets follow each other at the other."""
+    rows = list(both_ways(rounds=6_000))
+    facts = pa.Table.from_pylist(rows, schema=arrow_schema(TABLE_BY_NAME[SYNCS]))
+    spans = spans_of_rows(facts)
+    assert len(spans) < len(rows) / 100
+    end = int(str(rows[-1]["source_end"]))
+    commits = [commit("near", end - 30), commit("far", 5 * end // 8)]
+    at = Instead(
+        EMPTY,
+        {
+            SYNCS: facts,
+            "checkpoints": pa.Table.from_pylist(commits, schema=arrow_schema(TABLE_BY_NAME["checkpoints"])),
+            "writers": pa.Table.from_pylist(
+                [
+                    row(
+                        "writers",
+                        writer=f"flow:{name}",
+                        event="claimed",
+                        flow=name,
+                        source_cluster=source,
+                        target_cluster=target,
+                    )
+                    for name, source, target in (("forth", "east", "west"), ("back", "west", "east"))
+                ],
+                schema=arrow_schema(TABLE_BY_NAME["writers"]),
+            ),
+        },
+    )
+    found = touched_between(at, spans, lambda _first, _last: facts, ("east", "west"), {})
+    assert found is not None
+    assert len(rows_of(found[SYNCS])) < len(rows) / 3
+    params: dict[str, catalog.Value] = {"from_cluster": "east", "to_cluster": "west"}
+    assert answers(at, BETWEEN.name, params, found) == answers(at, BETWEEN.name, params)
+    assert [one["status"] for one in answers(at, BETWEEN.name, params)] == ["exact", "exact"]
+
+
+def test_offset_syncs_that_a_span_stands_for_have_to_be_there() -> None:
+    """A file that is missing makes no answer from what is left: all is read instead, and says what is wrong."""
+    facts = pa.Table.from_pylist(list(both_ways(rounds=50)), schema=arrow_schema(TABLE_BY_NAME[SYNCS]))
+    spans = spans_of_rows(facts)
+    inexact = spans.filter(pa.compute.invert(spans["is_exact"]))
+    assert len(inexact)
+    superseded = {**spans.to_pylist()[-1], "kind": "superseded", "source_start": 1, "source_end": 1}
+    cut = pa.concat_tables([spans, pa.Table.from_pylist([superseded], schema=SCHEMA)])
+    assert in_whole_spans(cut, lambda _first, _last: facts) is not None
+    assert in_whole_spans(cut, lambda _first, _last: facts.slice(2)) is None
+
+
+class _Empty:
+    def relation(self, table: str) -> Relation:
+        return arrow_schema(TABLE_BY_NAME[table]).empty_table()
+
+
+EMPTY = _Empty()
+
+
+def both_ways(*, rounds: int) -> Sequence[Row]:
+    """What is new at either side is copied in each round: ten records, and what the other side wrote is left out."""
+    made = []
+    for number in range(1, rounds + 1):
+        for flow, source, target in (("forth", "east", "west"), ("back", "west", "east")):
+            start = max((number - 1) * 20 - 10, 0)
+            own = (number - 1) * 20
+            gaps = [{"source_start": start, "source_end": own, "cause": "mirror_write"}] if own else []
+            made.append(
+                row(
+                    SYNCS,
+                    writer=f"flow:{flow}",
+                    writer_epoch=1,
+                    round=number,
+                    recorded_at_ms=number * 5_000,
+                    flow=flow,
+                    source_cluster=source,
+                    target_cluster=target,
+                    source_topic="t",
+                    source_topic_id=f"t-{source}",
+                    source_partition=0,
+                    target_topic="t",
+                    target_topic_id=f"t-{target}",
+                    target_partition=0,
+                    source_start=start,
+                    source_end=own + 10,
+                    target_start=own + 10,
+                    target_end=own + 20,
+                    gaps=gaps,
+                    kind="copied",
+                    records=10,
+                    bytes=1_000,
+                )
+            )
+    return made
+
+
+def commit(group: str, offset: int) -> Row:
+    return row(
+        "checkpoints",
+        writer="recorder:east",
+        writer_epoch=1,
+        round=1,
+        cluster="east",
+        group_id=group,
+        topic="t",
+        topic_id="t-east",
+        partition=0,
+        committed_offset=offset,
+        read_at_ms=1,
+    )
+
+
+# -- Last rows -------------------------------------------------------------------------------------
+
+_LAST_COMMITS = "select * from cluster_commits order by all"
+_HIGHEST_SINCE = """
+    select k.group_id, k.topic_id, b.bound, max(k.committed_offset) as highest
+    from checkpoints as k
+    cross join (select unnest(range({low}, {high})) as bound) as b
+    where {value} > b.bound
+    group by all
+    having max(k.committed_offset) is not null
+    order by all
+"""
+
+
+def kept(table: str, rows: pa.Table) -> pa.Table:
+    with sql.connected() as connection:
+        connection.register("recorded", rows)
+        found = connection.sql(sql_file(f"kept_{table}.sql")).to_arrow_table()
+    return found.cast(rows.schema)
+
+
+def in_parts(table: str, rows: list[Row], chance: random.Random) -> tuple[pa.Table, pa.Table]:
+    """All rows; and what is kept of them at two times, perhaps of that once more, with what came since."""
+    schema = arrow_schema(TABLE_BY_NAME[table])
+    rows = sorted(rows, key=place)
+    places = sorted({place(one) for one in rows})
+    first, second = sorted(chance.choices(places, k=2))
+    parts = [
+        [one for one in rows if place(one) <= first],
+        [one for one in rows if first < place(one) <= second],
+        [one for one in rows if place(one) > second],
+    ]
+    early, later, since = (pa.Table.from_pylist(part, schema=schema) for part in parts)
+    together = pa.concat_tables([kept(table, early), kept(table, later)])
+    noted = kept(table, together) if chance.random() < 0.5 else together
+    return pa.Table.from_pylist(rows, schema=schema), pa.concat_tables([noted, since])
+
+
+def place(one: Row) -> tuple[int, int]:
+    return int(str(one["writer_epoch"])), int(str(one["round"]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_checkpoints_that_are_kept_tell_of_commits_what_all_tell(seed: int) -> None:
+    chance = random.Random(seed)
+    every, some = in_parts("checkpoints", list(_commits(chance)), chance)
+    order = "k.writer_epoch * 4294967296 + k.round"
+    asked = (
+        _LAST_COMMITS,
+        _HIGHEST_SINCE.format(value=order, low=4294967296, high=4294967296 + 30),
+        _HIGHEST_SINCE.format(value="k.read_at_ms", low=990, high=1_130),
+    )
+    found = []
+    for rows in (every, some):
+        with sql.connect(Instead(EMPTY, {"checkpoints": rows}), {}, ("cluster_commits",)) as connection:
+            found.append([connection.sql(text).to_arrow_table().to_pylist() for text in asked])
+    assert found[0] == found[1], seed
+
+
+def _commits(chance: random.Random) -> Sequence[Row]:
+    """Of groups that come and go, are put back, and commit the same offset again; clocks go back at times."""
+    made = []
+    for group in range(chance.randint(1, 4)):
+        offset, epoch, number, read_at_ms = 0, 1, 0, 1_000
+        for _ in range(chance.randint(1, 25)):
+            number += chance.randint(0, 2)
+            if chance.random() < 0.05:
+                epoch, number = epoch + 1, 0
+            read_at_ms += chance.choice([0, 1, 5, 5, -3])
+            offset = max(0, offset + chance.choice([0, 1, 2, 5, 0, -4]))
+            made.append(
+                row(
+                    "checkpoints",
+                    writer="recorder:east",
+                    writer_epoch=epoch,
+                    round=number,
+                    recorded_at_ms=read_at_ms + chance.choice([0, 1, 2]),
+                    cluster="east",
+                    group_id=f"g{group}",
+                    topic="t",
+                    topic_id=chance.choice(["A", "A", "A", "B", None]),
+                    partition=0,
+                    committed_offset=None if chance.random() < 0.2 else offset,
+                    leader_epoch=None,
+                    read_at_ms=read_at_ms,
+                    absence=chance.choice([None, "gone"]),
+                )
+            )
+    return made
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_high_watermarks_that_are_kept_tell_of_ends_what_all_tell(seed: int) -> None:
+    chance = random.Random(seed)
+    every, some = in_parts("high_watermarks", list(_ends(chance)), chance)
+    assert len(some) <= len(every)
+    asked = (
+        "select * from last_high_watermarks order by all",
+        "select * from topic_lives order by all",
+        "select leader_epoch, topic_id, max(high_watermark) from high_watermarks group by all order by all",
+        "select * from topic_partitions order by all",
+    )
+    reads = ("last_high_watermarks", "topic_lives", "topic_partitions", "high_watermarks")
+    found = []
+    for rows in (every, some):
+        with sql.connect(Instead(EMPTY, {"high_watermarks": rows}), {}, reads) as connection:
+            found.append([connection.sql(text).to_arrow_table().to_pylist() for text in asked])
+    assert found[0] == found[1], seed
+
+
+def _ends(chance: random.Random) -> Sequence[Row]:
+    made = []
+    for partition in range(chance.randint(1, 3)):
+        end, epoch, number, at_ms, leader_epoch = 0, 1, 0, 1_000, 0
+        for _ in range(chance.randint(1, 25)):
+            number += chance.randint(0, 2)
+            if chance.random() < 0.05:
+                epoch, number = epoch + 1, 0
+            at_ms += chance.choice([0, 1, 5, 5, -3])
+            leader_epoch += chance.random() < 0.2
+            end = max(0, end + chance.choice([0, 1, 2, 5, -4]))
+            made.append(
+                row(
+                    "high_watermarks",
+                    writer="recorder:east",
+                    writer_epoch=epoch,
+                    round=number,
+                    recorded_at_ms=at_ms,
+                    cluster="east",
+                    topic="t",
+                    topic_id=chance.choice(["A", "A", "B"]),
+                    partition=partition,
+                    leader_epoch=leader_epoch,
+                    log_start=0,
+                    last_stable=end,
+                    high_watermark=end,
+                    read_at_ms=at_ms,
+                )
+            )
+    return made

@@ -1,0 +1,209 @@
+"""Projections on disk: answers are the same with them, without, with stale and with damaged ones; and they are used."""
+
+import random
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from ledger.facts.state import WriterClaim
+from ledger.facts.tables import Row
+from ledger.store import catalog, narrowed, projections, sql
+from ledger.store.catalog import Value
+from ledger.store.delta_tables import opened_at, table_uri
+from ledger.store.log import DeltaFactLog
+from ledger.store.maintenance import TableUpkeep
+from ledger.store.projections import PROJECTED, Block, Projection
+from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
+from tests.benchmarks.long_ledgers import (
+    BEGAN_MS,
+    FLOW,
+    FLOW_BACK,
+    ROUND_MS,
+    Length,
+    rows_to_append,
+    write_ledger,
+)
+from tests.support.fakes import FakeClock
+
+LENGTH = Length(24, 3, is_both_ways=True)
+WRITERS = {"offset_syncs": f"flow:{FLOW}", "checkpoints": "recorder:east", "high_watermarks": "recorder:east"}
+BOTH: Mapping[str, Value] = {"from_cluster": "east", "to_cluster": "west"}
+BACK: Mapping[str, Value] = {"from_cluster": "west", "to_cluster": "east"}
+ASKED: tuple[tuple[str, Mapping[str, Value]], ...] = (
+    ("offset_translation", {"flow": FLOW, "driver_lives": False}),
+    ("group_translation", BOTH),
+    ("group_translation", BACK),
+    ("uncommitted_partitions", {"flow": FLOW}),
+    ("flow_status", {"flow": FLOW_BACK}),
+    ("flow_positions", {"flow": FLOW}),
+    ("cluster_groups", {"cluster": "east"}),
+    ("flow_recording", {"flow": FLOW}),
+    ("replication_lag", {"flow": FLOW, "fresh_since_ms": 0}),
+)
+
+
+@dataclass
+class Grown:
+    """A ledger to which rounds are appended, and whose projections are extended in between."""
+
+    path: str
+    clock: FakeClock
+    rounds: int = LENGTH.rounds
+
+    def append(self, rounds: int) -> None:
+        for number in range(self.rounds + 1, self.rounds + 1 + rounds):
+            self.clock.now_s = (BEGAN_MS + number * ROUND_MS) / 1000
+            log = DeltaFactLog(self.path, self.clock)
+            for table, writer in WRITERS.items():
+                log.append(WriterClaim(writer, 1), table, number, rows_to_append(table, LENGTH, number))
+        self.rounds += rounds
+
+    def extend(self) -> None:
+        for table in PROJECTED:
+            opened = opened_at(table_uri(self.path, table))
+            assert Projection(self.path, table).extend_when_due(
+                opened, now_ms=self.clock.now_ms(), least_rows=1
+            )
+
+    def now(self) -> DeltaSnapshot:
+        return DeltaLedger(self.path).as_of(None, now_ms=self.clock.now_ms())
+
+    def at_round(self, number: int) -> DeltaSnapshot:
+        return DeltaLedger(self.path).as_of(str(BEGAN_MS + number * ROUND_MS), now_ms=self.clock.now_ms())
+
+    def files(self, table: str) -> list[Path]:
+        return sorted(Path(table_uri(self.path, f"projections/{table}")).glob("block-*.parquet"))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("written") / "ledger"
+    write_ledger(str(path), LENGTH)
+    return path
+
+
+@pytest.fixture
+def grown(written: Path, tmp_path: Path) -> Grown:
+    path = str(shutil.copytree(written, tmp_path / "ledger"))
+    return Grown(path, FakeClock((BEGAN_MS + LENGTH.rounds * ROUND_MS) / 1000))
+
+
+def require_same(at: DeltaSnapshot, *, is_narrowed: bool = True, asked: int = 1) -> None:
+    for name, params in ASKED[:asked]:
+        query = catalog.query(name)
+        every: list[Row] = sql.run_query(query, params, at).to_pylist()
+        assert narrowed.run_query(query, params, at).to_pylist() == every, (name, params)
+        assert every or params is BACK or name == "uncommitted_partitions", name
+    name, params = ASKED[0]
+    shown = narrowed.for_question(at, catalog.query(name), params)
+    assert ("offset_syncs" in shown) is is_narrowed
+    assert ("checkpoints" in shown) is is_narrowed
+
+
+def test_answers_are_the_same_without_with_and_behind_a_projection(grown: Grown) -> None:
+    require_same(grown.now(), is_narrowed=False, asked=len(ASKED))
+    grown.extend()
+    grown.append(5)
+    require_same(grown.now(), asked=len(ASKED))
+
+
+def test_blocks_become_larger_ones_and_cuts_of_the_past_are_answered_by_those_of_then(
+    grown: Grown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projections, "FANOUT", 3)
+    ends = []
+    for _ in range(5):
+        grown.extend()
+        ends.append(grown.rounds)
+        grown.append(2)
+    active = DeltaTable(table_uri(grown.path, "projections/offset_syncs")).file_uris()
+    assert len(active) < 4
+    assert len(grown.files("offset_syncs")) > 5
+    require_same(grown.now())
+    for end in random.Random(7).sample(ends, 2):
+        require_same(grown.at_round(end + random.Random(end).randint(0, 1)), asked=2)
+    require_same(grown.at_round(LENGTH.rounds // 2), is_narrowed=False)
+    assert grown.now().cut == DeltaLedger(grown.path).at(grown.now().cut).cut
+
+
+def test_the_cut_is_that_of_all_rows(grown: Grown) -> None:
+    every = grown.now().cut
+    grown.extend()
+    assert grown.now().cut == every
+    grown.append(1)
+    with_more = grown.now().cut
+    for table in PROJECTED:
+        Projection(grown.path, table).drop()
+    assert grown.now().cut == with_more != every
+
+
+def test_of_two_that_extend_at_once_one_is_left(grown: Grown) -> None:
+    opened = opened_at(table_uri(grown.path, "offset_syncs"))
+    first, second = (Projection(grown.path, "offset_syncs") for _ in range(2))
+    assert first.extend_when_due(opened, now_ms=grown.clock.now_ms(), least_rows=1)
+    assert not second.extend_when_due(opened, now_ms=grown.clock.now_ms(), least_rows=1)
+    require_same_syncs(grown)
+    stale = Block.read(grown.files("offset_syncs")[0])
+    assert stale.previous is None
+    second._put(  # as one that had read the chain before the other one wrote its block
+        Block.read(copy_of(grown.files("offset_syncs")[0])), [second._rows([stale])], [], grown.clock.now_ms()
+    )
+    require_same_syncs(grown)
+
+
+def require_same_syncs(grown: Grown) -> None:
+    query = catalog.query("offset_translation")
+    params: Mapping[str, Value] = {"flow": FLOW, "driver_lives": False}
+    at = grown.now()
+    assert "offset_syncs" in narrowed.for_question(at, query, params)
+    assert narrowed.run_query(query, params, at).equals(sql.run_query(query, params, at))
+
+
+def copy_of(file: Path) -> Path:
+    other = file.with_name(f"block-another-{file.name.removeprefix('block-')}")
+    other.write_bytes(file.read_bytes())
+    return other
+
+
+@pytest.mark.parametrize("harm", ["cut", "removed", "log", "other table"])
+def test_what_is_damaged_is_not_used_and_is_built_again(grown: Grown, harm: str) -> None:
+    grown.extend()
+    for table in ("offset_syncs", "checkpoints"):
+        file = grown.files(table)[0]
+        if harm == "cut":
+            file.write_bytes(file.read_bytes()[:-100])
+        elif harm == "removed":
+            file.unlink()
+        elif harm == "log":
+            (file.parent / "_delta_log" / f"{1:020}.json").write_text("{")
+        else:
+            other = "checkpoints" if table == "offset_syncs" else "high_watermarks"
+            file.write_bytes(grown.files(other)[0].read_bytes())
+    require_same(grown.now(), is_narrowed=False)
+    grown.append(1)
+    for table in PROJECTED:
+        TableUpkeep(grown.path, table, grown.clock, keep_hours=1).rebuild()
+    require_same(grown.now())
+
+
+def test_a_file_without_a_commit_is_nothing(grown: Grown) -> None:
+    grown.extend()
+    copy_of(grown.files("offset_syncs")[0])
+    grown.append(1)
+    require_same(grown.now())
+    require_same(grown.at_round(grown.rounds))
+
+
+def test_it_is_extended_when_answers_would_read_much_and_not_before(
+    grown: Grown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upkeep = TableUpkeep(grown.path, "offset_syncs", grown.clock, keep_hours=1)
+    assert not upkeep.project_when_due()
+    monkeypatch.setattr(projections, "LEAST_ROWS", 50)
+    assert not TableUpkeep(grown.path, "topics", grown.clock, keep_hours=1).project_when_due()
+    assert upkeep.project_when_due()
+    assert not upkeep.project_when_due()
