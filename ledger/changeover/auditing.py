@@ -10,38 +10,27 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from ledger.context import Context
 from ledger.errors import UnsafeError
 from ledger.facts.cuts import Cut
-from ledger.facts.tables import OFFSET_SYNCS
 from ledger.store import answers
 from ledger.store.snapshots import DeltaSnapshot
-from ledger.store.sql import merged_syncs, with_syncs_since
 from ledger.words import counted
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerAudit:
-    """`cut`: of the ledger when it was begun. Once they are known, `found`: by audit how many rows break its invariant;
-    `merged`: its offset syncs in few rows."""
+    """`cut`: of the ledger when it was begun; `found`, once it is known: by audit how many rows break its invariant."""
 
     cut: Cut
     found: Future[dict[str, int]]
-    merged: Future[pa.Table]
 
     @classmethod
     def begun(cls, context: Context) -> "LedgerAudit":
         """Of the ledger of now, in a thread of its own."""
         at = context.snapshot()
         with _thread() as thread:
-            found, merged = thread.submit(answers.audit_rows, at), thread.submit(merged_syncs, at)
-        return cls(at.cut, found, merged)
-
-    def extended(self, at: DeltaSnapshot) -> DeltaSnapshot:
-        """The ledger of now, so that it is soon known from it where groups continue: hours of rounds are few rows."""
-        return at.extended_by(OFFSET_SYNCS.name, with_syncs_since(at, self.cut, self.merged.result()))
+            return cls(at.cut, thread.submit(answers.audit_rows, at))
 
     def require_kept(self) -> None:
         """Wait for it; raises `UnsafeError` where an invariant is broken."""

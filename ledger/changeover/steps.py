@@ -344,8 +344,6 @@ def move_groups(step: StepContext, waits: Waits) -> StepResult:
         with suppress(ClusterUnavailableError):
             groups_at_rest(step).require_still_at_rest(step.patience(choices.groups_seconds), waits)
     at = step.context.snapshot()
-    if step.kept.audit is not None:
-        at = step.kept.audit.extended(at)
     quiet_s = choices.watch_seconds
     after = step.patience(quiet_s).watch(quiet_s, waits) if quiet_s else None
     asked = places_of(step.config, step.plan, step.scope)

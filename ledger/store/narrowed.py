@@ -60,13 +60,16 @@ def run_query(
 def run_queries(
     asked: Collection[Query], params: Mapping[str, Value], snapshot: Snapshot
 ) -> dict[str, pa.Table]:
-    """The answers of queries by name, each with those parameters that it takes."""
-    return {
-        one.name: run_query(
-            one, {name: params[name] for name in one.parameter_names if name in params}, snapshot
-        )
-        for one in asked
-    }
+    """The answers of queries by name, each with those parameters that it takes: what reads the same, together."""
+    together: dict[Any, tuple[Mapping[str, Relation], list[Query]]] = {}
+    for one in asked:
+        shown = for_question(snapshot, one, params)
+        read = frozenset((name, id(relation)) for name, relation in shown.items())
+        together.setdefault(read, (shown, []))[1].append(one)
+    found: dict[str, pa.Table] = {}
+    for shown, queries in together.values():
+        found |= sql.run_queries(queries, params, snapshot, shown)
+    return {one.name: found[one.name] for one in asked}
 
 
 def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
@@ -109,8 +112,7 @@ def summed(snapshot: Snapshot) -> Mapping[str, Relation]:
     kept = {table: kept_rows(snapshot, table) for table in (CHECKPOINTS.name, HIGH_WATERMARKS.name)}
     shown: dict[str, Relation] = {table: rows for table, rows in kept.items() if rows is not None}
     try:
-        spans = _spans(snapshot)
-        return shown if spans is None else {**shown, **(in_whole_spans(*spans) or {})}
+        return {**shown, **(_whole_spans(snapshot) or {})}
     except _UNREADABLE as error:
         log.debug("all offset syncs are read: %s", error)
         return shown
@@ -160,7 +162,7 @@ def _of_spans(
     if name not in _BETWEEN | _BY_FLOW | _IN_WHOLE or (found := _spans(snapshot)) is None:
         return None
     if name in _IN_WHOLE:
-        return in_whole_spans(*found)
+        return _whole_spans(snapshot)
     if name in _BY_FLOW:
         return touched_by_flow(snapshot, *found, str(params["flow"]), shown)
     clusters = str(params["from_cluster"]), str(params["to_cluster"])
@@ -174,6 +176,15 @@ def _spans(snapshot: DeltaSnapshot) -> tuple[pa.Table, Facts] | None:
         read[_SYNCS] = _read_spans(snapshot)
     spans: tuple[pa.Table, Facts] | None = read[_SYNCS]
     return spans
+
+
+def _whole_spans(snapshot: DeltaSnapshot) -> dict[str, Relation] | None:
+    read = _read_of(snapshot)
+    if "whole" not in read:
+        spans = _spans(snapshot)
+        read["whole"] = None if spans is None else in_whole_spans(*spans)
+    whole: dict[str, Relation] | None = read["whole"]
+    return whole
 
 
 def _read_spans(snapshot: DeltaSnapshot) -> tuple[pa.Table, Facts] | None:

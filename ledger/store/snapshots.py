@@ -125,12 +125,10 @@ class DeltaSnapshot:
         opened: OpenedTables,
         counted: Cut | None = None,
         until_ms: Mapping[str, int] = MappingProxyType({}),
-        instead: Mapping[str, pa.Table] = MappingProxyType({}),
     ) -> None:
         self._opened = opened
         self._counted = counted
         self._until_ms = until_ms
-        self._instead = instead
 
     @property
     def path(self) -> str:
@@ -146,13 +144,7 @@ class DeltaSnapshot:
         """What the rows come to: of every table and writer the last append."""
         return self._opened.cut if self._counted is None else self._counted
 
-    def extended_by(self, table: str, rows: pa.Table) -> "DeltaSnapshot":
-        """The same cut, with rows of a table that say the same of it in another way."""
-        return DeltaSnapshot(self._opened, self._counted, self._until_ms, {**self._instead, table: rows})
-
     def relation(self, table: str) -> Relation:
-        if table in self._instead:
-            return self._instead[table]
         rows = self._opened.relation(table)
         if self._counted is None:
             return rows
@@ -161,8 +153,8 @@ class DeltaSnapshot:
         return arrow_schema(TABLE_BY_NAME[table]).empty_table()
 
     def version(self, table: str) -> DeltaTable | None:
-        """The version of a table that is read, of which a cut may count some rows; None: it says them otherwise."""
-        return None if table in self._instead else self._opened.table(table)
+        """The version of a table that is read, of which a cut may count some rows; None: the ledger lacks it."""
+        return self._opened.table(table)
 
     def counted(self, table: str) -> tuple[tuple[LastAppend, ...], int] | None:
         """Of each writer the last append that counts, and when the latest row of these was recorded; None: all do."""

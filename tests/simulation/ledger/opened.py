@@ -21,7 +21,6 @@ class OpenedSnapshot:
         self._ledger = ledger
         self._versions = ledger.latest()
         self._rows = {table.name: ledger.rows(table.name) for table in TABLES}
-        self._instead: dict[str, pa.Table] = {}
 
     @property
     def cut(self) -> Cut:
@@ -34,15 +33,7 @@ class OpenedSnapshot:
             ),
         )
 
-    def extended_by(self, table: str, rows: pa.Table) -> "OpenedSnapshot":
-        told = OpenedSnapshot(self._ledger)
-        told._versions, told._rows = self._versions, self._rows
-        told._instead = {**self._instead, table: rows}
-        return told
-
     def relation(self, table: str) -> pa.Table:
-        if table in self._instead:
-            return self._instead[table]
         return self._ledger.at({table: self._versions[table]}).relation(table)
 
     def stored(self, table: str) -> list[dict[str, Any]]:
