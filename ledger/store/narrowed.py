@@ -4,7 +4,7 @@ Where there is no projection, or what it says is not what the snapshot has, all 
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -25,7 +25,14 @@ from ledger.store.last_rows import file_stamps, read_behind
 from ledger.store.projections import Projection
 from ledger.store.relations import relation_of
 from ledger.store.snapshots import DeltaSnapshot
-from ledger.store.spans import Facts, in_whole_spans, spans_of_rows, touched_between, touched_by_flow
+from ledger.store.spans import (
+    Facts,
+    in_whole_spans,
+    spans_of_rows,
+    touched_between,
+    touched_by_flow,
+    touched_by_lag,
+)
 from ledger.store.sql import CutRows, ParquetFiles, Relation, Snapshot, connected, register
 
 log = logging.getLogger(__name__)
@@ -44,6 +51,9 @@ _BY_LAST_ROWS: Mapping[str, frozenset[str]] = {
     ),
 }
 """Views and queries that say of the rows which a projection of a table leaves out what they say without these."""
+_LAG = "replication_lag"
+WINDOWS_MS = (3_600_000, 86_400_000, 30 * 86_400_000)
+"""Of high watermarks so long ones are read, one after the other, until they tell since when a flow is behind."""
 _UNREADABLE = (DeltaError, OSError, duckdb.Error, pa.ArrowException, ValueError, MirrorLedgerError)
 
 
@@ -54,6 +64,8 @@ def run_query(
     overrides: Mapping[str, Relation] = MappingProxyType({}),
 ) -> pa.Table:
     """The answer of a query; `overrides` stand in for tables of the snapshot."""
+    if asked.name == _LAG and not overrides and isinstance(snapshot, DeltaSnapshot):
+        return _lag(asked, params, snapshot)
     return sql.run_query(asked, params, snapshot, for_question(snapshot, asked, params, overrides))
 
 
@@ -62,14 +74,80 @@ def run_queries(
 ) -> dict[str, pa.Table]:
     """The answers of queries by name, each with those parameters that it takes: what reads the same, together."""
     together: dict[Any, tuple[Mapping[str, Relation], list[Query]]] = {}
+    found: dict[str, pa.Table] = {}
     for one in asked:
+        if one.name == _LAG:
+            taken = {name: params[name] for name in one.parameter_names if name in params}
+            found[one.name] = run_query(one, taken, snapshot)
+            continue
         shown = for_question(snapshot, one, params)
         read = frozenset((name, id(relation)) for name, relation in shown.items())
         together.setdefault(read, (shown, []))[1].append(one)
-    found: dict[str, pa.Table] = {}
     for shown, queries in together.values():
         found |= sql.run_queries(queries, params, snapshot, shown)
     return {one.name: found[one.name] for one in asked}
+
+
+def _lag(asked: Query, params: Mapping[str, Value], snapshot: DeltaSnapshot) -> pa.Table:
+    """How far a flow is behind: by high watermarks of the last hour, day or month, where these tell since when."""
+    kept = kept_rows(snapshot, HIGH_WATERMARKS.name)
+    try:
+        spans = None if kept is None else _spans(snapshot)
+        if kept is not None and spans is not None:
+            every = snapshot.relation(HIGH_WATERMARKS.name)
+            found = lag_since(asked, params, snapshot, kept, every, spans)
+            if found is not None:
+                return found
+    except _UNREADABLE as error:
+        log.debug("all high watermarks are read: %s", error)
+    return sql.run_query(asked, params, snapshot)
+
+
+def lag_since(
+    asked: Query,
+    params: Mapping[str, Value],
+    snapshot: Snapshot,
+    kept: pa.Table,
+    every: Relation,
+    spans: tuple[pa.Table, Facts],
+    windows_ms: Sequence[int] = WINDOWS_MS,
+) -> pa.Table | None:
+    """The answer of `replication_lag` by the `kept` high watermarks and those of a window; None: no window tells.
+
+    Since when a partition is behind says the last reading that saw it level: a window that has it has all that
+    counts. So it does with a reading from before a transaction was open.
+    """
+    last_ms = pa.compute.max(kept["recorded_at_ms"]).as_py() or 0
+    for window_ms in windows_ms:
+        with connected() as connection:
+            register(connection, "every", every)
+            connection.register("kept", kept)
+            ends = connection.sql(
+                "select * from kept union select * from every where recorded_at_ms >= $since_ms",
+                params={"since_ms": last_ms - window_ms},
+            ).to_arrow_table()
+        shown = {HIGH_WATERMARKS.name: ends}
+        touched = touched_by_lag(snapshot, *spans, str(params["flow"]), shown)
+        if touched is None:
+            return None
+        found = sql.run_query(asked, params, snapshot, {**shown, **touched})
+        if _tells_since_when(found, ends):
+            return found
+    return None
+
+
+def _tells_since_when(found: pa.Table, ends: pa.Table) -> bool:
+    """Whether of each partition that is behind, or has an open transaction, there is a reading from before that."""
+    with connected() as connection:
+        connection.register("found", found)
+        connection.register("ends", ends)
+        unknown = connection.execute(
+            "select 1 from found as f where (f.status = 'behind' and f.lag_ms_bound is distinct from 'at_most') "
+            "or (f.open_since_ms is not null and not exists (select 1 from ends as e "
+            "where e.topic = f.source_topic and e.topic_id = f.source_topic_id "
+            "and e.partition = f.source_partition and e.read_at_ms < f.open_since_ms)) limit 1"
+        ).fetchall()
+    return not unknown
 
 
 def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:

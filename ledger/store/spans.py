@@ -34,6 +34,8 @@ _SHARED = ("cluster_commits", "committed_topics", "group_moves", "topic_readers"
 """Views that `touched_spans.sql` reads, and that no offset sync changes."""
 _READ = ("last_syncs", "source_truncations", "current_topics", *_SHARED)
 """All that it reads."""
+_READ_BY_LAG = ("last_claims", "measured_ends")
+"""The views that `touched_by_lag.sql` reads."""
 _READ_BY_FLOW = (
     "cluster_commits",
     "last_high_watermarks",
@@ -111,6 +113,18 @@ def touched_by_flow(
     return None if found is None else {**shared, OFFSET_SYNCS.name: found}
 
 
+def touched_by_lag(
+    snapshot: Snapshot, spans: pa.Table, facts: Facts, flow: str, overrides: Mapping[str, Relation]
+) -> dict[str, Relation] | None:
+    """The same of the question how far a flow is behind the ends of its source that were measured last."""
+    with _asked(snapshot, spans, _READ_BY_LAG, overrides) as connection:
+        connection.execute("set variable flow = $flow", {"flow": flow})
+        connection.execute(sql_file("touched_by_lag.sql"))
+        kept, wanted = _parted(connection, is_opened="rows > 1")
+    found = _with_opened(kept, wanted, facts)
+    return None if found is None else {OFFSET_SYNCS.name: found}
+
+
 def in_whole_spans(spans: pa.Table, facts: Facts) -> dict[str, Relation] | None:
     """The same of questions about what rows come to, and not about where records lie."""
     with connected() as connection:
@@ -133,15 +147,16 @@ def _asked(
 
 
 def _parted(
-    connection: duckdb.DuckDBPyConnection, floor: str = "cast(0 as bigint)", floors: str = ""
+    connection: duckdb.DuckDBPyConnection,
+    floor: str = "cast(0 as bigint)",
+    floors: str = "",
+    is_opened: str = "not is_exact",
 ) -> tuple[pa.Table, pa.Table]:
-    """Spans that stay, and those that are touched and do not say where each record is, with their source's floor."""
-    kept = connection.sql(
-        "select * from numbered_spans where is_exact or span_number not in (select span_number from touched)"
-    )
+    """Spans that stay, and those of the touched ones that are opened, with the floor of their source."""
+    touched = f"{is_opened} and n.span_number in (select span_number from touched)"
+    kept = connection.sql(f"select n.* from numbered_spans as n where not ({touched})")
     wanted = connection.sql(
-        f"select n.*, {floor} as floor_offset from numbered_spans as n {floors} "
-        "where not n.is_exact and n.span_number in (select span_number from touched)"
+        f"select n.*, {floor} as floor_offset from numbered_spans as n {floors} where {touched}"
     )
     return kept.to_arrow_table(), wanted.to_arrow_table()
 

@@ -1,7 +1,9 @@
 """Spans, and rows that tell what is last, answer what all rows answer. MIRROR_LEDGER_SEED repeats a run."""
 
+import os
 import random
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from ledger.facts.tables import TABLE_BY_NAME, Row
 from ledger.store import catalog, sql
 from ledger.store.delta_tables import arrow_schema
+from ledger.store.narrowed import lag_since
 from ledger.store.spans import (
     SCHEMA,
     in_whole_spans,
@@ -218,6 +221,173 @@ def commit(group: str, offset: int) -> Row:
         partition=0,
         committed_offset=offset,
         read_at_ms=1,
+    )
+
+
+# -- Lag -------------------------------------------------------------------------------------------
+
+
+def test_lag_is_what_all_rows_tell_by_readings_of_a_window_that_tells_it() -> None:
+    counts = Counter(compared for seed in LAG_SEEDS for compared in compared_lags(seed))
+    assert min(counts[True], counts[False]) > 3 or len(LAG_SEEDS) == 1
+
+
+LAG_SEEDS = [int(os.environ["MIRROR_LEDGER_SEED"])] if "MIRROR_LEDGER_SEED" in os.environ else range(6)
+
+
+def compared_lags(seed: int) -> Iterator[bool]:
+    """Whether each window told; raises where one told something else than all rows."""
+    chance = random.Random(seed)
+    at = measured(chance)
+    ends = at.tables["high_watermarks"]
+    for flow in ("forth", "back"):
+        params: dict[str, catalog.Value] = {"flow": flow, "fresh_since_ms": chance.choice([0, 10**9])}
+        every = answers(at, "replication_lag", params)
+        spans = spans_of(at, chance)
+        for window_ms in (20_000, 200_000, 10**9):
+            found = lag_since(
+                catalog.query("replication_lag"),
+                params,
+                at,
+                kept("high_watermarks", ends),
+                ends,
+                (spans, lambda _first, _last: at.tables[SYNCS]),
+                [window_ms],
+            )
+            assert found is None or found.to_pylist() == every, (seed, flow, window_ms)
+            yield found is not None
+
+
+def _begin_or_end_a_transaction(stable: dict[str, int], source: str, end: int, chance: random.Random) -> None:
+    """`stable`: by source where the transaction began that is open there."""
+    if source in stable:
+        if chance.random() < 0.2:
+            del stable[source]
+    elif chance.random() < 0.05:
+        stable[source] = end
+
+
+def measured(chance: random.Random) -> Instead:
+    """Two flows between two logs, as they copy and stand still, while ends are read and transactions are open."""
+    syncs: list[Row] = []
+    ends: list[Row] = []
+    signs: list[Row] = []
+    written, copied = Counter({"east": 5, "west": 5}), Counter[str]()
+    stable: dict[str, int] = {}
+    other = {"east": "west", "west": "east"}
+    names = {"east": "forth", "west": "back"}
+    at_ms = 1_000_000
+    for number in range(1, chance.randint(10, 150)):
+        at_ms += chance.choice([1_000, 5_000, 20_000, 60_000])
+        for source in chance.sample(["east", "west"], 2):
+            happens = chance.random()
+            if happens < 0.4:
+                written[source] += chance.randint(0, 5)
+            _begin_or_end_a_transaction(stable, source, written[source], chance)
+            place = {
+                "writer": f"flow:{names[source]}",
+                "writer_epoch": 1,
+                "round": number,
+                "recorded_at_ms": at_ms + chance.choice([0, 500]),
+                "flow": names[source],
+                "source_cluster": source,
+                "target_cluster": other[source],
+                "source_topic": "t",
+                "source_topic_id": f"t-{source}",
+                "source_partition": 0,
+                "target_topic": "t",
+                "target_topic_id": f"t-{other[source]}",
+                "target_partition": 0,
+            }
+            if chance.random() < 0.02 and copied[source] > 3:
+                again, there = chance.randrange(copied[source]), written[other[source]]
+                syncs.append(
+                    row(
+                        SYNCS,
+                        **place,
+                        source_start=again,
+                        source_end=copied[source],
+                        target_start=there,
+                        target_end=there,
+                        gaps=[],
+                        kind="superseded",
+                        cause="resync",
+                    )
+                )
+                copied[source] = again
+            elif chance.random() < 0.6 and copied[source] < written[source]:
+                start, end = copied[source], chance.randint(copied[source] + 1, written[source])
+                there = written[other[source]]
+                gaps = [{"source_start": start, "source_end": start + 1, "cause": "control"}]
+                gaps = gaps if chance.random() < 0.3 else []
+                records = end - start - len(gaps)
+                syncs.append(
+                    row(
+                        SYNCS,
+                        **place,
+                        source_start=start,
+                        source_end=end,
+                        target_start=there,
+                        target_end=there + records,
+                        gaps=gaps,
+                        kind="copied",
+                        records=records,
+                        bytes=records * 10,
+                    )
+                )
+                copied[source] = end
+                written[other[source]] += records
+            if chance.random() < 0.5:
+                ends.append(
+                    row(
+                        "high_watermarks",
+                        writer=f"recorder:{source}",
+                        writer_epoch=1,
+                        round=number,
+                        recorded_at_ms=at_ms + chance.choice([0, 700]),
+                        cluster=source,
+                        topic="t",
+                        topic_id=f"t-{source}",
+                        partition=0,
+                        leader_epoch=0,
+                        log_start=0,
+                        last_stable=min(stable.get(source, written[source]), written[source]),
+                        high_watermark=written[source],
+                        read_at_ms=at_ms,
+                        confirms_others=chance.choice([True, False]),
+                    )
+                )
+            elif chance.random() < 0.3:
+                signs.append(
+                    row(
+                        "writers",
+                        writer=f"recorder:{source}",
+                        writer_epoch=1,
+                        round=number,
+                        recorded_at_ms=at_ms,
+                        event="alive",
+                        source_cluster=source,
+                    )
+                )
+    claims = [
+        row(
+            "writers",
+            writer=f"flow:{name}",
+            writer_epoch=1,
+            event="claimed",
+            flow=name,
+            source_cluster=source,
+            target_cluster=other[source],
+        )
+        for source, name in names.items()
+    ]
+    tables = {SYNCS: syncs, "high_watermarks": ends, "writers": [*claims, *signs]}
+    return Instead(
+        EMPTY,
+        {
+            name: pa.Table.from_pylist(rows, schema=arrow_schema(TABLE_BY_NAME[name]))
+            for name, rows in tables.items()
+        },
     )
 
 

@@ -1,0 +1,70 @@
+-- Which spans tell how far a flow was when the ends of its source were measured: `touched`. Those that were recorded while
+-- they were, the first ones of each map, what flows have written to the source behind the place where this one stood
+-- before, and what a later row cut.
+create temporary table numbered_spans as
+select *, writer_epoch * 4294967296 + round as place, row_number() over () as span_number
+from spans;
+
+create temporary table touched as
+with ends as (
+    select e.topic, e.topic_id, e.partition, e.read_at_ms, e.measured_at_ms, e.high_watermark, c.source_cluster
+    from last_claims as c
+    inner join measured_ends as e on e.cluster = c.source_cluster
+    where c.flow = getvariable('flow')
+),
+
+own as (
+    select n.*, e.read_at_ms, e.measured_at_ms, e.high_watermark, e.source_cluster as log_cluster
+    from numbered_spans as n
+    left join ends as e
+        on e.topic = n.source_topic
+        and e.topic_id = n.source_topic_id
+        and e.partition = n.source_partition
+    where n.flow = getvariable('flow')
+),
+
+-- Below it the flow stood at no time that matters: what it had recorded before the read, or what was taken from it.
+stood as (
+    select
+        log_cluster,
+        source_topic,
+        source_topic_id,
+        source_partition,
+        max(high_watermark) as high_watermark,
+        least(
+            coalesce(max(case when recorded_at_ms <= read_at_ms then source_end end), 0),
+            min(case when kind = 'superseded' then source_start end)
+        ) as stood_at
+    from own
+    where log_cluster is not null
+    group by log_cluster, source_topic, source_topic_id, source_partition
+),
+
+firsts as (
+    select min(place) as place, source_topic, source_topic_id, source_partition
+    from own
+    group by source_topic, source_topic_id, source_partition
+)
+
+select span_number
+from own
+where first_recorded_at_ms <= measured_at_ms and recorded_at_ms >= read_at_ms
+union
+select o.span_number
+from own as o
+inner join firsts as f using (place, source_topic, source_topic_id, source_partition)
+union
+select n.span_number
+from numbered_spans as n
+inner join stood as s
+    on s.log_cluster = n.target_cluster
+    and s.source_topic = n.target_topic
+    and s.source_topic_id = n.target_topic_id
+    and s.source_partition = n.target_partition
+    and n.target_end > s.stood_at
+    and n.span_target_start < s.high_watermark
+union
+select n.span_number
+from numbered_spans as n
+inner join numbered_spans as c using (flow, source_topic, source_topic_id, source_partition)
+where c.kind = 'superseded' and n.source_start < c.source_start and n.source_end > c.source_start;
