@@ -59,6 +59,10 @@ _UNREADABLE = (
 )
 
 
+class _OtherFormError(InvalidValueError):
+    """A block that another program has made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """A file of a projection.
@@ -81,7 +85,7 @@ class Block:
         """By the footer of a file; raises `ValueError`, `KeyError` or what Arrow raises where it says nothing."""
         said = json.loads(pq.read_metadata(file).metadata[_FOOTER])
         if said["form"] != _FORM:
-            raise InvalidValueError(
+            raise _OtherFormError(
                 f"{file.name} is a block of form {said['form']}; this program knows {_FORM}"
             )
         until = {writer: LastPlace(*at) for writer, at in said["until"].items()}
@@ -156,12 +160,15 @@ class Projection:
     def extend_when_due(self, opened: DeltaTable, *, now_ms: int, least_rows: int | None = None) -> bool:
         """Make a block of what was recorded since the last one, where that is worth one; returns whether it was.
 
-        Whoever is faster makes it: of two the other one's is refused. Raises what deltalake, DuckDB and Arrow raise.
+        Of two that do so at once one is refused, or takes the place of the other. Beside blocks of a later program
+        nothing is made. Raises what DuckDB and Arrow raise.
         """
         if self._folder is None:
             return False
         least = LEAST_ROWS if least_rows is None else least_rows
         chain = self._sound_chain(opened)
+        if chain is None:
+            return False
         known = chain[-1].noted if chain else Noted(0, {}, 0)
         if (
             sum(
@@ -179,14 +186,21 @@ class Projection:
             name = _new_name()
             appended_ms = {**(chain[-1].appended_ms if chain else {}), **behind.appended_ms()}
             block = Block(name, last, name, 0, table_id(opened), noted, appended_ms)
-            self._put(block, self._rows_behind(behind), chain, now_ms)
+            if not self._put(block, self._rows_behind(behind), chain, now_ms):
+                return False
         self._merge([*chain, block], now_ms)
         return True
 
-    def _sound_chain(self, opened: DeltaTable) -> list[Block]:
-        """Its blocks; none where they cannot be read: then it is dropped, and begins at the first row."""
+    def _sound_chain(self, opened: DeltaTable) -> list[Block] | None:
+        """Its blocks; none where they cannot be read: then it is dropped, and begins at the first row.
+
+        None: a later program has made it.
+        """
         try:
             return self._chain(table_id(opened), lambda _: True, only_active=True)
+        except _OtherFormError as error:
+            log.debug("%s is left alone: %s", self._uri, error)
+            return None
         except _UNREADABLE as error:
             log.warning("%s is built again: %s", self._uri, error)
             self.drop()
@@ -206,11 +220,14 @@ class Projection:
         rows = self._merged(self._rows(parts))
         merged = replace(parts[-1], name=_new_name(), previous=parts[0].previous, tier=tier + 1)
         rest = chain[: -len(parts)]
-        self._put(merged, [rows], rest, now_ms)
-        self._merge([*rest, merged], now_ms)
+        if self._put(merged, [rows], rest, now_ms):
+            self._merge([*rest, merged], now_ms)
 
-    def _put(self, block: Block, rows: Iterable[pa.Table], chain: Sequence[Block], now_ms: int) -> None:
-        """A version of the projection with these blocks, and this one behind them."""
+    def _put(self, block: Block, rows: Iterable[pa.Table], chain: Sequence[Block], now_ms: int) -> bool:
+        """Make a version of the projection with these blocks, and this one behind them; returns whether it is there.
+
+        Somebody else may have made the next version meanwhile.
+        """
         assert self._folder is not None
         table = self._table()
         active = {uri.rpartition("/")[2] for uri in table.file_uris()}
@@ -222,17 +239,23 @@ class Projection:
         sync(place, self._folder)
         superseded = active - {kept.name for kept in chain}
         before = table.version()
-        table.create_write_transaction(
-            [
-                AddAction(block.name, place.stat().st_size, {}, now_ms, True, json.dumps({})),
-                *(RemoveAction(name, True, now_ms, 0, {}) for name in superseded),
-            ],
-            "append",
-            table.schema(),
-            commit_properties=CommitProperties(max_commit_retries=0),
-            post_commithook_properties=NO_HOOKS,
-        )
+        try:
+            table.create_write_transaction(
+                [
+                    AddAction(block.name, place.stat().st_size, {}, now_ms, True, json.dumps({})),
+                    *(RemoveAction(name, True, now_ms, 0, {}) for name in superseded),
+                ],
+                "append",
+                table.schema(),
+                commit_properties=CommitProperties(max_commit_retries=0),
+                post_commithook_properties=NO_HOOKS,
+            )
+        except DeltaError as error:
+            log.debug("%s: %s was not added: %s", self._uri, block.name, error)
+            place.unlink(missing_ok=True)
+            return False
         sync_entries(self._uri, after=before, until=before + 1)
+        return True
 
     def _table(self) -> DeltaTable:
         try:

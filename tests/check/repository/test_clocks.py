@@ -27,6 +27,7 @@ ABOUT_TIMES = {
     "failover_loss": "durations are measured",
     "losses": "durations are measured",
     "lag": "durations are measured",
+    "touched_by_lag": "what was recorded while ends were measured",
     "readings": "durations are measured",
     "cluster_reach": "since when, of one recorder",
     "audit_l5_produce_before_record": "fault 40: audit L5",

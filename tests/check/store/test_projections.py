@@ -190,6 +190,33 @@ def test_what_is_damaged_is_not_used_and_is_built_again(grown: Grown, harm: str)
     require_same(grown.now())
 
 
+def test_blocks_of_a_later_program_are_left_alone(grown: Grown, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as later:
+        later.setattr(projections, "_FORM", 2)
+        grown.extend()
+    require_same(grown.now(), is_narrowed=False)
+    grown.append(1)
+    opened = opened_at(table_uri(grown.path, "offset_syncs"))
+    assert not Projection(grown.path, "offset_syncs").extend_when_due(opened, now_ms=1, least_rows=1)
+    assert len(grown.files("offset_syncs")) == 1
+
+
+def test_a_commit_that_somebody_else_was_faster_with_leaves_nothing(
+    grown: Grown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown.extend()
+    grown.append(1)
+    stale = DeltaTable(table_uri(grown.path, "projections/offset_syncs"))
+    grown.extend()
+    grown.append(1)
+    monkeypatch.setattr(Projection, "_table", lambda _self: stale)
+    files = grown.files("offset_syncs")
+    opened = opened_at(table_uri(grown.path, "offset_syncs"))
+    assert not Projection(grown.path, "offset_syncs").extend_when_due(opened, now_ms=1, least_rows=1)
+    assert grown.files("offset_syncs") == files
+    require_same(grown.now())
+
+
 def test_a_file_without_a_commit_is_nothing(grown: Grown) -> None:
     grown.extend()
     copy_of(grown.files("offset_syncs")[0])
