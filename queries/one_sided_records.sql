@@ -42,39 +42,49 @@ held as (
     where k.direction = 'brought'
 ),
 
--- Of what was written that which is not held.
+-- Ranges of extra records, and of what was written and is not held.
 events as (
-    select pair_number, claim_start as bound, 1 as written, 0 as held
+    select 'extra' as status, pair_number, piece_start as bound, 1 as there, 0 as held
+    from pair_pieces
+    where is_alone
+    union all
+    select 'extra' as status, pair_number, piece_end as bound, -1 as there, 0 as held
+    from pair_pieces
+    where is_alone
+    union all
+    select 'deficit' as status, pair_number, claim_start as bound, 1 as there, 0 as held
     from written
     union all
-    select pair_number, claim_end as bound, -1 as written, 0 as held
+    select 'deficit' as status, pair_number, claim_end as bound, -1 as there, 0 as held
     from written
     union all
-    select pair_number, held_start as bound, 0 as written, 1 as held
+    select 'deficit' as status, pair_number, held_start as bound, 0 as there, 1 as held
     from held
     union all
-    select pair_number, held_end as bound, 0 as written, -1 as held
+    select 'deficit' as status, pair_number, held_end as bound, 0 as there, -1 as held
     from held
 ),
 
 changes as (
-    select pair_number, bound, sum(written) as written, sum(held) as held
+    select status, pair_number, bound, sum(there) as there, sum(held) as held
     from events
-    group by pair_number, bound
+    group by status, pair_number, bound
+    having sum(there) <> 0 or sum(held) <> 0
 ),
 
 swept as (
     select
+        status,
         pair_number,
         bound as range_start,
-        lead(bound) over (partition by pair_number order by bound nulls last) as range_end,
-        sum(written) over (
-            partition by pair_number
+        lead(bound) over (partition by status, pair_number order by bound nulls last) as range_end,
+        sum(there) over (
+            partition by status, pair_number
             order by bound nulls last
             rows between unbounded preceding and current row
-        ) as written,
+        ) as there,
         sum(held) over (
-            partition by pair_number
+            partition by status, pair_number
             order by bound nulls last
             rows between unbounded preceding and current row
         ) as held
@@ -82,12 +92,11 @@ swept as (
 )
 
 select
-    'extra' as status, p.there_cluster as cluster, p.there_topic as topic, p.there_partition as partition,
-    p.here_topic as other_topic, e.piece_start as range_start, e.piece_end as range_end,
-    e.piece_end - e.piece_start as offsets
-from pair_pieces as e
+    e.status, p.there_cluster as cluster, p.there_topic as topic, p.there_partition as partition,
+    p.here_topic as other_topic, e.range_start, e.range_end, e.range_end - e.range_start as offsets
+from swept as e
 inner join chosen as p using (pair_number)
-where e.is_alone
+where e.status = 'extra' and e.there > 0
 union all
 select
     'kept_local' as status, p.there_cluster as cluster, p.there_topic as topic, p.there_partition as partition,
@@ -101,11 +110,11 @@ inner join decided_extras as d
 where d.policy in ('keep_local', 'salvage')
 union all
 select
-    'deficit' as status, p.here_cluster as cluster, p.here_topic as topic, p.here_partition as partition,
+    d.status, p.here_cluster as cluster, p.here_topic as topic, p.here_partition as partition,
     p.there_topic as other_topic, d.range_start, d.range_end, d.range_end - d.range_start as offsets
 from swept as d
 inner join chosen as p using (pair_number)
-where d.written > 0 and d.held = 0
+where d.status = 'deficit' and d.there > 0 and d.held = 0
 order by
     status nulls last,
     topic nulls last,

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from ledger.config.values import FlowConfig
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import FlowPosition, Position
+from ledger.store.narrowed import summed
 from ledger.store.sql import Snapshot, incarnations
 
 
@@ -47,10 +48,10 @@ def brought(state: LedgerState, flow: FlowConfig) -> Iterator[FlowPosition]:
 def last_incarnations(at: Snapshot, flow: FlowConfig, new: Collection[FlowPosition]) -> dict[str, str]:
     """By source topic the id of the one that a flow has copied last; of topics that it has not begun with (`new`) the
     one that was brought there last."""
-    own = incarnations(at, flow.name)
+    own = incarnations(at, flow.name, summed(at))
     if not new or flow.opposite is None:
         return own
-    there = incarnations(at, flow.opposite)
+    there = incarnations(at, flow.opposite, summed(at))
     last = {
         one.source_topic: one.source_topic_id
         for one in new

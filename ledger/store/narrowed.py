@@ -26,19 +26,24 @@ from ledger.store.projections import Projection
 from ledger.store.relations import relation_of
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.spans import (
+    BETWEEN,
+    BY_FLOW,
+    BY_LAG,
+    BY_LOSS,
     Facts,
+    Question,
     in_whole_spans,
     spans_of_rows,
-    touched_between,
-    touched_by_flow,
-    touched_by_lag,
+    touched,
 )
 from ledger.store.sql import CutRows, ParquetFiles, Relation, Snapshot, connected, register
 
 log = logging.getLogger(__name__)
 
 _SYNCS = OFFSET_SYNCS.name
-_BETWEEN = frozenset({"group_translation", "group_positions", "repeated_records", "consumed_not_copied"})
+_BETWEEN = frozenset(
+    {"group_translation", "group_positions", "repeated_records", "consumed_not_copied", "one_sided_records"}
+)
 _BY_FLOW = frozenset({"offset_translation"})
 _IN_WHOLE = frozenset({"flow_positions", "flow_status", "uncommitted_partitions"})
 """By what of the offset syncs queries are answered: those that the places of groups touch, or what all come to."""
@@ -51,7 +56,23 @@ _BY_LAST_ROWS: Mapping[str, frozenset[str]] = {
     ),
 }
 """Views and queries that say of the rows which a projection of a table leaves out what they say without these."""
-_LAG = "replication_lag"
+_BY_READINGS: Mapping[str, tuple[Question, Mapping[str, str], str]] = {
+    "replication_lag": (
+        BY_LAG,
+        {"flow": "flow"},
+        "(f.status = 'behind' and f.lag_ms_bound is distinct from 'at_most') "
+        "or (f.open_since_ms is not null and not exists (select 1 from ends as e "
+        "where e.topic = f.source_topic and e.topic_id = f.source_topic_id "
+        "and e.partition = f.source_partition and e.read_at_ms < f.open_since_ms))",
+    ),
+    "failover_loss": (
+        BY_LOSS,
+        {"here": "from_cluster", "there": "to_cluster"},
+        "f.status = 'lagging' and f.flow is not null and f.level_at_ms is null",
+    ),
+}
+"""Queries that tell since when partitions are behind: what each asks, its variables by parameter, and of which rows of
+its answer (`found`) the readings that were read (`ends`) do not tell that."""
 WINDOWS_MS = (3_600_000, 86_400_000, 30 * 86_400_000)
 """Of high watermarks so long ones are read, one after the other, until they tell since when a flow is behind."""
 _UNREADABLE = (DeltaError, OSError, duckdb.Error, pa.ArrowException, ValueError, MirrorLedgerError)
@@ -64,8 +85,8 @@ def run_query(
     overrides: Mapping[str, Relation] = MappingProxyType({}),
 ) -> pa.Table:
     """The answer of a query; `overrides` stand in for tables of the snapshot."""
-    if asked.name == _LAG and not overrides and isinstance(snapshot, DeltaSnapshot):
-        return _lag(asked, params, snapshot)
+    if asked.name in _BY_READINGS and not overrides and isinstance(snapshot, DeltaSnapshot):
+        return _by_readings(asked, params, snapshot)
     return sql.run_query(asked, params, snapshot, for_question(snapshot, asked, params, overrides))
 
 
@@ -76,7 +97,7 @@ def run_queries(
     together: dict[Any, tuple[Mapping[str, Relation], list[Query]]] = {}
     found: dict[str, pa.Table] = {}
     for one in asked:
-        if one.name == _LAG:
+        if one.name in _BY_READINGS:
             taken = {name: params[name] for name in one.parameter_names if name in params}
             found[one.name] = run_query(one, taken, snapshot)
             continue
@@ -88,14 +109,14 @@ def run_queries(
     return {one.name: found[one.name] for one in asked}
 
 
-def _lag(asked: Query, params: Mapping[str, Value], snapshot: DeltaSnapshot) -> pa.Table:
-    """How far a flow is behind: by high watermarks of the last hour, day or month, where these tell since when."""
+def _by_readings(asked: Query, params: Mapping[str, Value], snapshot: DeltaSnapshot) -> pa.Table:
+    """The answer of a query that asks since when something is so: by the readings of ends that tell it."""
     kept = kept_rows(snapshot, HIGH_WATERMARKS.name)
     try:
         spans = None if kept is None else _spans(snapshot)
-        if kept is not None and spans is not None:
-            every = snapshot.relation(HIGH_WATERMARKS.name)
-            found = lag_since(asked, params, snapshot, kept, every, spans)
+        every = None if spans is None else _counted(snapshot, HIGH_WATERMARKS.name)
+        if kept is not None and spans is not None and every is not None:
+            found = answered_by_readings(asked, params, snapshot, (kept, every), spans)
             if found is not None:
                 return found
     except _UNREADABLE as error:
@@ -103,51 +124,59 @@ def _lag(asked: Query, params: Mapping[str, Value], snapshot: DeltaSnapshot) -> 
     return sql.run_query(asked, params, snapshot)
 
 
-def lag_since(
+def answered_by_readings(
     asked: Query,
     params: Mapping[str, Value],
     snapshot: Snapshot,
-    kept: pa.Table,
-    every: Relation,
+    ends: tuple[pa.Table, Facts],
     spans: tuple[pa.Table, Facts],
     windows_ms: Sequence[int] = WINDOWS_MS,
 ) -> pa.Table | None:
-    """The answer of `replication_lag` by the `kept` high watermarks and those of a window; None: no window tells.
+    """The answer of a query by high watermarks that a projection keeps, and those of a window; None: no window tells.
 
-    Since when a partition is behind says the last reading that saw it level: a window that has it has all that
-    counts. So it does with a reading from before a transaction was open.
+    A window ends where each partition was read last. Since when a partition is behind says the last reading that saw it
+    level: a window that has it has all that counts. So it does with a reading from before a transaction was open.
     """
-    last_ms = pa.compute.max(kept["recorded_at_ms"]).as_py() or 0
-    for window_ms in windows_ms:
-        with connected() as connection:
-            register(connection, "every", every)
-            connection.register("kept", kept)
-            ends = connection.sql(
-                "select * from kept union select * from every where recorded_at_ms >= $since_ms",
-                params={"since_ms": last_ms - window_ms},
-            ).to_arrow_table()
-        shown = {HIGH_WATERMARKS.name: ends}
-        touched = touched_by_lag(snapshot, *spans, str(params["flow"]), shown)
-        if touched is None:
-            return None
-        found = sql.run_query(asked, params, snapshot, {**shown, **touched})
-        if _tells_since_when(found, ends):
-            return found
+    kept, every = ends
+    question, names, untold = _BY_READINGS[asked.name]
+    variables = {variable: str(params[name]) for variable, name in names.items()}
+    found = touched(question, snapshot, *spans, variables, {HIGH_WATERMARKS.name: kept})
+    if found is None:
+        return None
+    with connected() as connection:
+        connection.register("kept", kept)
+        connection.register("measured", found.measured)
+        for window_ms in windows_ms:
+            shown = {**found.shown, HIGH_WATERMARKS.name: _ends_within(connection, every, window_ms)}
+            answer = sql.run_query(asked, params, snapshot, shown)
+            connection.register("found", answer)
+            connection.register("ends", shown[HIGH_WATERMARKS.name])
+            if not connection.execute(f"select 1 from found as f where {untold} limit 1").fetchall():
+                return answer
     return None
 
 
-def _tells_since_when(found: pa.Table, ends: pa.Table) -> bool:
-    """Whether of each partition that is behind, or has an open transaction, there is a reading from before that."""
-    with connected() as connection:
-        connection.register("found", found)
-        connection.register("ends", ends)
-        unknown = connection.execute(
-            "select 1 from found as f where (f.status = 'behind' and f.lag_ms_bound is distinct from 'at_most') "
-            "or (f.open_since_ms is not null and not exists (select 1 from ends as e "
-            "where e.topic = f.source_topic and e.topic_id = f.source_topic_id "
-            "and e.partition = f.source_partition and e.read_at_ms < f.open_since_ms)) limit 1"
-        ).fetchall()
-    return not unknown
+def _ends_within(connection: duckdb.DuckDBPyConnection, every: Facts, window_ms: int) -> pa.Table:
+    """The rows that are `kept`, and those of a window before the last read of each partition that is `measured`."""
+    times = connection.execute(
+        "select min(m.read_at_ms) - $window_ms, max(k.recorded_at_ms) from measured as m "
+        "inner join kept as k using (cluster, topic, topic_id, partition) group by m.read_at_ms // 3600000",
+        {"window_ms": window_ms},
+    ).fetchall()
+    are_brought = connection.execute("select count(brought_offsets) > 0 from measured").fetchall() == [
+        (True,)
+    ]
+    found = every([(0, max(last for _, last in times))] if are_brought else times)
+    if found is None:
+        return connection.table("kept").to_arrow_table()
+    register(connection, "every", found)
+    for name, value in (
+        ("first_ms", min(first for first, _ in times)),
+        ("last_ms", max(last for _, last in times)),
+        ("window_ms", window_ms),
+    ):
+        connection.execute(f"set variable {name} = $value", {"value": value})
+    return connection.sql(sql.sql_file("ends_within.sql")).to_arrow_table()
 
 
 def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
@@ -242,9 +271,11 @@ def _of_spans(
     if name in _IN_WHOLE:
         return _whole_spans(snapshot)
     if name in _BY_FLOW:
-        return touched_by_flow(snapshot, *found, str(params["flow"]), shown)
-    clusters = str(params["from_cluster"]), str(params["to_cluster"])
-    return touched_between(snapshot, *found, clusters, shown)
+        by_flow = touched(BY_FLOW, snapshot, *found, {"flow": str(params["flow"])}, shown)
+        return None if by_flow is None else by_flow.shown
+    sides = {"here": str(params["from_cluster"]), "there": str(params["to_cluster"])}
+    between = touched(BETWEEN, snapshot, *found, sides, shown)
+    return None if between is None else between.shown
 
 
 def _spans(snapshot: DeltaSnapshot) -> tuple[pa.Table, Facts] | None:
@@ -277,16 +308,34 @@ def _read_spans(snapshot: DeltaSnapshot) -> tuple[pa.Table, Facts] | None:
 def _facts(version: DeltaTable, files: ParquetFiles) -> Facts:
     stamps = file_stamps(version)
 
-    def facts(first_ms: int, last_ms: int) -> "Relation | None":
-        """Those of files that may have rows of a time."""
+    def facts(times: Collection[tuple[int, int]]) -> ParquetFiles | None:
+        """Those of files that may have rows of these times."""
         return files.named(
             {
                 file.name
                 for file in stamps
-                if (file.first_ms is None or file.first_ms <= last_ms)
-                and (file.last_ms is None or file.last_ms >= first_ms)
+                if any(
+                    (file.first_ms is None or file.first_ms <= last_ms)
+                    and (file.last_ms is None or file.last_ms >= first_ms)
+                    for first_ms, last_ms in times
+                )
             }
         )
+
+    return facts
+
+
+def _counted(snapshot: DeltaSnapshot, table: str) -> Facts | None:
+    """The rows of a table that count at the cut, by times; None: its files cannot be chosen by time."""
+    version, counted = snapshot.version(table), snapshot.counted(table)
+    files = None if version is None else relation_of(version, table)
+    if version is None or not isinstance(files, ParquetFiles):
+        return None
+    every = _facts(version, files)
+
+    def facts(times: Collection[tuple[int, int]]) -> "Relation | None":
+        found = every(times)
+        return found if found is None or counted is None else CutRows(found, *counted)
 
     return facts
 

@@ -6,16 +6,18 @@ and what is read of offset syncs, give the answer that all offset syncs give.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import duckdb
 import pyarrow as pa
 
 from ledger.facts.tables import OFFSET_SYNCS, TABLE_BY_NAME
 from ledger.store.delta_tables import arrow_schema
-from ledger.store.sql import FUNCTIONS, Clusters, Relation, Snapshot, connect, connected, register, sql_file
+from ledger.store.sql import FUNCTIONS, Relation, Snapshot, connect, connected, register, sql_file
 
 HOUR_MS = 3_600_000
+_CUT = "cut_spans.sql"
 _SYNCS = arrow_schema(TABLE_BY_NAME[OFFSET_SYNCS.name])
 SCHEMA = pa.schema(
     [
@@ -30,22 +32,54 @@ SCHEMA = pa.schema(
 )
 """Of a span: the columns of an offset sync, the hour since 1970, where its rounds, times and target range begin, how
 many offset syncs it stands for, and whether it says of each record where it is."""
-_SHARED = ("cluster_commits", "committed_topics", "group_moves", "topic_readers", "last_high_watermarks")
-"""Views that `touched_spans.sql` reads, and that no offset sync changes."""
-_READ = ("last_syncs", "source_truncations", "current_topics", *_SHARED)
-"""All that it reads."""
-_READ_BY_LAG = ("last_claims", "measured_ends")
-"""The views that `touched_by_lag.sql` reads."""
-_READ_BY_FLOW = (
-    "cluster_commits",
-    "last_high_watermarks",
-    "last_syncs",
-    "source_truncations",
-    "commit_places",
+
+
+@dataclass(frozen=True)
+class Question:
+    """What answers a question out of spans: a statement that names those that it touches, and the views it `reads`.
+
+    `shared`: views that no offset sync changes; the answer gets them as they were read. `opened`: of which touched
+    spans the offset syncs are read. `floors`: a table that says of such a span from which offset of its source on it
+    matters by whom that was written. `measures`: the statement names partitions whose high watermarks are read.
+    """
+
+    file: str
+    reads: tuple[str, ...]
+    shared: tuple[str, ...] = ()
+    opened: str = "not is_exact"
+    floors: str | None = None
+    measures: bool = False
+
+
+_COMMITS = ("cluster_commits", "last_high_watermarks")
+_ENDS = ("last_claims", "measured_ends", "ended_topics")
+BETWEEN = Question(
+    "touched_spans.sql",
+    ("last_syncs", "source_truncations", "current_topics"),
+    (*_COMMITS, "committed_topics", "group_moves", "topic_readers"),
+    floors="span_floors",
 )
-"""The views that `touched_by_flow.sql` reads, and what they share with the answer."""
-Facts = Callable[[int, int], "Relation | None"]
-"""The offset syncs that were recorded from a time to another one, both counted; others may be among them."""
+"""About groups of the cluster `here` that are to continue at the cluster `there`."""
+BY_FLOW = Question("touched_by_flow.sql", ("last_syncs", "source_truncations", "commit_places"), _COMMITS)
+"""About commits at the source of the flow `flow`, by its maps alone."""
+BY_LAG = Question("touched_by_lag.sql", _ENDS, opened="rows > 1", measures=True)
+"""How far the flow `flow` is behind the ends of its source that were measured last."""
+BY_LOSS = Question(
+    "touched_by_loss.sql", ("last_syncs", "covered_ends", "brought_ends", *_ENDS), measures=True
+)
+"""What the cluster `here` has that has not come to the cluster `there`."""
+
+
+class Touched(NamedTuple):
+    """What stands in for tables and views, and the last reads of partitions whose high watermarks are asked for."""
+
+    shown: dict[str, Relation]
+    measured: pa.Table | None
+
+
+Facts = Callable[[Collection[tuple[int, int]]], "Relation | None"]
+"""Rows of a table that were recorded at some of these times, each from one to another, both counted; others may be there
+too. None: there are none."""
 
 
 def spans_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -78,85 +112,58 @@ def _spans(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     return connection.sql(sql_file("spans.sql")).to_arrow_table().select(SCHEMA.names).cast(SCHEMA)
 
 
-def touched_between(
-    snapshot: Snapshot, spans: pa.Table, facts: Facts, clusters: Clusters, overrides: Mapping[str, Relation]
-) -> dict[str, Relation] | None:
-    """Offset syncs by which questions about groups of one cluster that are to continue at another are answered.
+def touched(
+    question: Question,
+    snapshot: Snapshot,
+    spans: pa.Table,
+    facts: Facts,
+    variables: Mapping[str, str],
+    overrides: Mapping[str, Relation],
+) -> Touched | None:
+    """By which offset syncs such questions are answered.
 
-    Beside them views that were read for that. `spans`: of all that the snapshot has; `overrides` stand in for other
-    tables. None where `facts` do not have what the spans stand for.
+    `spans`: of all that the snapshot has; `variables`: the names that the question asks about; `overrides` stand in for
+    other tables. None where `facts` do not have what the spans stand for.
     """
-    with _asked(snapshot, spans, _READ, overrides) as connection:
-        connection.execute("set variable here = $alias", {"alias": clusters[0]})
-        connection.execute("set variable there = $alias", {"alias": clusters[1]})
-        connection.execute(sql_file("touched_spans.sql"))
-        floors = (
-            "inner join sides as s on s.span_number = n.span_number and s.is_source "
-            "inner join floors as f using (log_number)"
-        )
-        kept, wanted = _parted(connection, "f.floor_offset", floors)
-        shared = {name: connection.table(name).to_arrow_table() for name in _SHARED}
+    reads = (*question.reads, *question.shared)
+    shown = {**overrides, OFFSET_SYNCS.name: spans.select(_SYNCS.names)}
+    with connect(snapshot, shown, reads, computed=reads) as connection:
+        for name, value in variables.items():
+            connection.execute(f"set variable {name} = $value", {"value": value})
+        _cut(connection, spans)
+        connection.execute(sql_file(question.file))
+        kept, wanted = _parted(connection, question, ("cut_spans", "touched"))
+        shared = {name: connection.table(name).to_arrow_table() for name in question.shared}
+        measured = connection.table("measured").to_arrow_table() if question.measures else None
     found = _with_opened(kept, wanted, facts)
-    return None if found is None else {**shared, OFFSET_SYNCS.name: found}
-
-
-def touched_by_flow(
-    snapshot: Snapshot, spans: pa.Table, facts: Facts, flow: str, overrides: Mapping[str, Relation]
-) -> dict[str, Relation] | None:
-    """The same of questions about commits at the source of a flow, by its maps alone."""
-    with _asked(snapshot, spans, _READ_BY_FLOW, overrides) as connection:
-        connection.execute("set variable flow = $flow", {"flow": flow})
-        connection.execute(sql_file("touched_by_flow.sql"))
-        kept, wanted = _parted(connection)
-        shared = {name: connection.table(name).to_arrow_table() for name in _READ_BY_FLOW[:2]}
-    found = _with_opened(kept, wanted, facts)
-    return None if found is None else {**shared, OFFSET_SYNCS.name: found}
-
-
-def touched_by_lag(
-    snapshot: Snapshot, spans: pa.Table, facts: Facts, flow: str, overrides: Mapping[str, Relation]
-) -> dict[str, Relation] | None:
-    """The same of the question how far a flow is behind the ends of its source that were measured last."""
-    with _asked(snapshot, spans, _READ_BY_LAG, overrides) as connection:
-        connection.execute("set variable flow = $flow", {"flow": flow})
-        connection.execute(sql_file("touched_by_lag.sql"))
-        kept, wanted = _parted(connection, is_opened="rows > 1")
-    found = _with_opened(kept, wanted, facts)
-    return None if found is None else {OFFSET_SYNCS.name: found}
+    return None if found is None else Touched({**shared, OFFSET_SYNCS.name: found}, measured)
 
 
 def in_whole_spans(spans: pa.Table, facts: Facts) -> dict[str, Relation] | None:
     """The same of questions about what rows come to, and not about where records lie."""
     with connected() as connection:
-        connection.register("spans", spans)
-        connection.execute(sql_file("cut_spans.sql"))
-        kept, wanted = _parted(connection)
+        _cut(connection, spans)
+        kept, wanted = _parted(connection, Question(_CUT, ()), ("cut_spans",))
     found = _with_opened(kept, wanted, facts)
     return None if found is None else {OFFSET_SYNCS.name: found}
 
 
-@contextmanager
-def _asked(
-    snapshot: Snapshot, spans: pa.Table, reads: Collection[str], overrides: Mapping[str, Relation]
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection whose views read spans as offset syncs."""
-    shown = {**overrides, OFFSET_SYNCS.name: spans.select(_SYNCS.names)}
-    with connect(snapshot, shown, reads, computed=reads) as connection:
-        connection.register("spans", spans)
-        yield connection
+def _cut(connection: duckdb.DuckDBPyConnection, spans: pa.Table) -> None:
+    connection.register("spans", spans)
+    connection.execute(sql_file(_CUT))
 
 
 def _parted(
-    connection: duckdb.DuckDBPyConnection,
-    floor: str = "cast(0 as bigint)",
-    floors: str = "",
-    is_opened: str = "not is_exact",
+    connection: duckdb.DuckDBPyConnection, question: Question, touched_by: Collection[str]
 ) -> tuple[pa.Table, pa.Table]:
     """Spans that stay, and those of the touched ones that are opened, with the floor of their source."""
-    touched = f"{is_opened} and n.span_number in (select span_number from touched)"
-    kept = connection.sql(f"select n.* from numbered_spans as n where not ({touched})")
+    numbers = " union all ".join(f"select span_number from {name}" for name in touched_by)
+    is_opened = f"{question.opened} and n.span_number in ({numbers})"
+    floor = "0" if question.floors is None else "f.floor_offset"
+    floors = "" if question.floors is None else f"left join {question.floors} as f using (span_number)"
+    kept = connection.sql(f"select n.* from numbered_spans as n where not ({is_opened})")
     wanted = connection.sql(
-        f"select n.*, {floor} as floor_offset from numbered_spans as n {floors} where {touched}"
+        f"select n.*, cast({floor} as bigint) as floor_offset from numbered_spans as n {floors} where {is_opened}"
     )
     return kept.to_arrow_table(), wanted.to_arrow_table()
 
@@ -177,7 +184,7 @@ def _opened(wanted: pa.Table, facts: Facts) -> Iterator[pa.Table]:
             "select hour // 24 as day, min(first_recorded_at_ms), max(recorded_at_ms) from every group by day"
         ).fetchall()
         for day, first_ms, last_ms in days:
-            found = facts(first_ms, last_ms)
+            found = facts([(first_ms, last_ms)])
             if found is None:
                 continue
             register(connection, "facts", found)

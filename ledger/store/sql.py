@@ -338,9 +338,11 @@ def partitions(
         ).fetchall()
 
 
-def incarnations(snapshot: Snapshot, flow: str) -> dict[str, str]:
-    """By source topic of a flow the topic id of the incarnation that it copied last."""
-    with connect(snapshot, {}, ("topic_pairs",)) as connection:
+def incarnations(
+    snapshot: Snapshot, flow: str, overrides: Mapping[str, Relation] = MappingProxyType({})
+) -> dict[str, str]:
+    """By source topic the topic id of the incarnation that a flow copied last; `overrides` stand in for tables."""
+    with connect(snapshot, overrides, ("topic_pairs",)) as connection:
         found = connection.execute(
             "select source_topic, source_topic_id from topic_pairs where flow = $flow", {"flow": flow}
         )

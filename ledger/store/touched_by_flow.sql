@@ -1,10 +1,6 @@
 -- Which spans of a flow's maps the places of commits at its source touch: `touched`. Each that holds one, and the two behind
 -- it: the place may lie behind all copies of the first. Where records were taken back, all from there on. And those across
 -- the log start of the target: below it nobody asks whether all that lies there is of the map.
-create temporary table numbered_spans as
-select *, row_number() over () as span_number
-from spans;
-
 create temporary table touched as
 with own as (
     select n.span_number, n.kind, m.map_number, n.source_start, n.source_end, n.span_target_start < n.target_end as has_copies

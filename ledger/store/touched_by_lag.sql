@@ -1,22 +1,18 @@
 -- Which spans tell how far a flow was when the ends of its source were measured: `touched`. Those that were recorded while
--- they were, the first ones of each map, what flows have written to the source behind the place where this one stood
--- before, and what a later row cut.
-create temporary table numbered_spans as
-select *, writer_epoch * 4294967296 + round as place, row_number() over () as span_number
-from spans;
+-- they were, the first ones of each map, and what flows have written to the source behind the place where this one stood
+-- before. `measured`: these ends.
+create temporary table measured as
+select e.*, cast(null as bigint) as brought_offsets
+from last_claims as c
+inner join measured_ends as e on e.cluster = c.source_cluster
+left join ended_topics as x using (cluster, topic, topic_id)
+where c.flow = getvariable('flow') and x.topic_id is null;
 
 create temporary table touched as
-with ends as (
-    select e.topic, e.topic_id, e.partition, e.read_at_ms, e.measured_at_ms, e.high_watermark, c.source_cluster
-    from last_claims as c
-    inner join measured_ends as e on e.cluster = c.source_cluster
-    where c.flow = getvariable('flow')
-),
-
-own as (
-    select n.*, e.read_at_ms, e.measured_at_ms, e.high_watermark, e.source_cluster as log_cluster
+with own as (
+    select n.*, e.read_at_ms, e.measured_at_ms, e.high_watermark, e.cluster as log_cluster
     from numbered_spans as n
-    left join ends as e
+    left join measured as e
         on e.topic = n.source_topic
         and e.topic_id = n.source_topic_id
         and e.partition = n.source_partition
@@ -62,9 +58,4 @@ inner join stood as s
     and s.source_topic_id = n.target_topic_id
     and s.source_partition = n.target_partition
     and n.target_end > s.stood_at
-    and n.span_target_start < s.high_watermark
-union
-select n.span_number
-from numbered_spans as n
-inner join numbered_spans as c using (flow, source_topic, source_topic_id, source_partition)
-where c.kind = 'superseded' and n.source_start < c.source_start and n.source_end > c.source_start;
+    and n.span_target_start < s.high_watermark;

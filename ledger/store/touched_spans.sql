@@ -7,10 +7,6 @@
 -- above it. (2) Of a pair of logs that one flow connects each way at most, and no other writes to, spans count around
 -- the place of each group: those that hold the place, those that lie beside these at the other side, and what the group
 -- has read that lies behind its place there.
-create temporary table numbered_spans as
-select *, row_number() over () as span_number
-from spans;
-
 create temporary table span_logs as
 select cluster, topic, topic_id, partition, row_number() over () as log_number
 from (
@@ -373,6 +369,12 @@ union all
 select p.here_log, p.there_log, s.log_start as window_start, s.log_start + 1 as window_end
 from plain_pairs as p
 inner join starts as s using (there_log);
+
+create temporary table span_floors as
+select s.span_number, f.floor_offset
+from sides as s
+inner join floors as f using (log_number)
+where s.is_source;
 
 create temporary table touched as
 select s.span_number

@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from ledger.facts.tables import TABLE_BY_NAME, Row
 from ledger.store import catalog, sql
 from ledger.store.delta_tables import arrow_schema
-from ledger.store.narrowed import lag_since
+from ledger.store.narrowed import answered_by_readings
 from ledger.store.spans import (
+    BETWEEN,
+    BY_FLOW,
+    HOUR_MS,
     SCHEMA,
     in_whole_spans,
     merged_spans,
     spans_of_rows,
-    touched_between,
-    touched_by_flow,
+    touched,
 )
 from ledger.store.sql import Relation, run_query, sql_file
 from tests.support.aged_lives import LIVES, SYNCS, Instead, aged_snapshot
@@ -35,8 +37,8 @@ WORLDS_OF_LEDGERS = st.lists(
 PAIRS = st.lists(
     st.tuples(st.integers(0, 2**32), st.sampled_from(["one_way", "pair"])), min_size=LIVES, max_size=LIVES
 )
-BETWEEN = catalog.query("group_translation")
-BETWEEN_CLUSTERS = (BETWEEN.name, "group_positions", "repeated_records", "consumed_not_copied")
+GROUPS = "group_translation"
+BETWEEN_CLUSTERS = (GROUPS, "group_positions", "repeated_records", "consumed_not_copied", "one_sided_records")
 
 
 def spans_of(at: Instead, chance: random.Random) -> pa.Table:
@@ -60,11 +62,12 @@ def require_between(worlds: list[tuple[int, str]]) -> None:
     spans = spans_of(at, chance)
     for here in SIDES:
         clusters = here, other_than(here)
-        found = touched_between(at, spans, lambda _first, _last: at.tables[SYNCS], clusters, {})
+        sides = dict(zip(("here", "there"), clusters, strict=True))
+        found = touched(BETWEEN, at, spans, lambda _times: at.tables[SYNCS], sides, {})
         assert found is not None, worlds
         params = dict(zip(("from_cluster", "to_cluster"), clusters, strict=True))
         for name in BETWEEN_CLUSTERS:
-            assert answers(at, name, params, found) == answers(at, name, params), (worlds, here, name)
+            assert answers(at, name, params, found.shown) == answers(at, name, params), (worlds, here, name)
 
 
 def rows_of(relation: Relation) -> list[Row]:
@@ -103,11 +106,11 @@ def test_a_commit_lands_on_the_target_of_a_flow_where_all_offset_syncs_say(
     spans = spans_of(at, chance)
     for flow in sorted({str(found["flow"]) for found in rows_of(at.tables[SYNCS])}):
         params: dict[str, catalog.Value] = {"flow": flow, "driver_lives": False}
-        found = touched_by_flow(at, spans, lambda _first, _last: at.tables[SYNCS], flow, {})
+        found = touched(BY_FLOW, at, spans, lambda _times: at.tables[SYNCS], {"flow": flow}, {})
         assert found is not None, worlds
         name = "offset_translation"
-        assert answers(at, name, params, found) == answers(at, name, params), (worlds, flow)
-        whole = in_whole_spans(spans, lambda _first, _last: at.tables[SYNCS])
+        assert answers(at, name, params, found.shown) == answers(at, name, params), (worlds, flow)
+        whole = in_whole_spans(spans, lambda _times: at.tables[SYNCS])
         assert whole is not None, worlds
         for name in ("flow_status", "flow_positions"):
             asked = {"flow": flow}
@@ -143,12 +146,12 @@ def test_spans_are_few_and_only_those_around_the_places_are_looked_into() -> Non
             ),
         },
     )
-    found = touched_between(at, spans, lambda _first, _last: facts, ("east", "west"), {})
+    found = touched(BETWEEN, at, spans, lambda _times: facts, {"here": "east", "there": "west"}, {})
     assert found is not None
-    assert len(rows_of(found[SYNCS])) < len(rows) / 3
+    assert len(rows_of(found.shown[SYNCS])) < len(rows) / 3
     params: dict[str, catalog.Value] = {"from_cluster": "east", "to_cluster": "west"}
-    assert answers(at, BETWEEN.name, params, found) == answers(at, BETWEEN.name, params)
-    assert [one["status"] for one in answers(at, BETWEEN.name, params)] == ["exact", "exact"]
+    assert answers(at, GROUPS, params, found.shown) == answers(at, GROUPS, params)
+    assert [one["status"] for one in answers(at, GROUPS, params)] == ["exact", "exact"]
 
 
 def test_offset_syncs_that_a_span_stands_for_have_to_be_there() -> None:
@@ -159,8 +162,8 @@ def test_offset_syncs_that_a_span_stands_for_have_to_be_there() -> None:
     assert len(inexact)
     superseded = {**spans.to_pylist()[-1], "kind": "superseded", "source_start": 1, "source_end": 1}
     cut = pa.concat_tables([spans, pa.Table.from_pylist([superseded], schema=SCHEMA)])
-    assert in_whole_spans(cut, lambda _first, _last: facts) is not None
-    assert in_whole_spans(cut, lambda _first, _last: facts.slice(2)) is None
+    assert in_whole_spans(cut, lambda _times: facts) is not None
+    assert in_whole_spans(cut, lambda _times: facts.slice(2)) is None
 
 
 class _Empty:
@@ -224,37 +227,42 @@ def commit(group: str, offset: int) -> Row:
     )
 
 
-# -- Lag -------------------------------------------------------------------------------------------
+# -- Since when ------------------------------------------------------------------------------------
 
 
-def test_lag_is_what_all_rows_tell_by_readings_of_a_window_that_tells_it() -> None:
-    counts = Counter(compared for seed in LAG_SEEDS for compared in compared_lags(seed))
-    assert min(counts[True], counts[False]) > 3 or len(LAG_SEEDS) == 1
+@pytest.mark.parametrize("name", ["replication_lag", "failover_loss"])
+def test_readings_of_a_window_that_tells_since_when_tell_what_all_do(name: str) -> None:
+    counts = Counter(answered for seed in SEEDS for answered in answered_by_windows(name, seed))
+    assert min(counts[True], counts[False]) > 1 or len(SEEDS) == 1
 
 
-LAG_SEEDS = [int(os.environ["MIRROR_LEDGER_SEED"])] if "MIRROR_LEDGER_SEED" in os.environ else range(6)
+SEEDS = [int(os.environ["MIRROR_LEDGER_SEED"])] if "MIRROR_LEDGER_SEED" in os.environ else range(6)
 
 
-def compared_lags(seed: int) -> Iterator[bool]:
+def answered_by_windows(name: str, seed: int) -> Iterator[bool]:
     """Whether each window told; raises where one told something else than all rows."""
     chance = random.Random(seed)
     at = measured(chance)
     ends = at.tables["high_watermarks"]
-    for flow in ("forth", "back"):
-        params: dict[str, catalog.Value] = {"flow": flow, "fresh_since_ms": chance.choice([0, 10**9])}
-        every = answers(at, "replication_lag", params)
-        spans = spans_of(at, chance)
-        for window_ms in (20_000, 200_000, 10**9):
-            found = lag_since(
-                catalog.query("replication_lag"),
-                params,
-                at,
-                kept("high_watermarks", ends),
-                ends,
-                (spans, lambda _first, _last: at.tables[SYNCS]),
-                [window_ms],
-            )
-            assert found is None or found.to_pylist() == every, (seed, flow, window_ms)
+    asked: dict[str, list[dict[str, catalog.Value]]] = {
+        "replication_lag": [
+            {"flow": flow, "fresh_since_ms": chance.choice([0, 10**9])} for flow in ("forth", "back")
+        ],
+        "failover_loss": [
+            {"from_cluster": here, "to_cluster": other_than(here), "at_ms": chance.choice([None, 10**9])}
+            for here in SIDES
+        ],
+    }
+    for params in asked[name]:
+        every = answers(at, name, params)
+        spans = spans_of(at, chance), lambda _times: at.tables[SYNCS]
+        readings = kept("high_watermarks", ends), lambda _times: ends
+        for window_ms in (20_000, 200_000, HOUR_MS, 10**9):
+            # The rate at which ends rise is that of an hour at most.
+            if name == "failover_loss" and window_ms < HOUR_MS:
+                continue
+            found = answered_by_readings(catalog.query(name), params, at, readings, spans, [window_ms])
+            assert found is None or found.to_pylist() == every, (seed, params, window_ms)
             yield found is not None
 
 
@@ -268,7 +276,10 @@ def _begin_or_end_a_transaction(stable: dict[str, int], source: str, end: int, c
 
 
 def measured(chance: random.Random) -> Instead:
-    """Two flows between two logs, as they copy and stand still, while ends are read and transactions are open."""
+    """Two flows between two logs, as they copy and stand still, while ends are read and transactions are open.
+
+    Of some the way back has not begun, and of some it was settled at the end what the source no longer tells.
+    """
     syncs: list[Row] = []
     ends: list[Row] = []
     signs: list[Row] = []
@@ -276,12 +287,14 @@ def measured(chance: random.Random) -> Instead:
     stable: dict[str, int] = {}
     other = {"east": "west", "west": "east"}
     names = {"east": "forth", "west": "back"}
+    begun = chance.choice([("east",), ("east", "west"), ("east", "west")])
     at_ms = 1_000_000
-    for number in range(1, chance.randint(10, 150)):
-        at_ms += chance.choice([1_000, 5_000, 20_000, 60_000])
+    pace, copied_until = chance.choice([(60, 20), (60, 20), (1, 100), (1, 150)])
+    for number in range(1, chance.randint(30, 150)):
+        at_ms += pace * chance.choice([1_000, 5_000, 20_000, 60_000])
         for source in chance.sample(["east", "west"], 2):
-            happens = chance.random()
-            if happens < 0.4:
+            is_copied = source in begun and number < copied_until
+            if chance.random() < 0.4:
                 written[source] += chance.randint(0, 5)
             _begin_or_end_a_transaction(stable, source, written[source], chance)
             place = {
@@ -315,7 +328,7 @@ def measured(chance: random.Random) -> Instead:
                     )
                 )
                 copied[source] = again
-            elif chance.random() < 0.6 and copied[source] < written[source]:
+            elif is_copied and chance.random() < 0.6 and copied[source] < written[source]:
                 start, end = copied[source], chance.randint(copied[source] + 1, written[source])
                 there = written[other[source]]
                 gaps = [{"source_start": start, "source_end": start + 1, "cause": "control"}]
@@ -381,7 +394,40 @@ def measured(chance: random.Random) -> Instead:
         )
         for source, name in names.items()
     ]
-    tables = {SYNCS: syncs, "high_watermarks": ends, "writers": [*claims, *signs]}
+    settled = []
+    if chance.random() < 0.3 and copied["east"] < written["east"]:
+        found = chance.randint(1, written["east"] - copied["east"])
+        settlement = {
+            "writer": "flow:forth",
+            "writer_epoch": 2,
+            "round": 1,
+            "recorded_at_ms": at_ms,
+            "flow": "forth",
+        }
+        settled.append(row("operations", **settlement, kind="settled", content="{}"))
+        syncs.append(
+            row(
+                SYNCS,
+                **settlement,
+                source_cluster="east",
+                target_cluster="west",
+                source_topic="t",
+                source_topic_id="t-east",
+                source_partition=0,
+                target_topic="t",
+                target_topic_id="t-west",
+                target_partition=0,
+                source_start=copied["east"],
+                source_end=copied["east"],
+                target_start=written["west"],
+                target_end=written["west"] + found,
+                gaps=[],
+                kind="unpaired",
+                cause="lost_source",
+                records=found,
+            )
+        )
+    tables = {SYNCS: syncs, "high_watermarks": ends, "writers": [*claims, *signs], "operations": settled}
     return Instead(
         EMPTY,
         {

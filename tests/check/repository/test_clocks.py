@@ -28,6 +28,7 @@ ABOUT_TIMES = {
     "losses": "durations are measured",
     "lag": "durations are measured",
     "touched_by_lag": "what was recorded while ends were measured",
+    "ends_within": "of a length of time what was read in it",
     "readings": "durations are measured",
     "cluster_reach": "since when, of one recorder",
     "audit_l5_produce_before_record": "fault 40: audit L5",
