@@ -10,7 +10,7 @@
 -- status:  no_map, other_incarnation, other_target_incarnation, no_commit, before_first, expired_on_target, unplaced,
 --          extras, others, ahead, gone, hidden, truncated, rewound, exact, at_end
 --
--- The rule is ledger.offsets.first_unread, set-wise: the lowest offset there whose record the group has not read,
+-- The rule, as tests hold it against first_unread of tests/support/algebra: the lowest offset there that is not read,
 -- by the maps of all flows between the two clusters, both ways, by chains of two and from one origin. So following it
 -- may repeat records and never skips one. Where a topic goes to one of the same name there, and to others too, only
 -- the first is told of. repeated: records behind the place that the group has read. ahead: offsets that it has read

@@ -10,7 +10,7 @@
 -- status:  no_map, other_incarnation, other_target_incarnation, mirrored, before_first, lost, expired_on_target,
 --          not_yet_copied, ahead, gone, hidden, truncated, exact, gap, at_end
 --
--- The rule is ledger.offsets.translation.translate_commit, set-wise: the commit's own record, else the first
+-- The rule, as tests hold it against translate_commit of tests/support/algebra: the commit's own record, else the first
 -- record after the last copied one below it, else the end of the map; never below the target's log start, and never
 -- behind an earlier copy of what a resync has yet to copy again. So following it may repeat records and never skips
 -- one. A map is what holds after supersession in the target incarnation that the flow went to last. A commit on

@@ -15,9 +15,7 @@ from ledger.answers.lag import LagStatus
 from ledger.answers.status import FlowReport, partition_columns
 from ledger.changeover.losses import LossStatus
 from ledger.changeover.role import OpenApply
-from ledger.offsets.first_unread import PlaceStatus
-from ledger.offsets.maps import TranslationStatus
-from ledger.offsets.translation import UncommittedStatus
+from ledger.offsets.statuses import PlaceStatus, TranslationStatus, UncommittedStatus
 from ledger.plain_text import rows_of
 from ledger.store.catalog import Query
 from ledger.store.delta_tables import arrow_type

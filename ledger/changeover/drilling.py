@@ -32,7 +32,7 @@ from ledger.kafka.cluster import PartitionEnds
 from ledger.kafka.copying import ClusterLink
 from ledger.kafka.leaders import KafkaFencing
 from ledger.kafka.network import KafkaNetwork
-from ledger.offsets.first_unread import PlaceStatus
+from ledger.offsets.statuses import PlaceStatus
 from ledger.store.session import random_id
 from ledger.words import some_of
 

@@ -25,10 +25,9 @@ from ledger.facts.roles import RoleVerdict
 from ledger.facts.syncs import FlowPosition
 from ledger.facts.tables import Row
 from ledger.mirror.assignment import StopCause
-from ledger.offsets.first_unread import PlaceStatus
-from ledger.offsets.maps import TranslationStatus
 from ledger.offsets.setting import ADVICE, OutputsStatus, oddities, place_of
 from ledger.offsets.sheets import CommitsRead, repeat_figures, repeat_forecast, unread_words
+from ledger.offsets.statuses import PlaceStatus, TranslationStatus
 from ledger.roles import fresh_seconds
 from ledger.words import by_topic, counted, duration
 

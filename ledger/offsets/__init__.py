@@ -1,1 +1,1 @@
-"""Where offsets of one cluster lie at another: maps, the algebra over a pair of clusters, groups that are moved."""
+"""Where groups continue at another cluster: what is asked of the ledger, how answers are judged and set there."""

@@ -24,8 +24,7 @@ from ledger.facts.roles import recorder_of
 from ledger.facts.state import OperationLog
 from ledger.facts.tables import CHECKPOINTS, GROUP_SYNCS
 from ledger.kafka.cluster import ClusterAdmin, GroupListing
-from ledger.offsets.maps import TranslationStatus
-from ledger.offsets.translation import UncommittedStatus
+from ledger.offsets.statuses import TranslationStatus, UncommittedStatus
 from ledger.store.session import random_id
 
 NOT_RECORDED = "not_recorded"

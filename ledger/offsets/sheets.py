@@ -51,7 +51,7 @@ from ledger.offsets.setting import (
     set_and_record,
     synced_before,
 )
-from ledger.offsets.translation import UncommittedStatus
+from ledger.offsets.statuses import UncommittedStatus
 from ledger.store import sql
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.words import counted, duration, instant, some_of

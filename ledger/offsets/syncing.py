@@ -44,7 +44,6 @@ from ledger.offsets.between_clusters import (
     translate,
 )
 from ledger.offsets.flow_answers import source_commits
-from ledger.offsets.maps import TranslationStatus
 from ledger.offsets.metadata import metadata_in_step
 from ledger.offsets.moving import offsets_set_at
 from ledger.offsets.setting import (
@@ -57,6 +56,7 @@ from ledger.offsets.setting import (
     place_of,
     synced_before,
 )
+from ledger.offsets.statuses import TranslationStatus
 from ledger.store import narrowed, sql
 from ledger.store.catalog import Value, query
 from ledger.store.delta_tables import newest_version

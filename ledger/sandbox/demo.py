@@ -36,7 +36,7 @@ from ledger.mirror.run import run_flow
 from ledger.mirror.spark import local_session
 from ledger.mirror.text import counters
 from ledger.offsets import flow_answers
-from ledger.offsets.translation import UncommittedStatus
+from ledger.offsets.statuses import UncommittedStatus
 from ledger.recorders.run import record_clusters
 from ledger.sandbox import Sandbox
 from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume

@@ -6,10 +6,10 @@ from dataclasses import astuple
 
 from ledger.facts.rows import recorded_sync
 from ledger.facts.syncs import Checkpoint
-from ledger.offsets.maps import OffsetMap
-from ledger.offsets.translation import Commit, KnownMap, SeenEnd, translate_commit, truncations_of
 from tests.simulation.accounts import Row
 from tests.simulation.ledger.tables import MemoryLedger
+from tests.support.algebra.maps import OffsetMap
+from tests.support.algebra.translation import Commit, KnownMap, SeenEnd, translate_commit, truncations_of
 
 
 class Answering:

@@ -12,12 +12,12 @@ from ledger.facts.rows import recorded_sync
 from ledger.facts.syncs import GapCause, SyncCause
 from ledger.kafka.batches import next_sequence
 from ledger.mirror.assignment import StopCause
-from ledger.offsets.maps import OffsetMap
 from tests.simulation.accounts import Account, At
 from tests.simulation.chronicles import Chronicle, Chronicles, StepReports
 from tests.simulation.faults import Promise
 from tests.simulation.kafka.stored_batches import key_of
 from tests.simulation.workload import TopicKind
+from tests.support.algebra.maps import OffsetMap
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ledger.offsets.first_unread import Place, first_unread
-from ledger.offsets.links import count
 from ledger.store import catalog
 from ledger.store.catalog import Query, Value
 from ledger.store.sql import Relation, run_query
 from tests.simulation.ledger.tables import MemorySnapshot
+from tests.support.algebra.first_unread import Place, first_unread
+from tests.support.algebra.links import count
 from tests.support.cases import Case
 from tests.support.group_lives import Life
 from tests.support.group_logs import SKEW_MS, WORLDS, Group, other_than

@@ -12,12 +12,12 @@ from ledger.facts.extras import ExtrasPolicy
 from ledger.facts.rows import recorded_sync
 from ledger.facts.syncs import Absence, OffsetRange, PartitionPair, RecordedSync, TopicPartition
 from ledger.facts.tables import in_order
-from ledger.offsets.first_unread import Ends, KnownPair, known_pair
-from ledger.offsets.links import RecordedFlow, TimedSync, leftover
-from ledger.offsets.read import KnownGroup, Move
-from ledger.offsets.translation import Commit, SeenEnd
 from ledger.store.relations import filtered_rows
 from ledger.store.sql import Snapshot
+from tests.support.algebra.first_unread import Ends, KnownPair, known_pair
+from tests.support.algebra.links import RecordedFlow, TimedSync, leftover
+from tests.support.algebra.read import KnownGroup, Move
+from tests.support.algebra.translation import Commit, SeenEnd
 
 Row = Mapping[str, Any]
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ledger.facts.syncs import Absence, GapCause, SyncCause, effective, restart_after_target_truncation
-from ledger.offsets.first_unread import Ends, KnownPair, Place, first_unread, known_pair
-from ledger.offsets.links import RecordedFlow, TimedSync
-from ledger.offsets.read import KnownGroup, Move
-from ledger.offsets.translation import Commit
+from tests.support.algebra.first_unread import Ends, KnownPair, Place, first_unread, known_pair
+from tests.support.algebra.links import RecordedFlow, TimedSync
+from tests.support.algebra.read import KnownGroup, Move
+from tests.support.algebra.translation import Commit
 from tests.support.group_logs import (
     APPLICATION,
     RELAYING,

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ledger.facts.syncs import OffsetRange, OffsetSync, PartitionPair, TopicPartition
-from ledger.offsets.first_unread import Ends, Place, first_unread, known_pair
-from ledger.offsets.links import RecordedFlow, TimedSync
-from ledger.offsets.read import KnownGroup, Move
-from ledger.offsets.translation import Commit, SeenEnd
+from tests.support.algebra.first_unread import Ends, Place, first_unread, known_pair
+from tests.support.algebra.links import RecordedFlow, TimedSync
+from tests.support.algebra.read import KnownGroup, Move
+from tests.support.algebra.translation import Commit, SeenEnd
 
 # -- Logs, flows and groups of a life --------------------------------------------------------------
 

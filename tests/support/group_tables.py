@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 
 from ledger.facts.syncs import Absence, PartitionPair
 from ledger.facts.tables import Row
-from ledger.offsets.first_unread import Ends, KnownPair, known_pair
-from ledger.offsets.read import KnownGroup, Move
-from ledger.offsets.translation import Commit
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
+from tests.support.algebra.first_unread import Ends, KnownPair, known_pair
+from tests.support.algebra.read import KnownGroup, Move
+from tests.support.algebra.translation import Commit
 from tests.support.group_lives import Life
 from tests.support.group_logs import Flow, Group, Log, RecordedMove, other_than
 from tests.support.ledger_rows import row

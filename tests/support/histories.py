@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from ledger.facts.syncs import Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
-from ledger.offsets.maps import OffsetMap
-from ledger.offsets.translation import Commit, KnownMap, SeenEnd, truncations_of
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot, Row
+from tests.support.algebra.maps import OffsetMap
+from tests.support.algebra.translation import Commit, KnownMap, SeenEnd, truncations_of
 from tests.support.ledger_rows import row
 
 

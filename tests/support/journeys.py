@@ -23,9 +23,8 @@ from ledger.context import operator_operations
 from ledger.facts.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult
 from ledger.facts.operations import Why
 from ledger.facts.syncs import OffsetRange
-from ledger.offsets.first_unread import Place, PlaceStatus, first_unread
-from ledger.offsets.links import count
 from ledger.offsets.setting import seen_at
+from ledger.offsets.statuses import PlaceStatus
 from ledger.recorders.observation import Subject
 from ledger.recorders.run import record_clusters
 from ledger.sandbox import SandboxCluster
@@ -35,6 +34,8 @@ from ledger.sandbox.workload import create_topics
 from ledger.store import answers
 from ledger.store.catalog import Value
 from ledger.store.snapshots import DeltaSnapshot
+from tests.support.algebra.first_unread import Place, first_unread
+from tests.support.algebra.links import count
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.group_ledgers import Log, PairLedger

@@ -31,9 +31,7 @@ from ledger.facts.tables import STAMP, TABLES, Column
 from ledger.mirror import stops
 from ledger.mirror.assignment import StopCause
 from ledger.offsets import setting
-from ledger.offsets.first_unread import PlaceStatus
-from ledger.offsets.maps import TranslationStatus
-from ledger.offsets.translation import UncommittedStatus
+from ledger.offsets.statuses import PlaceStatus, TranslationStatus, UncommittedStatus
 from ledger.store import catalog
 from tests.support.checkout import CHECKOUT
 
@@ -341,8 +339,8 @@ REFERENCES = (
     Reference("ledger/CHECKS.md", "checks", "ledger/doctor/checks.py", _checks),
     Reference("ledger/COMMANDS.md", "commands", "the commands in ledger/cli", _commands),
     Reference("ledger/OPERATIONS.md", "driver states", "ledger/answers/drivers.py", _driver_states),
-    Reference("ledger/OPERATIONS.md", "statuses", "ledger/offsets/maps.py and translation.py", _statuses),
-    Reference("ledger/OPERATIONS.md", "places", "ledger/offsets/first_unread.py", _places),
+    Reference("ledger/OPERATIONS.md", "statuses", "ledger/offsets/statuses.py", _statuses),
+    Reference("ledger/OPERATIONS.md", "places", "ledger/offsets/statuses.py", _places),
     Reference("ledger/OPERATIONS.md", "results", "ledger/offsets/setting.py", _outcomes),
     Reference("ledger/OPERATIONS.md", "exit codes", "ledger/errors.py", _exit_codes),
     Reference(

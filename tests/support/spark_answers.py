@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ledger.answers.spark import answer, functions
-from ledger.offsets.translation import translate_commit
 from ledger.store import catalog
 from ledger.store.catalog import Query, Value
 from ledger.store.sql import Snapshot, connect
+from tests.support.algebra.translation import translate_commit
 from tests.support.cases import Case
 from tests.support.histories import (
     FLOW,

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from ledger.facts.syncs import GapCause, SyncCause, TopicPartition
-from ledger.offsets.maps import OffsetMap
-from ledger.offsets.translation import Commit, KnownMap, SeenEnd, truncations_of
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot, Row
+from tests.support.algebra.maps import OffsetMap
+from tests.support.algebra.translation import Commit, KnownMap, SeenEnd, truncations_of
 from tests.support.histories import History, sync_row
 from tests.support.ledger_rows import row
 

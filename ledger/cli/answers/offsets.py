@@ -22,7 +22,7 @@ from ledger.errors import UnsafeError, UsageError
 from ledger.offsets.between_clusters import untranslated_groups, untranslated_groups_at
 from ledger.offsets.rendering import KafkaReset, render_kafka_reset
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED
-from ledger.offsets.translation import UncommittedStatus
+from ledger.offsets.statuses import UncommittedStatus
 from ledger.store.answers import MISSING_ROWS, require_complete
 
 NAME_MAPS = "name either --flow, or --from and --to: one map answers, or all between two clusters"

@@ -12,8 +12,8 @@ from ledger.adopt.adopting import adoption_syncs
 from ledger.adopt.pairing import PairingResult, pair_partition
 from ledger.errors import RefusedPartitionError
 from ledger.facts.syncs import OffsetSync, PartitionPair, SyncKind, TopicPartition
-from ledger.offsets.maps import OffsetMap
 from tests.support.adopted_histories import History, histories
+from tests.support.algebra.maps import OffsetMap
 
 PRINTED = settings(print_blob=True, deadline=None, max_examples=150)
 PAIR = PartitionPair(TopicPartition("orders", "source-id", 0), TopicPartition("east.orders", "target-id", 0))

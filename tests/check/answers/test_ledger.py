@@ -18,8 +18,7 @@ from ledger.answers.drivers import DriverState
 from ledger.api import FlowRequest, PartitionLag, PartitionLoss, TranslatedOffset
 from ledger.config.file import CONFIG_VARIABLE
 from ledger.errors import ConfigurationError, PreconditionError, SetupError, UsageError
-from ledger.offsets.maps import TranslationStatus
-from ledger.offsets.translation import UncommittedStatus
+from ledger.offsets.statuses import TranslationStatus, UncommittedStatus
 from ledger.store import catalog
 from tests.support.checkout import CHECKOUT
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, operated, own_mark

@@ -11,9 +11,9 @@ from ledger.facts.syncs import OffsetSync, SyncCause, SyncKind
 from ledger.kafka.batches import Record, decode
 from ledger.mirror import tail as tail_search
 from ledger.mirror.assignment import Assignment, StopCause
-from ledger.offsets.maps import OffsetMap
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import application_batch, content, is_tombstone, key_of
+from tests.support.algebra.maps import OffsetMap
 from tests.support.copy_tasks import NOW_MS, Target, assignment
 
 # -- Lives -----------------------------------------------------------------------------------------

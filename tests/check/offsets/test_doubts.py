@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from ledger.facts.syncs import Absence, Gap, GapCause, OffsetRange, OffsetSync, SyncCause, TopicPartition
-from ledger.offsets.first_unread import Place, PlaceStatus
-from ledger.offsets.links import RecordedFlow
-from ledger.offsets.translation import Commit, SeenEnd
+from ledger.offsets.statuses import PlaceStatus
+from tests.support.algebra.first_unread import Place
+from tests.support.algebra.links import RecordedFlow
+from tests.support.algebra.translation import Commit, SeenEnd
 from tests.support.group_logs import EAST, LONG_AFTER_MS, NORTH, WEST, at, flow, of_epoch, place
 from tests.support.histories import copied, lost, started, superseded, unpaired
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from ledger.facts.syncs import Absence, Gap, GapCause, OffsetSync, SyncCause, TopicPartition
-from ledger.offsets.first_unread import WITHOUT_OFFSET, Place, PlaceStatus
-from ledger.offsets.read import KnownGroup, KnownLog, Move, read_offsets_of
-from ledger.offsets.translation import CLOCK_MARGIN_MS, Commit
+from ledger.offsets.statuses import PlaceStatus
+from tests.support.algebra.first_unread import WITHOUT_OFFSET, Place
+from tests.support.algebra.read import KnownGroup, KnownLog, Move, read_offsets_of
+from tests.support.algebra.translation import CLOCK_MARGIN_MS, Commit
 from tests.support.group_logs import EAST, LONG_AFTER_MS, NORTH, WEST, at, flow, of_epoch, place
 from tests.support.histories import adopted, copied, lost, started, superseded, unpaired
 

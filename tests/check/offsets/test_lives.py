@@ -7,16 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ledger.facts.syncs import OffsetRange
-from ledger.offsets.first_unread import (
-    WITHOUT_OFFSET,
-    KnownPair,
-    Place,
-    PlaceStatus,
-    difference,
-    first_unread,
-)
-from ledger.offsets.read import KnownGroup, read_offsets_of
-from ledger.offsets.translation import Commit
+from ledger.offsets.statuses import PlaceStatus
+from tests.support.algebra.first_unread import WITHOUT_OFFSET, KnownPair, Place, difference, first_unread
+from tests.support.algebra.read import KnownGroup, read_offsets_of
+from tests.support.algebra.translation import Commit
 from tests.support.group_ledgers import Log, PairLedger
 from tests.support.group_lives import Life
 from tests.support.group_logs import WORLDS, Group, other_than

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ledger.errors import InvalidValueError
 from ledger.facts.history import Segment, Unmapped, UnmappedKind, Unpaired, expand
 from ledger.facts.syncs import Gap, GapCause, OffsetSync, SyncCause, effective, recording_order
-from ledger.offsets.maps import OffsetMap, ReverseTranslation, Translation, TranslationStatus
+from ledger.offsets.statuses import TranslationStatus
+from tests.support.algebra.maps import OffsetMap, ReverseTranslation, Translation
 from tests.support.histories import (
     SOURCE,
     TARGET,

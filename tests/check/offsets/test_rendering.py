@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.errors import UsageError
-from ledger.offsets.maps import TranslationStatus
 from ledger.offsets.rendering import RENDERERS, render_csv, render_json, render_kafka_reset
-from ledger.offsets.translation import UncommittedStatus
+from ledger.offsets.statuses import TranslationStatus, UncommittedStatus
 from tests.support.hostile_names import HOSTILE, UNWRITABLE
 
 TRANSLATION = pa.table(

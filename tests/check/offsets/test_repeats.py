@@ -6,7 +6,6 @@ import pytest
 
 from ledger.config.values import Objective, objections
 from ledger.errors import PreconditionError
-from ledger.offsets.first_unread import Difference, Place, PlaceStatus, difference
 from ledger.offsets.sheets import (
     CommitsRead,
     commits_age,
@@ -15,6 +14,8 @@ from ledger.offsets.sheets import (
     repeat_words,
     require_few_repeats,
 )
+from ledger.offsets.statuses import PlaceStatus
+from tests.support.algebra.first_unread import Difference, Place, difference
 from tests.support.seen_pairs import place
 
 WAY = ("west", "east")

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.facts.syncs import Absence, Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
-from ledger.offsets.maps import OffsetMap, ReverseTranslation, Translation, TranslationStatus
-from ledger.offsets.translation import (
+from ledger.offsets.statuses import TranslationStatus
+from tests.support.algebra.maps import OffsetMap, ReverseTranslation, Translation
+from tests.support.algebra.translation import (
     CLOCK_MARGIN_MS,
     Commit,
     KnownMap,

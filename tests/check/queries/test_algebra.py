@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from ledger.facts.history import Segment, Unmapped
 from ledger.facts.rows import flow_position
 from ledger.facts.syncs import OffsetSync, effective
-from ledger.offsets.maps import OffsetMap, Translation
-from ledger.offsets.translation import translate_commit
 from ledger.store import catalog
 from ledger.store.sql import connect, run_query
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
+from tests.support.algebra.maps import OffsetMap, Translation
+from tests.support.algebra.translation import translate_commit
 from tests.support.histories import (
     FLOW,
     History,

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.offsets.first_unread import PlaceStatus, first_unread
+from ledger.offsets.statuses import PlaceStatus
+from tests.support.algebra.first_unread import first_unread
 from tests.support.cases import Case, cases_of
 from tests.support.group_cases import (
     QUERY,

@@ -63,8 +63,6 @@ IN_CODE = {
     "ledger/changeover/seeing.py": "fault 40: a record that is much younger",
     "ledger/offsets/flow_answers.py": "appends of one writer",
     "ledger/doctor/places.py": "how long ago a folder was written to",
-    "ledger/offsets/translation.py": "fault 40: truncations",
-    "ledger/offsets/links.py": "fault 40: a flow's own beginning",
     "ledger/facts/roles.py": "fault 40: heartbeats",
     "ledger/mirror/requests.py": "how it is shown",
     "ledger/changeover/cut.py": "readings of one recorder",

@@ -22,8 +22,8 @@ from ledger.facts.syncs import (
     share_of,
     without,
 )
-from ledger.offsets.maps import EpochStart, OffsetMap, still_held
-from ledger.offsets.translation import CLOCK_MARGIN_MS, SeenEnd, Truncation, truncations_of
+from tests.support.algebra.maps import EpochStart, OffsetMap, still_held
+from tests.support.algebra.translation import CLOCK_MARGIN_MS, SeenEnd, Truncation, truncations_of
 
 # Untold -------------------------------------------------------------------------------------------
 # What one flow found of a log that another flow does not know yet: that it lost its end.

@@ -14,13 +14,13 @@ Who has none of these there and has read other partitions of the topic, or an en
 who has read none of the topic there does not wait for it.
 
 No commit reaches beyond what its log still held when others had been written behind it: a later leader epoch begins
-there, or a flow found that the end was lost, and the commit may be older (`offsets.translation`).
+there, or a flow found that the end was lost, and the commit may be older (`translation`).
 """
 
 from dataclasses import dataclass
 
-from ledger.offsets.maps import EpochStart
-from ledger.offsets.translation import Commit, Truncation
+from tests.support.algebra.maps import EpochStart
+from tests.support.algebra.translation import Commit, Truncation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

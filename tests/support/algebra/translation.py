@@ -21,22 +21,13 @@ about records that are not copied yet when it was first read after the last but 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from ledger.facts.syncs import LOST_AT_SOURCE, Absence, GapCause, OffsetSync, SyncKind
-from ledger.offsets.maps import OffsetMap, Translation, TranslationStatus
+from ledger.offsets.statuses import TranslationStatus
+from tests.support.algebra.maps import OffsetMap, Translation
 
 CLOCK_MARGIN_MS = 300_000
 """By how much the clocks of a recorder and of a driver may differ."""
-
-
-class UncommittedStatus(StrEnum):
-    """What a partition without a commit holds, of a topic on which the group has one: no commit, no translation."""
-
-    NO_COMMIT = "no_commit"
-    """Commits on the topic, none for this partition, which may hold records. Target offset: the log start."""
-    NO_COMMIT_EMPTY = "no_commit_empty"
-    """The same, and the target holds nothing there. Target offset: the log start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Offset algebra: where a source offset lands on the target, and the way back.
+"""Where a source offset lands on the target, by the map of one flow, and the way back.
 
 All ranges are half-open. There is one rule: an offset lands on its own record, else on the first record after
 the last copied one below it, and on the end of the map when there is none. Unpaired records count there,
@@ -9,7 +9,7 @@ What mirrors wrote at the source is in no flow's map of it, so one map alone can
 with it. There is no answer (`mirrored`) while such records lie at or behind the offset: at the target they may
 lie before the place where it lands. Nor is there where another flow writes to the source topic, and before that
 place the target holds a record that is not of this map: it may lie behind the map's end, or not have come there yet.
-`offsets.translation` has what else is to be known of a commit.
+`translation` has what else is to be known of a commit.
 A map is what holds after supersession, in the target incarnation that the flow went to last. What was
 superseded and is not copied again yet lies beyond its end. Copies of it that the target holds still are the only ones
 until then, and so are those of what was lost instead of copied again (`earlier_copies`): nothing passes them.
@@ -23,7 +23,6 @@ Invariants of an `OffsetMap`
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import pairwise
 
 from ledger.errors import InvalidValueError
@@ -46,6 +45,7 @@ from ledger.facts.syncs import (
     TopicPartition,
     effective,
 )
+from ledger.offsets.statuses import TranslationStatus
 
 # Earlier copies -----------------------------------------------------------------------------------
 # Copies that supersession took out of a map, that the target holds still, and that were not made again.
@@ -106,45 +106,6 @@ class EpochStart:
 
     leader_epoch: int
     source_start: int
-
-
-class TranslationStatus(StrEnum):
-    """Why a translation is what it is. The first that applies, in this order, is reported.
-
-    The first four come without an offset. A map knows what is about offsets, `offsets.translation` the rest.
-    """
-
-    NO_MAP = "no_map"
-    """Nothing is recorded for this flow and partition. Target offset: none."""
-    OTHER_INCARNATION = "other_incarnation"
-    """The commit belongs to another topic id: the topic was recreated. Target offset: none."""
-    OTHER_TARGET_INCARNATION = "other_target_incarnation"
-    """The target topic was deleted, or has another topic id now. Target offset: none."""
-    MIRRORED = "mirrored"
-    """Other flows' records lie where one flow cannot know whether the group has read them. Target offset: none."""
-    BEFORE_FIRST = "before_first"
-    """Below the first mirrored offset. Target offset: the first one."""
-    LOST = "lost"
-    """The record was deleted before it could be copied. Target offset: the next copied record."""
-    EXPIRED_ON_TARGET = "expired_on_target"
-    """The answer lies below the target's log start. Target offset: the log start."""
-    NOT_YET_COPIED = "not_yet_copied"
-    """The group has read further, and a driver at work may have copied it since. Target offset: the end."""
-    AHEAD = "ahead"
-    """The group has read what is not at the target, as far as the ledger knows. Target offset: the end."""
-    GONE = "gone"
-    """The commit no longer exists: deleted, or expired. Target offset: as of the last known commit."""
-    HIDDEN = "hidden"
-    """The mirror's principal is no longer shown the group or topic. Target offset: as of the last known commit."""
-    TRUNCATED = "truncated"
-    """The commit was made on records that the source truncated. Target offset: where these began."""
-    EXACT = "exact"
-    """The record was copied. Target offset: the same record, or an earlier copy that a `resync` has yet to make
-    again."""
-    GAP = "gap"
-    """The offset held no record to copy. Target offset: the next copied record, or the end."""
-    AT_END = "at_end"
-    """The group has read everything that was copied. Target offset: the end."""
 
 
 @dataclass(frozen=True, slots=True)

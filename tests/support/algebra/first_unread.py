@@ -69,10 +69,10 @@ Statuses: the first that applies, in the order of `PlaceStatus`. The first three
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from ledger.facts.syncs import Absence, OffsetRange, PartitionPair, TopicPartition
-from ledger.offsets.links import (
+from ledger.offsets.statuses import PlaceStatus
+from tests.support.algebra.links import (
     KnownFlows,
     Link,
     RecordedFlow,
@@ -88,48 +88,8 @@ from ledger.offsets.links import (
     unreported,
     without_paired,
 )
-from ledger.offsets.read import KnownGroup, KnownLog, ReadOffsets, read_offsets_of
-from ledger.offsets.translation import Commit, SeenEnd
-
-
-class PlaceStatus(StrEnum):
-    """Why a place is what it is. The first that applies, in this order, is reported; the first three have no offset."""
-
-    NO_MAP = "no_map"
-    """Nothing is recorded between the two topics. Target offset: none."""
-    OTHER_INCARNATION = "other_incarnation"
-    """The commit belongs to another topic id: the topic was recreated. Target offset: none."""
-    OTHER_TARGET_INCARNATION = "other_target_incarnation"
-    """All maps are about former incarnations of the topics. Target offset: none."""
-    NO_COMMIT = "no_commit"
-    """The group has commits on the topic, none for this partition: nothing is read. Target offset: the first unread."""
-    BEFORE_FIRST = "before_first"
-    """Below all offsets that the maps know of. Target offset: the first unread."""
-    EXPIRED_ON_TARGET = "expired_on_target"
-    """Unread records lie below the target's log start. Target offset: the first unread that is left."""
-    UNPLACED = "unplaced"
-    """It begins with records of which nobody can tell whether the group has read them. Target offset: the first one."""
-    EXTRAS = "extras"
-    """It begins with records that are at the target cluster alone, and that are to come. Target offset: the first
-    one."""
-    OTHERS = "others"
-    """It begins with records that no flow of the two carries, since its last commit there. Target offset: the first
-    one."""
-    AHEAD = "ahead"
-    """The group has read what is not there, as far as the ledger knows. Target offset: the first unread."""
-    GONE = "gone"
-    """The commit no longer exists: deleted, or expired. Target offset: as of the last known commit."""
-    HIDDEN = "hidden"
-    """The mirror's principal is no longer shown the group or topic. Target offset: as of the last known commit."""
-    TRUNCATED = "truncated"
-    """The commit was made on records that its log has lost. Target offset: where these began."""
-    REWOUND = "rewound"
-    """Somebody put the group back behind the place where a move had brought it. Target offset: the first unread."""
-    EXACT = "exact"
-    """It begins with a record that is known and unread. Target offset: this record."""
-    AT_END = "at_end"
-    """Nothing is unread. Target offset: the end."""
-
+from tests.support.algebra.read import KnownGroup, KnownLog, ReadOffsets, read_offsets_of
+from tests.support.algebra.translation import Commit, SeenEnd
 
 WITHOUT_OFFSET = frozenset(
     {PlaceStatus.NO_MAP, PlaceStatus.OTHER_INCARNATION, PlaceStatus.OTHER_TARGET_INCARNATION}
