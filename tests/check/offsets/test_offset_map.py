@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.errors import InvalidValueError
-from ledger.facts.history import Segment, Unmapped, UnmappedKind, Unpaired, expand
+from ledger.facts.history import Segment, expand
 from ledger.facts.syncs import Gap, GapCause, OffsetSync, SyncCause, effective, recording_order
 from ledger.offsets.statuses import TranslationStatus
 from tests.support.algebra.maps import OffsetMap, ReverseTranslation, Translation
+from tests.support.algebra.stretches import Unmapped, UnmappedKind, Unpaired
 from tests.support.histories import (
     SOURCE,
     TARGET,

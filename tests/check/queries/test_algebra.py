@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.facts.history import Segment, Unmapped
+from ledger.facts.history import Segment
 from ledger.facts.rows import flow_position
 from ledger.facts.syncs import OffsetSync, effective
 from ledger.store import catalog
@@ -19,6 +19,7 @@ from ledger.store.sql import connect, run_query
 from tests.simulation.ledger.fact_log import MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
 from tests.support.algebra.maps import OffsetMap, Translation
+from tests.support.algebra.stretches import Unmapped
 from tests.support.algebra.translation import translate_commit
 from tests.support.histories import (
     FLOW,

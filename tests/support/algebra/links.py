@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ledger.facts.history import Segment, Unmapped, Unpaired, expand
+from ledger.facts.history import Segment, expand
 from ledger.facts.syncs import (
     GapCause,
     OffsetRange,
@@ -23,6 +23,7 @@ from ledger.facts.syncs import (
     without,
 )
 from tests.support.algebra.maps import EpochStart, OffsetMap, still_held
+from tests.support.algebra.stretches import Unmapped, Unpaired
 from tests.support.algebra.translation import CLOCK_MARGIN_MS, SeenEnd, Truncation, truncations_of
 
 # Untold -------------------------------------------------------------------------------------------

@@ -26,16 +26,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ledger.errors import InvalidValueError
-from ledger.facts.history import (
-    Segment,
-    Unmapped,
-    UnmappedKind,
-    Unpaired,
-    check_sync,
-    expand,
-    unmapped,
-    unpaired,
-)
+from ledger.facts.history import Segment, expand
 from ledger.facts.syncs import (
     LOST_AT_SOURCE,
     MAPPED,
@@ -46,6 +37,7 @@ from ledger.facts.syncs import (
     effective,
 )
 from ledger.offsets.statuses import TranslationStatus
+from tests.support.algebra.stretches import Unmapped, UnmappedKind, Unpaired, check_sync, unmapped, unpaired
 
 # Earlier copies -----------------------------------------------------------------------------------
 # Copies that supersession took out of a map, that the target holds still, and that were not made again.
