@@ -386,6 +386,3 @@ def check_translation(copied: Copied) -> None:
             )
         else:
             assert found == expected, (committed, found, expected)
-    for source, target in pairs:
-        expected_back = None if source > min(mirror_writes, default=source) else source
-        assert offset_map.reverse(target).source_offset == expected_back

@@ -11,7 +11,7 @@ from ledger.errors import InvalidValueError
 from ledger.facts.history import Segment, expand
 from ledger.facts.syncs import Gap, GapCause, OffsetSync, SyncCause, effective, recording_order
 from ledger.offsets.statuses import TranslationStatus
-from tests.support.algebra.maps import OffsetMap, ReverseTranslation, Translation
+from tests.support.algebra.maps import OffsetMap, Translation
 from tests.support.algebra.stretches import Unmapped, UnmappedKind, Unpaired
 from tests.support.histories import (
     SOURCE,
@@ -90,30 +90,12 @@ def test_a_translation_never_passes_an_unread_record(history: History) -> None:
 
 @PRINTED
 @given(histories())
-def test_there_and_back(history: History) -> None:
+def test_a_record_lands_on_its_copy(history: History) -> None:
     offset_map = OffsetMap.from_syncs("flow", history.syncs)
     earlier = history.earlier()
     for source, target in history.pairs.items():
         if source > max(earlier, default=-1):
             assert offset_map.translate(source) == Translation(target, STATUS.EXACT)
-        back = offset_map.reverse(target)
-        assert (back.source_offset, back.status) == (source, STATUS.EXACT)
-    end = offset_map.reverse(offset_map.target_end)
-    assert (end.source_offset, end.status) == (history.source_end, STATUS.AT_END)
-
-
-@PRINTED
-@given(histories())
-def test_reverse_never_passes_an_unread_record(history: History) -> None:
-    offset_map = OffsetMap.from_syncs("flow", history.syncs)
-    targets = set(history.pairs.values())
-    for target_offset in range(history.target_end + 20):
-        back = offset_map.reverse(target_offset)
-        unread = [source for source, target in history.pairs.items() if target >= target_offset]
-        assert back.source_offset == min(unread, default=history.source_end), target_offset
-        assert (back.status is STATUS.EXACT) == (target_offset in targets)
-        assert back.ahead_offsets == max(0, target_offset - history.target_end)
-        assert (back.status is STATUS.AHEAD) == (target_offset > history.target_end)
 
 
 @PRINTED
@@ -169,9 +151,6 @@ def test_a_partition_that_is_only_started_has_a_place() -> None:
     assert offset_map.translate(99) == Translation(40, STATUS.BEFORE_FIRST)
     assert offset_map.translate(100) == Translation(40, STATUS.AT_END)
     assert offset_map.translate(101) == Translation(40, STATUS.AHEAD, ahead_offsets=1)
-    assert offset_map.reverse(39) == ReverseTranslation(100, STATUS.BEFORE_FIRST)
-    assert offset_map.reverse(40) == ReverseTranslation(100, STATUS.AT_END)
-    assert offset_map.reverse(41) == ReverseTranslation(100, STATUS.AHEAD, ahead_offsets=1)
 
 
 def test_a_row_that_lies_across_is_cut_with_its_gaps() -> None:
@@ -248,22 +227,6 @@ def test_old_copies_in_another_incarnation_of_the_target_do_not_count() -> None:
     assert OffsetMap.from_syncs("flow", rows).earlier == ()
 
 
-def test_a_group_on_a_superseded_claim_goes_back_to_where_it_was_superseded() -> None:
-    before, after = (OffsetMap.from_syncs("flow", [*RESYNC, *more]) for more in ([], [copied(4, 9, 30)]))
-    for offset_map in (before, after):
-        assert offset_map.reverse(3) == ReverseTranslation(3, STATUS.EXACT)
-        assert offset_map.reverse(4) == ReverseTranslation(4, STATUS.GAP)
-        assert offset_map.reverse(29) == ReverseTranslation(4, STATUS.GAP)
-    assert before.reverse(30) == ReverseTranslation(4, STATUS.AT_END)
-    assert after.reverse(30) == ReverseTranslation(4, STATUS.EXACT)
-
-
-def test_what_a_truncated_target_no_longer_has_is_ahead_in_reverse() -> None:
-    offset_map = OffsetMap.from_syncs("flow", [copied(0, 10, 0), superseded(4, 10, 4)])
-    assert offset_map.reverse(4) == ReverseTranslation(4, STATUS.AT_END)
-    assert offset_map.reverse(9) == ReverseTranslation(4, STATUS.AHEAD, ahead_offsets=5)
-
-
 def test_the_lowest_superseded_row_after_a_row_cuts_it() -> None:
     rows = [copied(0, 10, 0), superseded(3, 10, 10), copied(3, 8, 10), superseded(6, 8, 15)]
     assert OffsetMap.from_syncs("flow", rows).segments == (Segment(0, 3, 0), Segment(3, 6, 10))
@@ -286,7 +249,6 @@ def test_a_commit_does_not_pass_records_that_nobody_can_place() -> None:
     assert offset_map.translate(4) == Translation(4, STATUS.EXACT)
     assert offset_map.translate(5) == Translation(5, STATUS.LOST)
     assert offset_map.translate(9) == Translation(5, STATUS.AT_END)
-    assert offset_map.reverse(6) == ReverseTranslation(9, STATUS.GAP)
 
 
 def test_a_commit_passes_unpaired_records_below_a_record_of_its_own() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ledger.facts.syncs import Absence, Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.offsets.statuses import TranslationStatus
-from tests.support.algebra.maps import OffsetMap, ReverseTranslation, Translation
+from tests.support.algebra.maps import OffsetMap, Translation
 from tests.support.algebra.translation import (
     CLOCK_MARGIN_MS,
     Commit,
@@ -115,16 +115,6 @@ def test_what_is_held_begins_at_the_log_start_and_counts_unpaired_records() -> N
     assert known(started(0, 40), log_start=40).translate(at(0)) == Translation(40, STATUS.AT_END)
     rows = (copied(0, 3, 0), unpaired(3, 3, 2), copied(3, 6, 5))
     assert known(*rows).translate(at(4)) == Translation(6, STATUS.EXACT)
-
-
-def test_the_way_back_does_not_pass_what_mirrors_wrote_at_the_source() -> None:
-    offset_map = OffsetMap.from_syncs("flow", [copied(0, 6, 10, mirror_write(2, 4))])
-    assert offset_map.reverse(11) == ReverseTranslation(1, STATUS.EXACT)
-    assert offset_map.reverse(12) == ReverseTranslation(None, STATUS.MIRRORED)
-    assert offset_map.reverse(14) == ReverseTranslation(None, STATUS.MIRRORED)
-    before = OffsetMap.from_syncs("flow", [copied(0, 6, 10, mirror_write(2, 6))])
-    assert before.reverse(12) == ReverseTranslation(None, STATUS.MIRRORED)
-    assert before.reverse(11) == ReverseTranslation(1, STATUS.EXACT)
 
 
 # What the source took back ---------------------------------------------------------------------

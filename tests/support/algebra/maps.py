@@ -1,4 +1,4 @@
-"""Where a source offset lands on the target, by the map of one flow, and the way back.
+"""Where a source offset lands on the target, by the map of one flow.
 
 All ranges are half-open. There is one rule: an offset lands on its own record, else on the first record after
 the last copied one below it, and on the end of the map when there is none. Unpaired records count there,
@@ -115,20 +115,6 @@ class Translation:
     ahead_offsets: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReverseTranslation:
-    """Where a group that read the target resumes at the source.
-
-    `status` is one of `mirrored` (without an offset: mirrors wrote at the source below the answer, and nobody can
-    tell whether the group has read that at the target), `before_first`, `exact`, `gap` (between segments: others'
-    records, unpaired ones, or a claim that was superseded), `at_end` and `ahead`.
-    """
-
-    source_offset: int | None
-    status: TranslationStatus
-    ahead_offsets: int = 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetMap:
     """All that holds of what one flow recorded of a source partition and topic id into a target partition.
@@ -214,7 +200,7 @@ class OffsetMap:
     @property
     def mirror_write_end(self) -> int:
         """The source offset after the last one that a mirror is known to have written; 0 without one."""
-        return max((stretch.source_end for stretch in self._mirror_writes()), default=0)
+        return max((one.source_end for one in self.unmapped if one.cause is GapCause.MIRROR_WRITE), default=0)
 
     def held_to(self, target_start: int) -> int:
         """The first target offset from `target_start` on at which no record of this map lies."""
@@ -230,28 +216,6 @@ class OffsetMap:
         """Where the first later leader epoch begins: no commit of this one can lie beyond. None without one."""
         later = (start.source_start for start in self.epoch_starts if start.leader_epoch > leader_epoch)
         return min(later, default=None)
-
-    def reverse(self, target_offset: int) -> ReverseTranslation:
-        """Where a group that would read `target_offset` next resumes at the source."""
-        answer = self._next_source(target_offset)
-        first_mirror_write = min((stretch.source_start for stretch in self._mirror_writes()), default=None)
-        if first_mirror_write is not None and (answer.source_offset or 0) > first_mirror_write:
-            return ReverseTranslation(None, TranslationStatus.MIRRORED)
-        return answer
-
-    def _mirror_writes(self) -> Iterator[Unmapped]:
-        return (stretch for stretch in self.unmapped if stretch.cause is GapCause.MIRROR_WRITE)
-
-    def _next_source(self, target_offset: int) -> ReverseTranslation:
-        following = bisect_right(self.segments, target_offset, key=lambda segment: segment.target_end)
-        if following == len(self.segments):
-            return self._reverse_beyond(target_offset)
-        segment = self.segments[following]
-        if segment.target_start <= target_offset:
-            source_offset = segment.source_start + target_offset - segment.target_start
-            return ReverseTranslation(source_offset, TranslationStatus.EXACT)
-        status = TranslationStatus.GAP if following else TranslationStatus.BEFORE_FIRST
-        return ReverseTranslation(segment.source_start, status)
 
     def _next_target(self, committed_offset: int) -> int:
         following = bisect_right(self.segments, committed_offset, key=lambda segment: segment.source_end)
@@ -301,15 +265,6 @@ class OffsetMap:
             return None
         stretch = self.unmapped[following]
         return stretch if stretch.source_start <= committed_offset else None
-
-    def _reverse_beyond(self, target_offset: int) -> ReverseTranslation:
-        if target_offset > self.target_end:
-            ahead = target_offset - self.target_end
-            return ReverseTranslation(self.source_end, TranslationStatus.AHEAD, ahead)
-        if target_offset == self.target_end:
-            return ReverseTranslation(self.source_end, TranslationStatus.AT_END)
-        status = TranslationStatus.GAP if self.segments else TranslationStatus.BEFORE_FIRST
-        return ReverseTranslation(self.source_end, status)
 
 
 def _epoch_starts(syncs: Sequence[OffsetSync]) -> tuple[EpochStart, ...]:
