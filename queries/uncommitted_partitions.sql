@@ -5,7 +5,7 @@
 -- params:  flow string
 -- columns: flow string, group_id string, source_topic string, source_partition int, target_topic string,
 --          target_topic_id string, target_partition int, target_offset bigint, status string
--- status:  no_commit, no_commit_empty
+-- status:  no_commit_empty, no_commit
 --
 -- Beside offset_translation, which has a row for every commit: a consumer begins a partition without one by its
 -- auto.offset.reset, and with `latest` passes all that is there. A group reads the topics on which it has a commit

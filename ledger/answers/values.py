@@ -15,7 +15,7 @@ from ledger.answers.lag import LagStatus
 from ledger.answers.status import FlowReport, partition_columns
 from ledger.changeover.losses import LossStatus
 from ledger.changeover.role import OpenApply
-from ledger.offsets.statuses import PlaceStatus, TranslationStatus, UncommittedStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.plain_text import rows_of
 from ledger.store.catalog import Query
 from ledger.store.delta_tables import arrow_type
@@ -58,7 +58,7 @@ class TranslatedOffset:
     target_topic_id: str | None
     target_partition: int | None
     target_offset: int | None
-    status: TranslationStatus | UncommittedStatus
+    status: TranslationStatus
     absence: str | None
     absent_since_ms: int | None
     metadata: str | None
@@ -83,7 +83,7 @@ class Place:
     target_topic_id: str | None
     target_partition: int | None
     target_offset: int | None
-    status: PlaceStatus
+    status: TranslationStatus
     repeated: int | None
     ahead: int | None
     others: int | None
@@ -210,18 +210,13 @@ class PartitionLoss:
     status: LossStatus
 
 
-def translated_offset(*, status: str, **columns: Any) -> TranslatedOffset:
-    uncommitted = set(UncommittedStatus)
-    known = UncommittedStatus(status) if status in uncommitted else TranslationStatus(status)
-    return TranslatedOffset(status=known, **columns)
-
-
 def with_status(row: Callable[..., Row], statuses: type[StrEnum]) -> Callable[..., Row]:
     """Makes a row of columns, its status as a value of that enumeration."""
     return lambda *, status, **columns: row(status=statuses(status), **columns)
 
 
-place = with_status(Place, PlaceStatus)
+translated_offset = with_status(TranslatedOffset, TranslationStatus)
+place = with_status(Place, TranslationStatus)
 partition_lag = with_status(PartitionLag, LagStatus)
 partition_loss = with_status(PartitionLoss, LossStatus)
 

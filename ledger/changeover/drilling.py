@@ -32,7 +32,7 @@ from ledger.kafka.cluster import PartitionEnds
 from ledger.kafka.copying import ClusterLink
 from ledger.kafka.leaders import KafkaFencing
 from ledger.kafka.network import KafkaNetwork
-from ledger.offsets.statuses import PlaceStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.store.session import random_id
 from ledger.words import some_of
 
@@ -106,7 +106,7 @@ def judged(answer: Row, there: ReadThere, here: UnreadHere, *, copied_to: int | 
 def _may_repeat(answer: Row) -> bool:
     """Whether the plan says that other records lie between the place and the first unread one, or does not know."""
     is_behind = any(answer.get(name) != 0 for name in ("repeated", "others"))
-    return is_behind or answer["status"] == PlaceStatus.AHEAD or answer["committed_offset"] is None
+    return is_behind or answer["status"] == TranslationStatus.AHEAD or answer["committed_offset"] is None
 
 
 def _is_copy(there: LogRecord, here: LogRecord) -> bool:

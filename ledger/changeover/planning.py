@@ -27,7 +27,7 @@ from ledger.facts.tables import Row
 from ledger.mirror.assignment import StopCause
 from ledger.offsets.setting import ADVICE, OutputsStatus, oddities, place_of
 from ledger.offsets.sheets import CommitsRead, repeat_figures, repeat_forecast, unread_words
-from ledger.offsets.statuses import PlaceStatus, TranslationStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.roles import fresh_seconds
 from ledger.words import by_topic, counted, duration
 
@@ -208,7 +208,7 @@ class Planned:
                 {row["group_id"] for row in self.places if row["target_offset"] is None}
             ),
             "groups_ahead": len(
-                {row["group_id"] for row in self.places if row["status"] == PlaceStatus.AHEAD}
+                {row["group_id"] for row in self.places if row["status"] == TranslationStatus.AHEAD}
             ),
             "groups_at_earlier_commits": len(
                 {row["group_id"] for row in self.places if row.get("outputs") == OutputsStatus.EARLIER_COMMIT}

@@ -24,7 +24,7 @@ from ledger.facts.roles import recorder_of
 from ledger.facts.state import OperationLog
 from ledger.facts.tables import CHECKPOINTS, GROUP_SYNCS
 from ledger.kafka.cluster import ClusterAdmin, GroupListing
-from ledger.offsets.statuses import TranslationStatus, UncommittedStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.store.session import random_id
 
 NOT_RECORDED = "not_recorded"
@@ -290,14 +290,14 @@ def _repeated(row: Answer, then: Answer) -> int | None:
     return int(then["repeated"]) + max(int(row["target_offset"]) - int(then["target_offset"]), 0)
 
 
-ACCEPTABLE: tuple[TranslationStatus | UncommittedStatus, ...] = (
+ACCEPTABLE: tuple[TranslationStatus, ...] = (
     TranslationStatus.LOST,
     TranslationStatus.EXPIRED_ON_TARGET,
     TranslationStatus.NOT_YET_COPIED,
     TranslationStatus.AHEAD,
     TranslationStatus.GONE,
     TranslationStatus.HIDDEN,
-    UncommittedStatus.NO_COMMIT,
+    TranslationStatus.NO_COMMIT,
 )
 """Statuses with an offset that a reset file holds only when they are accepted by name: something was lost, may not be
 what it seems, or a group begins where it never was. All others that have an offset land where nothing is skipped that

@@ -51,7 +51,7 @@ from ledger.offsets.setting import (
     set_and_record,
     synced_before,
 )
-from ledger.offsets.statuses import UncommittedStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.store import sql
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.words import counted, duration, instant, some_of
@@ -198,7 +198,7 @@ def with_empty_partitions(answers: Sequence[Answer], target: ClusterAdmin) -> li
     asked = [
         (row["target_topic"], row["target_partition"])
         for row in answers
-        if row["status"] == UncommittedStatus.NO_COMMIT and row["target_offset"] is not None
+        if row["status"] == TranslationStatus.NO_COMMIT and row["target_offset"] is not None
     ]
     ends = target.ends(sorted(set(asked))) if asked else {}
 
@@ -207,8 +207,8 @@ def with_empty_partitions(answers: Sequence[Answer], target: ClusterAdmin) -> li
         return found is not None and found.log_start == found.high_watermark == row["target_offset"]
 
     return [
-        {**row, "status": str(UncommittedStatus.NO_COMMIT_EMPTY)}
-        if row["status"] == UncommittedStatus.NO_COMMIT and is_empty(row)
+        {**row, "status": str(TranslationStatus.NO_COMMIT_EMPTY)}
+        if row["status"] == TranslationStatus.NO_COMMIT and is_empty(row)
         else row
         for row in answers
     ]

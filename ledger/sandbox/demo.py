@@ -36,7 +36,7 @@ from ledger.mirror.run import run_flow
 from ledger.mirror.spark import local_session
 from ledger.mirror.text import counters
 from ledger.offsets import flow_answers
-from ledger.offsets.statuses import UncommittedStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.recorders.run import record_clusters
 from ledger.sandbox import Sandbox
 from ledger.sandbox.groups import GroupPlan, consume, plan_groups, resume
@@ -232,7 +232,7 @@ def show_ledger(at: DeltaSnapshot) -> None:
 
 WHY = "east was killed"
 _CHOICES = Choices(
-    accepted=(UncommittedStatus.NO_COMMIT,),  # the groups begin at the log start where they have no commit
+    accepted=(TranslationStatus.NO_COMMIT,),  # the groups begin at the log start where they have no commit
     unproven=WHY,  # nobody can fence what does not answer
     accept_unproven_shut_out=True,  # these brokers have no authorizer
     watch_seconds=1.0,  # nobody else is here who would commit
@@ -320,7 +320,7 @@ def _resumed(
 _BACK = "west-to-east"
 _WHY_BACK = "east is back"
 _HOME = Choices(
-    accepted=(UncommittedStatus.NO_COMMIT,),
+    accepted=(TranslationStatus.NO_COMMIT,),
     fence=FenceChoice.SHUT,
     producers_stopped=True,
     accept_unproven_shut_out=True,

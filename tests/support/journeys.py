@@ -24,7 +24,7 @@ from ledger.facts.group_offsets import CommitResult, IntendedCommit, OffsetsSet,
 from ledger.facts.operations import Why
 from ledger.facts.syncs import OffsetRange
 from ledger.offsets.setting import seen_at
-from ledger.offsets.statuses import PlaceStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.recorders.observation import Subject
 from ledger.recorders.run import record_clusters
 from ledger.sandbox import SandboxCluster
@@ -730,4 +730,6 @@ def assert_something_happened(topology: Topology, arrivals: list[Arrival]) -> No
     amid = [one for one in arrivals if one.got and len(one.got) < len(one.lies_there)]
     assert len(amid) > len(arrivals) / 4
     if topology is FAN_IN:
-        assert any(one.place.status is PlaceStatus.OTHERS and one.of_others & one.unread for one in arrivals)
+        assert any(
+            one.place.status is TranslationStatus.OTHERS and one.of_others & one.unread for one in arrivals
+        )

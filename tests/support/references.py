@@ -31,7 +31,7 @@ from ledger.facts.tables import STAMP, TABLES, Column
 from ledger.mirror import stops
 from ledger.mirror.assignment import StopCause
 from ledger.offsets import setting
-from ledger.offsets.statuses import PlaceStatus, TranslationStatus, UncommittedStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.store import catalog
 from tests.support.checkout import CHECKOUT
 
@@ -173,20 +173,19 @@ def _outcomes() -> Iterator[str]:
 
 
 def _statuses() -> Iterator[str]:
-    stated: dict[TranslationStatus | UncommittedStatus, str] = {
-        **meanings(TranslationStatus),
-        **meanings(UncommittedStatus),
-    }
     rows = (
-        (f"`{status}`", *_when_and_where(meaning), _in_a_reset_file(status))
-        for status, meaning in stated.items()
+        (f"`{status}`", *_when_and_where(meaning), _answered_by(status), _in_a_reset_file(status))
+        for status, meaning in meanings(TranslationStatus).items()
     )
-    return table(("status", "when", "target offset", "in a reset file"), *rows)
+    return table(("status", "when", "target offset", "by", "in a reset file"), *rows)
 
 
-def _places() -> Iterator[str]:
-    rows = ((f"`{status}`", *_when_and_where(meaning)) for status, meaning in meanings(PlaceStatus).items())
-    return table(("status", "when", "target offset"), *rows)
+def _answered_by(status: TranslationStatus) -> str:
+    names = ("offset_translation", "uncommitted_partitions", "group_translation")
+    by_one, by_one_uncommitted, by_all = (status in catalog.query(name).statuses for name in names)
+    if by_all:
+        return "both" if by_one or by_one_uncommitted else "all"
+    return "one"
 
 
 def _when_and_where(meaning: str) -> tuple[str, str]:
@@ -194,10 +193,10 @@ def _when_and_where(meaning: str) -> tuple[str, str]:
     return begun(when).removesuffix("."), where.removesuffix(".")
 
 
-def _in_a_reset_file(status: TranslationStatus | UncommittedStatus) -> str:
+def _in_a_reset_file(status: TranslationStatus) -> str:
     if status in setting.WITHOUT_OFFSET:
         return "no"
-    return "`--accept`" if status in setting.ACCEPTABLE else "yes"
+    return "accept" if status in setting.ACCEPTABLE else "yes"
 
 
 # Commands -----------------------------------------------------------------------------------------
@@ -340,7 +339,6 @@ REFERENCES = (
     Reference("ledger/COMMANDS.md", "commands", "the commands in ledger/cli", _commands),
     Reference("ledger/OPERATIONS.md", "driver states", "ledger/answers/drivers.py", _driver_states),
     Reference("ledger/OPERATIONS.md", "statuses", "ledger/offsets/statuses.py", _statuses),
-    Reference("ledger/OPERATIONS.md", "places", "ledger/offsets/statuses.py", _places),
     Reference("ledger/OPERATIONS.md", "results", "ledger/offsets/setting.py", _outcomes),
     Reference("ledger/OPERATIONS.md", "exit codes", "ledger/errors.py", _exit_codes),
     Reference(

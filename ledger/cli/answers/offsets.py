@@ -22,7 +22,7 @@ from ledger.errors import UnsafeError, UsageError
 from ledger.offsets.between_clusters import untranslated_groups, untranslated_groups_at
 from ledger.offsets.rendering import KafkaReset, render_kafka_reset
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED
-from ledger.offsets.statuses import UncommittedStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.store.answers import MISSING_ROWS, require_complete
 
 NAME_MAPS = "name either --flow, or --from and --to: one map answers, or all between two clusters"
@@ -175,7 +175,7 @@ def _say_table(rows: pa.Table) -> None:
 
 
 def _why_left_out(reset: KafkaReset) -> Iterator[str]:
-    uncommitted = pc.sum(pc.equal(reset.left_out["status"], UncommittedStatus.NO_COMMIT)).as_py() or 0
+    uncommitted = pc.sum(pc.equal(reset.left_out["status"], TranslationStatus.NO_COMMIT)).as_py() or 0
     if commits := reset.left_out.num_rows - uncommitted:
         yield f"{commits} commits have no target offset, or one that was not accepted by its status (--accept)"
     if uncommitted:

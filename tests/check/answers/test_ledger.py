@@ -18,7 +18,7 @@ from ledger.answers.drivers import DriverState
 from ledger.api import FlowRequest, PartitionLag, PartitionLoss, TranslatedOffset
 from ledger.config.file import CONFIG_VARIABLE
 from ledger.errors import ConfigurationError, PreconditionError, SetupError, UsageError
-from ledger.offsets.statuses import TranslationStatus, UncommittedStatus
+from ledger.offsets.statuses import TranslationStatus
 from ledger.store import catalog
 from tests.support.checkout import CHECKOUT
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, operated, own_mark
@@ -47,9 +47,9 @@ def test_translations_are_those_of_the_command(flow: Operated, opened: Ledger) -
     assert [dataclasses.asdict(row) for row in found] == found.table.to_pylist()
     assert {(row.group_id, row.source_partition): (row.target_offset, row.status) for row in found} == {
         ("billing", 0): (4, TranslationStatus.EXACT),
-        ("billing", 1): (None, UncommittedStatus.NO_COMMIT),
+        ("billing", 1): (None, TranslationStatus.NO_COMMIT),
         ("unlucky", 0): (10, TranslationStatus.LOST),
-        ("unlucky", 1): (None, UncommittedStatus.NO_COMMIT),
+        ("unlucky", 1): (None, TranslationStatus.NO_COMMIT),
         ("vanished", 0): (5, TranslationStatus.GONE),
     }
     assert {row.group_id for row in opened.translate_groups(FLOW, groups=["billing"])} == {"billing"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ledger.facts.syncs import Absence, Gap, GapCause, OffsetRange, OffsetSync, SyncCause, TopicPartition
-from ledger.offsets.statuses import PlaceStatus
+from ledger.offsets.statuses import TranslationStatus
 from tests.support.algebra.first_unread import Place
 from tests.support.algebra.links import RecordedFlow
 from tests.support.algebra.translation import Commit, SeenEnd
@@ -54,7 +54,7 @@ def test_claims_in_doubt_are_no_claims() -> None:
 def test_copies_of_what_may_be_lost_here_are_unread() -> None:
     flows = [flow(WEST, EAST, copied(0, 6, 0)), finder(WEST, 3)]
     assert place(flows, at(3)).unread == ((3, 6),)
-    assert place(flows, at(3)).status is PlaceStatus.UNPLACED
+    assert place(flows, at(3)).status is TranslationStatus.UNPLACED
 
 
 def test_old_copies_where_a_log_lost_its_end_are_unread_or_gone() -> None:
@@ -158,7 +158,7 @@ def test_what_other_flows_brought_here_is_not_ahead() -> None:
 
 # -- Decided ---------------------------------------------------------------------------------------
 
-STATUS = PlaceStatus
+STATUS = TranslationStatus
 SETTLED = superseded(4, 4, 4, SyncCause.SETTLED)
 
 
@@ -229,7 +229,9 @@ FAN_IN = [
 """West e0 n0 e1 n1 e2."""
 
 
-def told(found: Place) -> tuple[int | None, PlaceStatus, tuple[OffsetRange, ...], tuple[OffsetRange, ...]]:
+def told(
+    found: Place,
+) -> tuple[int | None, TranslationStatus, tuple[OffsetRange, ...], tuple[OffsetRange, ...]]:
     """The place, and what it says of all that lies there."""
     return found.offset, found.status, found.unread, found.repeated
 

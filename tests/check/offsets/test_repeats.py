@@ -14,7 +14,7 @@ from ledger.offsets.sheets import (
     repeat_words,
     require_few_repeats,
 )
-from ledger.offsets.statuses import PlaceStatus
+from ledger.offsets.statuses import TranslationStatus
 from tests.support.algebra.first_unread import Difference, Place, difference
 from tests.support.seen_pairs import place
 
@@ -119,7 +119,7 @@ def test_an_objective_of_repeats_is_not_met_by_commits_of_long_ago(
 
 
 def test_skips_are_what_is_unread_below_and_repeats_what_is_read_behind() -> None:
-    place = Place(offset=4, status=PlaceStatus.EXACT, unread=((4, 6), (9, 12)), read=((0, 4), (6, 9)))
+    place = Place(offset=4, status=TranslationStatus.EXACT, unread=((4, 6), (9, 12)), read=((0, 4), (6, 9)))
     assert place.repeated == ((6, 9),)
     assert difference(place, 4) == Difference((), ((6, 9),))
     assert difference(place, 2) == Difference((), ((2, 4), (6, 9)))
@@ -129,4 +129,4 @@ def test_skips_are_what_is_unread_below_and_repeats_what_is_read_behind() -> Non
 
 
 def test_without_a_place_there_is_nothing_to_compare_with() -> None:
-    assert difference(Place(offset=None, status=PlaceStatus.NO_MAP), 3) is None
+    assert difference(Place(offset=None, status=TranslationStatus.NO_MAP), 3) is None

@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 from ledger.errors import InvalidValueError, UsageError
+from ledger.offsets.statuses import TranslationStatus
 from ledger.store import catalog
 from ledger.store.catalog import Named, parse_query
 from ledger.store.sql import COMPUTED_FOR_A_FLOW, COMPUTED_ONCE, COMPUTED_WHERE_OTHERS_SHARE_IT, connect
@@ -59,6 +60,14 @@ def test_no_parameters_and_no_status() -> None:
 def test_a_wrong_header_is_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(InvalidValueError, match=message):
         parse_query(HEADER.replace(old, new))
+
+
+def test_translations_have_one_list_of_statuses_in_one_order() -> None:
+    names = ("offset_translation", "uncommitted_partitions", "group_translation")
+    found = {name: catalog.query(name).statuses for name in names}
+    for name, statuses in found.items():
+        assert list(statuses) == [status for status in TranslationStatus if status in statuses], name
+    assert set().union(*found.values()) == set(TranslationStatus)
 
 
 def test_an_unknown_query_lists_the_known() -> None:

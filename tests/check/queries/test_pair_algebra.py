@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.offsets.statuses import PlaceStatus
+from ledger.offsets.statuses import TranslationStatus
 from tests.support.algebra.first_unread import first_unread
 from tests.support.cases import Case, cases_of
 from tests.support.group_cases import (
@@ -33,7 +33,7 @@ from tests.support.histories import examples
 from tests.support.query_mutants import LaidOut, as_table
 
 LIVES = st.lists(st.tuples(st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))), min_size=12, max_size=12)
-NOT_IN_LIVES = frozenset({PlaceStatus.NO_COMMIT, PlaceStatus.HIDDEN})
+NOT_IN_LIVES = frozenset({TranslationStatus.NO_COMMIT, TranslationStatus.HIDDEN})
 """Statuses that no group of a life has: each has a commit on its only partition, and recorders may see all."""
 CHANGED = [
     ("unread_pieces", "x.piece_start, r.there_to)", "x.piece_start)"),
@@ -77,9 +77,9 @@ def test_lives_have_what_is_compared() -> None:
     found = [
         place for seed in SEEDS for here in SIDES for place in by_the_algebra(lives_of(seed), here).values()
     ]
-    statuses = Counter(PlaceStatus(status) for _, status, *_ in found)
-    assert statuses.keys() == set(PlaceStatus) - NOT_IN_LIVES
-    assert statuses[PlaceStatus.AT_END] < len(found) / 2
+    statuses = Counter(TranslationStatus(status) for _, status, *_ in found)
+    assert statuses.keys() == set(QUERY.statuses) - NOT_IN_LIVES
+    assert statuses[TranslationStatus.AT_END] < len(found) / 2
     assert all(sum(counts[kind] > 0 for _, _, *counts in found) >= 10 for kind in range(4))
 
 

@@ -64,14 +64,14 @@ What cannot be known, and is taken so
     - A group of which no commit on the topic there is known, and no move, never read it, and does not wait for what
       others have brought (`others` says how much lies behind the place): where it would have begun nobody knows.
 
-Statuses: the first that applies, in the order of `PlaceStatus`. The first three come without an offset.
+Statuses: the first that applies, in the order of `TranslationStatus`. The first three of a pair come without an offset.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.facts.syncs import Absence, OffsetRange, PartitionPair, TopicPartition
-from ledger.offsets.statuses import PlaceStatus
+from ledger.offsets.statuses import TranslationStatus
 from tests.support.algebra.links import (
     KnownFlows,
     Link,
@@ -92,9 +92,13 @@ from tests.support.algebra.read import KnownGroup, KnownLog, ReadOffsets, read_o
 from tests.support.algebra.translation import Commit, SeenEnd
 
 WITHOUT_OFFSET = frozenset(
-    {PlaceStatus.NO_MAP, PlaceStatus.OTHER_INCARNATION, PlaceStatus.OTHER_TARGET_INCARNATION}
+    {
+        TranslationStatus.NO_MAP,
+        TranslationStatus.OTHER_INCARNATION,
+        TranslationStatus.OTHER_TARGET_INCARNATION,
+    }
 )
-_ABSENT = {Absence.GONE: PlaceStatus.GONE, Absence.HIDDEN: PlaceStatus.HIDDEN}
+_ABSENT = {Absence.GONE: TranslationStatus.GONE, Absence.HIDDEN: TranslationStatus.HIDDEN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +129,7 @@ class Place:
     """
 
     offset: int | None
-    status: PlaceStatus
+    status: TranslationStatus
     unread: tuple[OffsetRange, ...] = ()
     read: tuple[OffsetRange, ...] = ()
     others: tuple[OffsetRange, ...] = ()
@@ -151,11 +155,15 @@ def first_unread(pair: KnownPair, group: KnownGroup) -> Place:
     return _Asked(pair, group, read).place()
 
 
-def _refusal(pair: KnownPair, group: KnownGroup) -> PlaceStatus | None:
+def _refusal(pair: KnownPair, group: KnownGroup) -> TranslationStatus | None:
     if not pair.links:
-        return PlaceStatus.OTHER_TARGET_INCARNATION if pair.is_other_incarnation else PlaceStatus.NO_MAP
+        return (
+            TranslationStatus.OTHER_TARGET_INCARNATION
+            if pair.is_other_incarnation
+            else TranslationStatus.NO_MAP
+        )
     if group.here is not None and group.here.topic_id != pair.here.topic_id:
-        return PlaceStatus.OTHER_INCARNATION
+        return TranslationStatus.OTHER_INCARNATION
     return None
 
 
@@ -182,9 +190,9 @@ class _Asked:
                 offset,
                 expired=bool(expired),
                 kinds={
-                    PlaceStatus.UNPLACED: unplaced,
-                    PlaceStatus.EXTRAS: alone,
-                    PlaceStatus.OTHERS: brought,
+                    TranslationStatus.UNPLACED: unplaced,
+                    TranslationStatus.EXTRAS: alone,
+                    TranslationStatus.OTHERS: brought,
                 },
                 unread=unread,
             ),
@@ -311,36 +319,36 @@ class _Asked:
         offset: int,
         *,
         expired: bool,
-        kinds: Mapping[PlaceStatus, Iterable[OffsetRange]],
+        kinds: Mapping[TranslationStatus, Iterable[OffsetRange]],
         unread: Iterable[OffsetRange],
-    ) -> PlaceStatus:
+    ) -> TranslationStatus:
         """`kinds`: what is unread and has a status of its own where a place begins with it."""
         commit = self.group.here
         if commit is None:
-            return PlaceStatus.NO_COMMIT
+            return TranslationStatus.NO_COMMIT
         starts = [link.here_start for link in self.pair.links if link.here_start is not None]
         if starts and commit.offset < min(starts):
-            return PlaceStatus.BEFORE_FIRST
+            return TranslationStatus.BEFORE_FIRST
         if expired:
-            return PlaceStatus.EXPIRED_ON_TARGET
+            return TranslationStatus.EXPIRED_ON_TARGET
         if offset in self.floors():
-            return PlaceStatus.UNPLACED
+            return TranslationStatus.UNPLACED
         for status, ranges in kinds.items():
             if _holds(ranges, offset):
                 return status
         return self.status_of_commit(commit) or (
-            PlaceStatus.EXACT if _holds(unread, offset) else PlaceStatus.AT_END
+            TranslationStatus.EXACT if _holds(unread, offset) else TranslationStatus.AT_END
         )
 
-    def status_of_commit(self, commit: Commit) -> PlaceStatus | None:
+    def status_of_commit(self, commit: Commit) -> TranslationStatus | None:
         """What the commit here does not say by itself; None: it is there, and all that it says holds."""
         if self.ahead():
-            return PlaceStatus.AHEAD
+            return TranslationStatus.AHEAD
         if commit.absence is not None:
             return _ABSENT[commit.absence]
         if self.read.is_capped:
-            return PlaceStatus.TRUNCATED
-        return PlaceStatus.REWOUND if self.read.is_rewound else None
+            return TranslationStatus.TRUNCATED
+        return TranslationStatus.REWOUND if self.read.is_rewound else None
 
 
 def _holds(ranges: Iterable[OffsetRange], offset: int) -> bool:
