@@ -25,12 +25,14 @@ def brought(state: LedgerState, flow: FlowConfig) -> Iterator[FlowPosition]:
         return
     begun = {(at.source_topic_id, at.target_topic_id) for at in state.positions(flow.name)}
     directions, stood = state.directions(), state.behind_others(flow.opposite)
+    deleted = state.recreations().rows
     for at in state.positions(flow.opposite):
         topic, topic_id = at.target_topic, at.target_topic_id
         way_back = directions.way_back(flow.target, flow.source, topic)
         is_promoted = directions.promotion(flow.target, flow.source, topic) is not None
         is_back = way_back is not None and way_back.holds(topic, topic_id)
-        if (is_promoted or is_back) and (topic_id, at.source_topic_id) not in begun:
+        is_there = at.source_topic_id not in deleted
+        if is_there and (is_promoted or is_back) and (topic_id, at.source_topic_id) not in begun:
             yield FlowPosition(
                 source_topic=topic,
                 source_topic_id=topic_id,

@@ -18,6 +18,7 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
 from ledger.facts.codec import encode
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
 from ledger.facts.identity import ClusterIdentities
+from ledger.facts.recreated import Recreations
 from ledger.facts.roles import OPERATOR_WRITER
 from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import FlowPosition, HighWatermark, OffsetRange, TopicPartition
@@ -154,9 +155,13 @@ class _Reading:
         returned = {name: _read_to(self.ports.state.positions(name)) for name in opposites}
         behind = {name: self.ports.state.behind_others(name) for name in flows}
         identities, deficits = self.ports.state.identities(), self.ports.state.deficits()
+        recreations = self.ports.state.recreations()
         for at in read:
             at_source, flow = sources.get((at.flow, at.source_topic, at.partition)), flows[at.flow]
             read_to = returned.get(flow.opposite or "", {}).get((at.topic_id, at.partition), 0)
+            if at_source is not None and _is_without_copies(at_source, recreations):
+                yield _with_start_of_all(at)
+                continue
             stood = behind[at.flow].get((at.topic_id, at.partition))
             lacking = deficits.returning(flow.source, _partition(at))
             yield self._with_start(at, at_source, flow, read_to, stood, lacking, identities)
@@ -259,6 +264,17 @@ class _Reading:
         starts = [at.high_watermark or 0 if first is None else first[0]]
         starts += [max(begin, returned, at.log_start or 0) for begin, end in lacking if end > returned]
         return replace(at, reverse_start=min(starts))
+
+
+def _is_without_copies(source: CutOffset, recreations: Recreations) -> bool:
+    """Whether the source was created again by decision, and nothing was copied from there since."""
+    return source.map_source_end is None and recreations.is_new(source.topic_id)
+
+
+def _with_start_of_all(at: CutOffset) -> CutOffset:
+    """All comes back: it was to come to a topic that is there no more."""
+    is_known = at.is_live and at.side is CutSide.TARGET
+    return replace(at, reverse_start=at.log_start or 0) if is_known else at
 
 
 def _placed(positions: Sequence[FlowPosition]) -> dict[tuple[CutSide, str, str, int], dict[str, Any]]:

@@ -141,7 +141,7 @@ def deficit(
     if not rows:  # the flow had copied nothing of it yet
         return None
     holding = effective(rows)
-    held = sorted(part for sync in holding for _, part in _copies(sync))
+    held = sorted(part for sync in holding for _, part in copies_of(sync))
     position = rows[-1].source_start if rows[-1].kind is SyncKind.SUPERSEDED else rows[-1].source_end
     unpaired = [
         (sync.target_start, sync.target_end)
@@ -166,7 +166,7 @@ def deficit(
     )
 
 
-def _copies(sync: OffsetSync) -> Iterator[tuple[OffsetRange, OffsetRange]]:
+def copies_of(sync: OffsetSync) -> Iterator[tuple[OffsetRange, OffsetRange]]:
     """Source and target offsets of records."""
     if sync.kind in MAPPED:
         for one in expand(sync):
@@ -184,7 +184,7 @@ def _lost_at_source(rows: Sequence[OffsetSync]) -> Iterator[OffsetRange]:
             (one.target_start for one in later if one.cause is SyncCause.TARGET_TRUNCATED),
             default=sync.target_end,
         )
-        for (source_start, _), (target_start, target_end) in _copies(sync):
+        for (source_start, _), (target_start, target_end) in copies_of(sync):
             first = target_start + max(cut - source_start, 0)
             if first < min(target_end, held_to):
                 yield first, min(target_end, held_to)

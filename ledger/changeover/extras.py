@@ -135,11 +135,7 @@ def list_extras(
     """
     back, promoted = context.cluster(pair.former), context.cluster(pair.cluster)
     require_recorded(context.state, back, promoted)
-    flows = pair.flows_of(context.config.flows.values(), context.config.copies)
-    starts = [
-        replace(one, copied_to=(parted_at or {}).get(one.pair, one.copied_to))
-        for one in extras_starts(context, back, copied_partitions(context, pair, flows))
-    ]
+    starts = starts_of_extras(context, pair, parted_at or {})
     return measured_extras(back, list(extras_of(context, back, starts)))
 
 
@@ -156,11 +152,13 @@ class Copied:
 
 
 def copied_partitions(context: Context, asked: Pair, flows: Sequence[FlowConfig]) -> list[Copied]:
-    """Of topics that are there as they were copied; what was copied of their former incarnations is left out.
+    """Of topics that are there as they were copied; what was copied of their former incarnations is left out, and so
+    are topics that were created again by decision.
 
     Raises `PreconditionError` for topics that are not promoted, or are other ones by now.
     """
     directions, found = context.state.directions(), []
+    deleted = context.state.recreations().rows
     here = {alias: context.cluster(alias).topics() for alias in (asked.cluster, asked.former)}
     for flow in flows:
         selection = context.config.topic_selection(flow.name)
@@ -180,6 +178,8 @@ def copied_partitions(context: Context, asked: Pair, flows: Sequence[FlowConfig]
                 and at_target is not None
                 and (one.source_topic_id, one.target_topic_id) == (at_source.topic_id, at_target.topic_id)
             ]
+            if not current and any(one.source_topic_id in deleted for one in positions):
+                continue  # all of it comes back
             if not current:
                 raise PreconditionError(
                     f"{source_topic} of {asked.former} and {target_topic} of {asked.cluster} are not the topics any "
@@ -191,7 +191,7 @@ def copied_partitions(context: Context, asked: Pair, flows: Sequence[FlowConfig]
                     "and nothing goes the other way; nothing was recorded"
                 )
             found += [Copied(flow, one.pair, one.position.source_offset) for one in current]
-    if not found:
+    if not found and not deleted:
         raise UsageError(
             f"no flow has copied such a topic from {asked.former} to {asked.cluster}; nothing was recorded"
         )
@@ -219,6 +219,18 @@ def extras_starts(context: Context, back: ClusterAdmin, copied: Sequence[Copied]
             if pair.source not in known:
                 others.append(Copied(flows[flow], pair, 0))
     return sorted([*now, *others], key=lambda one: one.pair.source.place)
+
+
+def without_lost(starts: Sequence[Copied], parted_at: Mapping[PartitionPair, int]) -> list[Copied]:
+    """The same, where a source has lost what was copied up to where it has not."""
+    return [replace(one, copied_to=parted_at.get(one.pair, one.copied_to)) for one in starts]
+
+
+def starts_of_extras(context: Context, pair: Pair, parted_at: Mapping[PartitionPair, int]) -> list[Copied]:
+    """Partitions of the cluster that is back, with up to where they are copied; raises as `list_extras`."""
+    flows = pair.flows_of(context.config.flows.values(), context.config.copies)
+    copied = copied_partitions(context, pair, flows)
+    return without_lost(extras_starts(context, context.cluster(pair.former), copied), parted_at)
 
 
 def _topics_of(one: Copied) -> tuple[str, tuple[str, str], tuple[str, str]]:

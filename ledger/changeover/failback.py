@@ -5,13 +5,14 @@ from dataclasses import replace
 
 from ledger.changeover.brought import brought, last_incarnations
 from ledger.changeover.deficits import list_deficits_of, parted_at
-from ledger.changeover.extras import Extras, list_extras
+from ledger.changeover.extras import Extras, list_extras, starts_of_extras
 from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.holding import left_words
 from ledger.changeover.left_behind import groups_left
 from ledger.changeover.measures import AskedFence, asked_fence
 from ledger.changeover.pairs import Pair
 from ledger.changeover.plans import Choices, FenceChoice, PlannedTopic
+from ledger.changeover.recreating import lost_with_topics, to_recreate
 from ledger.changeover.scope import RepeatCause, SeenCluster, SeenReturn
 from ledger.config.values import FlowConfig
 from ledger.context import Context
@@ -33,6 +34,8 @@ POLICIES: Mapping[str, ExtrasPolicy] = {
     "keep": ExtrasPolicy.KEEP_LOCAL,
     "salvage": ExtrasPolicy.SALVAGE,
     "replicate": ExtrasPolicy.REPLICATE,
+    "recreate": ExtrasPolicy.RECREATE,
+    "salvage-recreate": ExtrasPolicy.SALVAGE_RECREATE,
 }
 """What people may decide about extras, by the word that they type."""
 
@@ -110,19 +113,29 @@ def see_return(
         for one in own
     )
     found = SeenReturn(topics=topics, not_promoted=not_promoted, is_open=is_open)
-    current = [one for one in topics if there.topic_ids.get(one.topic) == one.topic_id]
+    current = [one for one in topics if there.topic_ids.get(one.topic, "") == one.topic_id]
     current = [one for one in current if here.topic_ids.get(one.source_topic) == one.source_topic_id]
     are_promoted = bool(topics) and not not_promoted and current == list(topics)
     if None in (here.live_id, there.live_id) or not are_promoted:
         return found
-    found.behind = _behind(context, topics, context.cluster(pair.source))
+    back, promoted = context.cluster(pair.target), context.cluster(pair.source)
+    found.behind = _behind(context, topics, promoted)
     if is_open:
         return found
     changed = Pair(pair.source, pair.target, tuple(names))
     found.deficits = list_deficits_of(context, changed)
     lacking = {one.pair.source.topic for one in found.deficits}
-    found.not_returned = [] if returned is None else sorted(lacking - returned)
     found.extras = list_extras(context, changed, parted_at(found.deficits))
+    alone = {one.partition.topic for one in found.extras}
+    starts = starts_of_extras(context, changed, parted_at(found.deficits))
+    there_still = {one.pair.source.topic for one in starts}
+    found.anew = anew = to_recreate(policies, of_others, there_still, alone)
+    found.not_returned = [] if returned is None else sorted(lacking - returned - anew)
+    if anew:
+        found.topics = tuple(replace(one, topic_id="") if one.topic in anew else one for one in topics)
+        found.behind = _behind(context, found.topics, promoted)
+        own_starts = [one for one in starts if one.pair.source.topic in anew]
+        found.lost_with_topics = lost_with_topics(context, back, promoted, own_starts, found.extras)
     if not found.extras and not found.deficits:
         _require_no_cut_to_begin_at(context, at, pair, own)
     found.undecided = sorted(
@@ -297,7 +310,7 @@ def _bytes(source: ClusterAdmin, topics: Sequence[PlannedTopic], offsets: int | 
 
 def _topics(context: Context, at: DeltaSnapshot, pair: Direction, choices: Choices) -> set[PlannedTopic]:
     """Of flows that bring back what their opposites had copied: each topic that one had, as it was copied last."""
-    found = set()
+    found, recreations = set(), context.state.recreations()
     for flow in context.config.enabled_flows:
         if (flow.source, flow.target) != (pair.source, pair.target) or flow.opposite is None:
             continue
@@ -306,7 +319,11 @@ def _topics(context: Context, at: DeltaSnapshot, pair: Direction, choices: Choic
             if name not in choices.left_out and (choices.topics is None or name in choices.topics):
                 found.add(
                     PlannedTopic(
-                        flow=flow.name, source_topic=name, source_topic_id=ids[1], topic=name, topic_id=ids[0]
+                        flow=flow.name,
+                        source_topic=name,
+                        source_topic_id=ids[1],
+                        topic=name,
+                        topic_id=recreations.current(ids[0]) or "",
                     )
                 )
     return found
@@ -360,7 +377,10 @@ def open_at_target(
     context: Context, cluster: str, topics: Iterable[PlannedTopic], choices: Choices
 ) -> list[str]:
     """Names of topics of the cluster that is back which the plan's fence has to close, for reading too if by rules."""
-    ids = [(one.topic, one.topic_id) for one in topics]
+    live = context.cluster(cluster).topics()
+    ids = [
+        (one.topic, one.topic_id or (live[one.topic].topic_id if one.topic in live else "")) for one in topics
+    ]
     for_reading = choices.fence is FenceChoice.CLOSED
     return context.state.fences().open_topics(cluster, ids, for_reading=for_reading)
 

@@ -115,6 +115,7 @@ def open_way_back(step: StepContext, waits: Waits) -> StepResult:
         policies=policies,
         policy=policy,
         returned=returned_topics(plan.choices.deficits, undone="nothing was decided"),
+        given_up=plan.choices.given_up,
         later=plan.choices.topics is None,
         left_out=plan.choices.left_out,
     )
@@ -327,7 +328,13 @@ def _ways_back(step: StepContext) -> Sequence[WayBack] | None:
         if (forward := step.config.flow(flow).opposite) is not None
         for at in paired(step.state, step.config.flow(forward))
     }
-    left = [one for one in step.plan.topics if one.topic_id in copied]
+    made = step.state.recreations().ids(way.target)
+    # Of one that the plan deletes the id was not known; one that was made for it, another process has made.
+    left = [
+        one if one.topic_id else replace(one, topic_id=made.get(one.topic, ""))
+        for one in step.plan.topics
+        if one.topic_id in copied or not one.topic_id
+    ]
     found = [directions.way_back(way.source, way.target, one.topic) for one in left]
     held = [
         back

@@ -8,8 +8,9 @@ Applications stay at work there; what has to stand still is the cluster that is 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ledger.changeover import recreating
 from ledger.changeover.cut import cut_of_pair
-from ledger.changeover.deficits import Deficit, decision, list_deficits
+from ledger.changeover.deficits import Deficit, decision, list_deficits, parted_at
 from ledger.changeover.directions import change_direction
 from ledger.changeover.extras import (
     Copied,
@@ -21,10 +22,12 @@ from ledger.changeover.extras import (
     extras_starts,
     measured_extras,
     unpaired_records,
+    without_lost,
 )
 from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
 from ledger.changeover.pairs import Pair, require_opposites
+from ledger.changeover.recreating import lost_with_topics, recreate, to_recreate
 from ledger.changeover.replicating import finish_replicating, replicate
 from ledger.changeover.salvaging import salvage
 from ledger.changeover.tail_pairing import first_own, record_tails
@@ -33,7 +36,7 @@ from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.cut_offsets import Cut, CutSide
 from ledger.facts.direction import Demoted, WayBackOpened, WayBackTopic
-from ledger.facts.extras import STAY_LOCAL, ExtraRange, ExtrasDecided, ExtrasPolicy
+from ledger.facts.extras import RECREATING, ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
 from ledger.facts.syncs import PartitionPair, without
@@ -49,7 +52,8 @@ Say = Callable[[str], None]
 class AskedMirrorBack:
     """`source`: the cluster where applications write, `target`: the one that is back; `topics` None: all that were
     promoted. `policies`: by topic what becomes of its extras; `policy`: of all others, None: nobody has decided.
-    `returned`: topics of which deficits come back; None: of all. `later`, `left_out`: as rows of a change of direction
+    `returned`: topics of which deficits come back; None: of all. `given_up`: topics with which more may be lost than
+    their extras. `later`, `left_out`: as rows of a change of direction
     have them."""
 
     source: str
@@ -58,6 +62,7 @@ class AskedMirrorBack:
     policies: Mapping[str, ExtrasPolicy]
     policy: ExtrasPolicy | None = None
     returned: frozenset[str] | None = frozenset()
+    given_up: tuple[str, ...] = ()
     later: bool = False
     left_out: tuple[str, ...] = ()
 
@@ -86,15 +91,11 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
 
     What is to be salvaged or replicated is copied before that is recorded. Twice is as once, but for the cut: what was
     decided stays so, and a new cut is taken. Raises `UsageError` where no flows of the configuration copy there and
-    back, or topics are to be created again; `PreconditionError` where a topic is not promoted, is another one than was
+    back; `PreconditionError` where a topic is not promoted, is another one than was
     copied, is not fenced, or where copies of either direction are not recorded, while a driver of one is at work, and
     where extras cannot be copied; `ClusterUnavailableError` where they are not for a minute; `UnsafeError` where
     extras or deficits are left without a decision. Then nothing is decided.
     """
-    if ExtrasPolicy.RECREATE in {asked.policy, *asked.policies.values()}:
-        raise UsageError(
-            f"no command deletes the topics of {asked.target} for their extras; nothing was decided"
-        )
     config, state, pair = context.config, context.state, asked.pair
     back, promoted = context.cluster(asked.target), context.cluster(asked.source)
     require_recorded(state, back, promoted)
@@ -103,14 +104,18 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     for flow in (*ways_back, *flows):
         require_stopped(flow, state)
     copied = copied_partitions(context, pair, flows)
+    before = recreating.begun(context, flows, asked.topics)
     _require_fenced(context, asked.target, copied)
     for flow in ways_back:
         _require_recorded(context, flow, copied)
     lacking = list_deficits(context, flows, copied)
     for lack in lacking:
         say(f"deficits: {asked.target}: {lack.words}")
-    _require_returned(asked, lacking, {one.pair.source.topic for one in copied})
-    require_in_order(context, lacking)
+    names = {one.pair.source.topic for one in copied}
+    anew = _to_recreate(context, asked, copied, lacking)
+    others = [one for one in lacking if one.pair.source.topic not in anew]
+    _require_returned(asked, others, {*names, *before})
+    require_in_order(context, others)
     tails = [(flow, [one.pair for one in copied if one.flow == flow]) for flow in flows]
     tails += [(flow, settled) for flow in ways_back if (settled := _settled(context, flow))]
     for flow, pairs in tails:
@@ -120,10 +125,14 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     found = measured_extras(back, list(extras_of(context, back, starts, ends)))
     for one in found:
         say(f"extras at {asked.target}: {one.words}")
-    _require_decided(asked, found, {one.pair.source.topic for one in starts})
+    _require_decided(asked, found, {*names, *before})
+    lost = _lost_with_topics(context, asked, [one for one in starts if one.pair.source.topic in anew], found)
+    for one in lost:
+        say(f"lost with {one.partition.topic} of {asked.target}: {one.words}")
+    _require_given_up(asked, lost)
     operation_id = context.why.operation_id or random_id()
     context = context.part_of(operation_id)
-    named = replace(pair, topics=tuple(sorted({one.pair.target.topic for one in copied})))
+    named = replace(pair, topics=tuple(sorted({*(one.pair.target.topic for one in copied), *before})))
     if lacking:  # the cut goes by it
         context.record(*(decision(context, one) for one in lacking))
     cut = cut_of_pair(context, named, operation_id=operation_id)
@@ -139,14 +148,17 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     ]
     copied_extras += [words for flow in flows for words in finish_replicating(context, flow, say)]
     left = _undecided(context, found)
-    if left:
-        context.record(*(_decision(asked, back.cluster_id(), one) for one in left))
+    if left or lost:
+        context.record(*(_decision(asked, back.cluster_id(), one) for one in (*left, *lost)))
+    former = {one.pair.source.topic: one.pair.source.topic_id for one in copied}
+    former = {name: topic_id for name, topic_id in former.items() if name in anew} | before
+    copied_extras += recreate(context, asked.target, former, say)
     # Where a failback before had promoted it: applications are not there, and the mirror is let in again.
     demoted = change_direction(context, Demoted, asked.home, cut_operation=operation_id)
     words = [_decided_words(asked, found, left), *copied_extras, cut.words]
     words += [demoted.words] if demoted.operation_id is not None else []
     words.append(hand_over(context, named, Purpose.MIRROR, say).words)
-    context.record(_opened_way(asked, back, promoted, copied))
+    context.record(_opened_way(asked, back, promoted, named.topics or ()))
     words += lift_shut(context, asked.target, {one.pair.source.topic for one in copied}, say)
     commands = tuple(f"mirror-ledger run {flow.name}" for flow in ways_back)
     return MirroredBack(operation_id, tuple(words), commands)
@@ -193,6 +205,39 @@ def _settled(context: Context, flow: FlowConfig) -> list[PartitionPair]:
 
 
 # Extras -------------------------------------------------------------------------------------------
+
+
+def _to_recreate(
+    context: Context, asked: AskedMirrorBack, copied: Sequence[Copied], lacking: Sequence[Deficit]
+) -> frozenset[str]:
+    """Topics that are deleted now: what has taken the place of one since, and is copied to, is not."""
+    state, back = context.state, context.cluster(asked.target)
+    directions, recreations = state.directions(), state.recreations()
+    names = set()
+    for one in copied:
+        at = one.pair.source
+        way = directions.way_back(asked.source, asked.target, at.topic)
+        if not (recreations.is_new(at.topic_id) and way is not None and way.holds(at.topic, at.topic_id)):
+            names.add(at.topic)
+    starts = without_lost(extras_starts(context, back, copied), parted_at(lacking))
+    alone = {one.partition.topic for one in extras_of(context, back, starts)}
+    return to_recreate(asked.policies, asked.policy, names, alone)
+
+
+def _lost_with_topics(
+    context: Context, asked: AskedMirrorBack, starts: Sequence[Copied], found: Sequence[Extras]
+) -> list[Extras]:
+    back, promoted = context.cluster(asked.target), context.cluster(asked.source)
+    return lost_with_topics(context, back, promoted, starts, found)
+
+
+def _require_given_up(asked: AskedMirrorBack, lost: Sequence[Extras]) -> None:
+    if names := sorted({one.partition.topic for one in lost} - set(asked.given_up)):
+        raise UnsafeError(
+            f"{some_of(names, 'topic')} of {asked.target} cannot be made again without loss: {asked.source} has not, or "
+            "has not any more, all that it holds beside its extras; nothing was decided. Give that up by name: "
+            f"--accept lost_with_topic={names[0]}; or keep the topic: --extras TOPIC=keep"
+        )
 
 
 def _require_returned(asked: AskedMirrorBack, lacking: Sequence[Deficit], topics: Collection[str]) -> None:
@@ -244,7 +289,8 @@ def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras], topics: Co
             "would lie in front of all that comes back; nothing was decided. Say what becomes of them: --extras keep, "
             "or --extras TOPIC=keep: they stay there, are copied nowhere, and groups pass them; salvage: the same, and "
             "they are copied to TOPIC.salvaged of the other cluster before; replicate: they are copied to the topic "
-            "itself there"
+            "itself there; recreate: they are lost with the topic, which is deleted, made again, and gets all that the "
+            "other cluster has"
         )
 
 
@@ -286,14 +332,19 @@ def _decided_words(asked: AskedMirrorBack, found: Sequence[Extras], left: Sequen
     """`left`: what was not decided while extras were copied."""
     if not found:
         return f"{asked.target} has nothing that was never copied"
-    copied = sum(one.offsets for one in left if _policy(asked, one) not in STAY_LOCAL)
-    if not (staying := sum(one.offsets for one in found) - copied):
-        return f"nothing stays at {asked.target} alone"
-    return f"{counted(staying, 'offset')} stay at {asked.target}: no flow copies them"
+    copied = sum(one.offsets for one in left if _policy(asked, one) is ExtrasPolicy.REPLICATE)
+    given_up = sum(one.offsets for one in left if _policy(asked, one) in RECREATING)
+    words = (
+        [f"{counted(given_up, 'offset')} of {asked.target} given up with their topics"] if given_up else []
+    )
+    if staying := sum(one.offsets for one in found) - copied - given_up:
+        words.append(f"{counted(staying, 'offset')} stay at {asked.target}: no flow copies them")
+    return "; ".join(words) or f"nothing stays at {asked.target} alone"
 
 
 _COPIES: Mapping[ExtrasPolicy, Callable[[Context, FlowConfig, Sequence[Extras], Say], str]] = {
     ExtrasPolicy.SALVAGE: lambda *given: salvage(*given).words,
+    ExtrasPolicy.SALVAGE_RECREATE: lambda *given: salvage(*given).words,
     ExtrasPolicy.REPLICATE: lambda *given: replicate(*given).words,
 }
 
@@ -317,9 +368,9 @@ def _require_same_ends(cut: Cut, ends: Ends, cluster: str) -> None:
 
 
 def _opened_way(
-    asked: AskedMirrorBack, back: ClusterAdmin, promoted: ClusterAdmin, copied: Sequence[Copied]
+    asked: AskedMirrorBack, back: ClusterAdmin, promoted: ClusterAdmin, names: Collection[str]
 ) -> WayBackOpened:
-    topics = sorted({(one.pair.source.topic, one.pair.source.topic_id) for one in copied})
+    topics = sorted((name, topic.topic_id) for name, topic in back.topics().items() if name in names)
     return WayBackOpened(
         cluster=asked.target,
         cluster_id=back.cluster_id(),

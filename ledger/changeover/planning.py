@@ -457,6 +457,13 @@ def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[B
     for lack in returned.deficits:
         if lack.pair.source.topic in returned.not_returned:
             yield Blocker(BlockerCode.DEFICITS, f"{target}: {lack.words}", cause=lack.pair.source.topic)
+    for lost in returned.lost_with_topics:
+        if (topic := lost.partition.topic) not in choices.given_up:
+            yield Blocker(
+                BlockerCode.LOST_WITH_TOPIC,
+                f"{source} has not, or has not any more, what {topic} of {target} holds beside its extras: {lost.words}",
+                cause=topic,
+            )
     if returned.not_fenced and choices.fence in (FenceChoice.HOOK, FenceChoice.NONE):
         names = ", ".join(returned.not_fenced)
         yield Blocker(
@@ -573,8 +580,9 @@ def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator
 
 
 def _of_topics(kind: ChangeoverKind, seen: Seen, topics: Sequence[PlannedTopic]) -> Iterator[Blocker]:
+    anew = frozenset[str]() if seen.returned is None else seen.returned.anew
     for one in topics:
-        asked = [(seen.target, one.topic, one.topic_id, "wrote to")]
+        asked = [] if one.topic in anew else [(seen.target, one.topic, one.topic_id, "wrote to")]
         if kind.is_planned:
             asked.append((seen.source, one.source_topic, one.source_topic_id, "copied"))
         for cluster, name, known_id, did in asked:

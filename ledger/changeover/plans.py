@@ -47,6 +47,7 @@ class BlockerCode(StrEnum):
     NOT_PROMOTED = "not_promoted"
     EXTRAS = "extras"
     DEFICITS = "deficits"
+    LOST_WITH_TOPIC = "lost_with_topic"
     NOT_FENCED = "not_fenced"
 
     @property
@@ -98,9 +99,12 @@ _ADVICE: Mapping[BlockerCode, str] = {
     "promoted are named by --topic",
     BlockerCode.EXTRAS: "say what becomes of them: --extras keep (they stay where they are, are copied nowhere, and "
     "groups pass them) or --extras salvage (the same, once they are copied to topics of their own) or --extras "
-    "replicate (they are copied to their topics, behind what was written there since); of one topic --extras "
-    "TOPIC=keep",
+    "replicate (they are copied to their topics, behind what was written there since) or --extras "
+    "recreate (they are lost with their topics, which are deleted, made again, and get all that is at the other "
+    "cluster); of one topic --extras TOPIC=keep",
     BlockerCode.DEFICITS: "say that they come back: --deficits return, or of one topic --deficits TOPIC=return",
+    BlockerCode.LOST_WITH_TOPIC: "keep the topic (--extras TOPIC=keep), or give up by name what is lost with it: --accept "
+    "lost_with_topic=TOPIC",
     BlockerCode.NOT_FENCED: "mirror-ledger fence TARGET --reason WHY, with --how hook --hook COMMAND where only a "
     "command of yours keeps applications from it; then plan again",
 }
@@ -238,7 +242,8 @@ class FenceChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTopic:
-    """A topic of the former source, and the one that a flow copies it to; `topic_id` empty: it is not there yet."""
+    """A topic of the former source, and the one that a flow copies it to; `topic_id` empty: it is not there yet, or it is
+    deleted and created again."""
 
     flow: str
     source_topic: str
@@ -255,7 +260,8 @@ class Choices:
     target. `groups` None: all that have committed at the former source. `accepted`: statuses of translations, by name.
     `unproven`: why an unproven fence is enough. `abort_transactions_after`: open transactions at the fenced source are
     aborted so many seconds after it, None: never. `extras`: what becomes of records that the target of a failback has
-    alone, `POLICY` or `TOPIC=POLICY` each; `deficits`: the same of what it has lost. `stays`: a failback ends when the
+    alone, `POLICY` or `TOPIC=POLICY` each; `deficits`: the same of what it has lost;
+    `given_up`: topics with which more may be lost than their extras when they are created again. `stays`: a failback ends when the
     target gets what is written; `within`: how many offsets may be left to copy when applications are stopped.
     `watch_seconds`: for so long commits have to stand still before groups are set, and to stay where they were set, 0:
     nobody watches. `hook_seconds`: a hook is ended after these.
@@ -285,6 +291,7 @@ class Choices:
     hook_seconds: float = 600.0
     extras: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
     deficits: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
+    given_up: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
     stays: bool = field(default=False, metadata=LEFT_OUT)
     within: int = field(default=1_000, metadata=LEFT_OUT)
 

@@ -84,7 +84,7 @@ def undoable(
 
 
 def _topic_ids(plan: Plan) -> set[str]:
-    return {topic_id for one in plan.topics for topic_id in (one.topic_id, one.source_topic_id)}
+    return {topic_id for one in plan.topics for topic_id in (one.topic_id, one.source_topic_id) if topic_id}
 
 
 def require_nobody_at_work(plan: Plan, reasons: Sequence[str]) -> None:

@@ -17,12 +17,12 @@ class Risk:
     """One that is no status of a translation: `--accept name`, or `--accept name=WORD` where `word` says which.
 
     `argument`: of the command, which is given whether it was accepted, or the word, or all words where it
-    `is_repeated`. `former`: the option that accepted it in earlier versions; it is understood still.
+    `is_repeated`. `former`: the option that accepted it in earlier versions, which is understood still; None: none did.
     """
 
     name: str
     argument: str
-    former: str
+    former: str | None = None
     word: str | None = None
     is_repeated: bool = False
 
@@ -50,6 +50,9 @@ SUPER_USER = Risk(
 )
 
 
+LOST_WITH_TOPIC = Risk("lost_with_topic", "given_up", word="TOPIC", is_repeated=True)
+
+
 OF_PLANS = (
     *(UNPROVEN, PRODUCERS_STOPPED, SUPER_USER),
     *(MIRROR_NOT_SHUT_OUT, OBJECTIVE, NEWER),
@@ -74,16 +77,16 @@ def accept_option(
         if names.statuses:
             context.params["accepted"] = tuple(name for name, _ in found if name in names.statuses)
 
-    def former_of(risk: Risk) -> Callable[[_Command], _Command]:
+    def former_of(risk: Risk, former: str) -> Callable[[_Command], _Command]:
         def taken(context: click.Context, _: click.Parameter, given: Any) -> None:
             take(context, [(risk.name, word) for word in ([""] * given if risk.word is None else given)])
 
         often: dict[str, Any] = {"count": True} if risk.word is None else {"multiple": True}
-        return click.option(risk.former, hidden=True, expose_value=False, callback=taken, **often)
+        return click.option(former, hidden=True, expose_value=False, callback=taken, **often)
 
     def option_of(command: _Command) -> _Command:
         for risk in risks:
-            command = former_of(risk)(command)
+            command = command if risk.former is None else former_of(risk, risk.former)(command)
         return click.option(
             "--accept",
             type=names,

@@ -178,6 +178,8 @@ extras_option = click.option(
     help="What becomes of records that --to alone has. keep: they stay there and are copied nowhere, and groups pass "
     "them. salvage: the same, and before that they are copied to TOPIC.salvaged at --from. replicate: they are copied "
     "behind what was written to the topic at --from; of a compacted one only where nothing newer of a key is there. "
+    "recreate: the topic is deleted at --to with what it alone has and made again, and all that --from has comes back; "
+    "salvage-recreate: the same, once they are copied as by salvage. "
     "Of one topic, or of all others. Can be repeated.",
 )
 

@@ -47,6 +47,7 @@ from ledger.facts.operations import (
     TailCopiedAgain,
     TopicFollowed,
 )
+from ledger.facts.recreated import TopicRecreated
 from ledger.facts.requests import AcceptForeign, Pause, Receipt, Resume, Resync, SkipTo, StopRequest
 from ledger.facts.tables import Row
 
@@ -57,7 +58,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, MembersRemoved),
         ExtrasDecided,
         *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded),
-        *(PlanExported, Sheet, UndoBegun, Undone, Drilled, DeficitsDecided),
+        *(PlanExported, Sheet, UndoBegun, Undone, Drilled, DeficitsDecided, TopicRecreated),
         *(Promoted, Demoted, WayBackOpened, MirrorShutOut, MirrorLetIn, Fence, Unfenced),
         *(HandedOver, HandOverUndone, HandOverResult),
         *(KeysResynced, KeysRepaired, Settled),

@@ -18,6 +18,7 @@ class ExtrasPolicy(StrEnum):
     SALVAGE = "salvage"  # they stay, and are copied to a topic of their own
     REPLICATE = "replicate"  # they are copied as all others
     RECREATE = "recreate"  # they are given up with their topic, which is created again
+    SALVAGE_RECREATE = "salvage_recreate"  # the same, once they are copied to a topic of their own
 
 
 class LocalCause(StrEnum):
@@ -26,6 +27,9 @@ class LocalCause(StrEnum):
     OVERTAKEN = "overtaken"  # the other side has a newer record of the key
     UNKNOWN = "unknown"  # it may have had one: a tombstone that a cleaner has removed
 
+
+RECREATING = frozenset({ExtrasPolicy.RECREATE, ExtrasPolicy.SALVAGE_RECREATE})
+"""Policies by which the topic is deleted and created again, so that all comes back in the order of the other side."""
 
 STAY_LOCAL = frozenset({ExtrasPolicy.KEEP_LOCAL, ExtrasPolicy.SALVAGE})
 """Policies by which extras come to no other side, so that no group has to read them there."""
@@ -47,7 +51,7 @@ class ExtrasDecided(OperationContent):
     A row per topic and policy; `flow` of the row is null, and `reason` says why.
 
     Keys: `cluster` (alias), `cluster_id` (null: nobody has recorded it), `topic`, `topic_id`, `policy` (`keep_local`,
-    `salvage`, `replicate`, `recreate`), `cause` (`overtaken`, `unknown`: why they stay though they were to be
+    `salvage`, `replicate`, `recreate`, `salvage_recreate`), `cause` (`overtaken`, `unknown`: why they stay though they were to be
     replicated; left out: that was asked for), `ranges`: `partition`, `extra_start`, `extra_end` each.
     """
 

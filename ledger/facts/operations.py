@@ -35,6 +35,7 @@ class OperationKind(StrEnum):
     MEMBERS_REMOVED = "members_removed"
     EXTRAS_DECIDED = "extras_decided"
     DEFICITS_DECIDED = "deficits_decided"
+    TOPIC_RECREATED = "topic_recreated"
     WAY_BACK_OPENED = "way_back_opened"
     PROMOTED = "promoted"
     DEMOTED = "demoted"

@@ -44,6 +44,7 @@ from ledger.facts.operations import (
     stopped_partitions,
 )
 from ledger.facts.permissions import Permission, Permissions
+from ledger.facts.recreated import Recreations
 from ledger.facts.requests import REQUEST_ROWS, Acceptance, FlowRequests, acceptances
 from ledger.facts.roles import LastClaim
 from ledger.facts.rows import (
@@ -237,7 +238,17 @@ class LedgerState(ABC):
 
     def fences(self) -> Fences:
         """Fences that were not lifted."""
-        return Fences.of_rows(self._operations(("kind", "in", FENCE_KINDS)))
+        return Fences.of_rows(self._carried(FENCE_KINDS))
+
+    def recreations(self) -> Recreations:
+        """Topics that were deleted by decision and created again."""
+        return Recreations.of_rows(self._operations(("kind", "=", OperationKind.TOPIC_RECREATED)))
+
+    def _carried(self, kinds: Sequence[str]) -> list[Row]:
+        """Rows of these kinds, as what was created again since has them."""
+        rows = self._operations(("kind", "in", (*kinds, OperationKind.TOPIC_RECREATED)))
+        made = Recreations.of_rows(row for row in rows if row["kind"] == OperationKind.TOPIC_RECREATED)
+        return [made.carried(row) for row in rows if row["kind"] != OperationKind.TOPIC_RECREATED]
 
     def denied_by_fences(self, cluster: str) -> frozenset[Permission]:
         """The rules that any fence ever made at a cluster: of one that was lifted they may have been seen last."""
@@ -256,7 +267,7 @@ class LedgerState(ABC):
         )
 
     def hand_overs(self) -> HandOvers:
-        return HandOvers.of_rows(self._operations(("kind", "in", HAND_OVER_KINDS)))
+        return HandOvers.of_rows(self._carried(HAND_OVER_KINDS))
 
     def last_stops(self, flow: str) -> list[PartitionStopped]:
         """Of each partition that stands still, what its last row says."""

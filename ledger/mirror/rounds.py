@@ -121,7 +121,15 @@ class FlowRun:
 
     def at_cut(self, directions: DirectionWatch, producer: FlowProducer) -> CutStarts:
         """Where the flow begins or continues behind a cut, if it writes with this producer id."""
-        return CutStarts(self.flow, self.source, self.target, self.state, producer, directions.cut_of)
+        return CutStarts(
+            self.flow,
+            self.source,
+            self.target,
+            self.state,
+            producer,
+            directions.cut_of,
+            self.state.recreations(),
+        )
 
 
 class RoundLoop:

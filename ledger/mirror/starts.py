@@ -6,13 +6,14 @@ of another incarnation, on either side, are never continued without a policy or 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ledger.config.values import FlowConfig, Policy, StartAt
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.cut_offsets import Cut, CutOffset
 from ledger.facts.identity import FlowProducer
 from ledger.facts.operations import RecordedStop, Settled, SettledByEpoch
+from ledger.facts.recreated import Recreations
 from ledger.facts.requests import Acceptance
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import (
@@ -101,6 +102,7 @@ class CutStarts:
     state: LedgerState
     producer: FlowProducer
     cut_of: CutOf
+    recreations: Recreations = field(default_factory=Recreations)
 
     def place(self, pair: PartitionPair) -> CutPlace | None:
         """Where the partition is to begin or continue; None: no cut is about both of these incarnations."""
@@ -151,8 +153,20 @@ class CutStarts:
         """
         if not known.position.next_sequence or known.producer_id not in (None, self.producer.current):
             return False
+        if (new := self._made_again(known.pair)) is not None:
+            return self.place(new) is not None
         place = self.place(known.pair)
         return place is not None and place.is_ahead_of(known.position)
+
+    def _made_again(self, pair: PartitionPair) -> PartitionPair | None:
+        """The pair of a source topic that was created again by decision, while the flow has not begun with it; else
+        None."""
+        topic_id = self.recreations.current(pair.source.topic_id)
+        if topic_id is None or topic_id == pair.source.topic_id:
+            return None
+        if any(at.source_topic_id == topic_id for at in self.state.positions(self.flow.name)):
+            return None
+        return replace(pair, source=replace(pair.source, topic_id=topic_id))
 
     # -- what is proved --------------------------------------------------------------------------
 
@@ -427,7 +441,11 @@ class StartPositions:
         """
         pair = at.pair
         is_another = recorded is not None and recorded.target_topic_id != pair.target.topic_id
-        begins_again = recorded is None and bool(self.progress.other_incarnations(pair))
+        begins_again = (
+            recorded is None
+            and bool(self.progress.other_incarnations(pair))
+            and not self._is_decided(pair.source)
+        )
         former = self._recorded_stop(pair)
         is_stopped = former is not None and former.cause is not StopCause.FOREIGN_WRITE
         if self.at_cut is None or is_another or begins_again or is_stopped:
@@ -440,6 +458,10 @@ class StartPositions:
         if taken.state.stop is not None:
             return replace(self._stopped(taken.state, taken.state.stop), facts=taken.facts)
         return replace(taken, is_stop_over=former is not None or self._is_over(pair))
+
+    def _is_decided(self, at: TopicPartition) -> bool:
+        """Whether the topic was created again by decision, so that no policy is asked."""
+        return self.at_cut is not None and self.at_cut.recreations.is_new(at.topic_id)
 
     def _held(self, at: PairEnds, hold: Stop) -> StartedPartition:
         """It stands where it stood, whatever happens at either side meanwhile; another stop is not forgotten."""
@@ -480,7 +502,7 @@ class StartPositions:
     def _source_recreated(self, at: PairEnds, others: frozenset[str]) -> StartedPartition:
         pair = at.pair
         left = tuple(self.progress.leave(pair.source.topic, others))
-        if self.flow.on_source_recreated is Policy.CONTINUE:
+        if self.flow.on_source_recreated is Policy.CONTINUE or self._is_decided(pair.source):
             return replace(self._begin_again(at), left=left)
         stop = Stop(
             StopCause.SOURCE_RECREATED,
@@ -512,7 +534,7 @@ class StartPositions:
     ) -> StartedPartition:
         """Where the flow continues, what stopped it for another reason than the lost topic stops it still."""
         pair = state.pair
-        if self.flow.on_target_recreated is Policy.CONTINUE:
+        if self.flow.on_target_recreated is Policy.CONTINUE or self._is_decided(pair.target):
             former = self._recorded_stop(pair)
             is_over = self._is_over(pair) or (former is not None and former.cause in AT_THE_TARGET)
             state.stop = None if is_over else former

@@ -73,6 +73,7 @@ _SETTINGS = {
     "orders": {"message.timestamp.type": "LogAppendTime", "retention.ms": "900"},
     "users": {"compression.type": "producer", "retention.ms": "800"},
 }
+ADMINISTERS = ("alter_configs", "describe_configs", "create", "delete")
 _ADMIN_OF_CLUSTER = [rule(ADMIN, operation, "cluster", CLUSTER) for operation in ("alter", "describe")]
 _MIRROR_OF_GROUPS = [rule(MIRROR, operation, "group", "*") for operation in ("read", "delete")]
 
@@ -188,7 +189,7 @@ class ChangingPair:
         self.recorders.record_all()
 
     def _allow(self) -> None:
-        both = [topic_rule(ADMIN, operation, "*") for operation in ("alter_configs", "describe_configs")]
+        both = [topic_rule(ADMIN, operation, "*") for operation in ADMINISTERS]
         applications = [
             *(topic_rule(SHOP, "write", topic) for topic in TOPICS),
             *(topic_rule(BILLING, "read", topic) for topic in TOPICS),

@@ -8,6 +8,7 @@ from tests.support.changing_pairs import FAILOVER, GROUPS, SWITCHOVER, ChangingP
 from tests.support.operator_processes import Strikes
 
 HOME = replace(SWITCHOVER, extras=("keep",), within=0)
+RECREATE = replace(HOME, extras=("recreate",))
 BACK = ("west", "east")
 Placed = tuple[str, int, str]
 

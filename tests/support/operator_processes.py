@@ -205,6 +205,24 @@ class Seat(OneByOne):
                 lambda topic=topic, value=value: self._cluster.change_setting(name, {topic: value}),  # type: ignore[misc]
             )
 
+    # -- topics ----------------------------------------------------------------------------------
+
+    def delete_topic(self, name: str, *, topic_id: str) -> None:
+        self._require("delete", "topic", name)
+        self._write(f"delete topic {name}", lambda: self._cluster.delete_topic(name, topic_id=topic_id))
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
+    ) -> None:
+        self._require("create", "topic", name)
+        create, settings = self._cluster.create_topic, dict(configuration)
+        self._write(
+            f"create topic {name}",
+            lambda: create(
+                name, partitions=partitions, replication_factor=replication_factor, configuration=settings
+            ),
+        )
+
     # -- groups ----------------------------------------------------------------------------------
 
     def set_commits(self, group: str, commits: Sequence[NewCommit]) -> dict[Place, CommitRefusal]:

@@ -6,6 +6,7 @@ import click
 
 from ledger.changeover.failback import extras_policies, returned_topics
 from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
+from ledger.cli.accepting import LOST_WITH_TOPIC, accept_option
 from ledger.cli.configured import command_context
 from ledger.cli.options import deficits_option, extras_option, required_why_options
 from ledger.cli.printing import put_operation, say
@@ -20,6 +21,9 @@ from ledger.facts.operations import Why
 @click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated. Default: all.")
 @extras_option
 @deficits_option
+@accept_option(
+    [LOST_WITH_TOPIC], help="Recreate a topic though more is lost with it than extras. Can be repeated."
+)
 @required_why_options
 @click.pass_context
 def mirror_back_command(
@@ -29,6 +33,7 @@ def mirror_back_command(
     topics: Sequence[str],
     extras: Sequence[str],
     deficits: Sequence[str],
+    given_up: tuple[str, ...],
     why: Why,
 ) -> None:
     """Let what was written at --from since a failover come back to --to, while applications write on at --from.
@@ -43,6 +48,7 @@ def mirror_back_command(
         policies=policies,
         policy=policy,
         returned=returned_topics(deficits, undone="nothing was recorded"),
+        given_up=given_up,
     )
     done = mirror_back(command_context(context, why), asked, say)
     for words in done.words:

@@ -10,7 +10,7 @@ from ledger.changeover import seeing
 from ledger.changeover.exporting import export_plan
 from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, Plan, StepName
 from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
-from ledger.cli.accepting import OF_PLANS, SOURCE_ANSWERS, STATUSES_OF_PLANS, accept_option
+from ledger.cli.accepting import LOST_WITH_TOPIC, OF_PLANS, SOURCE_ANSWERS, STATUSES_OF_PLANS, accept_option
 from ledger.cli.configured import command_context
 from ledger.cli.options import (
     as_of_option,
@@ -175,7 +175,7 @@ def failover(context: click.Context, **options: Any) -> None:
     help="Applications stay where they are: --to is mirrored to, and protects them. Plan again without it to go home.",
 )
 @_within
-@accept_option(OF_PLANS, STATUSES_OF_PLANS, help=_ACCEPT)
+@accept_option((*OF_PLANS, LOST_WITH_TOPIC), STATUSES_OF_PLANS, help=_ACCEPT)
 def failback(context: click.Context, stop_before: str | None, **options: Any) -> None:
     """Go home to a cluster that was lost and is back: it gets what was written since, then applications move."""
     _plan(context, ChangeoverKind.FAILBACK, {**options, "stays": stop_before is not None})
@@ -256,6 +256,7 @@ def _choices(config: MirrorConfig, pair: Direction, options: dict[str, Any]) -> 
         topics=tuple(sorted(options.pop("topics"))) or None,
         extras=tuple(sorted(options.pop("extras", ()))),
         deficits=tuple(sorted(options.pop("deficits", ()))),
+        given_up=tuple(sorted(options.pop("given_up", ()))),
         left_out=tuple(sorted(set(options.pop("left_out")))),
         groups=tuple(sorted(options.pop("groups"))) or None,
         accepted=tuple(sorted(options.pop("accepted"))),

@@ -11,6 +11,7 @@ from tests.support.changing_pairs import GROUPS, TOPICS, in_ledger
 from tests.support.failbacks import (
     BACK,
     HOME,
+    RECREATE,
     lose_west,
     placed,
     require_home,
@@ -26,6 +27,10 @@ def is_telling(write: str) -> bool:
     """An eighth of the ends. Here are none between steps (test_applying.py) or of groups."""
     is_of_groups = any(word in write for word in ("offsets_set", "sheet", "commits of billing"))
     return not (write.startswith("ledger: apply ") or is_of_groups) and crc32(write.encode()) % 8 == 0
+
+
+def is_telling_of_topics(write: str) -> bool:
+    return is_telling(write) or "topic" in write
 
 
 def test_a_failback_that_ends_behind_every_write_comes_home() -> None:
@@ -59,6 +64,18 @@ def test_extras_that_are_replicated_are_read_once_where_applications_are() -> No
     pair.apply(pair.plan(ChangeoverKind.FAILBACK, replace(HOME, extras=("replicate",)), way=BACK))
     assert [one for one in placed(pair, pair.west) if one in extras], "they are at west"
     require_home(pair, [])
+
+
+def test_topics_that_are_created_again_get_all_of_the_other_side() -> None:
+    """What east alone had is lost with them, as it was said."""
+    pair, extras = with_extras()
+    ids = {name: topic.topic_id for name, topic in pair.east.topics().items()}
+    plan = pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK)
+    pair.apply_by_many(plan, behind=OnceAtEach(is_telling_of_topics))
+    require_home(pair, [])
+    assert not {one for one in placed(pair, pair.east) if one in extras}
+    now = {name: topic.topic_id for name, topic in pair.east.topics().items()}
+    assert now.keys() == ids.keys() and not set(now.values()) & set(ids.values())
 
 
 def test_the_promoted_cluster_is_lost_before_anything_came_back() -> None:
