@@ -5,7 +5,7 @@ was elected. The copies at the other cluster are the only ones then. What a dead
 recorded counts as well where its source lacks it. Nothing here changes anything.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.changeover.extras import Copied, copied_partitions
@@ -15,6 +15,7 @@ from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError
 from ledger.facts.deficits import DeficitsDecided, DeficitsPolicy, ReturnedRange
+from ledger.facts.extras import LocalCause
 from ledger.facts.history import expand
 from ledger.facts.syncs import (
     LOST_AT_SOURCE,
@@ -36,15 +37,15 @@ from ledger.words import counted
 @dataclass(frozen=True, slots=True)
 class Deficit:
     """`ranges`: offsets of `partition`, where the copies lie, about which nothing is decided. `unpaired`: of these so
-    many that nobody had recorded with their source. `copied_to`: up to where `pair.source` is what was copied.
-    `is_before_newer`: copies of what the source holds lie behind some of them."""
+    many that nobody had recorded with their source. `copied_to`: up to where `pair.source` is what was copied. `held`:
+    offsets of copies of what the source holds, ascending."""
 
     flow: FlowConfig
     pair: PartitionPair
     ranges: tuple[OffsetRange, ...]
     unpaired: int
     copied_to: int
-    is_before_newer: bool
+    held: tuple[OffsetRange, ...]
 
     @property
     def partition(self) -> TopicPartition:
@@ -78,13 +79,6 @@ class Deficit:
             "unpaired": self.unpaired,
         }
 
-    @property
-    def returned(self) -> tuple[ReturnedRange, ...]:
-        at = self.partition.partition
-        return tuple(
-            ReturnedRange(partition=at, return_start=start, return_end=end) for start, end in self.ranges
-        )
-
 
 def list_deficits(context: Context, flows: Sequence[FlowConfig], copied: Sequence[Copied]) -> list[Deficit]:
     """By partition, as both clusters and the ledger are now, whatever of it is recorded already.
@@ -99,7 +93,7 @@ def list_deficits(context: Context, flows: Sequence[FlowConfig], copied: Sequenc
         back = [] if flow.opposite is None else context.state.positions(flow.opposite)
         read_to = {at.pair: at.position for at in back}
         for pair in pairs:
-            tail, known = tails.get(pair), decided.returning(flow.source, pair.target)
+            tail, known = tails.get(pair), decided.known(flow.source, pair.target)
             start = starts[pair.target.place].log_start
             if (returned := read_to.get(PartitionPair(pair.target, pair.source))) is not None:
                 _require_kept(flow, tail, returned)
@@ -162,7 +156,7 @@ def deficit(
         ranges,
         sum(end - begin for begin, end in of_unpaired),
         position,
-        any(end > ranges[0][0] for _, end in held),
+        tuple(held),
     )
 
 
@@ -190,8 +184,25 @@ def _lost_at_source(rows: Sequence[OffsetSync]) -> Iterator[OffsetRange]:
                 yield first, min(target_end, held_to)
 
 
-def decision(context: Context, one: Deficit) -> DeficitsDecided:
-    """That it comes back."""
+def decisions(
+    context: Context, one: Deficit, staying: Mapping[LocalCause, Sequence[OffsetRange]]
+) -> Iterator[DeficitsDecided]:
+    """That it comes back, but for what stays of it."""
+    known = joined(sorted(part for ranges in staying.values() for part in ranges))
+    returned = [part for whole in one.ranges for part in without(whole, known)]
+    if returned:
+        yield _decision(context, one, DeficitsPolicy.RETURN, returned)
+    for cause, ranges in staying.items():
+        yield _decision(context, one, DeficitsPolicy.STAY, ranges, cause)
+
+
+def _decision(
+    context: Context,
+    one: Deficit,
+    policy: DeficitsPolicy,
+    ranges: Sequence[OffsetRange],
+    cause: LocalCause | None = None,
+) -> DeficitsDecided:
     source, target = one.pair.source, one.pair.target
     return DeficitsDecided(
         cluster=one.flow.source,
@@ -202,8 +213,12 @@ def decision(context: Context, one: Deficit) -> DeficitsDecided:
         holder_id=context.cluster(one.flow.target).cluster_id(),
         held_topic=target.topic,
         held_topic_id=target.topic_id,
-        policy=DeficitsPolicy.RETURN,
-        ranges=one.returned,
+        policy=policy,
+        cause=cause,
+        ranges=tuple(
+            ReturnedRange(partition=target.partition, return_start=start, return_end=end)
+            for start, end in ranges
+        ),
     )
 
 

@@ -5,12 +5,12 @@ of them is decided before: a group to which they are unread would read all again
 Applications stay at work there; what has to stand still is the cluster that is back, behind its fence.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.changeover import recreating
 from ledger.changeover.cut import cut_of_pair
-from ledger.changeover.deficits import Deficit, decision, list_deficits, parted_at
+from ledger.changeover.deficits import Deficit, decisions, list_deficits, parted_at
 from ledger.changeover.directions import change_direction
 from ledger.changeover.extras import (
     Copied,
@@ -26,6 +26,7 @@ from ledger.changeover.extras import (
 )
 from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
+from ledger.changeover.newest_of_keys import compacted, staying
 from ledger.changeover.pairs import Pair, require_opposites
 from ledger.changeover.recreating import lost_with_topics, recreate, to_recreate
 from ledger.changeover.replicating import finish_replicating, replicate
@@ -35,6 +36,7 @@ from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.cut_offsets import Cut, CutSide
+from ledger.facts.deficits import DeficitsDecided
 from ledger.facts.direction import Demoted, WayBackOpened, WayBackTopic
 from ledger.facts.extras import RECREATING, ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
@@ -104,10 +106,12 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     for flow in (*ways_back, *flows):
         require_stopped(flow, state)
     copied = copied_partitions(context, pair, flows)
-    before = recreating.begun(context, flows, asked.topics)
     _require_fenced(context, asked.target, copied)
     for flow in ways_back:
         _require_recorded(context, flow, copied)
+    # What an earlier process has begun to delete is decided: the cut is to have what takes its place.
+    before = recreating.begun(context, flows, asked.topics)
+    made = recreate(context, asked.target, before, say)
     lacking = list_deficits(context, flows, copied)
     for lack in lacking:
         say(f"deficits: {asked.target}: {lack.words}")
@@ -115,7 +119,6 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     anew = _to_recreate(context, asked, copied, lacking)
     others = [one for one in lacking if one.pair.source.topic not in anew]
     _require_returned(asked, others, {*names, *before})
-    require_in_order(context, others)
     tails = [(flow, [one.pair for one in copied if one.flow == flow]) for flow in flows]
     tails += [(flow, settled) for flow in ways_back if (settled := _settled(context, flow))]
     for flow, pairs in tails:
@@ -134,7 +137,7 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     context = context.part_of(operation_id)
     named = replace(pair, topics=tuple(sorted({*(one.pair.target.topic for one in copied), *before})))
     if lacking:  # the cut goes by it
-        context.record(*(decision(context, one) for one in lacking))
+        context.record(*_decided_deficits(context, lacking, anew, say))
     cut = cut_of_pair(context, named, operation_id=operation_id)
     for flow in ways_back:
         require_usable(flow, cut, undone="nothing was decided")
@@ -151,11 +154,10 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     if left or lost:
         context.record(*(_decision(asked, back.cluster_id(), one) for one in (*left, *lost)))
     former = {one.pair.source.topic: one.pair.source.topic_id for one in copied}
-    former = {name: topic_id for name, topic_id in former.items() if name in anew} | before
-    copied_extras += recreate(context, asked.target, former, say)
+    made += recreate(context, asked.target, {name: former[name] for name in sorted(anew)}, say)
     # Where a failback before had promoted it: applications are not there, and the mirror is let in again.
     demoted = change_direction(context, Demoted, asked.home, cut_operation=operation_id)
-    words = [_decided_words(asked, found, left), *copied_extras, cut.words]
+    words = [_decided_words(asked, found, left), *copied_extras, *made, cut.words]
     words += [demoted.words] if demoted.operation_id is not None else []
     words.append(hand_over(context, named, Purpose.MIRROR, say).words)
     context.record(_opened_way(asked, back, promoted, named.topics or ()))
@@ -234,8 +236,8 @@ def _lost_with_topics(
 def _require_given_up(asked: AskedMirrorBack, lost: Sequence[Extras]) -> None:
     if names := sorted({one.partition.topic for one in lost} - set(asked.given_up)):
         raise UnsafeError(
-            f"{some_of(names, 'topic')} of {asked.target} cannot be made again without loss: {asked.source} has not, or "
-            "has not any more, all that it holds beside its extras; nothing was decided. Give that up by name: "
+            f"{some_of(names, 'topic')} of {asked.target} cannot be made again without loss: {asked.source} has not, "
+            "or not any more, all that it holds beside its extras; nothing was decided. Give that up by name: "
             f"--accept lost_with_topic={names[0]}; or keep the topic: --extras TOPIC=keep"
         )
 
@@ -257,23 +259,17 @@ def _require_returned(asked: AskedMirrorBack, lacking: Sequence[Deficit], topics
         )
 
 
-def require_in_order(context: Context, lacking: Sequence[Deficit]) -> None:
-    """Raise `PreconditionError` where a record would come back behind a newer one of its key."""
-    behind = [one for one in lacking if one.is_before_newer]
-    compacted = set[str]()
-    for flow in {one.flow.target for one in behind}:
-        names = sorted({one.partition.topic for one in behind if one.flow.target == flow})
-        compacted |= {
-            topic
-            for topic, settings in context.cluster(flow).configurations(names).items()
-            if "compact" in settings.get("cleanup.policy", "")
-        }
-    if compacted:
-        raise PreconditionError(
-            f"{some_of(sorted(compacted), 'topic')} is compacted, and newer records were copied behind those that "
-            "are lacking: of a key an older one would replace a newer one; nothing was decided. Leave the topic "
-            "out (--topic names the others)"
-        )
+def _decided_deficits(
+    context: Context, lacking: Sequence[Deficit], anew: Collection[str], say: Say
+) -> Iterator[DeficitsDecided]:
+    """Of compacted topics what would come back behind something newer of its key stays; to a topic that is created
+    again all comes back in its order."""
+    for flow in {one.flow.name: one.flow for one in lacking}.values():
+        mine = [one for one in lacking if one.flow == flow]
+        names = compacted(context, flow, {(one.pair.source.topic, one.partition.topic) for one in mine})
+        for one in mine:
+            in_order = one.partition.topic not in names or one.pair.source.topic in anew
+            yield from decisions(context, one, {} if in_order else staying(context, one, say))
 
 
 def _require_decided(asked: AskedMirrorBack, found: Sequence[Extras], topics: Collection[str]) -> None:

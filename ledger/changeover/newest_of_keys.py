@@ -7,13 +7,16 @@ anything is copied. Applications write meanwhile: a record of theirs behind whic
 once more. It is a record as any of theirs, by no flow's producer id: it comes back, whatever cleaners remove.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from ledger.adopt.key_resync import acknowledged
 from ledger.adopt.reading import BothSides, LogRecord
+from ledger.changeover.deficits import Deficit
 from ledger.changeover.extras import Extras
 from ledger.config.values import FlowConfig
 from ledger.context import Context
@@ -23,7 +26,7 @@ from ledger.facts.extras import ExtraRange, ExtrasDecided, ExtrasPolicy, KeysRep
 from ledger.facts.syncs import GapCause, OffsetRange, SyncCause, TopicPartition, holding, joined, without
 from ledger.facts.tables import OPERATIONS, in_order
 from ledger.kafka.batches import Record, encode, next_sequence, patch_for_target
-from ledger.kafka.cluster import LogReader, PartitionEnds, headers_between
+from ledger.kafka.cluster import ClusterAdmin, LogReader, PartitionEnds, headers_between
 from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.record_fields import key_state
 from ledger.kafka.requests import ProduceItem
@@ -39,6 +42,7 @@ _BATCH_RECORDS, _BATCH_BYTES = 500, 256 * 1024
 
 _Ends = Mapping[tuple[str, int], PartitionEnds]
 _Digest = bytes
+Say = Callable[[str], None]
 
 
 def compacted(context: Context, flow: FlowConfig, topics: Collection[tuple[str, str]]) -> frozenset[str]:
@@ -166,9 +170,73 @@ def _decision(
     )
 
 
-def _listed(ranges: Sequence[OffsetRange]) -> str:
+def _listed(ranges: Sequence[OffsetRange], what: str = "extra") -> str:
     names = [str(start) if end == start + 1 else f"{start} to {end - 1}" for start, end in ranges]
-    return f"{counted(sum(end - start for start, end in ranges), 'extra')} ({some_of(names, 'offset')})"
+    return f"{counted(sum(end - start for start, end in ranges), what)} ({some_of(names, 'offset')})"
+
+
+# Before anything returns --------------------------------------------------------------------------
+
+
+def staying(context: Context, one: Deficit, say: Say) -> dict[LocalCause, tuple[OffsetRange, ...]]:
+    """Of copies of a compacted topic that are to return those that would lie behind something newer of their key there.
+
+    A copy of that lies behind them here, or the source has it alone. What has no copy here and was removed there, a
+    cleaner may have removed: then nobody knows. What applications write here meanwhile comes behind them there as well.
+    Raises `PreconditionError` where a log cannot be read to its end.
+    """
+    with _logs(context, one.flow) as logs:
+        here = _ended(logs.target, one.pair.target)
+        first, wanted = one.ranges[0][0], list(one.ranges)
+        offsets: dict[int, _Digest] = {}
+        held: dict[_Digest, int] = {}
+        for record in _records(logs, one.flow, one.pair.target, (first, here.high_watermark), is_target=True):
+            if record.cause in (None, GapCause.MIRROR_WRITE) and (key := _key(record)) is not None:
+                if _is_among(record.offset, wanted):
+                    offsets[record.offset] = key
+                elif _is_among(record.offset, one.held):
+                    held[key] = record.offset
+        there = _ended(logs.source, one.pair.source)
+        alone = max(one.copied_to, there.log_start), there.high_watermark
+        newer = {
+            key
+            for record in _records(logs, one.flow, one.pair.source, alone)
+            if record.cause in (None, GapCause.FILTERED) and (key := _key(record)) is not None
+        }
+        is_known = _is_whole(logs.source, one.pair.source, *alone)
+    overtaken = {offset for offset, key in offsets.items() if key in newer or held.get(key, -1) > offset}
+    unknown = set[int]() if is_known else offsets.keys() - overtaken
+    found = {
+        cause: tuple(joined((offset, offset + 1) for offset in sorted(some)))
+        for cause, some in ((LocalCause.OVERTAKEN, overtaken), (LocalCause.UNKNOWN, unknown))
+        if some
+    }
+    for cause, ranges in found.items():
+        say(f"{one.pair.target.words}: {_listed(ranges, 'copy')} {_WHY_HERE[cause].format(flow=one.flow)}")
+    return found
+
+
+_WHY_HERE = {
+    LocalCause.OVERTAKEN: "overtaken, {flow.source} has a newer record of the key: not copied back",
+    LocalCause.UNKNOWN: "not copied back, for nobody knows: a tombstone of the key may have been removed at "
+    "{flow.source}",
+}
+
+
+def _ended(reader: ClusterAdmin, at: TopicPartition) -> PartitionEnds:
+    end = reader.ends([at.place]).get(at.place)
+    if end is None or end.last_stable < end.high_watermark:
+        raise PreconditionError(
+            f"a transaction is open in {at.words} of {reader.alias}, or it has no leader: what lies there of which key "
+            "cannot be read; nothing was decided. Try again when it has ended"
+        )
+    return end
+
+
+def _is_among(offset: int, ranges: Sequence[OffsetRange]) -> bool:
+    """`ranges`: ascending."""
+    at = bisect_right(ranges, (offset, math.inf)) - 1
+    return at >= 0 and offset < ranges[at][1]
 
 
 # Behind the copies --------------------------------------------------------------------------------

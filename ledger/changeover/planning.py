@@ -457,13 +457,7 @@ def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[B
     for lack in returned.deficits:
         if lack.pair.source.topic in returned.not_returned:
             yield Blocker(BlockerCode.DEFICITS, f"{target}: {lack.words}", cause=lack.pair.source.topic)
-    for lost in returned.lost_with_topics:
-        if (topic := lost.partition.topic) not in choices.given_up:
-            yield Blocker(
-                BlockerCode.LOST_WITH_TOPIC,
-                f"{source} has not, or has not any more, what {topic} of {target} holds beside its extras: {lost.words}",
-                cause=topic,
-            )
+    yield from _of_deletion(returned, seen, choices)
     if returned.not_fenced and choices.fence in (FenceChoice.HOOK, FenceChoice.NONE):
         names = ", ".join(returned.not_fenced)
         yield Blocker(
@@ -479,6 +473,18 @@ def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[B
         )
     if returned.fence_refusal is not None:
         yield Blocker(BlockerCode.FENCE, f"{target} could not be fenced: {returned.fence_refusal}")
+
+
+def _of_deletion(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[Blocker]:
+    """What would be lost with a topic that is created again, and that nobody has given up by name."""
+    source, target = seen.source.alias, seen.target.alias
+    for lost in returned.lost_with_topics:
+        if (topic := lost.partition.topic) not in choices.given_up:
+            yield Blocker(
+                BlockerCode.LOST_WITH_TOPIC,
+                f"{source} has not, or not any more, what {topic} of {target} holds beside its extras: {lost.words}",
+                cause=topic,
+            )
 
 
 def _of_repeats(repeats: Mapping[str, Mapping[str, int | None]], seen: Seen) -> Iterator[Blocker]:

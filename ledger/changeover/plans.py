@@ -103,8 +103,8 @@ _ADVICE: Mapping[BlockerCode, str] = {
     "recreate (they are lost with their topics, which are deleted, made again, and get all that is at the other "
     "cluster); of one topic --extras TOPIC=keep",
     BlockerCode.DEFICITS: "say that they come back: --deficits return, or of one topic --deficits TOPIC=return",
-    BlockerCode.LOST_WITH_TOPIC: "keep the topic (--extras TOPIC=keep), or give up by name what is lost with it: --accept "
-    "lost_with_topic=TOPIC",
+    BlockerCode.LOST_WITH_TOPIC: "keep the topic (--extras TOPIC=keep), or give up by name what is lost "
+    "with it: --accept lost_with_topic=TOPIC",
     BlockerCode.NOT_FENCED: "mirror-ledger fence TARGET --reason WHY, with --how hook --hook COMMAND where only a "
     "command of yours keeps applications from it; then plan again",
 }
@@ -242,8 +242,8 @@ class FenceChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTopic:
-    """A topic of the former source, and the one that a flow copies it to; `topic_id` empty: it is not there yet, or it is
-    deleted and created again."""
+    """A topic of the former source, and the one that a flow copies it to; `topic_id` empty: it is not there yet, or
+    it is deleted and created again."""
 
     flow: str
     source_topic: str
@@ -260,8 +260,8 @@ class Choices:
     target. `groups` None: all that have committed at the former source. `accepted`: statuses of translations, by name.
     `unproven`: why an unproven fence is enough. `abort_transactions_after`: open transactions at the fenced source are
     aborted so many seconds after it, None: never. `extras`: what becomes of records that the target of a failback has
-    alone, `POLICY` or `TOPIC=POLICY` each; `deficits`: the same of what it has lost;
-    `given_up`: topics with which more may be lost than their extras when they are created again. `stays`: a failback ends when the
+    alone, `POLICY` or `TOPIC=POLICY` each; `deficits`: the same of what it has lost; `given_up`:
+    topics with which more may be lost than their extras when they are created again. `stays`: a failback ends when the
     target gets what is written; `within`: how many offsets may be left to copy when applications are stopped.
     `watch_seconds`: for so long commits have to stand still before groups are set, and to stay where they were set, 0:
     nobody watches. `hook_seconds`: a hook is ended after these.

@@ -40,8 +40,7 @@ def to_recreate(
     return frozenset(
         topic
         for topic in topics
-        if (policies[topic] if topic in policies else of_others if topic in with_extras else None)
-        in RECREATING
+        if policies.get(topic, of_others if topic in with_extras else None) in RECREATING
     )
 
 

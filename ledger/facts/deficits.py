@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Self
 
+from ledger.facts.codec import LEFT_OUT
 from ledger.facts.extras import PartitionKey
 from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.syncs import OffsetRange, TopicPartition, joined
@@ -15,6 +16,7 @@ class DeficitsPolicy(StrEnum):
     """What is to become of deficits."""
 
     RETURN = "return"  # they are copied back, in the order of the cluster that holds them
+    STAY = "stay"  # they stay where the copies are: of their keys something newer would lie in front of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +35,8 @@ class DeficitsDecided(OperationContent):
     A row per topic; `flow` of the row is null, and `reason` says why.
 
     Keys: `cluster` (alias), `cluster_id`, `topic`, `topic_id` (there), `holder` (alias), `holder_id`, `held_topic`,
-    `held_topic_id` (there), `policy` (`return`), `ranges`: `partition`, `return_start`, `return_end` each, offsets of
-    the held topic.
+    `held_topic_id` (there), `policy` (`return`, `stay`), `cause` (`overtaken`, `unknown`: why they stay; left out: they
+    return), `ranges`: `partition`, `return_start`, `return_end` each, offsets of the held topic.
     """
 
     kind: ClassVar = OperationKind.DEFICITS_DECIDED
@@ -48,25 +50,37 @@ class DeficitsDecided(OperationContent):
     held_topic_id: str
     policy: str
     ranges: tuple[ReturnedRange, ...]
+    cause: str | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedDeficits:
-    """By the cluster that gets them, and the partition where they lie, what is copied back though a mirror wrote it."""
+    """By the cluster that lacks them, and the partition where they lie: `ranges` are copied back though a mirror wrote
+    them, about `decided` something is decided."""
 
     ranges: Mapping[tuple[str, PartitionKey], tuple[OffsetRange, ...]] = field(default_factory=dict)
+    decided: Mapping[tuple[str, PartitionKey], tuple[OffsetRange, ...]] = field(default_factory=dict)
 
     @classmethod
     def of_rows(cls, rows: Iterable[Row]) -> Self:
         """From rows of `operations` of kind `deficits_decided`; a decision is not taken away by a later one."""
         found: dict[tuple[str, PartitionKey], list[OffsetRange]] = {}
+        decided: dict[tuple[str, PartitionKey], list[OffsetRange]] = {}
         for one in map(DeficitsDecided.of_row, rows):
-            if one.policy == DeficitsPolicy.RETURN:
-                for part in one.ranges:
-                    key = one.cluster, (one.held_topic_id, part.partition)
-                    found.setdefault(key, []).append((part.return_start, part.return_end))
-        return cls({key: tuple(joined(sorted(ranges))) for key, ranges in found.items()})
+            for part in one.ranges:
+                key, whole = (
+                    (one.cluster, (one.held_topic_id, part.partition)),
+                    (part.return_start, part.return_end),
+                )
+                decided.setdefault(key, []).append(whole)
+                if one.policy == DeficitsPolicy.RETURN:
+                    found.setdefault(key, []).append(whole)
+        return cls(*({key: tuple(joined(sorted(of))) for key, of in one.items()} for one in (found, decided)))
 
     def returning(self, cluster: str, held: TopicPartition) -> tuple[OffsetRange, ...]:
         """Offsets of a partition that go back to a cluster, ascending and apart from each other."""
         return self.ranges.get((cluster, held.key), ())
+
+    def known(self, cluster: str, held: TopicPartition) -> tuple[OffsetRange, ...]:
+        """The same of all about which something is decided."""
+        return self.decided.get((cluster, held.key), ())

@@ -51,8 +51,8 @@ class ExtrasDecided(OperationContent):
     A row per topic and policy; `flow` of the row is null, and `reason` says why.
 
     Keys: `cluster` (alias), `cluster_id` (null: nobody has recorded it), `topic`, `topic_id`, `policy` (`keep_local`,
-    `salvage`, `replicate`, `recreate`, `salvage_recreate`), `cause` (`overtaken`, `unknown`: why they stay though they were to be
-    replicated; left out: that was asked for), `ranges`: `partition`, `extra_start`, `extra_end` each.
+    `salvage`, `replicate`, `recreate`, `salvage_recreate`), `cause` (`overtaken`, `unknown`: why they stay though they
+    were to be replicated; left out: that was asked for), `ranges`: `partition`, `extra_start`, `extra_end` each.
     """
 
     kind: ClassVar = OperationKind.EXTRAS_DECIDED

@@ -6,7 +6,7 @@ import pytest
 
 from ledger.changeover.deficits import deficit
 from ledger.config.values import FlowConfig
-from ledger.facts.deficits import DecidedDeficits, DeficitsDecided
+from ledger.facts.deficits import DecidedDeficits, DeficitsDecided, ReturnedRange
 from ledger.facts.syncs import OffsetRange, OffsetSync, PartitionPair, SyncCause, TopicPartition
 from tests.support.histories import copied, superseded, unpaired
 
@@ -49,25 +49,27 @@ def test_the_only_copies_of_what_a_source_has_lost(
     found = deficit(FLOW, PAIR, rows, start, decided)
     assert (() if found is None else found.ranges) == expected
     if found is not None:
-        assert found.is_before_newer == (rows[-1].kind == "copied")
+        assert bool(found.held and found.held[-1][1] > found.ranges[0][0]) == (rows[-1].kind == "copied")
         assert found.unpaired == (2 if rows[-1].kind == "unpaired" else 0)
 
 
 def test_what_returns_is_decided_for_one_cluster() -> None:
-    found = deficit(FLOW, PAIR, [copied(0, 10, 0), RETURNING], 0, [])
-    assert found is not None
-    row = DeficitsDecided(
-        cluster="east",
-        cluster_id=None,
-        topic="orders",
-        topic_id="E",
-        holder="west",
-        holder_id=None,
-        held_topic="orders",
-        held_topic_id="W",
-        policy="return",
-        ranges=found.returned,
-    )
-    decided = DecidedDeficits.of_rows([{"content": json.dumps(row.content())}])
-    assert decided.returning("east", PAIR.target) == ((6, 10),)
+    def row(policy: str, start: int, end: int) -> dict[str, object]:
+        decided = DeficitsDecided(
+            cluster="east",
+            cluster_id=None,
+            topic="orders",
+            topic_id="E",
+            holder="west",
+            holder_id=None,
+            held_topic="orders",
+            held_topic_id="W",
+            policy=policy,
+            ranges=(ReturnedRange(partition=0, return_start=start, return_end=end),),
+        )
+        return {"content": json.dumps(decided.content())}
+
+    decided = DecidedDeficits.of_rows([row("return", 6, 9), row("stay", 9, 10)])
+    assert decided.returning("east", PAIR.target) == ((6, 9),)
+    assert decided.known("east", PAIR.target) == ((6, 10),)
     assert decided.returning("north", PAIR.target) == decided.returning("east", PAIR.source) == ()
