@@ -129,12 +129,12 @@ def see_return(
     alone = {one.partition.topic for one in found.extras}
     starts = starts_of_extras(context, changed, parted_at(found.deficits))
     there_still = {one.pair.source.topic for one in starts}
-    found.anew = anew = to_recreate(policies, of_others, there_still, alone)
-    found.not_returned = [] if returned is None else sorted(lacking - returned - anew)
-    if anew:
-        found.topics = tuple(replace(one, topic_id="") if one.topic in anew else one for one in topics)
+    found.recreated = recreated = to_recreate(policies, of_others, there_still, alone)
+    found.not_returned = [] if returned is None else sorted(lacking - returned - recreated)
+    if recreated:
+        found.topics = tuple(replace(one, topic_id="") if one.topic in recreated else one for one in topics)
         found.behind = _behind(context, found.topics, promoted)
-        own_starts = [one for one in starts if one.pair.source.topic in anew]
+        own_starts = [one for one in starts if one.pair.source.topic in recreated]
         found.lost_with_topics = lost_with_topics(context, back, promoted, own_starts, found.extras)
     if not found.extras and not found.deficits:
         _require_no_cut_to_begin_at(context, at, pair, own)

@@ -5,6 +5,7 @@ of them is decided before: a group to which they are unread would read all again
 Applications stay at work there; what has to stand still is the cluster that is back, behind its fence.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,6 +33,7 @@ from ledger.changeover.recreating import lost_with_topics, recreate, to_recreate
 from ledger.changeover.replicating import finish_replicating, replicate
 from ledger.changeover.salvaging import salvage
 from ledger.changeover.tail_pairing import first_own, record_tails
+from ledger.changeover.waiting import Patience
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError, UsageError
@@ -41,11 +43,13 @@ from ledger.facts.direction import Demoted, WayBackOpened, WayBackTopic
 from ledger.facts.extras import RECREATING, ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
-from ledger.facts.syncs import PartitionPair, without
+from ledger.facts.syncs import PartitionPair, SyncCause, without
+from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.mirror.starts import require_usable
+from ledger.offsets.translation import CLOCK_MARGIN_MS
 from ledger.store.session import random_id
-from ledger.words import counted, some_of
+from ledger.words import counted, instant, some_of
 
 Say = Callable[[str], None]
 
@@ -55,8 +59,7 @@ class AskedMirrorBack:
     """`source`: the cluster where applications write, `target`: the one that is back; `topics` None: all that were
     promoted. `policies`: by topic what becomes of its extras; `policy`: of all others, None: nobody has decided.
     `returned`: topics of which deficits come back; None: of all. `given_up`: topics with which more may be lost than
-    their extras. `later`, `left_out`: as rows of a change of direction
-    have them."""
+    their extras. `later`, `left_out`: as rows of a change of direction have them."""
 
     source: str
     target: str
@@ -96,7 +99,8 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     back; `PreconditionError` where a topic is not promoted, is another one than was
     copied, is not fenced, or where copies of either direction are not recorded, while a driver of one is at work, and
     where extras cannot be copied; `ClusterUnavailableError` where they are not for a minute; `UnsafeError` where
-    extras or deficits are left without a decision. Then nothing is decided.
+    extras or deficits are left without a decision, or more would be lost with a topic than was given up. Then nothing
+    is decided, but for what an earlier process had begun to delete: that is made again first.
     """
     config, state, pair = context.config, context.state, asked.pair
     back, promoted = context.cluster(asked.target), context.cluster(asked.source)
@@ -106,19 +110,20 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     for flow in (*ways_back, *flows):
         require_stopped(flow, state)
     copied = copied_partitions(context, pair, flows)
-    _require_fenced(context, asked.target, copied)
-    for flow in ways_back:
-        _require_recorded(context, flow, copied)
     # What an earlier process has begun to delete is decided: the cut is to have what takes its place.
     before = recreating.begun(context, flows, asked.topics)
+    _require_fenced(context, asked.target, copied, before)
+    for flow in ways_back:
+        _require_recorded(context, flow, copied)
     made = recreate(context, asked.target, before, say)
     lacking = list_deficits(context, flows, copied)
     for lack in lacking:
         say(f"deficits: {asked.target}: {lack.words}")
     names = {one.pair.source.topic for one in copied}
-    anew = _to_recreate(context, asked, copied, lacking)
-    others = [one for one in lacking if one.pair.source.topic not in anew]
+    recreated = _to_recreate(context, asked, copied, lacking)
+    others = [one for one in lacking if one.pair.source.topic not in recreated]
     _require_returned(asked, others, {*names, *before})
+    _wait_behind_losses(context, [one for one in copied if one.pair.source.topic not in recreated], say)
     tails = [(flow, [one.pair for one in copied if one.flow == flow]) for flow in flows]
     tails += [(flow, settled) for flow in ways_back if (settled := _settled(context, flow))]
     for flow, pairs in tails:
@@ -129,7 +134,9 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     for one in found:
         say(f"extras at {asked.target}: {one.words}")
     _require_decided(asked, found, {*names, *before})
-    lost = _lost_with_topics(context, asked, [one for one in starts if one.pair.source.topic in anew], found)
+    lost = _lost_with_topics(
+        context, asked, [one for one in starts if one.pair.source.topic in recreated], found
+    )
     for one in lost:
         say(f"lost with {one.partition.topic} of {asked.target}: {one.words}")
     _require_given_up(asked, lost)
@@ -137,7 +144,7 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     context = context.part_of(operation_id)
     named = replace(pair, topics=tuple(sorted({*(one.pair.target.topic for one in copied), *before})))
     if lacking:  # the cut goes by it
-        context.record(*_decided_deficits(context, lacking, anew, say))
+        context.record(*_decided_deficits(context, lacking, recreated, say))
     cut = cut_of_pair(context, named, operation_id=operation_id)
     for flow in ways_back:
         require_usable(flow, cut, undone="nothing was decided")
@@ -154,21 +161,26 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     if left or lost:
         context.record(*(_decision(asked, back.cluster_id(), one) for one in (*left, *lost)))
     former = {one.pair.source.topic: one.pair.source.topic_id for one in copied}
-    made += recreate(context, asked.target, {name: former[name] for name in sorted(anew)}, say)
+    made += recreate(context, asked.target, {name: former[name] for name in sorted(recreated)}, say)
     # Where a failback before had promoted it: applications are not there, and the mirror is let in again.
     demoted = change_direction(context, Demoted, asked.home, cut_operation=operation_id)
     words = [_decided_words(asked, found, left), *copied_extras, *made, cut.words]
     words += [demoted.words] if demoted.operation_id is not None else []
     words.append(hand_over(context, named, Purpose.MIRROR, say).words)
     context.record(_opened_way(asked, back, promoted, named.topics or ()))
-    words += lift_shut(context, asked.target, {one.pair.source.topic for one in copied}, say)
+    words += lift_shut(context, asked.target, {*names, *before}, say)
     commands = tuple(f"mirror-ledger run {flow.name}" for flow in ways_back)
     return MirroredBack(operation_id, tuple(words), commands)
 
 
-def _require_fenced(context: Context, cluster: str, copied: Sequence[Copied]) -> None:
-    """Who writes there meanwhile writes what nobody has decided about."""
+def _require_fenced(
+    context: Context, cluster: str, copied: Sequence[Copied], before: Mapping[str, str]
+) -> None:
+    """Who writes there meanwhile writes what nobody has decided about. `before`: by name the ids of topics of which an
+    earlier process had begun to delete these."""
+    recreations = context.state.recreations()
     topics = {(one.pair.source.topic, one.pair.source.topic_id) for one in copied}
+    topics |= {(name, recreations.current(topic_id) or topic_id) for name, topic_id in before.items()}
     if open_ones := context.state.fences().open_topics(cluster, topics):
         raise PreconditionError(
             f"{some_of(open_ones, 'topic')} of {cluster} is not fenced, or that is not proved: applications that come "
@@ -242,6 +254,30 @@ def _require_given_up(asked: AskedMirrorBack, lost: Sequence[Extras]) -> None:
         )
 
 
+def _wait_behind_losses(context: Context, copied: Sequence[Copied], say: Say) -> None:
+    """Until what comes back is recorded so long after a driver found that its source had lost records that it counts as
+    younger by any two clocks: else it would be in doubt for good whether it was lost with them.
+
+    Raises `PreconditionError` where the clocks are further apart than is assumed.
+    """
+    asked = {(one.flow.name, one.pair.source.topic_id) for one in copied}
+    losses = context.snapshot().rows(OFFSET_SYNCS.name, [("cause", "=", SyncCause.SOURCE_TRUNCATED)])
+    found = [one["recorded_at_ms"] for one in losses if (one["flow"], one["source_topic_id"]) in asked]
+    # The clock of who found it may be as much ahead as that of who brings it back is behind.
+    end_ms = max(found, default=0) + 2 * CLOCK_MARGIN_MS
+
+    def left() -> str | None:
+        if context.clock.now_ms() >= end_ms:
+            return None
+        return (
+            f"a driver has found at {instant(max(found))} that copied records were lost: what comes back is to be "
+            f"younger by any clock, from {instant(end_ms)} on"
+        )
+
+    patience = Patience(context.clock, time.sleep, 3 * CLOCK_MARGIN_MS / 1000)
+    patience.until(left, say, advice="A clock is wrong: set it, then try again")
+
+
 def _require_returned(asked: AskedMirrorBack, lacking: Sequence[Deficit], topics: Collection[str]) -> None:
     if strange := sorted((asked.returned or frozenset()) - set(topics)):
         raise UsageError(
@@ -260,7 +296,7 @@ def _require_returned(asked: AskedMirrorBack, lacking: Sequence[Deficit], topics
 
 
 def _decided_deficits(
-    context: Context, lacking: Sequence[Deficit], anew: Collection[str], say: Say
+    context: Context, lacking: Sequence[Deficit], recreated: Collection[str], say: Say
 ) -> Iterator[DeficitsDecided]:
     """Of compacted topics what would come back behind something newer of its key stays; to a topic that is created
     again all comes back in its order."""
@@ -268,7 +304,7 @@ def _decided_deficits(
         mine = [one for one in lacking if one.flow == flow]
         names = compacted(context, flow, {(one.pair.source.topic, one.partition.topic) for one in mine})
         for one in mine:
-            in_order = one.partition.topic not in names or one.pair.source.topic in anew
+            in_order = one.partition.topic not in names or one.pair.source.topic in recreated
             yield from decisions(context, one, {} if in_order else staying(context, one, say))
 
 

@@ -172,6 +172,7 @@ class Planned:
             "extras": [one.facts for one in returned.extras],
             "undecided": list(returned.undecided),
             "deficits": [one.facts for one in returned.deficits],
+            "recreated": sorted(returned.recreated),
             "expiring": list(returned.expiring),
             "repeats": {group: dict(causes) for group, causes in returned.repeats.items()},
         }
@@ -586,9 +587,9 @@ def _of_clusters(kind: ChangeoverKind, seen: Seen, choices: Choices) -> Iterator
 
 
 def _of_topics(kind: ChangeoverKind, seen: Seen, topics: Sequence[PlannedTopic]) -> Iterator[Blocker]:
-    anew = frozenset[str]() if seen.returned is None else seen.returned.anew
+    recreated = frozenset[str]() if seen.returned is None else seen.returned.recreated
     for one in topics:
-        asked = [] if one.topic in anew else [(seen.target, one.topic, one.topic_id, "wrote to")]
+        asked = [] if one.topic in recreated else [(seen.target, one.topic, one.topic_id, "wrote to")]
         if kind.is_planned:
             asked.append((seen.source, one.source_topic, one.source_topic_id, "copied"))
         for cluster, name, known_id, did in asked:

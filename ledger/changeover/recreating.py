@@ -82,13 +82,13 @@ def _held(state: LedgerState, flow: FlowConfig, pair: PartitionPair, log_start: 
     for sync in holding(state.recorded_syncs(flow.name, source.topic, source.partition)):
         if (sync.source, sync.target) == (source, target):
             for (start, end), (at, _) in copies_of(sync):
-                yield start + max(log_start - at, 0), end
+                yield min(start + max(log_start - at, 0), end), end
     if flow.opposite is None:
         return
     for sync in holding(state.recorded_syncs(flow.opposite, target.topic, target.partition)):
         if (sync.source, sync.target) == (target, source):
             for (at, _), (start, end) in copies_of(sync):
-                yield start + max(log_start - at, 0), end
+                yield min(start + max(log_start - at, 0), end), end
 
 
 # Deleted and made again ---------------------------------------------------------------------------

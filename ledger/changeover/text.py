@@ -319,6 +319,11 @@ def _returned(plan: Plan, returned: Mapping[str, Any], figures: Mapping[str, str
     found["alone"] = f"{counted(alone, 'offset')} at {plan.to_cluster} were never copied" + (
         f": {decided}" if alone else ""
     )
+    if names := returned.get("recreated"):
+        found["deleted"] = (
+            f"{some_of(names, 'topic')} of {plan.to_cluster}, and created again: until all has come back "
+            f"{plan.from_cluster} alone has it"
+        )
     if plan.moves_applications or returned.get("repeats"):
         found["repeated"] = repeats_by_cause_words(returned.get("repeats", {}))
     if returned.get("deficits"):

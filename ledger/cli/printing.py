@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import click
@@ -65,6 +65,18 @@ def put(text: str) -> None:
 def say(text: str) -> None:
     """A line, or lines, on stderr: names and reasons are of others, so what is not printable of them is escaped."""
     click.echo(shown_lines(text), err=True)
+
+
+def said_once() -> Callable[[str], None]:
+    """Says a line unless it was the last one: of what is waited for, again and again."""
+    last: list[str] = []
+
+    def say_next(text: str) -> None:
+        if last != [text]:
+            last[:] = [text]
+            say(text)
+
+    return say_next
 
 
 def put_operation(operation_id: str | None, words: str, *, about: str = "") -> None:

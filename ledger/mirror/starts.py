@@ -460,8 +460,10 @@ class StartPositions:
         return replace(taken, is_stop_over=former is not None or self._is_over(pair))
 
     def _is_decided(self, at: TopicPartition) -> bool:
-        """Whether the topic was created again by decision, so that no policy is asked."""
-        return self.at_cut is not None and self.at_cut.recreations.is_new(at.topic_id)
+        """Whether the topic was created again by decision, so that no policy is asked of flows of a way back."""
+        if self.at_cut is None or self.flow.opposite is None:
+            return False
+        return self.at_cut.recreations.is_new(at.topic_id)
 
     def _held(self, at: PairEnds, hold: Stop) -> StartedPartition:
         """It stands where it stood, whatever happens at either side meanwhile; another stop is not forgotten."""

@@ -26,7 +26,7 @@ from ledger.changeover.receipts import StepReports, Waits
 from ledger.changeover.seeing import make_plan, read_applies, record_plan
 from ledger.changeover.undoing import UndoResult, undo_apply
 from ledger.config.mirror import LedgerConfig, MirrorConfig
-from ledger.config.values import ClusterConfig, FlowConfig
+from ledger.config.values import ClusterConfig, FlowConfig, Policy
 from ledger.context import Context
 from ledger.facts.direction import Demoted, Direction
 from ledger.facts.fences import FenceHow
@@ -110,10 +110,12 @@ class Consumer:
 class ChangingPair:
     """`orders` and `users` of east are mirrored to west under the same names, and `more_topics` once they are there.
 
-    `is_chain`: what comes to west goes on to `north`.
+    `is_chain`: what comes to west goes on to `north`. `goes_on`: flows continue where a source has lost its end.
     """
 
-    def __init__(self, more_topics: Sequence[str] = (), *, is_chain: bool = False) -> None:
+    def __init__(
+        self, more_topics: Sequence[str] = (), *, is_chain: bool = False, goes_on: bool = False
+    ) -> None:
         rng = random.Random(1)
         self.schedule = Schedule()
         self.ledger = MemoryLedger()
@@ -123,7 +125,8 @@ class ChangingPair:
             )
             for alias in ("east", "west", "north")
         )
-        self.config = _config((*TOPICS, *more_topics), is_chain=is_chain)
+        policy = Policy.CONTINUE if goes_on else Policy.STOP
+        self.config = _config((*TOPICS, *more_topics), is_chain=is_chain, on_source_truncated=policy)
         self.refused = 0
         self._written = 0
         self.destination = self.west
@@ -486,7 +489,7 @@ def _nobody(what: str, _waits: Waits) -> str:
 _SILENT = StepReports(lambda _step: None, lambda _step, _words: None, lambda _step, _words, _is_done: None)
 
 
-def _config(topics: tuple[str, ...], *, is_chain: bool) -> MirrorConfig:
+def _config(topics: tuple[str, ...], *, is_chain: bool, on_source_truncated: Policy) -> MirrorConfig:
     clusters = {
         alias: ClusterConfig(
             name=alias,
@@ -512,6 +515,7 @@ def _config(topics: tuple[str, ...], *, is_chain: bool) -> MirrorConfig:
             relay=name == THERE,
             topics=topics,
             topic_naming=NamingKind.IDENTITY,
+            on_source_truncated=on_source_truncated,
             round_seconds=0.5,
             heartbeat_seconds=2.0,
             topic_refresh_seconds=1.0,

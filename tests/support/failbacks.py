@@ -13,6 +13,10 @@ BACK = ("west", "east")
 Placed = tuple[str, int, str]
 
 
+def is_of_recreating(write: str) -> bool:
+    return any(word in write for word in ("topic_recreated", "delete topic", "create topic"))
+
+
 def with_extras(more_topics: Sequence[str] = ()) -> tuple[ChangingPair, list[Placed]]:
     pair = ChangingPair(more_topics)
     return pair, lose_and_return(pair)

@@ -137,7 +137,7 @@ def _let_in(cluster: GuardedCluster, every: str, groups: Sequence[str]) -> None:
     )
     cluster.allow(
         ADMINISTRATOR,
-        *on_topic(every, do.ALTER_CONFIGS, do.DESCRIBE_CONFIGS, do.READ),
+        *on_topic(every, do.ALTER_CONFIGS, do.DESCRIBE_CONFIGS, do.READ, do.CREATE, do.DELETE),
         *of_groups,
         *on_cluster(do.ALTER, do.DESCRIBE, do.DESCRIBE_CONFIGS, do.ALTER_CONFIGS),
     )
@@ -346,7 +346,7 @@ def require_policy(ground: Ground, policy: str) -> None:
 def _require_records(ground: Ground, apps: Applications, extras: Sequence[bytes], policy: str) -> None:
     """Every acknowledged record is at both sides, or listed by decision."""
     east, west = Counter(_all(ground.east, ground)), Counter(_all(ground.west, ground))
-    assert set(east) == {*apps.written, *extras}
+    assert set(east) == {*apps.written, *(extras if policy != "recreate" else ())}
     stay = [value for value in extras if value not in west]
     assert set(west) == {*apps.written, *extras} - set(stay)
     decided = Counter[tuple[str, str | None]]()
@@ -366,6 +366,7 @@ def _require_records(ground: Ground, apps: Applications, extras: Sequence[bytes]
         assert len(stay) <= overtaken <= len(stay) + 1, "a tombstone may be among them"
         assert overtaken >= 20, "what was written at west before"
     else:
+        assert policy != "recreate" or (east == west and differing == set()), "both sides are alike"
         assert set(stay) == set(extras)
         assert {one for one, _ in decided} == {{"keep": "keep_local"}.get(policy, policy)}
     if policy == "salvage":

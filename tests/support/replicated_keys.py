@@ -39,6 +39,34 @@ def lost_and_back(lasts_ms: int = LASTS_MS) -> ChangingPair:
     return pair
 
 
+def with_deficits_of_keys() -> ChangingPair:
+    """East has lost `c`, `d` and `t`, then given `d` another value, which was copied; it is back with a value of `c`
+    that it alone has. Applications have given `b` another value at west since."""
+    pair = ChangingPair(goes_on=True)
+    for cluster in (pair.east, pair.west):
+        cluster.alter_topic("users", {"cleanup.policy": "compact", "delete.retention.ms": str(LASTS_MS)})
+    for key in (b"a", b"b", b"c", b"d", b"t"):
+        assert pair.put(pair.east, USERS, key, b"first-" + key)
+    pair.until(lambda: pair.is_copied, "all is copied")
+    log = pair.east.log(*USERS)
+    log.lose_end(log.readable()[-3].offset)
+    assert pair.put(pair.east, USERS, b"d", b"newer-d")
+    pair.until(lambda: values(pair.west)["newer-d"] == 1, "it is copied, behind what east has lost")
+    pair.destination = pair.west
+    pair.lose_east(with_driver=True)
+    pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
+    assert pair.put(pair.west, USERS, b"b", b"newer-b")
+    pair.return_of_east(extras=0)
+    assert pair.put(pair.east, USERS, b"c", b"extra-c")
+    pair.destination = pair.east
+    return pair
+
+
+def returning(pair: ChangingPair) -> Counter[tuple[str, str | None]]:
+    """Offsets that were lost, by what was decided about them, and why."""
+    return _decided(pair, "deficits_decided", "return")
+
+
 def once(is_meant: Strikes, act: Callable[[], object]) -> Strikes:
     """Something happens behind the first such write, and nobody ends by it."""
     acts = [act]
@@ -70,12 +98,16 @@ def values(cluster: AdministeredCluster) -> Counter[str]:
 
 def decided(pair: ChangingPair) -> Counter[tuple[str, str | None]]:
     """Offsets by policy and cause."""
+    return _decided(pair, "extras_decided", "extra")
+
+
+def _decided(pair: ChangingPair, kind: str, word: str) -> Counter[tuple[str, str | None]]:
     found: Counter[tuple[str, str | None]] = Counter()
     for row in pair.ledger.rows("operations"):
-        if row["kind"] == "extras_decided":
+        if row["kind"] == kind:
             content = json.loads(row["content"])
             for one in content["ranges"]:
-                found[content["policy"], content.get("cause")] += one["extra_end"] - one["extra_start"]
+                found[content["policy"], content.get("cause")] += one[f"{word}_end"] - one[f"{word}_start"]
     return found
 
 

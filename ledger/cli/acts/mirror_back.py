@@ -9,7 +9,7 @@ from ledger.changeover.mirror_back import AskedMirrorBack, mirror_back
 from ledger.cli.accepting import LOST_WITH_TOPIC, accept_option
 from ledger.cli.configured import command_context
 from ledger.cli.options import deficits_option, extras_option, required_why_options
-from ledger.cli.printing import put_operation, say
+from ledger.cli.printing import put_operation, said_once, say
 from ledger.facts.operations import Why
 
 
@@ -50,7 +50,7 @@ def mirror_back_command(
         returned=returned_topics(deficits, undone="nothing was recorded"),
         given_up=given_up,
     )
-    done = mirror_back(command_context(context, why), asked, say)
+    done = mirror_back(command_context(context, why), asked, said_once())
     for words in done.words:
         say(words)
     put_operation(done.operation_id, f"then: {'; '.join(done.commands)}")

@@ -12,6 +12,7 @@ from tests.support.failbacks import (
     BACK,
     HOME,
     RECREATE,
+    is_of_recreating,
     lose_west,
     placed,
     require_home,
@@ -27,10 +28,6 @@ def is_telling(write: str) -> bool:
     """An eighth of the ends. Here are none between steps (test_applying.py) or of groups."""
     is_of_groups = any(word in write for word in ("offsets_set", "sheet", "commits of billing"))
     return not (write.startswith("ledger: apply ") or is_of_groups) and crc32(write.encode()) % 8 == 0
-
-
-def is_telling_of_topics(write: str) -> bool:
-    return is_telling(write) or "topic" in write
 
 
 def test_a_failback_that_ends_behind_every_write_comes_home() -> None:
@@ -66,17 +63,32 @@ def test_extras_that_are_replicated_are_read_once_where_applications_are() -> No
     require_home(pair, [])
 
 
-def test_topics_that_are_created_again_get_all_of_the_other_side() -> None:
-    """What east alone had is lost with them, as it was said."""
+def test_a_topic_that_is_created_again_gets_all_of_the_other_side() -> None:
+    """What east alone had of it is lost with it, as it was said; of another one it stays."""
     pair, extras = with_extras()
-    ids = {name: topic.topic_id for name, topic in pair.east.topics().items()}
-    plan = pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK)
-    pair.apply_by_many(plan, behind=OnceAtEach(is_telling_of_topics))
-    require_home(pair, [])
-    assert not {one for one in placed(pair, pair.east) if one in extras}
-    now = {name: topic.topic_id for name, topic in pair.east.topics().items()}
-    assert now.keys() == ids.keys()
-    assert not set(now.values()) & set(ids.values())
+    former, settings = pair.east.topics(), dict(pair.east.topic_by_name["orders"].configuration)
+    choices = replace(HOME, extras=("orders=recreate", "keep"))
+    ends = OnceAtEach(is_of_recreating)
+    pair.apply_by_many(pair.plan(ChangeoverKind.FAILBACK, choices, way=BACK), behind=ends)
+    assert len(ends.ended_at) >= 3, ends.ended_at
+    require_home(pair, [one for one in extras if one[0] == "users"])
+    assert pair.values(pair.east)["orders", 0] == pair.values(pair.west)["orders", 0], "in the order of west"
+    now = pair.east.topics()
+    assert [name for name in sorted(former) if now[name].topic_id != former[name].topic_id] == ["orders"]
+    assert pair.east.topic_by_name["orders"].configuration == settings
+
+
+def test_what_else_would_be_lost_with_a_topic_is_given_up_by_name() -> None:
+    """East holds what west has deleted since: nothing would have it then."""
+    pair, _ = with_extras()
+    pair.west.log("orders", 1).delete_before(2)
+    found = pair.failback_blockers(RECREATE)
+    assert found.keys() == {"lost_with_topic"}
+    assert "orders partition 1: 2 offsets (0 to 1): 2 records" in found["lost_with_topic"]
+    assert pair.failback_blockers(replace(RECREATE, given_up=("users",))).keys() == {"lost_with_topic"}
+    assert pair.failback_blockers(replace(RECREATE, given_up=("orders",))) == {}
+    assert pair.failback_blockers(replace(RECREATE, extras=("orders=keep", "recreate"))) == {}
+    pair.end()
 
 
 def test_the_promoted_cluster_is_lost_before_anything_came_back() -> None:

@@ -24,12 +24,15 @@ from tests.support.changing_pairs import (
     TOPICS,
     ChangingPair,
     in_ledger,
+    value_of,
 )
 from tests.support.failbacks import (
     BACK,
     HOME,
+    RECREATE,
     Placed,
     all_of,
+    is_of_recreating,
     lose_and_return,
     lose_west,
     placed,
@@ -40,6 +43,7 @@ from tests.support.failbacks import (
     with_extras,
 )
 from tests.support.operator_processes import OnceAtEach, ProcessEnded, begins
+from tests.support.replicated_keys import lasts, lost_and_back
 
 
 def test_a_failback_is_undone_until_applications_write_at_home() -> None:
@@ -382,3 +386,117 @@ def fence_east(pair: ChangingPair, topics: tuple[str, ...], how: FenceHow) -> No
 def test_what_a_lost_cluster_has_lost_comes_back_in_order(lost: dict[tuple[str, int], int]) -> None:
     """All of it at once is tried in the quick tests."""
     require_lost_comes_back(lost, OnceAtEach())
+
+
+# -- Topics that are created again -----------------------------------------------------------------
+
+
+def is_of_recreating_or_a_flow(write: str) -> bool:
+    return is_of_recreating(write) or "offset_syncs" in write or "extras_decided" in write or "cut" in write
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_processes_that_end_while_topics_are_created_again_lose_nothing_of_west(is_before: bool) -> None:
+    """The ids of the topics are no longer those of the plan, whoever continues."""
+    pair, extras = with_extras()
+    plan = pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK)
+    ends = OnceAtEach(is_of_recreating_or_a_flow)
+    if is_before:
+        pair.apply_by_many(plan, before=ends)
+    else:
+        pair.apply_by_many(plan, behind=ends)
+    assert len(ends.ended_at) > 4, ends.ended_at
+    require_home(pair, [])
+    assert not {*placed(pair, pair.east)} & {*extras}
+
+
+def test_what_groups_had_read_where_a_topic_was_deleted_is_no_place_in_the_new_one() -> None:
+    """They come home behind what they have read at west, also where they had read what was deleted."""
+    pair, extras = with_extras()
+    pair.stop_groups()
+    pair.consume(pair.east, {"audit": 1_000})
+    pair.schedule.wait(3.0)
+    pair.recorders.record_all()
+    pair.stop_groups()
+    pair.consume(pair.west, dict.fromkeys(GROUPS, 1_000))
+    read_at_east = [one for one in pair.processed["audit"] if one in extras]
+    assert sorted(read_at_east) == sorted(extras)
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK))
+    pair.schedule.spawn("supervisor", pair.forward.supervise)
+    pair.until(lambda: pair.is_copied, "east is mirrored again")
+    assert sorted(placed(pair, pair.east)) == sorted(placed(pair, pair.west))
+    for group in GROUPS:
+        assert set(pair.processed[group]) >= set(placed(pair, pair.west)), f"{group} has skipped nothing"
+    pair.end()
+
+
+def test_what_is_salvaged_before_its_topic_is_deleted_is_at_west() -> None:
+    pair, extras = with_extras()
+    pair.west.change_acls([topic_rule(MIRROR, "create", "*")])
+    choices = replace(HOME, extras=("salvage-recreate",))
+    ends = OnceAtEach(is_of_recreating)
+    pair.apply_by_many(pair.plan(ChangeoverKind.FAILBACK, choices, way=BACK), behind=ends)
+    require_home(pair, [])
+    salvaged = [
+        (name, number, value_of(one))
+        for name, count in TOPICS.items()
+        for number in range(count)
+        for one in pair.west.log(f"{name}.salvaged", number).readable()
+    ]
+    assert sorted(salvaged) == sorted(extras)
+
+
+def test_who_gives_up_going_home_is_mirrored_to_the_topics_that_were_created_again() -> None:
+    """And goes home later without another decision."""
+    pair, _ = with_extras()
+    plan = pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK)
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(before=begins(StepName.START_APPLICATIONS)))
+    applied = pair.applied(plan)
+    assert applied is not None
+    pair.undo(applied.operation_id)
+    assert pair.produce("orders", 0, at=pair.west), "applications write at west"
+    pair.until(lambda: placed(pair, pair.west)[-1] in placed(pair, pair.east), "west is mirrored to east")
+    pair.stop_groups()
+    pair.consume(pair.west, dict.fromkeys(GROUPS, 1_000))
+    ids = {name: topic.topic_id for name, topic in pair.east.topics().items()}
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, replace(HOME, extras=()), way=BACK))
+    require_home(pair, [])
+    assert {name: topic.topic_id for name, topic in pair.east.topics().items()} == ids
+
+
+def test_twice_there_and_back_with_topics_that_are_created_again() -> None:
+    pair = ChangingPair()
+    ids = set[str]()
+    for trip in range(2):
+        lose_and_return(pair)
+        pair.apply(pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK))
+        require_mirrored(pair, [])
+        ids |= {topic.topic_id for topic in pair.east.topics().values()}
+        assert len(ids) == len(TOPICS) * (trip + 1)
+    pair.end()
+
+
+def test_a_compacted_topic_that_is_created_again_has_of_each_key_what_west_has_last() -> None:
+    """Also of those that east alone had written, and whatever tombstones a cleaner has removed."""
+    pair = lost_and_back(lasts_ms=1_000)
+    pair.west.log("users", 0).compact(pair.west.log("users", 0).end)
+    choices = replace(HOME, extras=("users=recreate", "keep"))
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, choices, way=BACK))
+    assert lasts(pair.east) == lasts(pair.west)
+    assert lasts(pair.east)[b"b"] == "newer-b"
+    pair.end()
+
+
+def test_a_process_that_ended_when_a_topic_was_created_again_opens_what_stops_the_mirror() -> None:
+    pair, _ = with_extras()
+    shut = replace(RECREATE, stays=True, fence=FenceChoice.SHUT, producers_stopped=True)
+    plan = pair.plan(ChangeoverKind.FAILBACK, shut, way=BACK)
+    ends = OnceAtEach(lambda write: "topic_recreated" in write)
+    pair.apply_by_many(plan, behind=ends)
+    assert len(ends.ended_at) >= 1
+    assert "78" not in {
+        pair.east.topic_by_name[name].configuration.get("max.message.bytes") for name in TOPICS
+    }
+    assert sorted(placed(pair, pair.east)) == sorted(placed(pair, pair.west))
+    pair.end()
