@@ -328,13 +328,9 @@ def _ways_back(step: StepContext) -> Sequence[WayBack] | None:
         if (forward := step.config.flow(flow).opposite) is not None
         for at in paired(step.state, step.config.flow(forward))
     }
-    made = step.state.recreations().ids(way.target)
-    # Of one that the plan deletes the id was not known; one that was made for it, another process has made.
-    left = [
-        one if one.topic_id else replace(one, topic_id=made.get(one.topic, ""))
-        for one in step.plan.topics
-        if one.topic_id in copied or not one.topic_id
-    ]
+    # What the plan creates again was copied, whoever has created it by now.
+    both = zip(step.plan.topics, step.topics, strict=True)
+    left = [one for planned, one in both if planned.topic_id in copied or not planned.topic_id]
     found = [directions.way_back(way.source, way.target, one.topic) for one in left]
     held = [
         back

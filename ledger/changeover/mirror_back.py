@@ -109,9 +109,10 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
     ways_back = [config.flow(name) for name in require_opposites(flows)]
     for flow in (*ways_back, *flows):
         require_stopped(flow, state)
-    copied = copied_partitions(context, pair, flows)
     # What an earlier process has begun to delete is decided: the cut is to have what takes its place.
     before = recreating.begun(context, flows, asked.topics)
+    copied = copied_partitions(context, pair, flows)
+    copied = [one for one in copied if one.pair.source.topic_id not in before.values()]
     _require_fenced(context, asked.target, copied, before)
     for flow in ways_back:
         _require_recorded(context, flow, copied)

@@ -84,6 +84,14 @@ class PlanContext:
         return self.context.state
 
     @property
+    def topics(self) -> tuple[PlannedTopic, ...]:
+        """Those of the plan; of one that it creates again with the id that the new one has, once it is there."""
+        made = self.state.recreations().ids(self.plan.to_cluster)
+        return tuple(
+            replace(one, topic_id=one.topic_id or made.get(one.topic, "")) for one in self.plan.topics
+        )
+
+    @property
     def source(self) -> KafkaFencing:
         """The former source, as the mirror reaches it."""
         return self.context.cluster(self.plan.from_cluster)

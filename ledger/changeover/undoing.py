@@ -266,7 +266,8 @@ def _behind(back: _Back) -> list[Behind]:
     retention had deleted by then is not asked for.
     """
     cut = back.state.cut(back.operation_id)
-    topics = {(one.flow, one.source_topic): one for one in back.plan.topics}
+    planned = back.topics
+    topics = {(one.flow, one.source_topic): one for one in planned}
     ends: dict[tuple[str, int], int] = {}
     for flow in back.plan.flows:
         for at in back.state.positions(flow):
@@ -281,7 +282,7 @@ def _behind(back: _Back) -> list[Behind]:
     described = back.target.topics()
     return [
         Behind(one.topic, one.topic_id, partition, ends.get((one.topic, partition), 0))
-        for one in back.plan.topics
+        for one in planned
         for partition in range(described[one.topic].partitions if one.topic in described else 1)
     ]
 
