@@ -62,6 +62,7 @@ class FindingName(StrEnum):
     LAST_STABLE_OFFSET_STUCK = "last_stable_offset_stuck"
     TOMBSTONES_MAY_BE_MISSING = "tombstones_may_be_missing"
     BATCHES_CUT = "batches_cut"
+    TRANSACTIONS_OPEN_AGAIN = "transactions_open_again"
     # About the recorders beside the flow.
     RECORDING_STOPPED = "recording_stopped"
     # About the file that it was started with.
@@ -175,6 +176,12 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.BATCHES_CUT: Explanation(
         "the target refused batches: their records were copied in smaller ones, whose bytes are others",
         "raise max.message.bytes of the target topic to have batches copied as they are, or accept it",
+    ),
+    FindingName.TRANSACTIONS_OPEN_AGAIN: Explanation(
+        "the source lost markers of transactions whose records were copied, or left out as aborted: they are open "
+        "there again, and nothing behind them is copied",
+        "let their producers end them; else find them by kafka-transactions.sh find-hanging at the source, and abort "
+        "them. What ends otherwise than it was copied is superseded then, as on_source_truncated says",
     ),
     FindingName.RECORDING_STOPPED: Explanation(
         "groups and ends of a cluster are not recorded at present: answers from the ledger grow old",

@@ -15,6 +15,7 @@ from ledger.facts.permissions import (
     PermissionsOfKind,
 )
 from ledger.facts.syncs import (
+    LOST_AT_SOURCE,
     MAPPED,
     FlowPosition,
     OffsetRange,
@@ -104,6 +105,7 @@ def flow_position(row: Mapping[str, Any]) -> FlowPosition:
             ),
         ),
         producer_id=row["producer_id"],
+        is_truncated=row["cause"] in LOST_AT_SOURCE,
     )
 
 

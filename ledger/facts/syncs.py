@@ -58,6 +58,9 @@ class SyncCause(StrEnum):
     SKIPPED = "skipped"  # lost: an operator said to continue after it
     OVERTAKEN = "overtaken"  # lost: given up, the target has a later record of the key
     SOURCE_TRUNCATED = "source_truncated"  # superseded: the source lost its end (leader epochs)
+    MARKER_LOST = (
+        "marker_lost"  # superseded: the source lost the marker of a transaction, and ended it otherwise since
+    )
     RETURNING = "returning"  # superseded: the source lost its end, and it is decided that it comes back from the target
     TARGET_TRUNCATED = "target_truncated"  # superseded: the target lost records of this flow
     TARGET_RECREATED = "target_recreated"  # superseded: the target topic was deleted and created again
@@ -320,7 +323,8 @@ NOTHING_KNOWN = TailKnowledge()
 class FlowPosition:
     """Where a flow stands on one partition, from its last row.
 
-    Sequences are of `producer_id`, None when the flow has had one only.
+    Sequences are of `producer_id`, None when the flow has had one only. `is_truncated`: the source has lost its end
+    from there on, and nothing was copied since.
     """
 
     source_topic: str
@@ -330,6 +334,7 @@ class FlowPosition:
     target_topic_id: str
     position: Position
     producer_id: int | None = None
+    is_truncated: bool = False
 
     @property
     def pair(self) -> PartitionPair:

@@ -32,6 +32,7 @@ from ledger.kafka.permissions import (
     writable_topics,
 )
 from ledger.kafka.topics import (
+    aborted_at,
     add_partitions,
     batches_at,
     change_settings_of,
@@ -210,6 +211,10 @@ class KafkaAdmin(KafkaGroups):
     def batches_at(self, partition: TopicPartition, offset: int) -> Sequence[BatchHeader]:
         operation = f"read topic {partition.words}"
         return self.connection.run(operation, batches_at, partition, offset)
+
+    def aborted_at(self, partition: TopicPartition, offset: int) -> Sequence[tuple[int, int]]:
+        operation = f"read topic {partition.words}"
+        return self.connection.run(operation, aborted_at, partition, offset)
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
         return self.connection.run(_of_producers(partition), expected_sequence, partition, producer_id)

@@ -133,6 +133,13 @@ class ClusterAdmin(Cluster, Protocol):
         """
         ...
 
+    def aborted_at(self, partition: TopicPartition, offset: int) -> Sequence[tuple[int, int]]:
+        """Aborted transactions with records or the marker in what a committed reader gets from an offset on.
+
+        Producer id and first offset of each, which may lie before. Raises as `batches_at`.
+        """
+        ...
+
     def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Per topic the settings that were set on the topic itself; defaults left out."""
         ...

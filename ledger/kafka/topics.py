@@ -603,6 +603,24 @@ async def batches_at(manager: KafkaConnectionManager, at: TopicPartition, offset
     return fetched_batches(await manager.send(request, node_id=leader), at, offset)
 
 
+async def aborted_at(
+    manager: KafkaConnectionManager, at: TopicPartition, offset: int
+) -> list[tuple[int, int]]:
+    """Producer id and first offset of aborted transactions in what a committed reader gets from an offset on."""
+    leader = await leader_of(manager, at)
+    request = fetch(
+        {at.place: offset},
+        partition_bytes=_FETCH_BYTES,
+        most_bytes=_FETCH_BYTES,
+        isolation=_READ_COMMITTED,
+    )
+    answer = await manager.send(request, node_id=leader)
+    if not fetched_batches(answer, at, offset):
+        return []
+    [aborted] = [part.aborted_transactions for topic in answer.responses for part in topic.partitions]
+    return [(one.producer_id, one.first_offset) for one in aborted or ()]
+
+
 def fetched_batches(answer: Any, at: TopicPartition, offset: int) -> list[BatchHeader]:
     """What a broker's answer to a fetch holds; none where the log does not reach.
 
@@ -623,7 +641,9 @@ def fetched_batches(answer: Any, at: TopicPartition, offset: int) -> list[BatchH
     return found
 
 
-def fetch(offsets: Mapping[Place, int], *, partition_bytes: int, most_bytes: int) -> FetchRequest:
+def fetch(
+    offsets: Mapping[Place, int], *, partition_bytes: int, most_bytes: int, isolation: int = _READ_UNCOMMITTED
+) -> FetchRequest:
     """What a leader has from these offsets on, without waiting for more."""
     topic = FetchRequest.FetchTopic
     entries = (
@@ -645,7 +665,7 @@ def fetch(offsets: Mapping[Place, int], *, partition_bytes: int, most_bytes: int
         max_wait_ms=0,
         min_bytes=1,
         max_bytes=most_bytes,
-        isolation_level=_READ_UNCOMMITTED,
+        isolation_level=isolation,
         session_id=0,
         session_epoch=_NO_SESSION,
         topics=under_topics(entries, topic, name="topic"),

@@ -57,6 +57,7 @@ from ledger.mirror.stops import (
     StoppedPartition,
     StopPolicies,
     advice,
+    open_again,
 )
 from ledger.mirror.topics import FlowTopics
 from ledger.mirror.watches import (
@@ -232,6 +233,7 @@ class RoundLoop:
                 self._followed_at = float("-inf")
             self._follow_topics_when_due(until_caught_up)
             self._answer(requests)
+            self._ask_for_outcomes()
             assignments = self._assignments()
             if assignments:
                 self._round(assignments)
@@ -413,7 +415,12 @@ class RoundLoop:
 
     def _watch(self, results: Sequence[PartitionResult], begun: frozenset[tuple[str, int]]) -> None:
         try:
-            self.watch.check(results, begun=begun)
+            reopened = {
+                state.pair.source.place: open_again(state)
+                for state in self.progress.states
+                if state.open_from is not None
+            }
+            self.watch.check(results, begun=begun, reopened=reopened)
         except ClusterUnavailableError as error:
             log.warning("%s: findings could not be judged: %s", self.flow.name, error)
 
@@ -452,6 +459,9 @@ class RoundLoop:
         except ProtocolError as error:
             message = f"the target's log could not be read: {error}; nothing was written"
             outcome = PolicyOutcome(stop=Stop(StopCause.TARGET_CORRUPT, message))
+        self._carry_out(state, outcome)
+
+    def _carry_out(self, state: PartitionState, outcome: PolicyOutcome) -> None:
         if outcome.stop is not None:
             self.stop_events.stopped([(state.pair, outcome.stop)])
         self._record(outcome.facts)
@@ -462,6 +472,17 @@ class RoundLoop:
             self._lower_end(state)
         if outcome.stop is None and outcome.notice is not None:
             log.warning("%s: %s: %s", self.flow.name, state.name, outcome.notice)
+
+    def _ask_for_outcomes(self) -> None:
+        """A source that lost its end: continue once it is known how transactions ended that reach across it."""
+        for state in self.progress.states:
+            if state.stop is None and state.asks_for_outcomes:
+                try:
+                    outcome = self.stop_policies.ended_otherwise(state)
+                except ClusterUnavailableError as error:
+                    log.warning("%s: %s: to be tried again: %s", self.flow.name, state.name, error)
+                    continue
+                self._carry_out(state, outcome)
 
     def _is_examined(self, result: PartitionResult) -> bool:
         """Whether the flow's policies say what becomes of a stop."""

@@ -404,7 +404,7 @@ class StartPositions:
             return self._stopped(self._beginning(at), stop)
         if recorded is None:
             return self._begin(at, started_at, is_first_refresh=is_first_refresh)
-        state = PartitionState(pair, recorded.position)
+        state = PartitionState(pair, recorded.position, asks_for_outcomes=recorded.is_truncated)
         if recorded.target_topic_id != pair.target.topic_id:
             return self._target_recreated(state, recorded, at)
         facts = self._beside_source_again(state)

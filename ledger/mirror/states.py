@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError
 from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import (
+    LOST_AT_SOURCE,
     NOTHING_KNOWN,
     FlowPosition,
     Gap,
@@ -36,7 +37,9 @@ class PartitionState:
 
     `is_waiting`: this run has done nothing about it; when what it waits for is over, it is to be taken on again.
     `is_first_time`: it began in this run and was not at the source's end yet. `target_log_start`,
-    `remembered_sequence`: as an assignment has them.
+    `remembered_sequence`: as an assignment has them. `asks_for_outcomes`: the source has lost its end from the position
+    on, and markers of transactions perhaps: it goes no further until these are decided; `open_from`: from where on they
+    were open when that was seen last, None: none was.
     """
 
     pair: PartitionPair
@@ -50,6 +53,8 @@ class PartitionState:
     is_first_time: bool = False
     target_log_start: int = 0
     remembered_sequence: int | None = None
+    asks_for_outcomes: bool = False
+    open_from: int | None = None
 
     def as_recorded(self) -> FlowPosition:
         """The position that its facts add up to."""
@@ -61,6 +66,7 @@ class PartitionState:
             target_topic=target.topic,
             target_topic_id=target.topic_id,
             position=self.position,
+            is_truncated=self.asks_for_outcomes,
         )
 
     @property
@@ -70,8 +76,13 @@ class PartitionState:
     @property
     def has_reached_end(self) -> bool:
         """Where it is to end; it is checked all the same, once: either side may have truncated its log."""
-        is_there = self.end_offset is not None and self.position.source_offset >= self.end_offset
+        is_there = self.goes_to is not None and self.position.source_offset >= self.goes_to
         return is_there and self.tail.both_sides_seen
+
+    @property
+    def goes_to(self) -> int | None:
+        """The source offset to reach at present; None: no end."""
+        return self.position.source_offset if self.asks_for_outcomes else self.end_offset
 
     def started(self, cause: SyncCause) -> OffsetSync:
         """The flow begins with this partition where it stands."""
@@ -131,6 +142,7 @@ class PartitionState:
         )
         self.tail = replace(self.tail, start=0)
         self.target_log_start = 0
+        self.asks_for_outcomes, self.open_from = cause in LOST_AT_SOURCE, None
         return self._fact(SyncKind.SUPERSEDED, cause, source_end=source_end)
 
     def _fact(self, kind: SyncKind, cause: SyncCause | None, *, source_end: int | None = None) -> OffsetSync:
@@ -286,7 +298,7 @@ class FlowProgress:
                 position=state.position,
                 tail=state.tail,
                 producer=producer,
-                end_offset=state.end_offset,
+                end_offset=state.goes_to,
                 exclusive=exclusive,
                 accepted_below=state.accepted_below,
                 target_log_start=state.target_log_start,
@@ -321,6 +333,7 @@ class FlowProgress:
         state.position = result.position
         state.tail = result.tail
         state.copied_bytes = sum(sync.bytes for sync in result.syncs)
+        state.asks_for_outcomes &= not result.syncs
         if result.source_ends is not None and result.position.source_offset >= result.source_ends[0]:
             state.is_first_time = False
 

@@ -30,8 +30,9 @@ from ledger.facts.syncs import (
     restart_after_target_truncation,
     sequence_at,
 )
-from ledger.kafka.cluster import ClusterAdmin
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.mirror.assignment import Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.lost_markers import first_ended_otherwise, has_lost_markers
 from ledger.mirror.states import PartitionState, ends_of_incarnation
 from ledger.words import by_topic, of_topic, shell_word
 
@@ -181,8 +182,53 @@ class StopPolicies:
         )
         message = f"{message}; source offsets {restart.source_offset} to {at.source_offset} are superseded"
         fact = state.supersede(restart, SyncCause.SOURCE_TRUNCATED)
+        state.asks_for_outcomes = has_lost_markers(recorded, restart.source_offset)
+        ends = ends_of_incarnation(self.source, state.pair.source) if state.asks_for_outcomes else None
+        if ends is not None and self._is_open_again(state, ends):
+            message += f"; {open_again(state)}"
         stop = Stop(StopCause.SOURCE_TRUNCATED, message)
         return self._by_policy(self.flow.on_source_truncated, (fact,), stop)
+
+    def ended_otherwise(self, state: PartitionState) -> PolicyOutcome:
+        """React to transactions that the source has ended otherwise than they were copied, after it lost its end.
+
+        Until all are decided of which it may have lost the marker, nothing is known and the partition waits.
+        """
+        at, ends = state.position, ends_of_incarnation(self.source, state.pair.source)
+        if ends is None or (state.open_from is not None and self._is_open_again(state, ends)):
+            return TRY_AGAIN
+        recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])
+        first = None
+        if has_lost_markers(recorded, at.source_offset):
+            if self._is_open_again(state, ends) or ends.last_stable == at.source_offset:
+                return TRY_AGAIN
+            first = first_ended_otherwise(
+                self.source,
+                state.pair.source,
+                holding(recorded),
+                log_start=ends.log_start,
+                end=at.source_offset,
+                open_from=state.open_from,
+            )
+        state.asks_for_outcomes, state.open_from = False, None
+        if first is None:
+            return TRY_AGAIN
+        fact = state.supersede(replace(at, source_offset=first, leader_epoch=None), SyncCause.MARKER_LOST)
+        message = (
+            "the source lost the markers of transactions with its end, and has ended some from source offset "
+            f"{first} on otherwise than they were copied; source offsets {first} to {at.source_offset} are "
+            "superseded, and what is committed there is copied again, behind its former copy"
+        )
+        return self._by_policy(
+            self.flow.on_source_truncated, (fact,), Stop(StopCause.SOURCE_TRUNCATED, message)
+        )
+
+    def _is_open_again(self, state: PartitionState, ends: PartitionEnds) -> bool:
+        """Whether transactions that began before the position are open, whose markers the source had."""
+        is_open = ends.last_stable < state.position.source_offset
+        if is_open:
+            state.open_from = min(ends.last_stable, state.open_from or ends.last_stable)
+        return is_open
 
     def _target_out_of_range(self, state: PartitionState, lost_from: int | None) -> PolicyOutcome:
         ends = ends_of_incarnation(self.target, state.pair.target)
@@ -282,6 +328,14 @@ class StopPolicies:
         if policy is Policy.CONTINUE:
             return PolicyOutcome(facts, notice=f"{stop.message}; continuing")
         return PolicyOutcome(facts, stop)
+
+
+def open_again(state: PartitionState) -> str:
+    """What is open, in words, of transactions whose markers the source lost."""
+    return (
+        f"transactions with records from source offset {state.open_from} on are open at the source again, whose "
+        "markers it lost with its end: whether what was copied of them is committed is not known until they end there"
+    )
 
 
 def _lost_at_target(last: OffsetSync, restart: Position) -> OffsetSync:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from ledger.clock import Clock, Instant, now_by
@@ -240,6 +240,7 @@ PARTITION_FINDINGS = (
     FindingName.LAST_STABLE_OFFSET_STUCK,
     FindingName.TOMBSTONES_MAY_BE_MISSING,
     FindingName.BATCHES_CUT,
+    FindingName.TRANSACTIONS_OPEN_AGAIN,
 )
 _SETTINGS_LAST_S = 60.0
 _Key = tuple[str, int]
@@ -271,8 +272,17 @@ class PartitionWatch:
         self._tombstones_last_ms: dict[str, int | None] = {}
         self._settings_read_at = float("-inf")
 
-    def check(self, results: Sequence[PartitionResult], *, begun: Iterable[_Key]) -> None:
-        """Judge one round; `begun`: partitions that are copied for the first time and never were at their end."""
+    def check(
+        self,
+        results: Sequence[PartitionResult],
+        *,
+        begun: Iterable[_Key],
+        reopened: Mapping[_Key, str] = MappingProxyType({}),
+    ) -> None:
+        """Judge one round; `begun`: partitions that are copied for the first time and never were at their end.
+
+        `reopened`: what is open again, of partitions whose source lost markers of transactions.
+        """
         if self._late is None:
             self._late = self._of_earlier_drivers(FindingName.TOMBSTONES_MAY_BE_MISSING)
             self._cut = self._of_earlier_drivers(FindingName.BATCHES_CUT)
@@ -287,7 +297,16 @@ class PartitionWatch:
             for key, held in self._held.items()
             if now_s - held.since_s >= self._stuck_after_s
         ]
-        self._findings.report([*stuck, *self._late.values(), *self._cut.values()])
+        open_again = [
+            Finding(
+                name=FindingName.TRANSACTIONS_OPEN_AGAIN,
+                topic=topic,
+                partition=partition,
+                message=f"{topic} partition {partition}: {what}",
+            )
+            for (topic, partition), what in reopened.items()
+        ]
+        self._findings.report([*stuck, *self._late.values(), *self._cut.values(), *open_again])
 
     def _of_earlier_drivers(self, raised: FindingName) -> dict[_Key, Finding]:
         return {

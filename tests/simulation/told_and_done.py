@@ -22,6 +22,7 @@ _POLICIES: Mapping[str, Callable[[FlowConfig], Policy]] = {
     SyncCause.RETENTION: lambda flow: flow.on_loss,
     SyncCause.DELETED_RECORDS: lambda flow: flow.on_loss,
     SyncCause.SOURCE_TRUNCATED: lambda flow: flow.on_source_truncated,
+    SyncCause.MARKER_LOST: lambda flow: flow.on_source_truncated,
 }
 """By cause of a row that only a reaction writes, what says whether the partition stops."""
 _GOES_ON = frozenset({RequestKind.RESUME, RequestKind.ACCEPT_FOREIGN, RequestKind.RESYNC})

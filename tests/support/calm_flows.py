@@ -48,6 +48,7 @@ class CalmFlow:
         crash: CrashPoint | None = None,
         topics: tuple[str, ...] = (TOPIC,),
         on_loss: Policy = Policy.CONTINUE,
+        on_source_truncated: Policy = Policy.STOP,
         **settings: str,
     ) -> None:
         rng = random.Random(1)
@@ -78,6 +79,7 @@ class CalmFlow:
             round_seconds=0.5,
             target_mode=mode,
             on_loss=on_loss,
+            on_source_truncated=on_source_truncated,
         )
         self._drivers = FlowDrivers(world, flow)
         self._operations = OperatorOperations(

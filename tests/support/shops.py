@@ -249,14 +249,16 @@ class KafkaApplications:
             producer.produce(topic, b"value", partition=partition, timestamp=timestamp)
         assert producer.flush(10) == 0
 
-    def begin_transaction(self, topic: str, partition: int, records: int) -> Callable[[], None]:
+    def begin_transaction(
+        self, topic: str, partition: int, records: int, *, commits: bool = True
+    ) -> Callable[[], None]:
         producer = self._producer(**{"transactional.id": topic})
         producer.init_transactions(10)
         producer.begin_transaction()
         for _ in range(records):
             producer.produce(topic, b"value", partition=partition)
         assert producer.flush(10) == 0
-        return lambda: producer.commit_transaction(10)
+        return lambda: (producer.commit_transaction if commits else producer.abort_transaction)(10)
 
     def _producer(self, **settings: str) -> Producer:
         """One that sends what is produced before `flush` as one batch, however slowly it was produced."""

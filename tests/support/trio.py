@@ -13,6 +13,10 @@ from ledger.sandbox import Sandbox
 from tests.support.copies import Pair, limits
 from tests.support.waiting import eventually
 
+LEADER, FOLLOWER, OTHER = 1, 2, 3
+UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+"""Settings of a topic with replicas on the first two, whose end `lose_the_end` takes."""
+
 
 @dataclass(frozen=True)
 class Trio:

@@ -35,7 +35,9 @@ class MemoryApplications:
         batch = application_batch([content(None, b"value")] * len(timestamps), timestamps)
         self.cluster.log(topic, partition).append(batch, now_ms=self.cluster.clock.now_ms())
 
-    def begin_transaction(self, topic: str, partition: int, records: int) -> Callable[[], None]:
+    def begin_transaction(
+        self, topic: str, partition: int, records: int, *, commits: bool = True
+    ) -> Callable[[], None]:
         log = self.cluster.log(topic, partition)
         contents = [content(None, b"value")] * records
         batch = application_batch(
@@ -49,7 +51,7 @@ class MemoryApplications:
             log.end_transaction,
             _TRANSACTIONAL.producer_id,
             0,
-            commit=True,
+            commit=commits,
             now_ms=self.cluster.clock.now_ms(),
         )
 

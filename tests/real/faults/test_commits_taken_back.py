@@ -15,11 +15,9 @@ from ledger.store.sql import run_query
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.copies import Pair
 from tests.support.ledger_rows import row
-from tests.support.trio import Trio
+from tests.support.trio import FOLLOWER, LEADER, OTHER, UNCLEAN, Trio
 from tests.support.waiting import eventually
 
-UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-LEADER, FOLLOWER, OTHER = 1, 2, 3
 BEFORE, WITHDRAWN, AFTER = 100, 50, 60
 
 

@@ -246,6 +246,10 @@ class MemoryCluster(OneByOne):
         read = log.read(offset, committed=False, max_bytes=400, at_least_one=True)
         return [header for header, _ in batches(memoryview(read.records))]
 
+    def aborted_at(self, partition: TopicPartition, offset: int) -> Sequence[tuple[int, int]]:
+        log = self._living_log(partition)
+        return log.read(offset, committed=True, max_bytes=400, at_least_one=True).aborted
+
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
         return self._living_log(partition).expected_sequence(producer_id)
 

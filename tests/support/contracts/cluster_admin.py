@@ -26,8 +26,10 @@ class Applications(Protocol):
         """One batch with a record of each of these times."""
         ...
 
-    def begin_transaction(self, topic: str, partition: int, records: int) -> Callable[[], None]:
-        """Records of a transaction that is open until what is returned is called, which commits it."""
+    def begin_transaction(
+        self, topic: str, partition: int, records: int, *, commits: bool = True
+    ) -> Callable[[], None]:
+        """Records of a transaction that is open until what is returned is called, which commits or aborts it."""
         ...
 
 
@@ -147,6 +149,17 @@ class ClusterAdminContract:
         assert not site.admin.batches_at(life, 8), "past the end"
         with pytest.raises(ClusterUnavailableError, match="another topic id"):
             site.admin.batches_at(_another_life(life), 0)
+
+    def test_aborted_transactions_are_told_wherever_they_reach(self, site: Site) -> None:
+        life = site.topic()
+        partition = (site.name, 0)
+        site.applications.begin_transaction(*partition, records=3, commits=False)()  # 0 to 3
+        site.applications.begin_transaction(*partition, records=2)()  # 4 to 6
+        eventually(lambda: _ends(site, [partition]) == {partition: (0, 7, 7)}, "both are ended")
+        [(_, first)] = site.admin.aborted_at(life, 0)
+        assert first == 0
+        assert site.admin.aborted_at(life, 3) == site.admin.aborted_at(life, 0), "the marker alone"
+        assert list(site.admin.aborted_at(life, 4)) == list(site.admin.aborted_at(life, 7)) == []
 
     def test_commits_are_set_for_a_group_without_members(self, site: Site) -> None:
         site.topic(partitions=2)
