@@ -146,11 +146,7 @@ class StopPolicies:
         if ends.log_start > copied_end:
             return self._lost(state, ends.log_start)
         if ends.high_watermark < copied_end:
-            message = (
-                f"the source ends at {ends.high_watermark}, this flow had copied up to {copied_end}: "
-                "the source lost records"
-            )
-            return self._source_truncated(state, Divergence(None, ends.high_watermark), message)
+            return self._source_went_back(state, ends)
         return PolicyOutcome(
             stop=Stop(
                 StopCause.SOURCE_TRUNCATED,
@@ -158,6 +154,13 @@ class StopPolicies:
                 "back), from an unknown offset",
             )
         )
+
+    def _source_went_back(self, state: PartitionState, ends: PartitionEnds) -> PolicyOutcome:
+        message = (
+            f"the source ends at {ends.high_watermark}, this flow had copied up to {state.position.source_offset}: "
+            "the source lost records"
+        )
+        return self._source_truncated(state, Divergence(None, ends.high_watermark), message)
 
     def _lost(self, state: PartitionState, log_start: int) -> PolicyOutcome:
         copied_end = state.position.source_offset
@@ -195,12 +198,16 @@ class StopPolicies:
         Until all are decided of which it may have lost the marker, nothing is known and the partition waits.
         """
         at, ends = state.position, ends_of_incarnation(self.source, state.pair.source)
-        if ends is None or (state.open_from is not None and self._is_open_again(state, ends)):
+        if ends is None:
+            return TRY_AGAIN
+        if ends.high_watermark < at.source_offset:
+            return self._source_went_back(state, ends)
+        if state.open_from is not None and self._is_open_again(state, ends):
             return TRY_AGAIN
         recorded = by_source_incarnation(self._recorded(state)).get(state.pair.source.topic_id, [])
         first = None
         if has_lost_markers(recorded, at.source_offset):
-            if self._is_open_again(state, ends) or ends.last_stable == at.source_offset:
+            if self._is_open_again(state, ends) or ends.last_stable == at.source_offset < ends.high_watermark:
                 return TRY_AGAIN
             first = first_ended_otherwise(
                 self.source,

@@ -4,7 +4,8 @@ import pytest
 
 from ledger.config.values import Policy
 from ledger.facts.requests import RequestKind
-from tests.simulation.kafka.stored_batches import TRANSACTIONAL, Producer, application_batch, content
+from ledger.kafka.batches import TRANSACTIONAL
+from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.calm_flows import CalmFlow, values
 
 FIRST, SECOND = 501, 502
@@ -126,3 +127,24 @@ def test_an_end_without_markers_leaves_no_outcome_open() -> None:
     flow.end_transaction(SECOND, commit=True)
     flow.run()
     assert values(flow.target()) == ["a", "b", "c", "open"]
+
+
+@pytest.mark.fault(10)
+def test_a_source_that_loses_more_while_an_outcome_is_open_is_asked_from_there_on() -> None:
+    flow = lost(commit=True)
+    driver = flow.start()
+    flow.schedule.wait(5.0)
+    flow.source().lose_end(3)
+    flow.schedule.wait(5.0, lambda: flow.syncs()[-1][2] == 3)
+    flow.end(driver)
+    assert [row[:3] for row in flow.syncs() if row[0] == "superseded"] == [
+        ("superseded", "source_truncated", 7),
+        ("superseded", "source_truncated", 3),
+    ]
+    flow.end_transaction(FIRST, commit=False)
+    flow.write("g")
+    flow.run()
+    assert values(flow.target()) == [*ALL, "g"]
+    assert ("superseded", "marker_lost", 1) in [row[:3] for row in flow.syncs()]
+    assert flow.findings() == set()
+    assert flow.broken_invariants() == {}
