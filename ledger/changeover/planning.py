@@ -186,7 +186,10 @@ class Planned:
         kind, seen = self.plan.kind, self.seen
         groups = len({row["group_id"] for row in self.places} - {None})
         step_seconds = seen.step_seconds.get(kind, {})
-        pending = sorted(seen.pending & {row["group_id"] for row in self.scope.moving(seen.places)})
+        moving = {row["group_id"] for row in self.scope.moving(seen.places)}
+        pending = sorted(seen.pending & moving)
+        members = seen.static_members
+        static = members and {group: list(found) for group, found in members.items() if group in moving}
         without_place = {name: len(found) for name, found in self.scope.without_place(seen.places).items()}
         downtime = forecast_downtime(
             kind,
@@ -216,6 +219,7 @@ class Planned:
             ),
             **({"groups_in_transactions": pending} if pending else {}),
             **({"without_place": without_place} if without_place else {}),
+            **({"static_members": static} if static != {} else {}),
             **({"shared_transactions": shared} if (shared := self._shared_transactions(seen)) != {} else {}),
         }
 

@@ -154,7 +154,7 @@ class Seen:
     the configuration allows. `returned`: before a failback, None: before another change of direction. `not_followed`:
     by part what was changed at the source and has not come to the target, None: a plan as of the past does not ask; its
     ages are up to `seen_at_ms`. `transactions`: by topic of the source the ids of producers that write transactions
-    there, None: nobody could tell.
+    there, None: nobody could tell. `static_members`: by group instance ids of its members at the source, None as there.
     """
 
     source: SeenCluster
@@ -186,6 +186,7 @@ class Seen:
     not_followed: Sequence[NotFollowed] | None = None
     seen_at_ms: int = 0
     transactions: Mapping[str, frozenset[int]] | None = field(default_factory=dict)
+    static_members: Mapping[str, Sequence[str]] | None = field(default_factory=dict)
 
 
 # Scope --------------------------------------------------------------------------------------------

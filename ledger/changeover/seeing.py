@@ -104,6 +104,7 @@ def see(
         outputs=outputs_kept_to(config, kind),
     )
     moves = kind is not ChangeoverKind.PROTECT
+    asks_source = moves and as_of is None and here.live_id is not None
     settings = _settings(at, asked, target, there) if moves else []
     places = [one.answer for one in settings]
     directions, carried_out = state.directions(), (read_applies(at), _rows(at, OperationKind.PLAN))
@@ -162,7 +163,8 @@ def see(
         returned=returned,
         not_followed=None if as_of else not_followed(state, flows, _selects(config)),
         seen_at_ms=asked_at_ms,
-        transactions=_transactions(source) if moves and as_of is None and here.live_id is not None else {},
+        transactions=_transactions(source) if asks_source else {},
+        static_members=_static_members(source, places) if asks_source else {},
     )
 
 
@@ -176,6 +178,16 @@ def _transactions(source: ClusterAdmin) -> Mapping[str, frozenset[int]] | None:
             for number in range(topic.partitions)
         ]
         return source.transactional_producers(partitions)
+    except (ClusterUnavailableError, PreconditionError):
+        return None
+
+
+def _static_members(
+    source: ClusterAdmin, places: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Sequence[str]] | None:
+    """By group that has a place; None: the cluster does not say."""
+    try:
+        return source.static_members(sorted({row["group_id"] for row in places} - {None}))
     except (ClusterUnavailableError, PreconditionError):
         return None
 

@@ -12,11 +12,11 @@ from ledger.context import Context
 from ledger.errors import MirrorLedgerError, PreconditionError
 from ledger.facts.group_offsets import MembersRemoved
 from ledger.kafka.cluster import ClusterAdmin
-from ledger.words import counted, shell_word, shown
+from ledger.words import counted, shell_word, shown, some_of
 
 HOW_LONG = (
-    "they count until their session.timeout.ms has passed since their last heartbeat, also when their consumers are "
-    "stopped; where these are, this removes them"
+    "they count until their session.timeout.ms has passed since their last heartbeat (brokers do not tell when, at "
+    "most group.max.session.timeout.ms), also when their consumers are stopped; where these are, this removes them"
 )
 
 
@@ -29,14 +29,15 @@ def static_words(cluster: ClusterAdmin, groups: Sequence[str]) -> str:
         return ""
     if not members:
         return ""
-    named = "; ".join(
-        f"of {shown(group)} {', '.join(map(shown, instances))}" for group, instances in members.items()
-    )
+    return f" ({member_words(members, cluster.alias)})"
+
+
+def member_words(members: Mapping[str, Sequence[str]], cluster: str) -> str:
+    """Static members by group, how long they count, and the command that removes those of the first."""
+    named = [f"of {shown(group)} {', '.join(map(shown, instances))}" for group, instances in members.items()]
     first = shell_word(next(iter(members)))
-    return (
-        f" (static members {named}: {HOW_LONG}: mirror-ledger remove-members {shell_word(cluster.alias)} --group "
-        f"{first} --reason WHY)"
-    )
+    command = f"mirror-ledger remove-members {shell_word(cluster)} --group {first} --reason WHY"
+    return f"static members {some_of(named, 'group')}: {HOW_LONG}: {command}"
 
 
 @dataclass(frozen=True, slots=True)

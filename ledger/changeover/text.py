@@ -18,6 +18,7 @@ from ledger.changeover.plans import (
     apply_command,
     undo_command,
 )
+from ledger.changeover.static_members import member_words
 from ledger.facts.changeovers import RecordedBlocker
 from ledger.offsets.rendering import RENDERERS
 from ledger.offsets.sheets import commits_age, repeat_words
@@ -279,6 +280,7 @@ def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: i
         **({"downtime": downtime_words(forecast["downtime"])} if "downtime" in forecast else {}),
         **({"followed": not_followed_words(forecast["not_followed"])} if "not_followed" in forecast else {}),
         **({"shares": _shared(forecast["shared_transactions"])} if "shared_transactions" in forecast else {}),
+        **({"static": _static(plan, forecast["static_members"])} if "static_members" in forecast else {}),
         "fence": f"{plan.choices.fence}{unproven}",
     }
     if plan.kind is ChangeoverKind.FAILBACK and returned is None:
@@ -300,6 +302,12 @@ def _shared(shared: Mapping[str, Sequence[str]] | None) -> str:
         f"{stays} stays, and is written in transactions with {', '.join(names)}: after the move none can span both"
         for stays, names in shared.items()
     )
+
+
+def _static(plan: Plan, members: Mapping[str, Sequence[str]] | None) -> str:
+    if members is None:
+        return f"unknown which groups have static members: {shown(plan.from_cluster)} could not be asked"
+    return member_words(members, plan.from_cluster)
 
 
 def _returned(plan: Plan, returned: Mapping[str, Any], figures: Mapping[str, str]) -> dict[str, str]:

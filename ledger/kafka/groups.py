@@ -650,7 +650,10 @@ class KafkaGroups:
         return sorted(listed, key=lambda group: group.group_id)
 
     def static_members(self, groups: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        return self.connection.run(f"describe {listed(list(groups), 'group')}", static_members, groups)
+        found: dict[str, tuple[str, ...]] = {}
+        for some in parts(groups, _GROUPS_AT_ONCE):
+            found |= self.connection.run(f"describe {listed(some, 'group')}", static_members, some)
+        return found
 
     def remove_static_members(self, group: str, instances: Sequence[str]) -> dict[str, str]:
         """Remove members by instance id, whatever their consumers do; by instance why one was not."""

@@ -383,6 +383,15 @@ def test_what_shares_transactions_is_said(shared: Any, words: str) -> None:
     )
 
 
+def test_static_members_are_named_with_the_command_that_removes_them() -> None:
+    known = {"static_members": {"bil ling": ["pod-1", "pod-2"], "mail": ["m"]}}
+    text = plan_table(_PLAN, (), {**forecast(12), **known}, (), width=None)
+    assert "  static    static members of bil ling pod-1, pod-2, of mail m: they count until their" in text
+    assert "mirror-ledger remove-members east --group 'bil ling' --reason WHY" in text
+    unknown = plan_table(_PLAN, (), {**forecast(12), "static_members": None}, (), width=None)
+    assert "  static    unknown which groups have static members: east could not be asked" in unknown
+
+
 def test_a_plan_as_of_the_past_has_no_command() -> None:
     told = plan_table(_PLAN, (), forecast(12), (), is_recorded=False)
     assert "mirror-ledger" not in told

@@ -53,6 +53,14 @@ def test_topics_that_share_transactions_with_those_that_move_are_named() -> None
     assert "shared_transactions" not in made(replace(SEEN, transactions={"orders": frozenset({1})})).forecast
 
 
+def test_static_members_of_groups_that_move_are_named() -> None:
+    members = {"billing": ("pod-1", "pod-2"), "elsewhere": ("pod-3",)}
+    found = made(replace(SEEN, static_members=members)).forecast
+    assert found["static_members"] == {"billing": ["pod-1", "pod-2"]}
+    assert made(replace(SEEN, static_members=None)).forecast["static_members"] is None
+    assert "static_members" not in made().forecast
+
+
 def promoted(cluster: str, over: str) -> Directions:
     change = Promoted(cluster=cluster, cluster_id="C", former=over, former_id="F", topics=None)
     return Directions(((change, "by ana"),))

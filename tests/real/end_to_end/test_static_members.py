@@ -1,5 +1,6 @@
 """A consumer with an instance id leaves its group behind with a member; that is said, and the broker removes it."""
 
+import json
 import re
 import shlex
 from contextlib import closing
@@ -9,10 +10,11 @@ from confluent_kafka import Consumer
 from ledger.changeover.static_members import static_words
 from ledger.clock import SystemClock
 from ledger.kafka.admin import KafkaAdmin
+from ledger.recorders.observation import Subject
 from ledger.sandbox.workload import create_topics
 from tests.support.following import copying, name_of, produce
 from tests.support.recorded import operations
-from tests.support.runs import FLOW
+from tests.support.runs import FLOW, run
 from tests.support.site import RealSite
 
 
@@ -45,6 +47,11 @@ def test_static_members_of_stopped_consumers_are_named_and_removed(site: RealSit
             return next(one.group_state for one in admin.groups() if one.group_id == group)
 
         assert state() == "Stable", "it is closed, and has a member"
+        subjects = frozenset({Subject.TOPICS, Subject.CHECKPOINTS, Subject.HIGH_WATERMARKS})
+        run(config, site.spark, recorded=subjects)
+        way = ("--from", "east", "--to", "west")
+        planned = site.command(config, "plan", "switchover", *way, "-o", "json")
+        assert json.loads(planned.out)[0]["forecast"]["static_members"] == {group: ["pod-1"]}
         words = static_words(admin, [group, "nobody"])
         assert f"static members of {group} pod-1: they count until their session.timeout.ms" in words
         stranger = site.command(
