@@ -159,7 +159,12 @@ class OtherClusterError(PreconditionError):
 
 
 class RefusedSettingError(PreconditionError):
-    """A cluster does not take a setting of a topic; nothing of what was asked for was done."""
+    """A cluster does not take a setting of a topic, for a `reason` in its own words; nothing of what was asked for was
+    done."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class ClusterUnavailableError(MirrorLedgerError):

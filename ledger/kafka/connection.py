@@ -495,7 +495,8 @@ class ClusterConnection:
                 trouble=Trouble.NOT_ALLOWED,
             )
         if isinstance(error, errors.InvalidConfigurationError | errors.PolicyViolationError):
-            return RefusedSettingError(f"cluster {name} refused to {operation}: {error}; not done")
+            message = f"cluster {name} refused to {operation}: {error}; not done"
+            return RefusedSettingError(message, reason=f"cluster {name} refused it: {error}")
         if isinstance(error, errors.IncompatibleBrokerVersion):
             if METADATA.request in str(error):
                 why = f"cluster {name} {NO_TOPIC_IDS}; not done"

@@ -58,7 +58,7 @@ class TargetChanges:
         self._changed = changed
         self._refused: dict[Setting, str] = {}
         self._refused_of: dict[tuple[str, Setting], str] = {}
-        """Of one topic: the target did not say which setting it was."""
+        """Of one topic: the target named it, or did not say which setting it was."""
         self.waits_until: float | None = None
         self.waits_ms = 0
         self.waiting: frozenset[str] = frozenset()
@@ -101,7 +101,7 @@ class TargetChanges:
                 self._carry_out(asked, targets)
                 break
             except RefusedSettingError as error:
-                if not self._note_refused(asked, str(error)):
+                if not self._note_refused(asked, error.reason):
                     yield self._not_done(action, str(error))
                     return
             except QuotaExceededError as error:
@@ -122,16 +122,20 @@ class TargetChanges:
     def _note_refused(self, asked: FollowingAction, reason: str) -> bool:
         """Which of the settings it was: those that the target names, else all that copying can do without.
 
-        A setting that is named is refused for every topic.
+        A setting that is named is refused for every topic, unless the target speaks of this one.
         """
         settings = settings_of(asked)
-        named = [name for name in settings if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w|\.\w)", reason)]
-        self._refused |= {(name, settings[name]): reason for name in named}
-        if not named:
-            others = settings.keys() - REQUIRED_AT_TARGET.keys()
-            self._refused_of |= {(asked.name, (name, settings[name])): reason for name in others}
-            return bool(others)
-        return True
+
+        def is_named(name: str) -> bool:
+            return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w|\.\w)", reason) is not None
+
+        named = list(filter(is_named, settings))
+        if named and not is_named(asked.name):
+            self._refused |= {(name, settings[name]): reason for name in named}
+            return True
+        of_it = named or settings.keys() - REQUIRED_AT_TARGET.keys()
+        self._refused_of |= {(asked.name, (name, settings[name])): reason for name in of_it}
+        return bool(of_it)
 
     def _reason(self, topic: str, setting: Setting) -> str | None:
         """Why the target does not take it; None: nobody knows that it does not."""

@@ -36,11 +36,15 @@ class GuardedCluster(MemoryCluster):
         self.creations: float = float("inf")
         """So many topics a quota lets be created; until it is raised the next one waits for 40 s."""
 
-    def _check_settings(self, settings: Mapping[str, str]) -> None:
+    def _check_settings(self, topic: str, settings: Mapping[str, str]) -> None:
+        """As a real one: what was asked for is said around the cluster's own words."""
         for name, value in self.not_taken.items():
             if settings.get(name) == value:
                 what = f" {value} for configuration {name}: too small" if self.is_setting_named else ""
-                raise RefusedSettingError(f"cluster {self.alias} refused: [Error 40] Invalid value{what}")
+                reason = f"cluster {self.alias} refused it: [Error 40] Invalid value{what}"
+                raise RefusedSettingError(
+                    f"{reason}, asked for {', '.join(settings)} of {topic}", reason=reason
+                )
 
     def _check_quota(self, name: str) -> None:
         if self.creations < 1:
@@ -55,7 +59,7 @@ class GuardedCluster(MemoryCluster):
         self, name: str, *, partitions: int, replication_factor: int, configuration: Mapping[str, str]
     ) -> None:
         self._check("create", name)
-        self._check_settings(configuration)
+        self._check_settings(name, configuration)
         self._check_quota(name)
         super().create_topic(
             name, partitions=partitions, replication_factor=replication_factor, configuration=configuration
@@ -66,7 +70,7 @@ class GuardedCluster(MemoryCluster):
         for topic in wanted:
             with suppress(PreconditionError, QuotaExceededError):
                 self._check("create", topic.name)
-                self._check_settings(topic.configuration)
+                self._check_settings(topic.name, topic.configuration)
                 self._check_quota(topic.name)
                 created |= super().create_topics([topic])
         return created
@@ -85,7 +89,7 @@ class GuardedCluster(MemoryCluster):
 
     def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
         self._check("configure", name)
-        self._check_settings(to_set)
+        self._check_settings(name, to_set)
         super().change_settings(name, to_set=to_set, to_remove=to_remove)
 
     def delete_topic(self, name: str, *, topic_id: str | None = None) -> None:

@@ -282,6 +282,7 @@ def test_a_setting_that_the_target_refuses_is_left_out_and_all_others_follow(is_
         ("settings_not_changed", f"east.{name}") for name in "abc"
     }
     assert all("segment.bytes = 524288" in str(message) for _, _, message in flow.findings())
+    assert all(str(message).count("east.") == 1 for _, _, message in flow.findings()), "of no other topic"
     assert topics.blocked == {}
     for name in "abc":
         flow.east.change_settings(name, to_set={"segment.bytes": "1048576"}, to_remove=[])
@@ -302,6 +303,7 @@ def test_the_same_of_a_setting_that_changes_later() -> None:
     [(name, topic, message)] = flow.findings()
     assert (name, topic) == ("settings_not_changed", "east.a")
     assert "Invalid value 524288 for configuration segment.bytes" in str(message)
+    assert "without segment.bytes = 524288: " in str(message), "and of nothing else that was asked for"
     flow.east.change_settings("a", to_set={}, to_remove=["segment.bytes"])
     follow(topics)
     assert flow.findings() == []
