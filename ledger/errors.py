@@ -73,7 +73,8 @@ class Trouble(StrEnum):
 class MirrorLedgerError(Exception):
     """Base of all errors that this project raises; entry points catch this one only.
 
-    `trouble` is set where it is known what kept something from being used.
+    `lines` is the message as people read it: names in it may have line feeds of their own. `trouble` is set where it is
+    known what kept something from being used.
 
     Exit code 1: failed. A broker did not answer, an append could not be made. The message says what was not done; start
     it again.
@@ -82,8 +83,9 @@ class MirrorLedgerError(Exception):
     exit_code: ClassVar[int] = 1
     retriable: ClassVar[bool] = False
 
-    def __init__(self, message: str = "", *, trouble: Trouble | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, *lines: str, trouble: Trouble | None = None) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
         self.trouble = trouble
 
 
@@ -103,7 +105,7 @@ class ConfigurationError(UsageError):
     def __init__(self, file: str, problems: list[str]) -> None:
         self.file = file
         self.problems = problems
-        super().__init__("\n".join(f"{file}: {problem}" for problem in problems))
+        super().__init__(*(f"{file}: {problem}" for problem in problems))
 
 
 class SetupError(UsageError):

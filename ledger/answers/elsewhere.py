@@ -90,7 +90,7 @@ class SealedLedger:
                     is_data = statement.expected_result_type == [duckdb.ExpectedResultType.QUERY_RESULT]
                     yield answer.to_arrow_table() if is_data and answer is not None else None
         except duckdb.Error as error:
-            raise UsageError(str(error).strip()) from error
+            raise UsageError(*str(error).strip().splitlines()) from error
         except RuntimeError as error:
             if str(error) != _INTERRUPTED:
                 raise

@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from ledger.words import shown_lines
+from ledger.words import shown, shown_lines
 
 _LEVELS = {
     # Connection failures of kafka-python come back as errors of ours, with the cluster's name.
@@ -15,10 +15,11 @@ _LEVELS = {
 
 
 class _Printable(logging.Formatter):
-    """Lines as a terminal may have them: messages have names in them that others gave."""
+    """A line for each message, as a terminal may have it, for names in it are of others; a traceback has its own."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return shown_lines(super().format(record))
+        printable = {**vars(record), "msg": shown(record.getMessage()), "args": None}
+        return shown_lines(super().format(logging.makeLogRecord(printable)))
 
 
 def log_to_stderr() -> None:

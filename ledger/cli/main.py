@@ -12,7 +12,7 @@ import click
 
 from ledger.cli.commands import Commands
 from ledger.cli.logs import log_to_stderr
-from ledger.cli.printing import say
+from ledger.cli.printing import say, say_error
 from ledger.config.file import CONFIG_VARIABLE
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.words import is_unicode
@@ -89,13 +89,13 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         text = io.StringIO()
         error.show(file=text)
-        say(text.getvalue().removesuffix("\n"))
+        say(*text.getvalue().splitlines())
         return UsageError.exit_code
     except click.Abort:
         say("aborted")
         return MirrorLedgerError.exit_code
     except MirrorLedgerError as error:
-        say(f"error: {error}")
+        say_error(error)
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has ended; nobody is left to report to.

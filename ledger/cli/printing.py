@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import click
 import pyarrow as pa
 
-from ledger.errors import PreconditionError, UnsafeError, UsageError
+from ledger.errors import MirrorLedgerError, PreconditionError, UnsafeError, UsageError
 from ledger.facts.syncs import PartitionPair
 from ledger.offsets.rendering import RENDERERS, render_table
-from ledger.words import shown_lines
+from ledger.words import shown, shown_lines
 
 _NO_TERMINAL = 160
 """Characters of a line where the terminal's width is not known: nobody reads along, and few answers are wider."""
@@ -62,9 +62,10 @@ def put(text: str) -> None:
     click.echo(shown_lines(text) if sys.stdout.isatty() else text.encode(), nl=False)
 
 
-def say(text: str) -> None:
-    """A line, or lines, on stderr: names and reasons are of others, so what is not printable of them is escaped."""
-    click.echo(shown_lines(text), err=True)
+def say(*lines: str) -> None:
+    """On stderr: names and reasons are of others, so what is not printable of them is escaped, line feeds too."""
+    for line in lines:
+        click.echo(shown(line), err=True)
 
 
 def said_once() -> Callable[[str], None]:
@@ -79,23 +80,28 @@ def said_once() -> Callable[[str], None]:
     return say_next
 
 
-def put_operation(operation_id: str | None, words: str, *, about: str = "") -> None:
+def say_error(error: MirrorLedgerError) -> None:
+    first, *others = error.lines or ("",)
+    say(f"error: {first}", *others)
+
+
+def put_operation(operation_id: str | None, *lines: str, about: str = "") -> None:
     """What a command did on stderr, and the id of its operation on stdout; None: there was nothing to do."""
     if operation_id is None:
-        say(f"{about}nothing to do: {words}; nothing was recorded")
+        say(f"{about}nothing to do: {' '.join(lines)}; nothing was recorded")
         return
-    say(words)
+    say(*lines)
     put(f"{operation_id}\n")
 
 
 def asked_for(question: str) -> str:
     """What a person types; the question is on stderr."""
-    return str(click.prompt(shown_lines(question), err=True))
+    return str(click.prompt(shown(question), err=True))
 
 
 def confirmed(question: str) -> bool:
     """Whether a person says yes."""
-    return click.confirm(shown_lines(question), err=True)
+    return click.confirm(shown(question), err=True)
 
 
 def terminal_width() -> int:
@@ -106,6 +112,5 @@ def refuse_partitions(headline: str, reasons: Mapping[PartitionPair, str], *, of
     """Say why, by partition: some of so many refused is exit code 4, all of them 5; none is no error."""
     if not reasons:
         return
-    lines = "\n  ".join(f"{pair.source.words}: {reason}" for pair, reason in reasons.items())
-    message = f"{headline}:\n  {lines}"
-    raise PreconditionError(message) if len(reasons) == of else UnsafeError(message)
+    lines = (f"{headline}:", *(f"  {pair.source.words}: {reason}" for pair, reason in reasons.items()))
+    raise PreconditionError(*lines) if len(reasons) == of else UnsafeError(*lines)

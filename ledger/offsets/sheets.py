@@ -692,11 +692,12 @@ def require_few_repeats(answers: Sequence[Answer], allowed: Objectives, *, way: 
         for _, words in objections(allowed, [figure])
     ]
     if found:
-        listed = "\n  ".join(found)
         raise PreconditionError(
-            f"groups would read records again, no offset was set:\n  {listed}\nWhere the status is extras, records "
-            f"that are at {way[1]} alone lie unread in front: mirror-ledger query one_sided_records --param "
-            f"from_cluster={way[0]} --param to_cluster={way[1]}. To set offsets all the same: --accept objective"
+            "groups would read records again, no offset was set:",
+            *(f"  {words}" for words in found),
+            f"Where the status is extras, records that are at {way[1]} alone lie unread in front: mirror-ledger query "
+            f"one_sided_records --param from_cluster={way[0]} --param to_cluster={way[1]}. To set offsets all the "
+            "same: --accept objective",
         )
 
 

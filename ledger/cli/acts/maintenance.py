@@ -52,7 +52,7 @@ def maintain(
     if dry_run:
         say("dry run: nothing was written or removed")
     if failed:
-        raise MirrorLedgerError("\n".join(map(str, failed)))
+        raise MirrorLedgerError(*map(str, failed))
 
 
 def _repair(command: Context, *, dry_run: bool) -> None:

@@ -50,7 +50,7 @@ def _requesting(request: type[Request], words: str, *parameters: Parameter) -> c
         if requested.operation_id is None:
             put_operation(None, requested.words, about=f"{flow}: ")
             return
-        put_operation(requested.operation_id, f"{flow}: {requested.words}\n{requested.taken_up}")
+        put_operation(requested.operation_id, f"{flow}: {requested.words}", requested.taken_up)
         if wait_s:
             receipt = await_receipt(command, flow, requested.operation_id, seconds=wait_s)
             say(f"{receipt.result}: {receipt.message}")

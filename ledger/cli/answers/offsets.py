@@ -171,7 +171,7 @@ def _show_reset(answer: pa.Table, accepted: tuple[str, ...]) -> None:
 
 
 def _say_table(rows: pa.Table) -> None:
-    say(rendered(rows, "table").removesuffix("\n"))
+    say(*rendered(rows, "table").splitlines())
 
 
 def _why_left_out(reset: KafkaReset) -> Iterator[str]:

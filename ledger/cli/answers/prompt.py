@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from ledger.answers.elsewhere import SealedLedger
-from ledger.cli.printing import put, say
+from ledger.cli.printing import put, say, say_error
 from ledger.errors import UsageError
 
 Render = Callable[[pa.Table], str]
@@ -64,7 +64,7 @@ class Prompt:
             for answer in self._ledger.answers(typed):
                 put("done\n" if answer is None else self._render(answer))
         except UsageError as error:
-            say(f"error: {error}")
+            say_error(error)
         except KeyboardInterrupt:
             say("interrupted")
 

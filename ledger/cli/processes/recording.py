@@ -12,7 +12,7 @@ import click
 
 from ledger.cli.configured import configuration_to_connect_by
 from ledger.cli.logs import log_to_stderr
-from ledger.cli.printing import put, say
+from ledger.cli.printing import put, say, say_error
 from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError
 from ledger.recorders.observation import Subject
@@ -46,7 +46,7 @@ def record_job(arguments: Sequence[str] | None, *, description: str, subjects: f
         with _stop_on_signals() as stop:
             recorded = record_clusters(config, [options.cluster], subjects, stop=stop, once=options.once)
     except MirrorLedgerError as error:
-        say(f"error: {error}")
+        say_error(error)
         return error.exit_code
     put(dumps({"cluster": options.cluster, "rows": recorded[options.cluster]}) + "\n")
     return 0

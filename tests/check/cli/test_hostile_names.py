@@ -327,18 +327,30 @@ def test_views_keep_a_writer_of_any_name_on_one_line(flow: Operated) -> None:
     assert "'it''s;' || chr(10) || 'back' || chr(92) || 'slash' || chr(9) || '' || chr(27) || ''" in spark
 
 
-def test_log_lines_are_printable(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_line_is_printable_and_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     log_to_stderr()
-    logging.getLogger("ledger").warning("group %s", "\x1b[2J")
-    assert capsys.readouterr().err == "WARNING group \\x1b[2J\n"
+    logging.getLogger("ledger").warning("group %s", "\x1b[2J\nERROR \rforged")
+    assert capsys.readouterr().err == "WARNING group \\x1b[2J\\nERROR \\rforged\n"
+    try:
+        raise ValueError("why")
+    except ValueError:
+        logging.getLogger("ledger").exception("a\nb")
+    first, *traceback = capsys.readouterr().err.splitlines()
+    assert (first, traceback[0], traceback[-1]) == (
+        "ERROR a\\nb",
+        "Traceback (most recent call last):",
+        "ValueError: why",
+    )
 
 
 # Changes of direction ----------------------------------------------------------------------------
 
-MARKUP = "x[/y] \x1b]0;owned\x07\x1b[2J"
-"""A group whose name rich reads as the end of a style that nobody began, and that renames a terminal."""
+MARKUP = "x[/y] \x1b]0;owned\x07\x1b[2J\n  0.1 s  forged"
+"""A group whose name rich reads as the end of a style that nobody began, that renames a terminal, and has two lines."""
 
 
 def test_a_group_of_any_name_is_waited_for_and_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -369,6 +381,7 @@ def test_a_group_of_any_name_is_waited_for_and_named(capsys: pytest.CaptureFixtu
     assert MARKUP[6:] not in drawn.getvalue()
     assert "FAILED" in (err := capsys.readouterr().err)
     assert obeyed(err) == []
+    assert not re.search(r"^ *0\.1 s  forged", err, re.MULTILINE)
     pair.end()
 
 
