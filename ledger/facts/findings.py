@@ -62,6 +62,7 @@ class FindingName(StrEnum):
     LAST_STABLE_OFFSET_STUCK = "last_stable_offset_stuck"
     TOMBSTONES_MAY_BE_MISSING = "tombstones_may_be_missing"
     BATCHES_CUT = "batches_cut"
+    RECORDS_PUT_ASIDE = "records_put_aside"
     TRANSACTIONS_OPEN_AGAIN = "transactions_open_again"
     # About the recorders beside the flow.
     RECORDING_STOPPED = "recording_stopped"
@@ -176,6 +177,11 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.BATCHES_CUT: Explanation(
         "the target refused batches: their records were copied in smaller ones, whose bytes are others",
         "raise max.message.bytes of the target topic to have batches copied as they are, or accept it",
+    ),
+    FindingName.RECORDS_PUT_ASIDE: Explanation(
+        "the target refused records within the last day, which are in the dead letter topic alone",
+        "read them there: headers say where each is from, and why it was refused. Mend that at the target, or at the "
+        "producer. The finding ends a day after the last one",
     ),
     FindingName.TRANSACTIONS_OPEN_AGAIN: Explanation(
         "the source lost markers of transactions whose records were copied, or left out as aborted: they are open "

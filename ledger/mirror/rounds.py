@@ -499,9 +499,10 @@ class RoundLoop:
         stop = self.dead_letters.put(result, record, partitions=count)
         if stop is not None:
             return PolicyOutcome(stop=stop)
+        what = f"the record at source offset {record.offset} was put aside: error {record.error}"
+        self.watch.put_aside(state.pair.source.place, f"{state.name}: {what}")
         fact = state.leave_out(record.offset + 1, GapCause.DEAD_LETTER)
-        notice = f"the record at source offset {record.offset} was put aside: error {record.error}"
-        return PolicyOutcome((fact,), notice=notice)
+        return PolicyOutcome((fact,), notice=what)
 
     def _lower_end(self, state: PartitionState) -> None:
         """A source that lost records may end before what a run until caught up is to reach."""

@@ -225,7 +225,7 @@ def _of_topic(name: FindingName, cluster: str, topic: str, partitions: Mapping[i
 
 # Partition watch ----------------------------------------------------------------------------------
 # What the results of rounds say about partitions that are copied: transactions that hang, tombstones read
-# too late, batches that the target takes in parts only.
+# too late, batches that the target takes in parts only, records that it does not take at all.
 #
 # The mirror reads committed records, so it gets no further than the last stable offset: the begin of the
 # oldest open transaction. A transaction whose producer and coordinator have forgotten it stays open for
@@ -234,15 +234,20 @@ def _of_topic(name: FindingName, cluster: str, topic: str, partitions: Mapping[i
 # A cleaner drops a tombstone `delete.retention.ms` after it was written. A mirror that reads a compacted
 # topic later than that may never have seen it: the target then keeps a value whose key was deleted. That is
 # not over when the mirror has caught up, so the finding stays until the keys were compared.
+#
+# What the target refused has happened once, and is over when it happens no more: a day without another one says so, of
+# batches that were cut also one that was taken whole.
 
 
 PARTITION_FINDINGS = (
     FindingName.LAST_STABLE_OFFSET_STUCK,
     FindingName.TOMBSTONES_MAY_BE_MISSING,
     FindingName.BATCHES_CUT,
+    FindingName.RECORDS_PUT_ASIDE,
     FindingName.TRANSACTIONS_OPEN_AGAIN,
 )
 _SETTINGS_LAST_S = 60.0
+_REFUSED_LAST_S = 86_400.0
 _Key = tuple[str, int]
 """Source topic and partition."""
 
@@ -254,6 +259,14 @@ class _Held:
     last_stable: int
     offsets: int
     since_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """What the target refused of a partition, last at an instant."""
+
+    finding: Finding
+    at_s: float
 
 
 class PartitionWatch:
@@ -268,7 +281,9 @@ class PartitionWatch:
         self._stuck_after_s = stuck_after_s
         self._held: dict[_Key, _Held] = {}
         self._late: dict[_Key, Finding] | None = None
-        self._cut: dict[_Key, Finding] = {}
+        self._cut: dict[_Key, _Refused] = {}
+        self._aside: dict[_Key, _Refused] = {}
+        self._open_again: list[Finding] = []
         self._tombstones_last_ms: dict[str, int | None] = {}
         self._settings_read_at = float("-inf")
 
@@ -283,21 +298,14 @@ class PartitionWatch:
 
         `reopened`: what is open again, of partitions whose source lost markers of transactions.
         """
-        if self._late is None:
-            self._late = self._of_earlier_drivers(FindingName.TOMBSTONES_MAY_BE_MISSING)
-            self._cut = self._of_earlier_drivers(FindingName.BATCHES_CUT)
+        self._begin()
         now_s = self._clock.monotonic()
         for result in results:
             self._note_ends(result, now_s)
             self._note_cut(result)
         first = frozenset(begun)
         self._note_late([result for result in results if result.assignment.source.place not in first])
-        stuck = [
-            self._stuck(key, held)
-            for key, held in self._held.items()
-            if now_s - held.since_s >= self._stuck_after_s
-        ]
-        open_again = [
+        self._open_again = [
             Finding(
                 name=FindingName.TRANSACTIONS_OPEN_AGAIN,
                 topic=topic,
@@ -306,7 +314,41 @@ class PartitionWatch:
             )
             for (topic, partition), what in reopened.items()
         ]
-        self._findings.report([*stuck, *self._late.values(), *self._cut.values(), *open_again])
+        self._report()
+
+    def put_aside(self, at: _Key, message: str) -> None:
+        """A record is in the dead letter topic: that is said before the ledger has it, so that no crash hides it."""
+        self._begin()
+        finding = Finding(name=FindingName.RECORDS_PUT_ASIDE, topic=at[0], partition=at[1], message=message)
+        self._aside[at] = _Refused(finding, self._clock.monotonic())
+        self._report()
+
+    def _begin(self) -> None:
+        """Take up what earlier drivers have found; when it was last refused is not known, so it counts as of now."""
+        if self._late is None:
+            self._late = self._of_earlier_drivers(FindingName.TOMBSTONES_MAY_BE_MISSING)
+            now_s = self._clock.monotonic()
+            for held, name in (
+                (self._cut, FindingName.BATCHES_CUT),
+                (self._aside, FindingName.RECORDS_PUT_ASIDE),
+            ):
+                held |= {at: _Refused(one, now_s) for at, one in self._of_earlier_drivers(name).items()}
+
+    def _report(self) -> None:
+        assert self._late is not None
+        now_s = self._clock.monotonic()
+        stuck = [
+            self._stuck(key, held)
+            for key, held in self._held.items()
+            if now_s - held.since_s >= self._stuck_after_s
+        ]
+        refused = [
+            one.finding
+            for held in (self._cut, self._aside)
+            for one in held.values()
+            if now_s - one.at_s < _REFUSED_LAST_S
+        ]
+        self._findings.report([*stuck, *self._late.values(), *refused, *self._open_again])
 
     def _of_earlier_drivers(self, raised: FindingName) -> dict[_Key, Finding]:
         return {
@@ -318,16 +360,15 @@ class PartitionWatch:
         }
 
     def _note_cut(self, result: PartitionResult) -> None:
-        """It holds until records were copied of which no batch was cut."""
+        """It holds until records were copied of which no batch was cut, or for a day."""
         topic, partition = at = result.assignment.source.place
         if result.cut is not None:
             message = (
                 f"{topic} partition {partition}: the target refused a batch {result.cut}; its records were copied in "
                 "smaller batches"
             )
-            self._cut[at] = Finding(
-                name=FindingName.BATCHES_CUT, topic=topic, partition=partition, message=message
-            )
+            finding = Finding(name=FindingName.BATCHES_CUT, topic=topic, partition=partition, message=message)
+            self._cut[at] = _Refused(finding, self._clock.monotonic())
         elif any(sync.records for sync in result.syncs):
             self._cut.pop(at, None)
 

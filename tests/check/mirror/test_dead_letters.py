@@ -145,6 +145,7 @@ def test_a_record_that_is_refused_is_put_aside_and_the_others_are_copied() -> No
     assert sum(gap["source_end"] - gap["source_start"] for gap in gaps) == 3
     copied = [row for row in life.syncs("f.dead-letters") if row["records"]]
     assert [(row["source_start"], row["target_start"]) for row in copied] == [(2, 0), (4, 1), (5, 2)]
+    assert [finding[:2] for finding in life.flow.findings()] == [("records_put_aside", "t")]
     assert life.run().stopped == []
     assert len(life.values(TOPIC)) == 3
 
@@ -161,6 +162,8 @@ def test_a_crash_at_any_append_doubles_nothing(dies_at: int, is_behind: bool) ->
     assert life.values(TOPIC) == [b"large"] * 2
     offsets = [row["source_start"] for row in life.syncs("f.dead-letters") if row["records"]]
     assert offsets == [1, 3]
+    found = {finding[0] for finding in life.flow.findings()}
+    assert "records_put_aside" in found, "in whichever life it was"
 
 
 @pytest.mark.parametrize("killed_behind", [1, 2, 3, 4])

@@ -250,6 +250,40 @@ def test_settings_are_not_asked_for_in_every_round() -> None:
     assert watched.source.asked == [SOURCE.topic] * 2
 
 
+# -- What the target refused ----------------------------------------------------------------------
+
+
+def cut() -> PartitionResult:
+    return replace(seen(3, 3), cut="of 3 records")
+
+
+def test_batches_cut_are_a_finding_until_one_is_taken_whole_or_none_was_for_a_day() -> None:
+    watched = Watched()
+    assert watched.check(cut()) == {"batches_cut"}
+    assert watched.check(seen(3, 3)) == {"batches_cut"}, "nothing was copied"
+    assert watched.check(watched.copied(age_ms=0)) == set()
+    watched.check(cut())
+    watched.schedule.wait(80_000)
+    assert watched.check(cut()) == {"batches_cut"}
+    watched.schedule.wait(80_000)
+    assert watched.check(seen(3, 3)) == {"batches_cut"}
+    watched.schedule.wait(6_401)
+    assert watched.check(seen(3, 3)) == set()
+
+
+def test_records_that_were_put_aside_are_a_finding_for_a_day_and_over_a_restart() -> None:
+    watched = Watched()
+    watched.watch.put_aside(KEY, "a record")
+    assert {name for name, _, _ in watched.state.open_findings("flow")} == {"records_put_aside"}
+    watched.schedule.wait(80_000)
+    watched.restart()
+    assert watched.check(watched.copied(age_ms=0)) == {"records_put_aside"}
+    watched.schedule.wait(80_000)
+    assert watched.check() == {"records_put_aside"}, "nobody knows how old it was"
+    watched.schedule.wait(6_401)
+    assert watched.check() == set()
+
+
 # -- Open transactions -----------------------------------------------------------------------------
 
 Look = tuple[int, int, float]

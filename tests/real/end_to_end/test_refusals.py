@@ -44,5 +44,5 @@ def test_one_refusal_is_about_one_record(site: RealSite) -> None:
     assert (about["mirror-ledger.topic"], about["mirror-ledger.offset"]) == (large.encode(), b"60")
     assert about["mirror-ledger.cause"] == b"10 (MESSAGE_TOO_LARGE)"
     assert gaps(config, FLOW) == {"dead_letter": 1, "keyless": 3}
-    assert {finding for finding, _ in open_findings(config)} == {"batches_cut"}
+    assert {finding for finding, _ in open_findings(config)} == {"batches_cut", "records_put_aside"}
     assert broken_invariants(config) == {}
