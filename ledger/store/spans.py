@@ -78,8 +78,8 @@ class Touched(NamedTuple):
 
 
 Facts = Callable[[Collection[tuple[int, int]]], "Relation | None"]
-"""Rows of a table that were recorded at some of these times, each from one to another, both counted, and perhaps others.
-None: there are none."""
+"""Rows of a table that were recorded at some of these times, each from one to another, both counted; perhaps others
+too. None: there are none."""
 
 
 def spans_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:
