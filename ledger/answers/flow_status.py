@@ -8,6 +8,7 @@ from ledger.answers.direction import OneWay, OppositeFlow, Place
 from ledger.answers.drivers import DriverReport
 from ledger.answers.lag import figures_of, fresh_since_ms
 from ledger.answers.status import (
+    DIFFERENCES,
     LATE_AFTER_SWEEPS,
     OPERATIONS_READ,
     QUERIES,
@@ -56,11 +57,17 @@ def with_freshness(
 
 
 def report_flow(
-    config: MirrorConfig, at: DeltaSnapshot, flow_name: str, *, at_ms: int, is_now: bool
+    config: MirrorConfig,
+    at: DeltaSnapshot,
+    flow_name: str,
+    *,
+    at_ms: int,
+    is_now: bool,
+    differences: bool = False,
 ) -> FlowReport:
     """Where a flow stands, why, and what to do next. Whether a driver is alive is only asked about now."""
     flow = config.flow(flow_name)
-    queries = [catalog.query(name) for name in QUERIES]
+    queries = [catalog.query(name) for name in (*QUERIES, *([DIFFERENCES] if differences else []))]
     params: dict[str, Value] = {"flow": flow_name, FRESH_SINCE: fresh_since_ms(flow, at_ms)}
     tables = narrowed.run_queries(queries, params, at)
     answers = {name: table.to_pylist() for name, table in tables.items()}

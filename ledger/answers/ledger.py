@@ -270,13 +270,17 @@ class Ledger:
 
     # Flows ---------------------------------------------------------------------------------------
 
-    def status(self, *flows: str) -> Status:
-        """Where flows of the configuration stand, why, and what to do next; none named: all of them."""
+    def status(self, *flows: str, differences: bool = False) -> Status:
+        """Where flows of the configuration stand, why, and what to do next; none named: all of them.
+
+        With `differences` also what is not the same at both sides, counted by topic and cause.
+        """
         names = [self.config.flow(flow).name for flow in flows] or list(self.config.flows)
         is_now = self.as_of is None
         at_ms = self._asked_at_ms()
         reports = tuple(
-            report_flow(self.config, self.snapshot, name, at_ms=at_ms, is_now=is_now) for name in names
+            report_flow(self.config, self.snapshot, name, at_ms=at_ms, is_now=is_now, differences=differences)
+            for name in names
         )
         return Status(
             reports,

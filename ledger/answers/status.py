@@ -143,6 +143,22 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """What of a topic is not the same at both sides for one cause: so many rows of the query `not_equal`.
+
+    `topic` None: of groups of which nobody knows where they stand. `offsets`: how many the rows are about, None: they
+    are not about records, or nobody knows.
+    """
+
+    subject: str
+    status: str
+    cause: str | None
+    topic: str | None
+    rows: int
+    offsets: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class WaitingRequest:
     """A request without a receipt."""
 
@@ -235,6 +251,8 @@ class FlowReport:
     own_commits: tuple[str, ...] = ()
     """Groups that `sync_groups` leaves out: they have commits of their own at the target."""
     last_drill: LastDrill | None = None
+    differences: tuple[Difference, ...] | None = None
+    """None: nobody asked what is not the same at both sides."""
 
     @property
     def paused(self) -> Pauses:
@@ -393,6 +411,8 @@ QUERIES = (
     "cluster_reach",
 )
 """Where all but the driver's state comes from."""
+DIFFERENCES = "not_equal"
+"""Asked besides where somebody wants to know: it reads all that a flow has recorded."""
 OPERATIONS_READ = tuple(dict.fromkeys((*REPORT_KINDS, *DIRECTION_REPORT_KINDS, Drilled.kind)))
 """Kinds of the rows of `operations` that are read besides."""
 
@@ -425,7 +445,10 @@ def flow_report(
     at_ms: int,
     expected: Expected,
 ) -> FlowReport:
-    """From the answers of `QUERIES`, by name, and rows of `OPERATIONS_READ`; ages are counted to `at_ms`."""
+    """From the answers of `QUERIES` and perhaps `DIFFERENCES`, by name, and rows of `OPERATIONS_READ`.
+
+    Ages are counted to `at_ms`.
+    """
     findings = tuple(_of_row(OpenFinding, row) for row in answers["flow_findings"])
     measurable = Measurable(
         expected.way.is_mirrored,
@@ -479,6 +502,18 @@ def flow_report(
         partitions=tuple(partitions),
         own_commits=tuple(expected.own_commits),
         last_drill=last_drill(operation_rows, Direction(expected.way.source, expected.way.target)),
+        differences=_differences(answers[DIFFERENCES]) if DIFFERENCES in answers else None,
+    )
+
+
+def _differences(rows: Iterable[Row]) -> tuple[Difference, ...]:
+    groups: dict[tuple[str, str, str | None, str | None], list[int | None]] = {}
+    for row in rows:
+        key = row["subject"], row["status"], row["cause"], row["source_topic"]
+        groups.setdefault(key, []).append(row["offsets"])
+    return tuple(
+        Difference(*key, len(offsets), None if None in offsets else sum(filter(None, offsets)))
+        for key, offsets in sorted(groups.items(), key=lambda group: [one or "" for one in group[0]])
     )
 
 

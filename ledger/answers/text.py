@@ -271,6 +271,23 @@ def _findings(report: FlowReport) -> Iterator[_Line]:
         yield _Line("finding", f"{finding.finding} of {where} since {since}{message}", finding.next)
 
 
+def _differences(report: FlowReport) -> Iterator[_Line]:
+    """A line for each cause, with the topics that have most of it; what is not about a topic counts alone."""
+    by_cause: dict[tuple[str, str, str | None], list[tuple[int, str | None]]] = {}
+    for one in report.differences or ():
+        number = one.rows if one.offsets is None else one.offsets
+        by_cause.setdefault((one.subject, one.status, one.cause), []).append((number, one.topic))
+    for (subject, status, cause), found in by_cause.items():
+        total = sum(number for number, _ in found)
+        what = counted(total, "offset") if subject == "records" and status != "unknown" else f"{total:,}"
+        most = sorted(found, key=lambda one: -one[0])
+        topics = some_of([f"{topic} ({number:,})" for number, topic in most if topic is not None], "topic")
+        why = "" if cause is None else f" ({cause})"
+        yield _Line("differs", f"{subject} {status}{why}: {what}{topics and f': {topics}'}")
+    if report.differences == ():
+        yield _Line("differs", "nothing, as both clusters were read last")
+
+
 def _fences(report: FlowReport) -> Iterator[_Line]:
     for found in report.fences:
         yield _Line("fence", f"{found.state} since {instant(found.since_ms)}: {found.message}", found.next)
@@ -288,7 +305,7 @@ def _receipts(report: FlowReport) -> Iterator[_Line]:
 
 _SECTIONS = (
     *(_fences, _driver, _lag, _recordings, _own_commits, _drilled, _held, _stopped),
-    *(_deleted, _losses, _paused, _waiting, _findings, _receipts),
+    *(_deleted, _losses, _paused, _waiting, _findings, _receipts, _differences),
 )
 
 

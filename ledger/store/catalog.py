@@ -50,6 +50,7 @@ VIEW_SUBJECTS = (
     "targets",
     "earlier_copies",
     "translation",
+    "differences",
 )
 """Files of `ledger/views`, in the order in which they are read: a view reads earlier ones."""
 BETWEEN_SUBJECTS = (

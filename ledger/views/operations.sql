@@ -140,3 +140,80 @@ select
     message
 from changes
 where kind = 'finding_raised';
+
+-- Findings of flows that are open: the last event of each raised it. Its events are those of the flow's drivers, so
+-- their stamps order them.
+create or replace temporary view open_findings as
+with events as (
+    select
+        c.flow,
+        c.kind,
+        c.finding,
+        c.topic,
+        c.partition,
+        c.message,
+        c.next,
+        coalesce(c.since_ms, c.recorded_at_ms) as since_ms,
+        c.recorded_at_ms,
+        c.writer_epoch * 4294967296 + c.round as recorded_order
+    from operation_contents as c
+    where c.flow is not null and c.kind in ('finding_raised', 'finding_cleared')
+),
+
+ordered as (
+    select
+        e.flow,
+        e.kind,
+        e.finding,
+        e.topic,
+        e.partition,
+        e.message,
+        e.next,
+        e.since_ms,
+        e.recorded_at_ms,
+        e.recorded_order,
+        max(case when e.kind = 'finding_cleared' then e.recorded_order end) over (
+            partition by e.flow, e.finding, e.topic, e.partition
+        ) as cleared_order,
+        row_number() over (
+            partition by e.flow, e.finding, e.topic, e.partition
+            order by
+                e.recorded_order desc nulls last,
+                e.kind desc nulls last,
+                e.message asc nulls last,
+                e.next asc nulls last
+        ) as age
+    from events as e
+),
+
+dated as (
+    select
+        o.flow,
+        o.kind,
+        o.finding,
+        o.topic,
+        o.partition,
+        o.message,
+        o.next,
+        o.recorded_at_ms,
+        o.age,
+        min(
+            case
+                when o.kind = 'finding_raised' and coalesce(o.recorded_order >= o.cleared_order, true)
+                    then o.since_ms
+            end
+        ) over (partition by o.flow, o.finding, o.topic, o.partition) as open_since_ms
+    from ordered as o
+)
+
+select
+    flow,
+    finding,
+    topic,
+    partition,
+    message,
+    next,
+    open_since_ms,
+    recorded_at_ms as raised_at_ms
+from dated
+where age = 1 and kind = 'finding_raised';

@@ -319,3 +319,114 @@ left join next_unpaired as u
 left join next_earlier as f
     on f.flow = c.flow
     and f.commit_number = c.commit_number;
+
+-- Each last commit at a flow's source, and where it lands at the target: the answer of offset_translation, of a driver
+-- that does not live. may_be_under_way: what lies beyond the map may have been found by one that does.
+-- In known, whether any incarnation of the partition was ever mapped.
+create or replace temporary view judged_commits as
+with known as (
+    select c.flow, c.commit_number, count(m.source_topic_id) as map_count
+    from last_commits as c
+    inner join last_syncs as m
+        on m.flow = c.flow
+        and m.source_topic = c.topic
+        and m.source_partition = c.partition
+    group by c.flow, c.commit_number
+),
+
+placed as (
+    select
+        m.flow,
+        m.commit_number,
+        m.place as valid_to,
+        w.target_topic,
+        w.target_topic_id,
+        w.target_partition,
+        h.log_start,
+        o.held_to,
+        w.mirror_write_end,
+        l.map_number is not null as is_left_behind,
+        v.kind is not null as is_stopped,
+        least(
+            coalesce(
+                least(m.target_start, m.unpaired_start) + greatest(m.place - m.copied_start, 0),
+                w.target_end
+            ),
+            m.earlier_start
+        ) as answer,
+        case
+            when m.copied_start <= m.place or m.is_copied_before then 'exact'
+            when m.lost_start <= m.place then 'lost'
+            when m.gap_start <= m.place then 'gap'
+            when m.place < w.source_start then 'before_first'
+            when m.place < w.source_end then 'uncovered'
+            when m.place > w.source_end then 'ahead'
+            else 'at_end'
+        end as place
+    from commit_stretches as m
+    inner join current_maps as w using (map_number)
+    left join written_sources as o using (map_number)
+    left join ended_targets as l using (map_number)
+    left join last_high_watermarks as h
+        on h.cluster = w.target_cluster
+        and h.topic = w.target_topic
+        and h.topic_id = w.target_topic_id
+        and h.partition = w.target_partition
+    left join last_partition_events as v
+        on v.flow = w.flow
+        and v.source_topic = w.source_topic
+        and v.source_topic_id = w.source_topic_id
+        and v.source_partition = w.source_partition
+        and v.kind = 'partition_stopped'
+),
+
+judged as (
+    select
+        c.flow,
+        c.group_id,
+        c.topic as source_topic,
+        c.partition as source_partition,
+        c.committed_offset,
+        p.target_topic,
+        p.target_topic_id,
+        p.target_partition,
+        greatest(p.answer, p.log_start) as readable,
+        case
+            when k.map_count is null then 'no_map'
+            when p.place is null then 'other_incarnation'
+            when p.place = 'uncovered' then 'no_map'
+            when p.is_left_behind then 'other_target_incarnation'
+            when p.answer > p.held_to or p.valid_to < p.mirror_write_end then 'mirrored'
+            when p.place in ('before_first', 'lost') then p.place
+            when p.answer < p.log_start then 'expired_on_target'
+            when p.place = 'ahead' then p.place
+            when c.absence is not null then c.absence
+            when p.valid_to < c.committed_offset then 'truncated'
+            else p.place
+        end as status,
+        c.first_read_ms > r.recorded_at_ms and c.absence is null and not p.is_stopped as may_be_under_way,
+        c.absence,
+        c.absent_since_ms,
+        c.metadata
+    from last_commits as c
+    left join known as k using (flow, commit_number)
+    left join placed as p using (flow, commit_number)
+    left join driver_appends as r on r.flow = c.flow and r.age = 2
+)
+
+select
+    flow,
+    group_id,
+    source_topic,
+    source_partition,
+    committed_offset,
+    target_topic,
+    target_topic_id,
+    target_partition,
+    case when status not in ('no_map', 'other_target_incarnation', 'mirrored') then readable end as target_offset,
+    status,
+    may_be_under_way,
+    absence,
+    absent_since_ms,
+    metadata
+from judged;

@@ -30,6 +30,9 @@ def opened(context: click.Context, as_of: str | None) -> Ledger:
 @click.argument("flow", required=False)
 @click.option("--partitions", is_flag=True, help="Add a table of all partitions.")
 @click.option(
+    "--differences", is_flag=True, help="Count what is not the same at both sides, by topic and cause."
+)
+@click.option(
     "--check",
     is_flag=True,
     help="Exit with 4 when something is stopped or needs attention, or a driver is dead.",
@@ -42,13 +45,14 @@ def status(
     context: click.Context,
     flow: str | None,
     partitions: bool,
+    differences: bool,
     check: bool,
     as_of: str | None,
     form: Form,
 ) -> None:
     """Where FLOW, or every flow, stands, why, and what to do next. CSV is the table of partitions."""
     ledger = opened(context, as_of)
-    found = ledger.status(*([flow] if flow else []))
+    found = ledger.status(*([flow] if flow else []), differences=differences)
     if form.output == "json":
         put(render_reports_json(found.flows, found.open_apply))
     if form.output == "table":

@@ -338,6 +338,35 @@ def test_losses_are_told_by_cause_and_pass_the_check(flow: Operated) -> None:
     ]
 
 
+def test_what_differs_is_counted_by_topic_and_cause_where_somebody_asks(flow: Operated) -> None:
+    flow.append(
+        "offset_syncs",
+        flow.lost_row("orders", 0, 100, 140, cause="skipped"),
+        flow.lost_row("orders", 0, 140, 150, round=3, cause="skipped"),
+        flow.lost_row("orders", 1, 50, 52, cause="skipped"),
+    )
+    assert report(flow)["differences"] is None
+    assert "differs" not in text(flow)
+    counted = report(flow, "--differences")["differences"]
+    [lost] = [one for one in counted if one["status"] == "lost"]
+    assert lost == {
+        "subject": "records",
+        "status": "lost",
+        "cause": "skipped",
+        "topic": "orders",
+        "rows": 3,
+        "offsets": 52,
+    }
+    told = flat(text(flow, "--differences"))
+    assert "differs records lost (skipped): 52 offsets: orders (52)" in told
+    assert "differs setting unknown: 4: orders (4)" in told
+
+
+def test_nothing_differs(idle: Operated) -> None:
+    idle.writer("claimed", own_mark())
+    assert "differs nothing, as both clusters were read last" in flat(text(idle, "--differences"))
+
+
 def test_what_was_paired_after_all_is_no_loss(flow: Operated) -> None:
     """A settled tail: found at the target without its source, and read again beside it."""
     settled = {"kind": "unpaired", "cause": "lost_source", "target_end": 53, "records": 3}

@@ -55,7 +55,7 @@ IN_SQL = {
     ("doubts", "o.recorded_at_ms <= c.recorded_at_ms + 300000"): "fault 40: a flow's own beginning",
     ("doubts", "t.recorded_at_ms > d.recorded_at_ms + 300000"): "fault 40: truncations",
     ("doubts", "r.recorded_at_ms <= d.recorded_at_ms + 300000"): "fault 40: truncations",
-    ("offset_translation", "c.first_read_ms > r.recorded_at_ms"): "fault 40: truncations",
+    ("translation", "c.first_read_ms > r.recorded_at_ms"): "fault 40: truncations",
 }
 """By file and what it says there."""
 
