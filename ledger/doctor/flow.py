@@ -282,7 +282,7 @@ def metric_name(topic: str) -> str:
 
 
 def conflicts(subject: str, taken: TakenTopics | Unmeasured) -> Iterator[CheckResult]:
-    """Why a driver refuses to start, or leaves topics out when they come later."""
+    """Why a driver leaves topics out."""
     if not isinstance(taken, Unmeasured) and taken.conflicts:
         measured = "; ".join(dict.fromkeys(taken.conflicts.values()))
         advice = EXPLAINED[FindingName.TARGET_NAME_CONFLICT].next

@@ -160,16 +160,15 @@ class FlowTopics:
 
         Topics of the target that may not be written to (`hold`) are paired and left as they are. Of promoted ones,
         which are of applications now, what the target lacks and nobody has mirrored is a finding.
-        Raises `PreconditionError` when another cluster answers at either side than at the first refresh. The
-        first refresh raises it, too, when the flow cannot name its target topics; later ones leave out the topics
-        concerned.
+        Topics that cannot have the names that they would get are left out, with a finding.
+        Raises `PreconditionError` when another cluster answers at either side than at the first refresh.
         """
         listed = self._source.topics()
         targets = self._target.topics()
         self._require_same_clusters()
         taken = self._taken(listed)
         self._selects_nothing = not taken.names
-        conflicts = self._conflicts(taken)
+        conflicts = self._conflicts(taken, listed)
         sources = {name: listed[name] for name in taken.names if name not in conflicts}
         at_source = self._source_settings.of(sources.values())
         at_target = self._target_settings.of(self._targets_of(sources, targets).values())
@@ -234,10 +233,10 @@ class FlowTopics:
                 )
 
     def existing(self) -> list[PartitionPair]:
-        """Pair what exists on both sides; nothing is created. Refuses names as the first refresh does."""
+        """Pair what exists on both sides; nothing is created."""
         listed = self._source.topics()
         taken = self._taken(listed)
-        conflicts = self._conflicts(taken)
+        conflicts = self._conflicts(taken, listed)
         sources = {name: listed[name] for name in taken.names if name not in conflicts}
         return list(self._pairs(sources, self._target.topics()))
 
@@ -305,13 +304,15 @@ class FlowTopics:
             self._same_cluster = self._source.cluster_id() == self._target.cluster_id()
         return self._same_cluster
 
-    def _conflicts(self, taken: TakenTopics) -> dict[str, str]:
-        conflicts = taken.conflicts
-        if conflicts and self._is_first_refresh:
-            reasons = "; ".join(dict.fromkeys(conflicts.values()))
-            raise PreconditionError(f"{reasons}; no topic was created and nothing was copied")
-        already = {pair.source.topic for pair in self._paired}
-        return {name: reason for name, reason in conflicts.items() if name not in already}
+    def _conflicts(self, taken: TakenTopics, listed: Described) -> dict[str, str]:
+        """Why topics are left out for the names that they would get; what is copied under such a name already stays."""
+        target_name, mirrored = self._following.naming.target_name, self._all_mirrored()
+
+        def is_copied(name: str) -> bool:
+            known = mirrored.get(listed[name].topic_id)
+            return known is not None and known.target == target_name(name)
+
+        return {name: reason for name, reason in taken.conflicts.items() if not is_copied(name)}
 
     def _all_mirrored(self) -> dict[str, MirroredTopic]:
         if self._mirrored is None:
