@@ -87,20 +87,14 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(CHECKOUT)}
 
 
-class Driver:
-    """`mirror-ledger run`, with its words in a log."""
+class Command:
+    """A command of ours that runs until it is stopped, with its words in a log."""
 
-    def __init__(
-        self, config: MirrorConfig, log: Path, arguments: tuple[str, ...] = (), *, flow: str = FLOW
-    ) -> None:
-        command = [sys.executable, "-m", "ledger.cli.main", "--config", config.file, "run", flow]
+    def __init__(self, config: MirrorConfig, log: Path, *arguments: str) -> None:
+        command = [sys.executable, "-m", "ledger.cli.main", "--config", config.file, *arguments]
         with log.open("ab") as words:
             self.process = subprocess.Popen(
-                [*command, *arguments],
-                stdout=words,
-                stderr=words,
-                env=environment(),
-                start_new_session=True,
+                command, stdout=words, stderr=words, env=environment(), start_new_session=True
             )
 
     def wait(self) -> int:
@@ -113,18 +107,18 @@ class Driver:
         return self.wait()
 
     def ask_all_to_stop(self, number: signal.Signals) -> int:
-        """Send the signal to the driver and to all that it has started, as service managers do; returns its code."""
+        """Send the signal to it and to all that it has started, as service managers do; returns its code."""
         for pid in [self.process.pid, *descendants(self.process.pid)]:
             os.kill(pid, number)
         return self.wait()
 
     def kill(self) -> None:
-        """kill -9 of the driver alone: its JVM and its workers find out by themselves."""
+        """kill -9 of it alone: a driver's JVM and its workers find out by themselves."""
         self.process.kill()
         self.wait()
 
     def kill_with_workers(self) -> None:
-        """kill -9 of the driver and of all that it has started: its workers would copy to the end of their round."""
+        """kill -9 of it and of all that it has started: a driver's workers would copy to the end of their round."""
         workers = descendants(self.process.pid)
         self.kill()
         self.end()
@@ -140,6 +134,22 @@ class Driver:
         except ProcessLookupError:
             return
         self.process.wait()
+
+
+class Driver(Command):
+    """`mirror-ledger run`."""
+
+    def __init__(
+        self, config: MirrorConfig, log: Path, arguments: tuple[str, ...] = (), *, flow: str = FLOW
+    ) -> None:
+        super().__init__(config, log, "run", flow, *arguments)
+
+
+class Recorder(Command):
+    """`mirror-ledger record` of a cluster."""
+
+    def __init__(self, config: MirrorConfig, log: Path, cluster: str) -> None:
+        super().__init__(config, log, "record", cluster)
 
 
 # -- Jobs under spark-submit -----------------------------------------------------------------------
