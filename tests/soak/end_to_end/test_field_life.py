@@ -29,7 +29,7 @@ from tests.support.waiting import eventually
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
 TOPICS = int(os.environ.get("MIRROR_LEDGER_FIELD_TOPICS", "500"))
 SECONDS = float(os.environ.get("MIRROR_LEDGER_FIELD_SECONDS", "1200"))
-KILLED_EVERY_S = 60.0
+KILLED_EVERY_S = max(30.0, SECONDS / 20)
 LINES = """
 topics = [".*"]
 round_seconds = 2
