@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ledger.answers.ledger import Ledger
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox.workload import create_topics
@@ -92,9 +93,16 @@ def require_told(config: MirrorConfig, servers: dict[str, str]) -> None:
     while True:
         time.sleep(10)
         source, target = seen(servers["east"]), seen(servers["west"])
-        rows = query(config, "not_equal", flow=FLOW)
+        ledger = Ledger.open(config)
+        rows = ledger.query("not_equal", flow=FLOW).table.to_pylist()
         found = Comparison(source, target, rows, PREFIX).compare()
         kinds = Counter((row["subject"], row["status"], row["cause"]) for row in rows)
+        counted = ledger.status(FLOW, differences=True).flows[0].differences
+        assert counted is not None
+        assert sum(kinds.values()) == sum(one.rows for one in counted)
+        assert {(one.topic, one.status, one.cause) for one in counted} == {
+            (row["source_topic"], row["status"], row["cause"]) for row in rows
+        }
         is_waiting = any(status == "waiting" for _, status, _ in kinds)
         print(f"{sum(map(len, target.records.values()))} records at the target; {dict(kinds)}")
         if not found and not is_waiting:
