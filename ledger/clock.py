@@ -9,6 +9,9 @@ from typing import Protocol
 
 from ledger.errors import MirrorLedgerError
 
+MARGIN_MS = 300_000
+"""By how much the clocks of those who record may differ."""
+
 
 @dataclass(frozen=True, slots=True)
 class Instant:

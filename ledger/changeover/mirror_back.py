@@ -34,6 +34,7 @@ from ledger.changeover.replicating import finish_replicating, replicate
 from ledger.changeover.salvaging import salvage
 from ledger.changeover.tail_pairing import first_own, record_tails
 from ledger.changeover.waiting import Patience
+from ledger.clock import MARGIN_MS
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UnsafeError, UsageError
@@ -47,7 +48,6 @@ from ledger.facts.syncs import PartitionPair, SyncCause, without
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.mirror.starts import require_usable
-from ledger.offsets.translation import CLOCK_MARGIN_MS
 from ledger.store.session import random_id
 from ledger.words import counted, instant, some_of
 
@@ -265,7 +265,7 @@ def _wait_behind_losses(context: Context, copied: Sequence[Copied], say: Say) ->
     losses = context.snapshot().rows(OFFSET_SYNCS.name, [("cause", "=", SyncCause.SOURCE_TRUNCATED)])
     found = [one["recorded_at_ms"] for one in losses if (one["flow"], one["source_topic_id"]) in asked]
     # The clock of who found it may be as much ahead as that of who brings it back is behind.
-    end_ms = max(found, default=0) + 2 * CLOCK_MARGIN_MS
+    end_ms = max(found, default=0) + 2 * MARGIN_MS
 
     def left() -> str | None:
         if context.clock.now_ms() >= end_ms:
@@ -275,7 +275,7 @@ def _wait_behind_losses(context: Context, copied: Sequence[Copied], say: Say) ->
             f"younger by any clock, from {instant(end_ms)} on"
         )
 
-    patience = Patience(context.clock, time.sleep, 3 * CLOCK_MARGIN_MS / 1000)
+    patience = Patience(context.clock, time.sleep, 3 * MARGIN_MS / 1000)
     patience.until(left, say, advice="A clock is wrong: set it, then try again")
 
 

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from ledger.clock import MARGIN_MS
 from ledger.facts.syncs import Absence, Gap, GapCause, OffsetSync, SyncCause, TopicPartition
 from ledger.offsets.statuses import TranslationStatus
 from ledger.store import catalog
 from tests.support.algebra.first_unread import WITHOUT_OFFSET, Place
 from tests.support.algebra.read import KnownGroup, KnownLog, Move, read_offsets_of
-from tests.support.algebra.translation import CLOCK_MARGIN_MS, Commit
+from tests.support.algebra.translation import Commit
 from tests.support.group_logs import EAST, LONG_AFTER_MS, NORTH, WEST, at, flow, of_epoch, place
 from tests.support.histories import adopted, copied, lost, started, superseded, unpaired
 
@@ -353,8 +354,8 @@ def test_a_commit_does_not_reach_beyond_a_later_leader_epoch() -> None:
     [
         (at(7), 7),
         (replace(at(7), made_after_ms=None), 4),
-        (replace(at(7), made_after_ms=1 + CLOCK_MARGIN_MS), 4),
-        (replace(at(7), made_after_ms=2 + CLOCK_MARGIN_MS), 7),
+        (replace(at(7), made_after_ms=1 + MARGIN_MS), 4),
+        (replace(at(7), made_after_ms=2 + MARGIN_MS), 7),
     ],
 )
 def test_a_commit_may_be_older_than_what_flows_to_here_found(commit: Commit, offset: int) -> None:

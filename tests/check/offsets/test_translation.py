@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger.clock import MARGIN_MS
 from ledger.facts.syncs import Absence, Gap, GapCause, OffsetSync, SyncCause, SyncKind, TopicPartition
 from ledger.offsets.statuses import TranslationStatus
 from ledger.store import catalog
 from tests.support.algebra.maps import OffsetMap, Translation
 from tests.support.algebra.translation import (
-    CLOCK_MARGIN_MS,
     Commit,
     KnownMap,
     SeenEnd,
@@ -159,8 +159,8 @@ def test_rows_that_carry_an_epoch_do_not_begin_it() -> None:
     ("commit", "landed"),
     [
         (at(95, None), 100),
-        (at(95, None, made_after_ms=5_000 + CLOCK_MARGIN_MS), 100),
-        (at(95, None, made_after_ms=5_001 + CLOCK_MARGIN_MS), 115),
+        (at(95, None, made_after_ms=5_000 + MARGIN_MS), 100),
+        (at(95, None, made_after_ms=5_001 + MARGIN_MS), 115),
         (at(80, None), 100),
         (at(79, None), 79),
         (at(95, 4), 115),

@@ -58,7 +58,7 @@ What cannot be known, and is taken so
     - Records of an ended incarnation count where they have come back to here; commits on it say nothing.
     - A lost end that no row and no leader epoch shows. Two lost ends at one offset, of which the later is shown by
       another flow only, are one where leader epochs tell of the former.
-    - A row that was recorded within `CLOCK_MARGIN_MS` of what another flow found, and that nothing proves to be
+    - A row that was recorded within `MARGIN_MS` of what another flow found, and that nothing proves to be
       younger, stays in doubt: its records are repeated as long as they are there.
     - A rewind that no recorder saw: one above the place of the last move.
     - A group of which no commit on the topic there is known, and no move, never read it, and does not wait for what

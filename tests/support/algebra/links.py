@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from ledger.clock import MARGIN_MS
 from ledger.facts.history import Segment, expand
 from ledger.facts.syncs import (
     GapCause,
@@ -24,7 +25,7 @@ from ledger.facts.syncs import (
 )
 from tests.support.algebra.maps import EpochStart, OffsetMap, still_held
 from tests.support.algebra.stretches import Unmapped, Unpaired
-from tests.support.algebra.translation import CLOCK_MARGIN_MS, SeenEnd, Truncation, truncations_of
+from tests.support.algebra.translation import SeenEnd, Truncation, truncations_of
 
 # Untold -------------------------------------------------------------------------------------------
 # What one flow found of a log that another flow does not know yet: that it lost its end.
@@ -35,7 +36,7 @@ from tests.support.algebra.translation import CLOCK_MARGIN_MS, SeenEnd, Truncati
 # at the end of the rows of those that did not, as the `superseded` row that they will write.
 #
 # Which rows are older than a truncation is known by clocks, which are taken to agree within
-# `CLOCK_MARGIN_MS`, and a row in doubt is taken for older: that repeats, and never skips. Two things prove
+# `MARGIN_MS`, and a row in doubt is taken for older: that repeats, and never skips. Two things prove
 # a row to be younger whatever clocks say: at its source a leader epoch that begins at or behind the
 # truncation, and at its target a gap `mirror_write` of a flow that has read that log again since.
 
@@ -100,7 +101,7 @@ def unreported(heard: Iterable[Truncation], reported: Sequence[Truncation]) -> t
 
 def _is_same_cut(one: Truncation, other: Truncation) -> bool:
     apart_ms = abs(one.recorded_at_ms - other.recorded_at_ms)
-    return one.source_start == other.source_start and apart_ms <= CLOCK_MARGIN_MS
+    return one.source_start == other.source_start and apart_ms <= MARGIN_MS
 
 
 def as_if_reported(
@@ -194,7 +195,7 @@ def _is_seen(sync: OffsetSync, cut: Truncation, witnesses: Iterable[Witness]) ->
 
 def _is_known_after(cut: Truncation, own: Truncation) -> bool:
     """Whether who recorded a truncation read the log again behind another one, too."""
-    is_later = own.recorded_at_ms > cut.recorded_at_ms + CLOCK_MARGIN_MS
+    is_later = own.recorded_at_ms > cut.recorded_at_ms + MARGIN_MS
     return own == cut or (is_later and own.source_start <= cut.source_start)
 
 

@@ -8,7 +8,7 @@ A commit cannot lie beyond the first record of a leader epoch later than its own
 was truncated by the source (an unclean leader election), and a consumer there is put back to that place
 (KIP-320). Without an epoch a commit counts as made before a truncation of the source was recorded, unless the
 group is known to have committed another offset after that. Both times are read from clocks of different hosts,
-which are taken to agree within `CLOCK_MARGIN_MS`.
+which are taken to agree within `MARGIN_MS`.
 
 A truncation is recorded as such where the driver met it. Where the target had lost its copies first, the driver was
 back at offsets that the source had still: that it truncated others is known by the leader epochs of what was copied
@@ -22,12 +22,10 @@ about records that are not copied yet when it was first read after the last but 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ledger.clock import MARGIN_MS
 from ledger.facts.syncs import LOST_AT_SOURCE, Absence, GapCause, OffsetSync, SyncKind
 from ledger.offsets.statuses import TranslationStatus
 from tests.support.algebra.maps import OffsetMap, Translation
-
-CLOCK_MARGIN_MS = 300_000
-"""By how much the clocks of a recorder and of a driver may differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +54,7 @@ class Truncation:
 
     def may_be_after(self, at_ms: int | None) -> bool:
         """Whether the source lost its end after a time, as far as clocks can tell; None: nobody knows the time."""
-        return at_ms is None or at_ms <= self.recorded_at_ms + CLOCK_MARGIN_MS
+        return at_ms is None or at_ms <= self.recorded_at_ms + MARGIN_MS
 
 
 @dataclass(frozen=True, slots=True)
