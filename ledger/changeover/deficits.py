@@ -1,4 +1,5 @@
-"""What a cluster lacks that is back: records of its own that were copied, and that it holds no more.
+"""What a cluster lacks that is back: records of its own that were copied, and that it holds no more, and what came from
+third clusters while it was away.
 
 It came back with less than it had: a disk lost its end, an older copy of its data was restored, a replica that lagged
 was elected. The copies at the other cluster are the only ones then. What a dead driver had copied and nobody had
@@ -37,8 +38,8 @@ from ledger.words import counted
 @dataclass(frozen=True, slots=True)
 class Deficit:
     """`ranges`: offsets of `partition`, where the copies lie, about which nothing is decided. `unpaired`: of these so
-    many that nobody had recorded with their source. `copied_to`: up to where `pair.source` is what was copied. `held`:
-    offsets of copies of what the source holds, ascending."""
+    many that nobody had recorded with their source; `brought`: so many came from other clusters since. `copied_to`: up
+    to where `pair.source` is what was copied. `held`: offsets of copies of what the source holds, ascending."""
 
     flow: FlowConfig
     pair: PartitionPair
@@ -46,6 +47,7 @@ class Deficit:
     unpaired: int
     copied_to: int
     held: tuple[OffsetRange, ...]
+    brought: int = 0
 
     @property
     def partition(self) -> TopicPartition:
@@ -53,7 +55,7 @@ class Deficit:
 
     @property
     def offsets(self) -> int:
-        return sum(end - start for start, end in self.ranges)
+        return _offsets(self.ranges)
 
     @property
     def _listed(self) -> str:
@@ -62,9 +64,16 @@ class Deficit:
     @property
     def words(self) -> str:
         unpaired = f", {self.unpaired:,} of them never recorded" if self.unpaired else ""
+        lost, origins = self.offsets - self.brought, []
+        if lost:
+            origins.append(f"{counted(lost, 'record')} that {self.flow.name} had copied{unpaired}")
+        if self.brought:
+            origins.append(
+                f"{counted(self.brought, 'record')} that other clusters brought to {self.flow.target}"
+            )
         return (
-            f"{self.pair.source.words} lacks {counted(self.offsets, 'record')} that {self.flow.name} had "
-            f"copied{unpaired}: {self.flow.target} has the copies ({self._listed})"
+            f"{self.pair.source.words} lacks {' and '.join(origins)}: {self.flow.target} has the copies "
+            f"({self._listed})"
         )
 
     @property
@@ -77,6 +86,7 @@ class Deficit:
             "offsets": self.offsets,
             "ranges": self._listed,
             "unpaired": self.unpaired,
+            "brought": self.brought,
         }
 
 
@@ -89,6 +99,8 @@ def list_deficits(context: Context, flows: Sequence[FlowConfig], copied: Sequenc
     for flow in flows:
         pairs = [one.pair for one in copied if one.flow == flow]
         tails = {tail.pair: tail for tail in read_tails(context, flow, pairs)}
+        brought = _brought_by_others(context, flow, pairs)
+        pairs += [pair for pair in brought if pair not in pairs]
         starts = context.cluster(flow.target).ends([pair.target.place for pair in pairs])
         back = [] if flow.opposite is None else context.state.positions(flow.opposite)
         read_to = {at.pair: at.position for at in back}
@@ -98,10 +110,35 @@ def list_deficits(context: Context, flows: Sequence[FlowConfig], copied: Sequenc
             if (returned := read_to.get(PartitionPair(pair.target, pair.source))) is not None:
                 _require_kept(flow, tail, returned)
                 start = max(start, returned.source_offset)
-            one = deficit(flow, pair, _rows(context, flow, pair, tail), start, known)
+            rows = _rows(context, flow, pair, tail)
+            one = deficit(flow, pair, rows, start, known, brought.get(pair, ()))
             if one is not None:
                 found.append(one)
     return found
+
+
+def _brought_by_others(
+    context: Context, flow: FlowConfig, pairs: Sequence[PartitionPair]
+) -> dict[PartitionPair, list[OffsetRange]]:
+    """What came to the target from third clusters of which no flow goes to the source; and by none that relays."""
+    found: dict[PartitionPair, list[OffsetRange]] = {}
+    for source, target in {(_topic(pair.source), _topic(pair.target)) for pair in pairs}:
+        besides = {flow.source} | {
+            one.source
+            for one in context.config.flows.values()
+            if (one.target == flow.target and one.relay)
+            or (one.target == flow.source and context.config.copies(one, source[0]))
+        }
+        written = context.state.written_by_flows(flow.target, [target[0]], besides)
+        for (topic_id, partition), ranges in written.items():
+            if topic_id == target[1]:
+                pair = PartitionPair(TopicPartition(*source, partition), TopicPartition(*target, partition))
+                found[pair] = ranges
+    return found
+
+
+def _topic(at: TopicPartition) -> tuple[str, str]:
+    return at.topic, at.topic_id
 
 
 def _require_kept(flow: FlowConfig, tail: ReadTail | None, returned: Position) -> None:
@@ -129,14 +166,17 @@ def deficit(
     rows: Sequence[OffsetSync],
     start: int,
     decided: Sequence[OffsetRange],
+    brought: Sequence[OffsetRange] = (),
 ) -> Deficit | None:
     """By rows of the pair, oldest first; None: there is none. `start`: what lies below it at the target was read
-    before, or is there no more; `decided`: ranges there about which something is decided."""
-    if not rows:  # the flow had copied nothing of it yet
-        return None
+    before, or is there no more; `decided`: ranges there about which something is decided; `brought`: what others have
+    written there. It counts behind all that the flow has written: that was when applications were there."""
     holding = effective(rows)
     held = sorted(part for sync in holding for _, part in copies_of(sync))
-    position = rows[-1].source_start if rows[-1].kind is SyncKind.SUPERSEDED else rows[-1].source_end
+    position, end = 0, 0
+    if rows:  # else the flow had copied nothing of it yet
+        position = rows[-1].source_start if rows[-1].kind is SyncKind.SUPERSEDED else rows[-1].source_end
+        end = rows[-1].target_end
     unpaired = [
         (sync.target_start, sync.target_end)
         for sync in holding
@@ -144,20 +184,22 @@ def deficit(
         and sync.records
         and sync.source_start >= position
     ]
-    lost = [*_lost_at_source(rows), *unpaired]
-    known = sorted((*held, *decided, (0, start)))
-    ranges = tuple(joined(part for whole in joined(sorted(lost)) for part in without(whole, joined(known))))
+    since = [(max(begin, end), stop) for begin, stop in brought if stop > end]
+    known = list(joined(sorted((*held, *decided, (0, start)))))
+
+    def left(ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
+        return [part for whole in joined(sorted(ranges)) for part in without(whole, known)]
+
+    ranges = tuple(joined(left([*_lost_at_source(rows), *unpaired, *since])))
     if not ranges:
         return None
-    of_unpaired = [part for whole in joined(sorted(unpaired)) for part in without(whole, joined(known))]
     return Deficit(
-        flow,
-        pair,
-        ranges,
-        sum(end - begin for begin, end in of_unpaired),
-        position,
-        tuple(held),
+        flow, pair, ranges, _offsets(left(unpaired)), position, tuple(held), brought=_offsets(left(since))
     )
+
+
+def _offsets(ranges: Sequence[OffsetRange]) -> int:
+    return sum(end - start for start, end in ranges)
 
 
 def copies_of(sync: OffsetSync) -> Iterator[tuple[OffsetRange, OffsetRange]]:

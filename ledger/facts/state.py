@@ -165,10 +165,17 @@ class LedgerState(ABC):
         return copying_flows(self._syncs(of_topics, ("flow", "not in", [flow])))
 
     def written_by_flows(
-        self, cluster: str, topics: Sequence[str]
+        self, cluster: str, topics: Sequence[str], besides: Collection[str] = ()
     ) -> dict[tuple[str, int], list[OffsetRange]]:
-        """By topic id and partition of these topics of a cluster the offsets that flows have written there."""
-        rows = self._syncs(("target_cluster", "=", cluster), ("target_topic", "in", sorted(topics)))
+        """By topic id and partition of these topics of a cluster the offsets that flows have written there.
+
+        `besides`: clusters of which it does not count what came from there.
+        """
+        rows = self._syncs(
+            ("target_cluster", "=", cluster),
+            ("target_topic", "in", sorted(topics)),
+            ("source_cluster", "not in", sorted(besides)),
+        )
         return written_ranges(rows)
 
     def behind_others(self, flow: str) -> dict[tuple[str, int], int]:

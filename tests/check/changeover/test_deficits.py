@@ -53,6 +53,20 @@ def test_the_only_copies_of_what_a_source_has_lost(
         assert found.unpaired == (2 if rows[-1].kind == "unpaired" else 0)
 
 
+def test_what_others_brought_is_lacking_behind_what_was_copied_last() -> None:
+    others: list[OffsetRange] = [(2, 4), (8, 14), (20, 22)]
+    found = deficit(FLOW, PAIR, [copied(0, 10, 0), RETURNING], 0, [(21, 22)], others)
+    assert found is not None
+    assert (found.ranges, found.brought, found.unpaired) == (((6, 14), (20, 21)), 5, 0)
+    assert (
+        "lacks 4 records that east-to-west had copied and 5 records that other clusters brought"
+        in found.words
+    )
+    nothing_copied = deficit(FLOW, PAIR, [], 3, [], others)
+    assert nothing_copied is not None
+    assert (nothing_copied.ranges, nothing_copied.copied_to) == (((3, 4), (8, 14), (20, 22)), 0)
+
+
 def test_what_returns_is_decided_for_one_cluster() -> None:
     def row(policy: str, start: int, end: int) -> dict[str, object]:
         decided = DeficitsDecided(

@@ -236,6 +236,14 @@ def test_a_third_cluster_takes_over_where_the_promoted_one_is_lost_and_that_one_
     at_west = all_of(pair.values(pair.west))
     for group in GROUPS:
         assert sorted(pair.processed[group]) == sorted(one for one in at_west if one != alone)
+    pair.east.available = True
+    pair.destination = pair.east
+    assert set(pair.failback_blockers(HOME)) == {"deficits"}
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, replace(HOME, deficits=("return",)), way=BACK))
+    at_east, at_west = all_of(pair.values(pair.east)), all_of(pair.values(pair.west))
+    assert set(at_west) - set(at_east) == {alone}, "what north has brought to west has come, too"
+    for group in GROUPS:
+        assert sorted(pair.processed[group]) == sorted(at_east), "each once"
     pair.end()
 
 
