@@ -7,7 +7,7 @@
 --          committed_offset bigint, target_topic string, target_topic_id string, target_partition int,
 --          target_offset bigint, status string, absence string, absent_since_ms bigint, metadata string
 -- status:  no_map, other_incarnation, other_target_incarnation, mirrored, before_first, lost, expired_on_target,
---          not_yet_copied, ahead, gone, hidden, truncated, exact, gap, at_end
+--          not_yet_copied, ahead, gone, hidden, truncated, exact, at_end
 --
 -- The rule, as tests hold it against translate_commit of tests/support/algebra: the commit's own record, else the first
 -- record after the last copied one below it, else the end of the map; never below the target's log start, and never

@@ -72,7 +72,6 @@ FINAL = frozenset(
     {
         TranslationStatus.EXACT,
         TranslationStatus.AT_END,
-        TranslationStatus.GAP,
         TranslationStatus.BEFORE_FIRST,
         TranslationStatus.TRUNCATED,
         TranslationStatus.LOST,

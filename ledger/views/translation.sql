@@ -357,7 +357,8 @@ placed as (
         case
             when m.copied_start <= m.place or m.is_copied_before then 'exact'
             when m.lost_start <= m.place then 'lost'
-            when m.gap_start <= m.place then 'gap'
+            when m.gap_start <= m.place and coalesce(m.target_start, m.earlier_start) is not null then 'exact'
+            when m.gap_start <= m.place then 'at_end'
             when m.place < w.source_start then 'before_first'
             when m.place < w.source_end then 'uncovered'
             when m.place > w.source_end then 'ahead'

@@ -60,9 +60,12 @@ def brute_status(
         STATUS.BEFORE_FIRST: committed_offset < history.source_start,
         STATUS.LOST: committed_offset in history.lost - earlier,
         STATUS.EXPIRED_ON_TARGET: expired,
-        STATUS.EXACT: committed_offset in {*history.pairs, *earlier},
-        STATUS.GAP: committed_offset in history.gaps,
-        STATUS.AT_END: committed_offset == history.source_end,
+        STATUS.EXACT: committed_offset in {*history.pairs, *earlier}
+        or (
+            committed_offset in history.gaps
+            and any(source > committed_offset for source in {*history.pairs, *earlier})
+        ),
+        STATUS.AT_END: committed_offset in {*history.gaps, history.source_end},
         STATUS.AHEAD: committed_offset > history.source_end,
     }
     return next(status for status, holds in verdicts.items() if holds)
@@ -279,7 +282,7 @@ def test_a_gap_may_have_stood_higher_than_a_truncated_target() -> None:
     rows = [copied(0, 5, 0), copied(5, 9, 20, Gap(5, 7, GapCause.CONTROL)), superseded(7, 9, 10)]
     offset_map = OffsetMap.from_syncs("flow", rows)
     assert offset_map.target_end == 10
-    assert offset_map.translate(6) == Translation(10, STATUS.GAP)
+    assert offset_map.translate(6) == Translation(10, STATUS.AT_END)
     offset_map = OffsetMap.from_syncs("flow", [*rows, copied(7, 9, 10)])
     assert offset_map.segments == (Segment(0, 5, 0), Segment(7, 9, 10))
 

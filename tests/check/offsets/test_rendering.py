@@ -24,7 +24,7 @@ TRANSLATION = pa.table(
         "target_topic_id": ["X", "X", None, "X", "X", "Y"],
         "target_partition": pa.array([0, 11, None, 0, 0, 2], pa.int32()),
         "target_offset": [100, 0, None, 5, 6, 2**40],
-        "status": ["exact", "gap", "no_map", "exact", "exact", "truncated"],
+        "status": ["exact", "at_end", "no_map", "exact", "exact", "truncated"],
         "absence": pa.array([None] * 6, pa.string()),
     }
 )
@@ -56,7 +56,7 @@ NEVER = ("no_map", "other_incarnation", "other_target_incarnation", "mirrored")
 BY_NAME = ("lost", "expired_on_target", "not_yet_copied", "ahead", "gone", "hidden", "no_commit")
 ALWAYS = (
     *("no_commit_empty", "before_first", "unplaced", "extras", "others"),
-    *("truncated", "rewound", "exact", "gap", "at_end"),
+    *("truncated", "rewound", "exact", "at_end"),
 )
 
 

@@ -268,7 +268,6 @@ IN_ORDER = [
     (STATUS.HIDDEN, 65),
     (STATUS.TRUNCATED, 61),
     (STATUS.EXACT, 65),
-    (STATUS.GAP, 70),
     (STATUS.AT_END, 71),
 ]
 
@@ -299,7 +298,6 @@ def test_the_first_status_that_applies_in_their_order() -> None:
         translate_commit([plain], at(29, 2, absence=Absence.HIDDEN)),
         translate_commit([plain], at(30, 1)),
         translate_commit([plain], at(29, 2)),
-        translate_commit([plain], at(34, 2)),
         translate_commit([plain], at(36, 2)),
     ]
     assert [(answer.status, answer.target_offset) for answer in answers] == IN_ORDER

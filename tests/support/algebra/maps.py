@@ -191,6 +191,8 @@ class OffsetMap:
             status=self._status(
                 committed_offset,
                 is_copied_before=any(copy.source_start == committed_offset for copy in earlier),
+                is_followed=bool(earlier)
+                or any(one.source_end > committed_offset for one in self.segments[-1:]),
                 expired=readable > answer,
             ),
             expired_offsets=readable - answer,
@@ -240,7 +242,9 @@ class OffsetMap:
         first = self.unpaired[following].target_start if following < len(self.unpaired) else end
         return min(first, end)
 
-    def _status(self, committed_offset: int, *, is_copied_before: bool, expired: bool) -> TranslationStatus:
+    def _status(
+        self, committed_offset: int, *, is_copied_before: bool, is_followed: bool, expired: bool
+    ) -> TranslationStatus:
         if committed_offset < self.source_start:
             return TranslationStatus.BEFORE_FIRST
         stretch = self._unmapped_at(committed_offset)
@@ -251,7 +255,7 @@ class OffsetMap:
         if is_copied_before:
             return TranslationStatus.EXACT
         if stretch is not None:
-            return TranslationStatus.GAP
+            return TranslationStatus.EXACT if is_followed else TranslationStatus.AT_END
         return self._covered_status(committed_offset)
 
     def _covered_status(self, committed_offset: int) -> TranslationStatus:

@@ -175,6 +175,6 @@ def translate_commit(known: Iterable[KnownMap], commit: Commit) -> Translation:
     return by_topic_id[commit.topic_id].translate(commit)
 
 
-_PLAIN = frozenset({TranslationStatus.EXACT, TranslationStatus.GAP, TranslationStatus.AT_END})
+_PLAIN = frozenset({TranslationStatus.EXACT, TranslationStatus.AT_END})
 """Statuses that say where an offset lies and nothing else: what is odd about its commit goes before them."""
 _ABSENT = {Absence.GONE: TranslationStatus.GONE, Absence.HIDDEN: TranslationStatus.HIDDEN}
