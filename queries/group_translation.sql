@@ -7,8 +7,8 @@
 --          target_topic string, target_topic_id string, target_partition int, target_offset bigint, status string,
 --          repeated bigint, ahead bigint, others bigint, expired bigint, absence string, absent_since_ms bigint,
 --          first_read_at_ms bigint, map_recorded_at_ms bigint, metadata string
--- status:  no_map, other_incarnation, other_target_incarnation, no_commit, before_first, expired_on_target, unplaced,
---          extras, others, ahead, gone, hidden, truncated, rewound, exact, at_end
+-- status:  no_map, other_incarnation, other_target_incarnation, no_commit_empty, no_commit, before_first,
+--          expired_on_target, unplaced, extras, others, ahead, gone, hidden, truncated, rewound, exact, at_end
 --
 -- The rule, as tests hold it against first_unread of tests/support/algebra: the lowest offset there that is not read,
 -- by the maps of all flows between the two clusters, both ways, by chains of two and from one origin. So following it
@@ -39,6 +39,7 @@ judged as (
         case
             when g.committed_offset is not null and g.topic_id is distinct from p.here_topic_id
                 then 'other_incarnation'
+            when g.committed_offset is null and p.is_empty then 'no_commit_empty'
             when g.committed_offset is null then 'no_commit'
             when g.committed_offset < p.here_start then 'before_first'
             when x.expired > 0 then 'expired_on_target'

@@ -194,24 +194,21 @@ def compute_sheet(
 
 
 def with_empty_partitions(answers: Sequence[Answer], target: ClusterAdmin) -> list[Answer]:
-    """Partitions without a commit that are empty at the target: there is nothing that the group could skip."""
+    """Which partitions without a commit are empty at the target now: there is nothing that the group could skip."""
+    uncommitted = (TranslationStatus.NO_COMMIT, TranslationStatus.NO_COMMIT_EMPTY)
     asked = [
         (row["target_topic"], row["target_partition"])
         for row in answers
-        if row["status"] == TranslationStatus.NO_COMMIT and row["target_offset"] is not None
+        if row["status"] in uncommitted and row["target_offset"] is not None
     ]
     ends = target.ends(sorted(set(asked))) if asked else {}
 
-    def is_empty(row: Answer) -> bool:
+    def status_of(row: Answer) -> str:
         found = ends.get((row["target_topic"], row["target_partition"]))
-        return found is not None and found.log_start == found.high_watermark == row["target_offset"]
+        is_empty = found is not None and found.log_start == found.high_watermark == row["target_offset"]
+        return str(TranslationStatus.NO_COMMIT_EMPTY if is_empty else TranslationStatus.NO_COMMIT)
 
-    return [
-        {**row, "status": str(TranslationStatus.NO_COMMIT_EMPTY)}
-        if row["status"] == TranslationStatus.NO_COMMIT and is_empty(row)
-        else row
-        for row in answers
-    ]
+    return [{**row, "status": status_of(row)} if row["status"] in uncommitted else row for row in answers]
 
 
 # Commit watch -------------------------------------------------------------------------------------

@@ -119,7 +119,8 @@ where not (s.cluster = h.cluster and s.topic = h.topic and s.topic_id <> h.topic
 
 -- What is known of each pair as a whole. there_end: up to where its links reach there; lowest_end: the lowest of that.
 -- brought_from: all below it there was copied to here, or shall not be; null where nothing is copied from there to
--- here. known_end: up to where the log there is known. here_start: the first offset here that a link knows of.
+-- here. known_end: up to where the log there is known. is_empty: it begins there, so it holds nothing as far as is known.
+-- here_start: the first offset here that a link knows of.
 create or replace temporary view pairs as
 with ends as (
     select
@@ -160,6 +161,7 @@ select
     e.here_start,
     e.brings_copies = 1 as brings_copies,
     greatest(e.there_end, c.claim_end, t.high_watermark) as known_end,
+    coalesce(greatest(e.there_end, c.claim_end, t.high_watermark) = t.log_start, false) as is_empty,
     row_number() over (order by e.here_log nulls last, e.there_log nulls last) as pair_number
 from ends as e
 inner join logs as h on h.log_number = e.here_log

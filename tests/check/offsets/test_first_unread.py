@@ -495,6 +495,7 @@ def test_the_first_status_that_applies_in_their_order() -> None:
         place([], gone),
         place(plain, replace(gone, topic_id="former")),
         place([flow(FORMER, EAST, copied(0, 3, 0))], gone, earlier_incarnations=frozenset({"former"})),
+        place(both, None, ends=(30, 30)),
         place(both, None, ends=(12, 30)),
         place(plain, replace(gone, offset=1), ends=(12, 30)),
         place(loose, gone, ends=(17, 30)),

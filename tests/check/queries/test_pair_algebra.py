@@ -33,7 +33,9 @@ from tests.support.histories import examples
 from tests.support.query_mutants import LaidOut, as_table
 
 LIVES = st.lists(st.tuples(st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))), min_size=12, max_size=12)
-NOT_IN_LIVES = frozenset({TranslationStatus.NO_COMMIT, TranslationStatus.HIDDEN})
+NOT_IN_LIVES = frozenset(
+    {TranslationStatus.NO_COMMIT_EMPTY, TranslationStatus.NO_COMMIT, TranslationStatus.HIDDEN}
+)
 """Statuses that no group of a life has: each has a commit on its only partition, and recorders may see all."""
 CHANGED = [
     ("unread_pieces", "x.piece_start, r.there_to)", "x.piece_start)"),

@@ -325,7 +325,9 @@ class _Asked:
         """`kinds`: what is unread and has a status of its own where a place begins with it."""
         commit = self.group.here
         if commit is None:
-            return TranslationStatus.NO_COMMIT
+            log_start = self.pair.there.log_start
+            is_empty = log_start is not None and log_start == self.known_end()
+            return TranslationStatus.NO_COMMIT_EMPTY if is_empty else TranslationStatus.NO_COMMIT
         starts = [link.here_start for link in self.pair.links if link.here_start is not None]
         if starts and commit.offset < min(starts):
             return TranslationStatus.BEFORE_FIRST
