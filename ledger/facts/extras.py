@@ -95,7 +95,10 @@ PartitionKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class DecidedExtras:
-    """By partition the ranges about which something was decided last, ascending; `local`: those that stay there."""
+    """By partition the ranges about which something was decided last, ascending; `local`: those that stay there.
+
+    What is given up with its topic is an extra as long as that topic is there: a process may have ended in between.
+    """
 
     decided: Mapping[PartitionKey, tuple[OffsetRange, ...]] = field(default_factory=dict)
     local: Mapping[PartitionKey, tuple[OffsetRange, ...]] = field(default_factory=dict)
@@ -110,7 +113,11 @@ class DecidedExtras:
         for _, _, one in sorted(found, key=lambda at: (*at[:2], at[2].policy not in STAY_LOCAL)):
             for part in one.ranges:
                 key, whole = (one.topic_id, part.partition), (part.extra_start, part.extra_end)
-                decided[key] = _with(decided.get(key, ()), whole)
+                decided[key] = (
+                    _less(decided.get(key, ()), whole)
+                    if one.policy in RECREATING
+                    else _with(decided.get(key, ()), whole)
+                )
                 local[key] = (
                     _with(local.get(key, ()), whole)
                     if one.policy in STAY_LOCAL
