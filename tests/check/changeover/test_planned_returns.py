@@ -99,6 +99,13 @@ def test_what_is_decided_stands_against_nothing_and_is_said() -> None:
     assert "5 offsets at west were never copied: keep" in plan_table(found.plan, (), found.forecast, ())
 
 
+def test_topics_that_are_deleted_are_said_by_name() -> None:
+    found = made(seen(extras=(EXTRAS,), recreated=frozenset({"orders"})), HOME, extras=("recreate",))
+    assert found.blockers == ()
+    text = plan_table(found.plan, (), found.forecast, ())
+    assert "orders of west, and created again: until all has come back east alone has it" in text
+
+
 def test_what_groups_read_again_is_said_by_cause_and_held_against_what_is_allowed() -> None:
     again = seen(extras=(EXTRAS,), repeats={"billing": {RepeatCause.READ_BEFORE: 3}})
     found = made(again, HOME, extras=("replicate",))
