@@ -20,7 +20,7 @@ from ledger.errors import PreconditionError
 from ledger.facts.extras import RECREATING, ExtrasPolicy
 from ledger.facts.recreated import TopicRecreated
 from ledger.facts.state import LedgerState
-from ledger.facts.syncs import OffsetRange, PartitionPair, holding, joined, without
+from ledger.facts.syncs import GapCause, OffsetRange, PartitionPair, holding, joined, without
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, LogReader
 from ledger.words import some_of
@@ -28,6 +28,7 @@ from ledger.words import some_of
 Say = Callable[[str], None]
 
 _MADE_WITHIN_S = 60.0
+_OF_NO_RECORD = frozenset({GapCause.CONTROL, GapCause.ABORTED, GapCause.COMPACTED})
 
 
 def to_recreate(
@@ -77,12 +78,13 @@ def lost_with_topics(
 
 def _held(state: LedgerState, flow: FlowConfig, pair: PartitionPair, log_start: int) -> Iterator[OffsetRange]:
     """Offsets of the source whose records the target holds, or held until a newer one of their key replaced them:
-    what was copied there, and what was brought from there."""
+    what was copied there, and what was brought from there. And those that hold no record for anybody who reads."""
     source, target = pair.source, pair.target
     for sync in holding(state.recorded_syncs(flow.name, source.topic, source.partition)):
         if (sync.source, sync.target) == (source, target):
             for (start, end), (at, _) in copies_of(sync):
                 yield min(start + max(log_start - at, 0), end), end
+            yield from ((gap.source_start, gap.source_end) for gap in sync.gaps if gap.cause in _OF_NO_RECORD)
     if flow.opposite is None:
         return
     for sync in holding(state.recorded_syncs(flow.opposite, target.topic, target.partition)):
