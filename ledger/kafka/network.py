@@ -80,8 +80,9 @@ Opened = tuple[BrokerConnection, Versions]
 class Node:
     """One broker: where it is, its channel when connected, how fast it answers, what a fetch may ask for.
 
-    While it is being connected, `queued` holds what is to be sent then. `unconfirmed`: answers to fetches that named
-    topics, until the broker has said which topics these names are; `is_confirming`: it has been asked.
+    While it is being connected, `queued` holds what is to be sent then. `unconfirmed`: answers to requests that named
+    topics, until the broker has said which topics these names are; `is_confirming`: it has been asked. `held`: what is
+    to be written by name, until it has said the same; `named`: topic ids by name, as it said last.
     """
 
     address: Address
@@ -94,6 +95,9 @@ class Node:
     fetch_bytes: int = FIRST_FETCH_BYTES
     is_confirming: bool = False
     unconfirmed: list[tuple[Waiting, Completion]] = field(default_factory=list)
+    held: list[tuple[Waiting, Request]] = field(default_factory=list)
+    named: Mapping[str, str | None] = field(default_factory=dict)
+    named_at: float = float("-inf")
 
 
 # Link ---------------------------------------------------------------------------------------------
@@ -110,6 +114,7 @@ _REQUESTS_PER_MS = 4  # what a broker answers of small produce requests on one c
 _ANSWER_WITHIN_S = 5.0  # past the time that a request lets the broker wait
 _FETCH_HORIZON_S = 1.0  # a fetch asks for no more than what arrives in this time
 _LEAST_FETCH_BYTES = 16 * 1024
+_NAMES_LAST_S = 0.2  # between a broker's word on names and what is written by them
 
 
 class KafkaLink:
@@ -293,6 +298,10 @@ class KafkaLink:
         if node.channel is None:
             return  # it was lost on the request before, which has failed this one too
         waiting.by_id = self._goes_by_id(node, waiting.api)
+        if waiting.api is PRODUCE and not waiting.by_id and (node.held or not _are_these(waiting, node)):
+            node.held.append((waiting, request))
+            self._confirm(node_id, node)
+            return
         waiting.sent_at = time.monotonic()
         try:
             node.channel.send(request(waiting.ticket, waiting.by_id))
@@ -304,10 +313,11 @@ class KafkaLink:
                 self._confirm(node_id, node)
 
     # -- names -----------------------------------------------------------------------------------
-    # An answer to a fetch that named its topics is given away once the same broker has said, behind it on the same
+    # An answer to a request that named its topics is given away once the same broker has said, behind it on the same
     # connection, that the names still are the topics that were meant: a broker takes up a connection's next request
     # only when it has answered the one before. One question at a time is about all that was sent before it.
-    # What was written by name is not asked about: it would only be known later that it is not where it should be.
+    # What is to be written by name waits until the broker has said the same a moment before as well. Only a topic that
+    # is created again within that moment gets a batch of the one before it, which is never recorded as copied.
 
     def _confirm(self, node_id: int, node: Node) -> None:
         """Ask which topics the names are, unless that is being asked."""
@@ -333,11 +343,25 @@ class KafkaLink:
         version = METADATA.common(node.versions)
         assert version is not None, "it was asked in this version"
         found = read_metadata(parse_metadata_response(body, version=version)).topic_ids
+        node.named, node.named_at = found, time.monotonic()
         done = [(waiting, answer) for waiting, answer in node.unconfirmed if waiting.ticket < asked.ticket]
         node.unconfirmed = [one for one in node.unconfirmed if one[0].ticket > asked.ticket]
+        done += self._release(asked, node)
         if node.unconfirmed:
             self._confirm(asked.node, node)
         return [_of_these_topics(waiting, answer, found) for waiting, answer in done]
+
+    def _release(self, asked: Waiting, node: Node) -> list[tuple[Waiting, Completion]]:
+        """Send what was held. What names another topic is answered unsent, and all behind it: the order is kept."""
+        held, node.held = node.held, []
+        unsent: list[tuple[Waiting, Completion]] = []
+        for waiting, request in held:
+            if not unsent and (waiting.ticket > asked.ticket or _are_these(waiting, node)):
+                self._transmit(asked.node, node, waiting, request)
+            elif self._waiting.pop(waiting.ticket, None) is not None:
+                parts = tuple(map(_not_sent, waiting.asked))
+                unsent.append((waiting, Completion(waiting.ticket, produced=parts)))
+        return unsent
 
     def _goes_by_id(self, node: Node, api: Spoken) -> bool:
         """Topic ids where the broker can. Raises `ProtocolError` for a broker that is too old, or too new."""
@@ -450,7 +474,7 @@ class KafkaLink:
         # A line that is cut again and again gets smaller pieces through.
         node.fetch_bytes = max(_LEAST_FETCH_BYTES, min(node.fetch_bytes, FIRST_FETCH_BYTES) // 2)
         lost = [*(waiting for waiting, _ in node.unconfirmed), *self._waiting_for(node_id)]
-        node.unconfirmed, node.is_confirming = [], False
+        node.unconfirmed, node.is_confirming, node.held = [], False, []
         for waiting in lost:
             self._waiting.pop(waiting.ticket, None)
             if waiting.api is not METADATA:
@@ -484,7 +508,19 @@ def _in_order(waiting: Waiting, parts: Sequence[Part]) -> tuple[Part | None, ...
 
 def _names_topics(waiting: Waiting) -> bool:
     """Whether its answer may be about another topic than was meant."""
-    return waiting.api is FETCH and not waiting.by_id
+    return waiting.api is not METADATA and not waiting.by_id
+
+
+def _are_these(waiting: Waiting, node: Node) -> bool:
+    """Whether the broker has just said that the topics that a request names are those that are meant."""
+    is_fresh = time.monotonic() - node.named_at < _NAMES_LAST_S
+    return is_fresh and all(node.named.get(at.topic) == at.topic_id for at in waiting.asked)
+
+
+def _not_sent(at: TopicPartition) -> Produced:
+    """Of a request that names a topic that is another one by now; what else is in it is sent again."""
+    message = "nothing was sent"
+    return Produced(at.topic, at.partition, ErrorCode.INCONSISTENT_TOPIC_ID, -1, message)
 
 
 def _of_these_topics(waiting: Waiting, answer: Completion, found: Mapping[str, str | None]) -> Completion:
@@ -501,7 +537,11 @@ def _of_these_topics(waiting: Waiting, answer: Completion, found: Mapping[str, s
         else replace(part, error=code, records=memoryview(b""))
         for at, part in zip(waiting.asked, answer.fetched, strict=False)
     )
-    return replace(answer, fetched=fetched)
+    produced = tuple(
+        part if part is None or (code := error(at)) is None else replace(part, error=code)
+        for at, part in zip(waiting.asked, answer.produced, strict=False)
+    )
+    return replace(answer, fetched=fetched, produced=produced)
 
 
 # Network ------------------------------------------------------------------------------------------

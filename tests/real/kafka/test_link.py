@@ -1,6 +1,7 @@
 """The copy's own connections on real brokers: SASL, and topics that go away under a task."""
 
 import socket
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -16,10 +17,15 @@ from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.connection import BrokerConnection
+from ledger.kafka.copying import answer_to
 from ledger.kafka.network import KafkaNetwork
+from ledger.kafka.requests import ErrorCode, Produced, ProduceItem
+from ledger.kafka.spoken import PRODUCE, PRODUCE_BY_ID, Versions
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult, StopCause
 from ledger.mirror.task import CopyTask
 from ledger.sandbox import SandboxCluster
+from tests.simulation.kafka.stored_batches import Producer as StoredProducer
+from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.copies import config_of
 from tests.support.copy_tasks import BOTH_SEEN, copied_up_to, writers
 from tests.support.guarded import Guarded
@@ -137,3 +143,56 @@ def test_a_topic_that_is_gone_stops_its_partition(
     assert result.stop is not None
     assert result.stop.cause is cause
     assert (result.position.source_offset, result.syncs) == (RECORDS, ())
+
+
+# -- Brokers that are written to by name -----------------------------------------------------------
+
+
+@pytest.fixture
+def by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers as before 4.1: what they say of Produce."""
+    ask = BrokerConnection.api_versions
+
+    def without_ids(connection: BrokerConnection) -> Versions:
+        versions = ask(connection)
+        return {**versions, PRODUCE.key: (versions[PRODUCE.key][0], PRODUCE_BY_ID.oldest - 1)}
+
+    monkeypatch.setattr(BrokerConnection, "api_versions", without_ids)
+
+
+def test_topics_are_written_to_by_name(copying: Copying, by_name: None) -> None:
+    assert copying.run().position.target_offset == RECORDS
+
+
+@pytest.mark.fault(14, 15)
+@pytest.mark.parametrize("is_in_between", [False, True])
+def test_a_topic_that_is_created_again_behind_its_name_is_not_taken_for_the_one_before(
+    copying: Copying, by_name: None, monkeypatch: pytest.MonkeyPatch, is_in_between: bool
+) -> None:
+    """Before a batch of the other is sent to it, and, where that was too late, before it is recorded as copied."""
+    if is_in_between:
+        monkeypatch.setattr("ledger.kafka.network._NAMES_LAST_S", 600.0)
+    batch = application_batch(
+        [content(b"k", b"v")], [SystemClock().now_ms()], producer=StoredProducer(copying.producer_id, 0, 0)
+    )
+    with closing(KafkaNetwork(copying.config, copying.config, request_timeout_s=10)) as network:
+        network.target.refresh(copying.names)
+        leader = network.target.leader(copying.target)
+        assert leader is not None
+
+        def produced() -> Produced:
+            ticket = network.target.produce(
+                leader, [ProduceItem(copying.target, memoryview(batch.encoded()))], timeout_ms=5_000
+            )
+            answer = answer_to(ticket, network)
+            [part] = answer.produced
+            assert part is not None, answer.failure
+            return part
+
+        assert (produced().error, produced().base_offset) == (0, 0)
+        copying.delete(copying.target.topic)
+        time.sleep(0.3)
+        copying.admin.create_topic(copying.target.topic, partitions=1, replication_factor=1, configuration={})
+        assert produced().error == ErrorCode.UNKNOWN_TOPIC_ID
+    ends = copying.admin.ends([copying.target.place])[copying.target.place]
+    assert ends.high_watermark == (1 if is_in_between else 0)
