@@ -294,6 +294,7 @@ class RoundLoop:
         self._followed_at = now
         try:
             self._follow_topics(until_caught_up, is_first_refresh=is_first)
+            self._check_unattended()
         except ClusterUnavailableError as error:
             if is_first:
                 raise
@@ -337,6 +338,14 @@ class RoundLoop:
         self._leaderless = frozenset(leaderless)
         self._record([fact for taken in taken_on for fact in taken.facts])
         self._record_starts(taken_on)
+
+    def _check_unattended(self) -> None:
+        """A target whose source was deleted, or is left out, may lose what was copied: no task would meet that."""
+        for state, outcome in self.stop_policies.lost_unattended(self.progress.unattended()):
+            stop = state.stop
+            self._carry_out(state, outcome)
+            state.stop = stop
+            self.progress.went_back(state)
 
     def _record_starts(self, taken_on: Sequence[StartedPartition]) -> None:
         over = [taken.state.pair for taken in taken_on if taken.is_stop_over]

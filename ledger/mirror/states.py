@@ -275,6 +275,23 @@ class FlowProgress:
                 self._topic_ids[topic].add(state.pair.source.topic_id)
         return left
 
+    def unattended(self) -> list[PartitionState]:
+        """Where the flow got to at each target partition to which it copies nothing now, whatever source it was."""
+        ended = [s for s in self.states if s.stop is not None and s.stop.cause is StopCause.SOURCE_TOPIC_GONE]
+        others = (
+            PartitionState(p.pair, p.position) for key, p in self._recorded.items() if key not in self._states
+        )
+        found: dict[PartitionKey, PartitionState] = {}
+        for state in sorted([*ended, *others], key=lambda state: state.position.target_offset):
+            found[state.pair.target.key] = state
+        attended = {state.pair.target.key for state in self.states if state not in ended}
+        return [state for key, state in found.items() if key not in attended]
+
+    def went_back(self, state: PartitionState) -> None:
+        """What `unattended` gave stands further back now."""
+        if state.pair.source.key not in self._states:
+            self._recorded[state.pair.source.key] = state.as_recorded()
+
     def withdraw(self, facts: Iterable[OffsetSync]) -> None:
         """Earlier incarnations whose records the target lost end before them."""
         for fact in facts:

@@ -7,10 +7,11 @@ resumes or stops, as the flow says. Everything that a policy does not cover stop
 import logging
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.config.values import FlowConfig, Policy, TargetMode
+from ledger.errors import ProtocolError
 from ledger.facts.identity import FlowProducer
 from ledger.facts.operations import PartitionResumed, PartitionStopped, TailCopiedAgain
 from ledger.facts.requests import RequestKind, command_line
@@ -236,6 +237,29 @@ class StopPolicies:
         if is_open:
             state.open_from = min(ends.last_stable, state.open_from or ends.last_stable)
         return is_open
+
+    def lost_unattended(
+        self, states: Sequence[PartitionState]
+    ) -> Iterator[tuple[PartitionState, PolicyOutcome]]:
+        """React to targets that end before what was copied to them, where nothing is copied that could be stopped."""
+        ends = self.target.ends([state.pair.target.place for state in states]) if states else {}
+        short = [
+            state
+            for state in states
+            if (found := ends.get(state.pair.target.place)) is not None
+            and found.high_watermark < state.position.target_offset
+        ]
+        listed = {topic.topic_id for topic in self.target.topics().values()} if short else frozenset[str]()
+        for state in short:
+            if state.pair.target.topic_id not in listed:
+                continue
+            try:
+                outcome = self._target_out_of_range(state, None)
+            except ProtocolError as error:
+                log.warning("%s: the target's log could not be read: %s", state.name, error)
+                continue
+            notice = outcome.notice if outcome.stop is None else outcome.stop.message
+            yield state, PolicyOutcome(outcome.facts, notice=notice)
 
     def _target_out_of_range(self, state: PartitionState, lost_from: int | None) -> PolicyOutcome:
         ends = ends_of_incarnation(self.target, state.pair.target)

@@ -49,6 +49,7 @@ class CalmFlow:
         topics: tuple[str, ...] = (TOPIC,),
         on_loss: Policy = Policy.CONTINUE,
         on_source_truncated: Policy = Policy.STOP,
+        round_seconds: float = 0.5,
         **settings: str,
     ) -> None:
         rng = random.Random(1)
@@ -76,7 +77,7 @@ class CalmFlow:
             target="west",
             topics=(".*",),
             topic_naming=NamingKind.IDENTITY,
-            round_seconds=0.5,
+            round_seconds=round_seconds,
             target_mode=mode,
             on_loss=on_loss,
             on_source_truncated=on_source_truncated,
@@ -144,7 +145,8 @@ class CalmFlow:
     def stops(self) -> dict[str, str]:
         """By topic why its partition stands still."""
         found = self._drivers.state.stopped_partitions("f")
-        names = {topic.topic_id: name for name, topic in self.east.topic_by_name.items()}
+        known = [*self.east.topic_by_name.values(), *self.east.deleted]
+        names = {topic.topic_id: topic.name for topic in known}
         return {names[topic_id]: stop.cause for (topic_id, _), stop in found.items()}
 
     def syncs(self) -> list[tuple[Any, ...]]:

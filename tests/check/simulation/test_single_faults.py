@@ -181,7 +181,7 @@ def test_a_driver_that_was_taken_over_answers_nothing(waited_s: float) -> None:
     second = flow.start()
     flow.schedule.wait(2.0 + waited_s)
     flow.ask(RequestKind.ACCEPT_FOREIGN)
-    flow.schedule.wait(10.0)
+    flow.schedule.wait(60.0)
     assert flow.receipts() == ["done"]
     assert flow.stops() == {}
     assert values(flow.target()) == ["a", "theirs", "b"]
@@ -223,3 +223,30 @@ def test_a_flow_that_selects_nothing_does_not_end_as_if_all_had_been_copied() ->
     flow.end(driver)
     flow.catch_up()
     assert values(flow.target()) == ["a"]
+
+
+def lost_after_deletion(flow: CalmFlow) -> list[tuple[object, ...]]:
+    return [row[:3] for row in flow.syncs() if row[0] == "superseded"]
+
+
+@pytest.mark.fault(11, 16)
+@pytest.mark.parametrize("is_at_work", [True, False])
+def test_what_the_target_loses_of_a_topic_whose_source_was_deleted_is_superseded(is_at_work: bool) -> None:
+    flow = CalmFlow(topics=(TOPIC, "others"), round_seconds=5.0)
+    flow.write("a", "b")
+    flow.run(12.0)
+    driver = flow.start() if is_at_work else None
+    flow.schedule.wait(3.0)
+    flow.east.delete_topic(TOPIC)
+    flow.schedule.wait(60.0)
+    before = flow.stops()
+    assert before == ({TOPIC: StopCause.SOURCE_TOPIC_GONE} if is_at_work else {})
+    flow.target().lose_end(1)
+    flow.schedule.wait(120.0)
+    if driver is not None:
+        flow.end(driver)
+    for _ in range(2):
+        flow.run(12.0)
+    assert lost_after_deletion(flow) == [("superseded", "target_truncated", 1)], "said once"
+    assert flow.stops() == before
+    assert flow.broken_invariants() == {}
