@@ -252,12 +252,15 @@ inner join (
 ) as r using (map_number);
 
 -- Topics that the source of a flow has and the flow has not copied, or not whole, and such that are otherwise apart.
+-- In living, a life that ended between two looks at all topics has ends alone: a later one of its name says so.
 create or replace temporary view topic_differences as
 with living as (
     select t.cluster, t.topic, t.topic_id, t.partition
     from topic_partitions as t
-    left join ended_topics as x using (cluster, topic_id)
-    where x.topic_id is null
+    inner join topic_lives as v using (cluster, topic_id)
+    left join topic_lives as n on n.cluster = t.cluster and n.topic = t.topic and n.last_order > v.last_order
+    left join ended_topics as x on x.cluster = t.cluster and x.topic_id = t.topic_id
+    where n.topic_id is null and x.topic_id is null
 ),
 
 lacking as (
