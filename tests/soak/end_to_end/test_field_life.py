@@ -60,8 +60,9 @@ def test_what_differs_in_the_end_is_told(tmp_path: Path) -> None:
             writers.write(topic, chance.randint(1, 100))
         writers.finish()
         groups = draw_groups(chance, max(TOPICS // 5, 5), [one.name for one in topics])
+        ends = writers.ends()
         for group in groups:
-            group.commit(servers["east"], writers.ends())
+            group.commit(servers["east"], ends)
         config = write_config(tmp_path, servers, {FLOW: LINES})
         init_ledger(config)
         with Victims(config, sandbox, tmp_path, chance) as victims:
