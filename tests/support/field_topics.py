@@ -13,7 +13,9 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from ledger.sandbox.log_gaps import configure
 from ledger.sandbox.reading import Headers, Partition, Record, ends
+from ledger.sandbox.state import NEWEST
 from ledger.sandbox.workload import CODECS, TIMEOUT_S, Delivery
+from tests.support.releases import OLD, WITH_ZOOKEEPER
 
 SOURCE_LIMIT = 4 * 1024 * 1024
 """`message.max.bytes` of the source's brokers; the target has its release's default."""
@@ -70,7 +72,7 @@ SETTINGS_OF_KIND: Mapping[Kind, Mapping[str, str]] = {
 _SETTINGS: Mapping[str, Sequence[str]] = {
     "retention.ms": ("-1", "864000000"),
     "retention.bytes": ("-1", "1073741824"),
-    "segment.bytes": ("65536", "1048576", "268435456"),  # the first one is refused by 4.0 and later
+    "segment.bytes": ("1048576", "268435456"),
     "segment.index.bytes": ("65536", "10485760"),
     "segment.jitter.ms": ("0", "1000"),
     "index.interval.bytes": ("4096", "1024"),
@@ -84,19 +86,27 @@ _SETTINGS: Mapping[str, Sequence[str]] = {
     "leader.replication.throttled.replicas": ("*",),
     "max.compaction.lag.ms": ("9223372036854775807", "3600000"),
 }
+_BEFORE_4 = {"segment.bytes": ("65536", "1048576")}
+"""The first value is refused by 4.0 and later."""
 _OF_RELEASE: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "2.8.2": {"message.format.version": ("2.8-IV1",), "message.downconversion.enable": ("true", "false")},
-    "3.3.2": {
-        "message.timestamp.difference.max.ms": (str(2**63 - 1), str(20_000 * _DAY_MS)),
+    WITH_ZOOKEEPER: {
+        **_BEFORE_4,
+        "message.format.version": ("2.8-IV1",),
         "message.downconversion.enable": ("true", "false"),
     },
-    "4.3.0": {
-        "message.timestamp.before.max.ms": (str(2**63 - 1), str(20_000 * _DAY_MS)),
+    OLD: {
+        **_BEFORE_4,
+        "message.timestamp.difference.max.ms": (str(2**63 - 1), str(30_000 * _DAY_MS)),
+        "message.downconversion.enable": ("true", "false"),
+    },
+    NEWEST: {
+        "message.timestamp.before.max.ms": (str(2**63 - 1), str(30_000 * _DAY_MS)),
         "compression.zstd.level": ("3", "9"),
         "compression.gzip.level": ("1",),
     },
 }
-"""Settings that not every release has."""
+"""Settings that not every release has, by release."""
+RELEASES = tuple(_OF_RELEASE)
 _STEMS = (
     "orders",
     "Orders",

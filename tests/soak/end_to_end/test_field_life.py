@@ -21,9 +21,16 @@ from tests.support.config_files import write_config
 from tests.support.field_faults import Victims
 from tests.support.field_groups import draw_groups
 from tests.support.field_oracle import Comparison, seen
-from tests.support.field_topics import COLLIDING_AT_TARGET, PATIENT, SOURCE_SETTINGS, Writers, drawn_topics
+from tests.support.field_topics import (
+    COLLIDING_AT_TARGET,
+    PATIENT,
+    RELEASES,
+    SOURCE_SETTINGS,
+    Writers,
+    drawn_topics,
+)
 from tests.support.recorded import broken_invariants, query
-from tests.support.releases import OLD, old_clusters
+from tests.support.releases import old_clusters
 from tests.support.runs import FLOW
 from tests.support.waiting import eventually
 
@@ -41,7 +48,6 @@ on_source_recreated = "continue"
 dead_letters = "dead-letters.{topic}"
 """
 PREFIX = "east."
-RELEASES = {"east": OLD, "west": "4.3.0"}
 
 
 def test_what_differs_in_the_end_is_told(tmp_path: Path) -> None:
@@ -49,11 +55,13 @@ def test_what_differs_in_the_end_is_told(tmp_path: Path) -> None:
         f"MIRROR_LEDGER_SEED={SEED} MIRROR_LEDGER_FIELD_TOPICS={TOPICS} MIRROR_LEDGER_FIELD_SECONDS={SECONDS}"
     )
     chance = random.Random(SEED)
+    releases = dict(zip(("east", "west"), chance.sample(RELEASES, k=2), strict=True))
+    print(releases)
     overrides = {"east": SOURCE_SETTINGS, "west": PATIENT}
-    with old_clusters(tmp_path / "clusters", RELEASES, overrides) as sandbox:
+    with old_clusters(tmp_path / "clusters", releases, overrides) as sandbox:
         servers = servers_of(sandbox.status())
-        topics = drawn_topics(chance, TOPICS, RELEASES["east"])
-        writers = Writers(servers["east"], chance, RELEASES["east"])
+        topics = drawn_topics(chance, TOPICS, releases["east"])
+        writers = Writers(servers["east"], chance, releases["east"])
         writers.create(topics)
         create_topics(servers["west"], [COLLIDING_AT_TARGET], partitions=1)
         for topic in topics:
