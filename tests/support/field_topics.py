@@ -200,6 +200,8 @@ def _topic(chance: random.Random, name: str, kind: Kind, release: str) -> FieldT
     settings = {setting: chance.choice(known[setting]) for setting in chosen}
     if kind is Kind.EXPIRING:
         settings.pop("retention.ms", None)
+    if kind in (Kind.LARGE, Kind.TOO_LARGE):
+        settings.pop("segment.bytes", None)
     if kind is not Kind.EMPTY:
         settings.pop("min.insync.replicas", None)
     return FieldTopic(
