@@ -284,8 +284,9 @@ class Writers:
             self._create_again(topic)
 
     def ends(self) -> dict[Partition, int]:
-        """Where each log ends."""
-        return ends(self.servers, sorted(self.partitions))
+        """Where each log ends, of topics that the brokers tell of: not all do so at once behind a restart."""
+        there = self._admin().list_topics(timeout=TIMEOUT_S).topics
+        return ends(self.servers, sorted(self.partitions.keys() & there.keys()))
 
     def _create_again(self, topic: FieldTopic) -> None:
         """A broker that has not removed the former one yet refuses for a moment."""
