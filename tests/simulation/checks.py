@@ -57,8 +57,13 @@ class Copied:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether the flow may not have asked yet how transactions ended that the source had opened again."""
-        return self.is_reopened and self.stop is not None
+        """Whether the flow may not have asked how transactions ended that the source had opened again.
+
+        It has not yet, or the source has lost its end where the flow had not read, and markers there that told it of
+        records before.
+        """
+        seen = sum(row["cause"] in ("source_truncated", "returning") for row in self.account.rows)
+        return self.is_reopened and (self.stop is not None or self.source.log.truncations > seen)
 
     def has_written(self, told: StepReports) -> bool:
         """Whether the flow has ever written such a record to the target that it goes to."""

@@ -127,6 +127,7 @@ class PartitionLog:
     _epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     _last_epoch: int = 0
     truncated_to: int | None = None
+    truncations: int = 0
     _open: dict[int, int] = field(default_factory=dict)
     _ended: list[_Transaction] = field(default_factory=list)
 
@@ -393,6 +394,7 @@ class PartitionLog:
     def _truncate(self, end: int) -> None:
         """Cut the log at a batch boundary; a transaction whose marker is gone is open again."""
         self.truncated_to = end if self.truncated_to is None else min(end, self.truncated_to)
+        self.truncations += 1
         self._batches = [entry for entry in self._batches if entry[0].end_offset <= end]
         self._written = [entry for entry in self._written if entry[0].end_offset <= end]
         self._end = end
