@@ -146,9 +146,13 @@ def wait_until_ready(
     name = f"broker {ports.node_id} on port {ports.client}"
     while not answers(ports, expected):
         if not is_running(process):
-            raise BrokerFailedError(f"{name} ended while starting; its log ends:\n{folder.tail()}")
+            raise BrokerFailedError(
+                f"{name} ended while starting; its log ends:", *folder.tail().splitlines()
+            )
         if time.monotonic() > deadline_s:
-            raise ClusterUnavailableError(f"{name} was not ready in time; its log ends:\n{folder.tail()}")
+            raise ClusterUnavailableError(
+                f"{name} was not ready in time; its log ends:", *folder.tail().splitlines()
+            )
         time.sleep(POLL_S)
 
 
@@ -174,7 +178,9 @@ def _format(folder: BrokerFolder, cluster: ClusterRecord) -> None:
         check=False,
     )
     if run.returncode != 0:
-        raise BrokerFailedError(f"cannot format {folder.data}, no broker was started:\n{run.stdout.strip()}")
+        raise BrokerFailedError(
+            f"cannot format {folder.data}, no broker was started:", *run.stdout.strip().splitlines()
+        )
 
 
 def _java(folder: BrokerFolder, release: str, heap: str, classes: Sequence[str] = ()) -> list[str]:
