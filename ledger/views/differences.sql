@@ -74,10 +74,7 @@ create or replace temporary view uncopied_ranges as
 select
     b.flow,
     b.map_number,
-    case
-        when g.kind = 'lost' and g.cause in ('retention', 'deleted_records') then 'neither'
-        else 'source'
-    end as held_by,
+    case when g.source_end <= b.source_log_start then 'neither' else 'source' end as held_by,
     g.source_start,
     g.source_end,
     g.target_start,

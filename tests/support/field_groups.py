@@ -71,7 +71,7 @@ def draw_groups(chance: random.Random, number: int, topics: Sequence[str]) -> li
         FieldGroup(
             name,
             tuple(chance.sample(list(topics), k=min(len(topics), chance.choice((1, 1, 2, 4))))),
-            chance.choice((None, "", "m:+1")),
+            chance.choice((None, "m:+1", "at 9")),
             chance.random() < 0.15,
             chance,
         )

@@ -219,9 +219,9 @@ def _covering(ranges: Sequence[tuple[int, int | None, Row]], offset: int) -> Row
 def _last_of_keys(
     found: Sequence[PlacedRecord], ranges: Sequence[tuple[int, int | None, Row]]
 ) -> list[Record]:
-    """Of each key the last record, less tombstones, which cleaners remove in their time."""
+    """Of each key the last record, less tombstones and records without a key, which cleaners remove in their time."""
     last = {placed.record.key: placed.record for placed in found if _covering(ranges, placed.offset) is None}
-    return sorted((record for record in last.values() if record.value is not None), key=repr)
+    return sorted((one for one in last.values() if None not in (one.key, one.value)), key=repr)
 
 
 def _short(row: Row) -> str:
