@@ -23,7 +23,7 @@ from ledger.facts.changeovers import RecordedBlocker
 from ledger.offsets.rendering import RENDERERS
 from ledger.offsets.sheets import commits_age, repeat_words
 from ledger.plain_text import json_text
-from ledger.words import counted, instant, shown, some_of
+from ledger.words import counted, instant, shown, shown_lines, some_of
 
 Blockers = Sequence[RecordedBlocker]
 Forecast = Mapping[str, Any]
@@ -60,7 +60,7 @@ def plan_table(
         lines += [f"  to do     {', '.join(codes)}: {shown(advice)}"]
     lines.append("  steps")
     for number, one in enumerate(_steps(plan, applies), start=1):
-        lines.append(f"    {number:2}  {shown(one.line)}")
+        lines.append(f"    {number:2}  {shown_lines(one.line)}")
     lines += [f"  lost      {shown(line)}" for line in _lost_lines(plan, forecast, applies, width)]
     if width is None:
         lines += [f"  blocked   {one.code}: {shown(one.words)}" for one in blockers]
