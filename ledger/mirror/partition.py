@@ -132,10 +132,12 @@ class PartitionCopy:
         if step is not None and self._cutting.refused(step, code, detail, indexes=indexes):
             self.target.start_over()
             return
-        self.doubt(f"the target answered a produce request with error {detail}", now=now)
-        if step is not None:
-            self._refused = RefusedRecord(step.source_start, describe(code))
-            self.target.stop_at_once(tail.refused(step, code, detail))
+        if step is None:
+            self.doubt(f"the target answered a produce request with error {detail}", now=now)
+            return
+        self._refused = RefusedRecord(step.source_start, describe(code))
+        self.target.start_over()
+        self.target.stop_at_once(tail.refused(step, code, detail))
 
     def sequence_refused(self) -> None:
         """45 means to read the tail: only when that has explained nothing several times is it a stop."""

@@ -154,5 +154,6 @@ def test_elsewhere_such_a_record_stops_the_partition_and_all_before_it_is_copied
     assert (cause(result), result.position.source_offset) == (StopCause.REFUSED, 3)
     assert result.refused is not None
     assert result.refused.offset == 3
+    assert (result.trouble, result.unreached) == (None, ()), "the target has answered"
     assert "--offset 4" in str(result.stop)
     assert _keys(bench) == [b"a", b"b", b"c"]
