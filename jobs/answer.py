@@ -22,7 +22,7 @@ from ledger.answers.spark import run_query
 from ledger.api import Ledger
 from ledger.cli.answers.reading import values_of
 from ledger.cli.logs import log_to_stderr
-from ledger.cli.printing import put, rendered, require_tables, say
+from ledger.cli.printing import put, rendered, require_tables, say, say_error
 from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError, UnsafeError, UsageError
 from ledger.mirror.spark import SessionFactory, submitted_session
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         require_tables(options.output, wide=options.wide)
         return answer(options, submitted_session)
     except MirrorLedgerError as error:
-        say(f"error: {error}")
+        say_error(error)
         return error.exit_code
 
 

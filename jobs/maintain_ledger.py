@@ -20,7 +20,7 @@ from json import dumps
 
 from ledger.answers.maintenance import maintain_ledger
 from ledger.cli.logs import log_to_stderr
-from ledger.cli.printing import say
+from ledger.cli.printing import say, say_error
 from ledger.config.file import find_config, load_config
 from ledger.errors import MirrorLedgerError
 from ledger.mirror.spark import submitted_session
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         config = load_config(find_config(options.config, os.environ))
         done, failed = maintain_ledger(config, dry_run=options.dry_run, session=submitted_session)
     except MirrorLedgerError as error:
-        say(f"error: {error}")
+        say_error(error)
         return error.exit_code
     for failure in failed:
         say(f"error: {failure}")

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from json import dumps
 
 from ledger.cli.logs import log_to_stderr
-from ledger.cli.printing import say
+from ledger.cli.printing import say, say_error
 from ledger.cli.processes.progress import lines_on_stderr
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
@@ -65,11 +65,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         summary = run(load_config(find_config(options.config, os.environ)), options)
     except MirrorLedgerError as error:
-        say(f"error: {error}")
+        say_error(error)
         return error.exit_code
     say(end_line(options.flow, summary))
     if (left := unfinished(options.flow, summary)) is not None:
-        say(f"error: {left}")
+        say_error(UnsafeError(*left.splitlines()))
     sys.stdout.write(dumps({"flow": options.flow, **asdict(summary)}) + "\n")  # last: spark-submit joins both
     return UnsafeError.exit_code if left is not None else 0
 

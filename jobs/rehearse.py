@@ -24,7 +24,7 @@ import click
 from ledger.answers.spark import rows_on_spark
 from ledger.cli.changeover.rehearse import failover_command
 from ledger.cli.logs import log_to_stderr
-from ledger.cli.printing import say
+from ledger.cli.printing import say, say_error
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.mirror.spark import SessionFactory, submitted_session
 
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         say(f"error: {error.format_message()}")
         return UsageError.exit_code
     except MirrorLedgerError as error:
-        say(f"error: {error}")
+        say_error(error)
         return error.exit_code
     return 0
 

@@ -2,7 +2,7 @@
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 # Unicode text -------------------------------------------------------------------------------------
@@ -109,6 +109,11 @@ def duration(seconds: float) -> str:
 def counted(number: int, what: str) -> str:
     """The number, with its thousands set apart, and the word, with an s unless it is one: `1,200 records`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def listed(lines: Iterable[str]) -> Iterator[str]:
+    """As lines of a message that are about its first one."""
+    return (f"  {line}" for line in lines)
 
 
 def some_of(names: Sequence[str], what: str, *, at_most: int = 3) -> str:

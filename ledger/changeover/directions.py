@@ -18,6 +18,7 @@ from ledger.offsets.setting import Answer
 from ledger.offsets.sheets import require_few_repeats
 from ledger.store.session import random_id
 from ledger.topics.naming import NamingKind
+from ledger.words import listed
 
 # Directions ---------------------------------------------------------------------------------------
 # Promoting a cluster over another one, and demoting it: what is asked, compared with configuration and
@@ -99,12 +100,13 @@ def require_nothing_behind(pair: Pair, flows: Sequence[FlowConfig], written: Seq
     if not written:
         return
     names = "" if pair.topics is None else "".join(f" --topic {topic}" for topic in pair.topics)
-    lines = "\n  ".join(written)
     raise PreconditionError(
         f"{pair.cluster} has records behind what {_named([flow.name for flow in flows])} has copied, and would stop at "
-        f"them; nothing was recorded:\n  {lines}\nWhere applications are to come back: "
+        "them; nothing was recorded:",
+        *listed(written),
+        f"Where applications are to come back: "
         f"{planned_way(pair.cluster, pair.former)}. Where they have left {pair.cluster}, and all was copied back: "
-        f"mirror-ledger demote {pair.cluster} --over {pair.former}{names} --keep-ends --reason WHY"
+        f"mirror-ledger demote {pair.cluster} --over {pair.former}{names} --keep-ends --reason WHY",
     )
 
 

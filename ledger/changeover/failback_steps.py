@@ -35,7 +35,7 @@ from ledger.mirror.assignment import StopCause
 from ledger.offsets.sheets import repeat_words
 from ledger.roles import is_at_work
 from ledger.store.session import random_id
-from ledger.words import by_topic, counted, duration, some_of
+from ledger.words import by_topic, counted, duration, listed, some_of
 
 _NO_LIMIT = float("inf")
 _UNTIL_STOPPED_S = 300.0
@@ -169,10 +169,10 @@ def _require_few_repeats(step: StepContext, repeats: Mapping[str, Mapping[str, i
         return
     missed = [words for _, words in objections(step.config.allowed, repeats_by_cause(repeats))]
     if missed:
-        listed = "\n  ".join([*missed, f"read again: {repeats_by_cause_words(repeats)}"])
         raise UnsafeError(
-            f"nothing of the switch was begun:\n  {listed}\nPlan again with --accept objective: that begins where "
-            "this one ends"
+            "nothing of the switch was begun:",
+            *listed([*missed, f"read again: {repeats_by_cause_words(repeats)}"]),
+            "Plan again with --accept objective: that begins where this one ends",
         )
 
 
@@ -307,13 +307,12 @@ def _require_switch(step: StepContext) -> Planned:
     choices = replace(plan.choices, extras=(), deficits=())
     made = make_plan(step.context, ChangeoverKind.SWITCHOVER, step.pair, choices, hooks)
     if made.blockers:
-        listed = "\n  ".join(
-            f"{one.code}: {one.words}; to do: {one.advice}" for one in made.recorded_blockers
-        )
         raise UnsafeError(
             f"{plan.to_cluster} has what was written at {plan.from_cluster}, and applications cannot go there yet; "
-            f"nothing of the switch was begun:\n  {listed}\nThen continue: {apply_command(plan.plan_id)}; where "
-            f"another plan is needed (--accept, --topic, --group), it begins where this one ends"
+            "nothing of the switch was begun:",
+            *listed(f"{one.code}: {one.words}; to do: {one.advice}" for one in made.recorded_blockers),
+            f"Then continue: {apply_command(plan.plan_id)}; where another plan is needed (--accept, --topic, --group), "
+            "it begins where this one ends",
         )
     return made
 

@@ -60,7 +60,7 @@ from ledger.machine import HookCommand, HookProcesses
 from ledger.store.answers import run_query
 from ledger.store.catalog import Value
 from ledger.topics.following import is_fence
-from ledger.words import counted
+from ledger.words import counted, listed
 
 # Watching -----------------------------------------------------------------------------------------
 # Reading the partitions behind a fence, all at once, until each is proved.
@@ -681,21 +681,22 @@ class _Attempt:
         if not left:
             self._record(proved)
             return FenceResult(self.why.operation_id, self._words(proved), tuple(proved))
-        reasons = "".join(f"\n  {reason}" for reason in map(watching.why_not, left))
+        reasons = list(map(watching.why_not, left))
         if self.asked.unproven is not None:
             overridden = [
                 replace(one, override=self.asked.unproven) if one.is_open else one for one in proved
             ]
             self._record(overridden)
-            words = f"{_named(proved)} is not proved, and continued without:{reasons}"
+            words = f"{_named(proved)} is not proved, and continued without: {'; '.join(reasons)}"
             return FenceResult(self.why.operation_id, words, tuple(overridden))
         if done := [one for one in proved if not one.is_open]:
             self._record(done)
         waited = "" if watching.short else f" after {self.asked.wait_s:g} s"
         raise UnsafeError(
-            f"{counted(len(left), 'partition')} of {self.asked.cluster} not proved{waited}:"
-            f"{reasons}\nWhat was made stays. To continue, {self.again.command}; to continue without a proof, "
-            f"{self.again.unproven}"
+            f"{counted(len(left), 'partition')} of {self.asked.cluster} not proved{waited}:",
+            *listed(reasons),
+            f"What was made stays. To continue, {self.again.command}; to continue without a proof, "
+            f"{self.again.unproven}",
         )
 
     def _proved(self, made: Fence, watches: Sequence[PartitionWatch]) -> Fence:

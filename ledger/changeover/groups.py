@@ -37,7 +37,7 @@ from ledger.offsets.setting import (
 )
 from ledger.offsets.sheets import Asked, PositionSheet, group_answers
 from ledger.store.snapshots import DeltaSnapshot
-from ledger.words import counted
+from ledger.words import counted, listed
 
 _MAY_BE_THERE = (Outcome.SET, Outcome.ALREADY_SET, Outcome.NOT_KEPT)
 
@@ -169,10 +169,10 @@ def take_groups_back(
     refused = _restored(target, to_restore, require_own)
     kept = _not_restored(target, [one for one in to_restore if one.place not in refused])
     if refused or kept:
-        lines = "\n  ".join([*refused.values(), *kept])
         raise PreconditionError(
             f"{counted(len(refused) + len(kept), 'commit')} of {target.alias} not restored; mend the cause, then "
-            f"continue: mirror-ledger undo OPERATION --reason WHY\n  {lines}"
+            "continue: mirror-ledger undo OPERATION --reason WHY",
+            *listed([*refused.values(), *kept]),
         )
     groups = len({one.group for one in moved})
     words = f"{counted(groups, 'group')} as before: {counted(len(to_restore), 'commit')} restored"

@@ -42,7 +42,7 @@ from ledger.facts.syncs import TopicState
 from ledger.kafka.cluster import ClusterAdmin, PermissionAdmin, require_recorded
 from ledger.topics.following import SettingsChange
 from ledger.topics.naming import NamingKind
-from ledger.words import counted
+from ledger.words import counted, listed
 
 # Known --------------------------------------------------------------------------------------------
 # What the ledger knows of the cluster where applications were: its topics, their settings, its permissions.
@@ -542,13 +542,13 @@ class ClusterChanges:
         self._record_result(type(plan), failed, replace(why, operation_id=operation_id))
         if not failed:
             return operation_id
-        lines = "\n  ".join(failed)
         message = (
             f"cluster {self.admin.alias}, operation {operation_id}: {len(failed)} parts were not done or not read "
-            f"back; mend the cause and ask again, or undo:\n  {lines}"
+            "back; mend the cause and ask again, or undo:",
+            *listed(failed),
         )
         are_all = len(failed) == len(plan.topics) + len(plan.permissions)
-        raise PreconditionError(message) if are_all else UnsafeError(message)
+        raise PreconditionError(*message) if are_all else UnsafeError(*message)
 
     def _record_result(self, of: type[OperationContent], failed: Sequence[str], why: Why) -> None:
         result = HandOverResult(of=of.kind.value, cluster=self.admin.alias, failed=tuple(failed))

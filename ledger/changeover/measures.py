@@ -29,6 +29,7 @@ from ledger.facts.state import OperationLog
 from ledger.kafka.cluster import FenceControl, FenceReader, Place, Refusal, TopicDescription
 from ledger.machine import HookCommand, Hooks, words_of
 from ledger.topics.following import is_fence
+from ledger.words import listed
 
 # Parts --------------------------------------------------------------------------------------------
 # What is asked of a fence, what it is carried out with, and what comes of it.
@@ -266,9 +267,9 @@ class _Closed:
             read_by_nobody, acls, mirror=self.parts.mirror, administrator=self.parts.administrator
         )
         if refusals := (*found.refusals, *reading.refusals):
-            reasons = "".join(f"\n  {reason}" for reason in refusals)
             raise PreconditionError(
-                f"{', '.join(sorted(topics))} of {self.asked.cluster} cannot be closed; {_NOTHING_CHANGED}:{reasons}"
+                f"{', '.join(sorted(topics))} of {self.asked.cluster} cannot be closed; {_NOTHING_CHANGED}:",
+                *listed(refusals),
             )
         self._rules = frozenset().union(*found.rules.values(), *reading.rules.values())
         known = [one.super_users for one in authorizations]

@@ -59,7 +59,7 @@ from ledger.recorders.recorder import recorder_verdict
 from ledger.recorders.run import record_clusters
 from ledger.roles import is_at_work
 from ledger.store import answers
-from ledger.words import counted, duration
+from ledger.words import counted, duration, listed
 
 # Before cut ---------------------------------------------------------------------------------------
 # Steps until nothing moves any more: checked, recorded, fenced, drained, at rest.
@@ -357,10 +357,10 @@ def move_groups(step: StepContext, waits: Waits) -> StepResult:
     )
     if not done.is_complete:
         raise PreconditionError(
-            f"not every group continues at {step.plan.to_cluster}, what could be set is set:\n  "
-            + "\n  ".join([*done.left_lines(), *done.blockers])
-            + f"\nThen continue: {apply_command(step.plan.plan_id)}. What it does not set, people "
-            f"do, for each of these groups: {_by_hand(step, done)}"
+            f"not every group continues at {step.plan.to_cluster}, what could be set is set:",
+            *listed([*done.left_lines(), *done.blockers]),
+            f"Then continue: {apply_command(step.plan.plan_id)}. What it does not set, people do, for each of these "
+            f"groups: {_by_hand(step, done)}",
         )
     record_sheets(step.context, step.plan.plan_id, done, basis)
     return StepResult(done.words, done.facts)

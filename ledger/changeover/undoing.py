@@ -39,6 +39,7 @@ from ledger.facts.operations import OperationKind
 from ledger.facts.roles import writer_of
 from ledger.kafka.cluster import live_cluster
 from ledger.roles import is_at_work
+from ledger.words import listed
 
 # Undoing ------------------------------------------------------------------------------------------
 # Undoing what an apply has changed, step by step in reverse order, until applications write at the target.
@@ -91,11 +92,11 @@ def require_nobody_at_work(plan: Plan, reasons: Sequence[str]) -> None:
     """Raise `PreconditionError` where applications are at work at the target, or may be."""
     if not reasons:
         return
-    lines = "\n  ".join(reasons)
     way = planned_way if plan.kind.is_planned else way_home
     raise PreconditionError(
-        f"{plan.to_cluster} is in use since; nothing was undone:\n  {lines}\nThe way back is a plan in the other "
-        f"direction: {way(plan.to_cluster, plan.from_cluster)}"
+        f"{plan.to_cluster} is in use since; nothing was undone:",
+        *listed(reasons),
+        f"The way back is a plan in the other direction: {way(plan.to_cluster, plan.from_cluster)}",
     )
 
 

@@ -27,6 +27,7 @@ from ledger.mirror.states import PartitionKey, PartitionState, Unreached
 from ledger.mirror.stops import StoppedPartition
 from ledger.store.session import WriterSession
 from ledger.topics.naming import TopicSelection
+from ledger.words import listed
 
 # Run summary --------------------------------------------------------------------------------------
 # What a run of a flow has done so far, and how it ended.
@@ -234,10 +235,10 @@ def require_scope(
     if not reasons:
         return
     if not allow_reduction:
-        listed = "\n  ".join(f"{topic}: {reason}" for topic, reason in sorted(reasons.items()))
         raise PreconditionError(
             f"{flow} has mirrored topics that its configuration leaves out now; nothing was copied. If that is "
-            f"meant, start it with --allow-scope-reduction:\n  {listed}"
+            "meant, start it with --allow-scope-reduction:",
+            *listed(f"{topic}: {reason}" for topic, reason in sorted(reasons.items())),
         )
     reduced = ScopeReduced({topic: reached[topic] for topic in sorted(reasons)})
     operations.record(reduced, flow=flow, reason=None)

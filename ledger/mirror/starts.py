@@ -34,6 +34,7 @@ from ledger.facts.syncs import (
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.mirror.assignment import AT_THE_TARGET, NOT_BY_REQUEST, Hold, Stop, StopCause, nothing_held
 from ledger.mirror.states import FlowProgress, PartitionKey, PartitionState, first_record
+from ledger.words import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,12 +299,12 @@ def require_usable(flow: FlowConfig, cut: Cut, *, undone: str = "nothing was sta
     if not any(pair.source is not None and pair.source.is_live for pair in pairs.values()):
         without_start = without_start or [f"{flow.target} was not read itself"]
     if without_start:
-        listed = "\n  ".join(without_start[:10])
-        more = f"\n  and {len(without_start) - 10} more" if len(without_start) > 10 else ""
+        more = [f"and {len(without_start) - 10} more"] if len(without_start) > 10 else []
         raise PreconditionError(
             f"flow {flow.name} cannot begin at cut {cut.operation_id}; {undone}. Take another one when that "
             f"is mended (mirror-ledger cut --from {flow.target} --to {flow.source}), of other topics where "
-            f"only some are concerned:\n  {listed}{more}"
+            "only some are concerned:",
+            *listed([*without_start[:10], *more]),
         )
 
 

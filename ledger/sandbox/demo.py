@@ -60,7 +60,7 @@ from ledger.sandbox.workload import Delivery, RecordSource, Workload
 from ledger.store import answers
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.terminal import StatusLine
-from ledger.words import duration, elapsed
+from ledger.words import duration, elapsed, listed
 
 # Showing ------------------------------------------------------------------------------------------
 # What the demonstration does and finds, shown as it goes: steps with their time on stderr, tables on
@@ -504,7 +504,7 @@ def close(
     put("\n".join(lines) + "\n")
     returned = difference(_records(written), _records(came), Counter())
     if wrong := problems(reported, [*resumptions, *at_home], found, returned):
-        raise UnsafeError("it was not exact:\n  " + "\n  ".join(wrong))
+        raise UnsafeError("it was not exact:", *listed(wrong))
 
 
 def _sum(numbers: Iterable[int]) -> str:

@@ -37,6 +37,7 @@ from ledger.offsets.setting import (
 )
 from ledger.offsets.sheets import Asked, PositionSheet, position_sheet, set_positions, watch_for
 from ledger.store.answers import MISSING_ROWS, require_complete
+from ledger.words import listed
 
 _SET = (
     "group_id string, source_topic string, source_partition bigint, target_topic string, target_partition bigint, "
@@ -162,6 +163,5 @@ def _blocked(sheet: PositionSheet) -> MirrorLedgerError | None:
 def _refusal(name: str, left_out: int, total: int, lines: Sequence[str]) -> MirrorLedgerError | None:
     if not lines:
         return None
-    reported = "\n  ".join(lines)
-    message = f"{name}: {left_out} of {total} offsets are not as answered:\n  {reported}"
-    return PreconditionError(message) if left_out == total else UnsafeError(message)
+    message = f"{name}: {left_out} of {total} offsets are not as answered:", *listed(lines)
+    return PreconditionError(*message) if left_out == total else UnsafeError(*message)

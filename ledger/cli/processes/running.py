@@ -94,7 +94,7 @@ def run(
 def refuse_unfinished(flow: str, summary: RunSummary) -> None:
     """A run in which a partition stopped, or that left out what is paused, is not a success."""
     if (left := unfinished(flow, summary)) is not None:
-        raise UnsafeError(left)
+        raise UnsafeError(*left.splitlines())
 
 
 @click.command(name="spark-jars")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hatchling.build import build_wheel
 
+from ledger import errors
 from tests.support import documents
 from tests.support.checkout import CHECKOUT
 from tests.support.documents import TOP_LEVEL, of_type, parsed, relative, tracked
@@ -211,3 +212,27 @@ def test_the_wheel_has_every_file_of_the_package_and_starts_without_the_checkout
     (tmp_path / "mirror.toml").write_text('[ledger]\npath = "ledger"\n')
     refused = run("-m", "ledger.cli.main", "--config", "mirror.toml", "status")
     assert (refused.returncode, "Traceback" in refused.stderr) == (2, False), refused.stderr
+
+
+def test_a_message_of_several_lines_is_given_line_by_line() -> None:
+    """What is printed of one line has no line feed: names of others may have some."""
+    found = [
+        f"{relative(module)}:{call.lineno}"
+        for module in of_type(".py", "ledger")
+        for call in ast.walk(parsed(module))
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func).rpartition(".")[2] in ("say", "put_operation", *_ERRORS)
+        and any("\n" in text for argument in call.args for text in _texts(argument))
+    ]
+    assert found == []
+
+
+_ERRORS = {
+    name for name, found in vars(errors).items() if isinstance(found, type) and issubclass(found, Exception)
+}
+
+
+def _texts(argument: ast.expr) -> Iterator[str]:
+    for part in ast.walk(argument):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
