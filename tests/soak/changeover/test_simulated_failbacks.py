@@ -6,7 +6,7 @@ import pytest
 
 from ledger.changeover.fencing import fence_topics
 from ledger.changeover.measures import AskedFence
-from ledger.changeover.plans import ChangeoverKind, FenceChoice, StepName
+from ledger.changeover.plans import ChangeoverKind, Choices, FenceChoice, StepName
 from ledger.context import Context
 from ledger.errors import UsageError
 from ledger.facts.acls import denial
@@ -46,15 +46,20 @@ from tests.support.operator_processes import OnceAtEach, ProcessEnded, begins
 from tests.support.replicated_keys import lasts, lost_and_back
 
 
-def test_a_failback_is_undone_until_applications_write_at_home() -> None:
-    pair, extras = with_extras()
-    plan = pair.plan(ChangeoverKind.FAILBACK, HOME, way=BACK)
+def undone_at_home(pair: ChangingPair, choices: Choices) -> str:
+    """A failback is undone before applications start at east; its operation id."""
+    plan = pair.plan(ChangeoverKind.FAILBACK, choices, way=BACK)
     with pytest.raises(ProcessEnded):
         pair.apply(plan, pair.outside.process(before=begins(StepName.START_APPLICATIONS)))
     applied = pair.applied(plan)
     assert applied is not None
     pair.undo(applied.operation_id)
-    told = in_ledger(pair, applied.operation_id)
+    return applied.operation_id
+
+
+def test_a_failback_is_undone_until_applications_write_at_home() -> None:
+    pair, extras = with_extras()
+    told = in_ledger(pair, undone_at_home(pair, HOME))
     assert told["directions"] == {("east", "west"): sorted(TOPICS), ("west", "east"): []}
     assert not pair.produce("orders", 0), "east is fenced still"
     assert pair.produce("orders", 0, at=pair.west), "and applications write at west"
@@ -457,12 +462,7 @@ def test_what_is_salvaged_before_its_topic_is_deleted_is_at_west() -> None:
 def test_who_gives_up_going_home_is_mirrored_to_the_topics_that_were_created_again() -> None:
     """And goes home later without another decision."""
     pair, _ = with_extras()
-    plan = pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK)
-    with pytest.raises(ProcessEnded):
-        pair.apply(plan, pair.outside.process(before=begins(StepName.START_APPLICATIONS)))
-    applied = pair.applied(plan)
-    assert applied is not None
-    pair.undo(applied.operation_id)
+    undone_at_home(pair, RECREATE)
     assert pair.produce("orders", 0, at=pair.west), "applications write at west"
     pair.until(lambda: placed(pair, pair.west)[-1] in placed(pair, pair.east), "west is mirrored to east")
     pair.stop_groups()
