@@ -20,6 +20,7 @@ from tests.support.waiting import eventually
 
 _COMMITS_EVERY_S = 0.2
 _GROUPS_MAY_TAKE_S = 6
+_OTHER_PLACES = 20
 _HOOKS_MAY_TAKE_S = 30
 _PARTITIONS = 50
 _STEPS_MAY_TAKE_S = 60
@@ -91,13 +92,16 @@ def member_of(servers: str, group: str, topic: str) -> Iterator[None]:
 
 @contextmanager
 def assigned(servers: str, group: str, topic: str) -> Iterator[None]:
-    """Somebody who took a partition without being a member, and commits its place again and again, back and forth."""
+    """Somebody who took a partition without being a member, and commits in it again and again.
+
+    Each commit is another than those of the last seconds, so that two looks at any moments see that it moves.
+    """
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
     [stood] = consumer.committed([TopicPartition(topic, 0)], 30)
-    assert stood.offset > 0, "the group has committed in it"
+    assert stood.offset > _OTHER_PLACES, "the group has committed in it"
 
     def work(ended: threading.Event) -> None:
-        back = itertools.cycle((1, 0))
+        back = itertools.cycle(range(1, _OTHER_PLACES))
         while not ended.wait(_COMMITS_EVERY_S):
             consumer.commit(offsets=[TopicPartition(topic, 0, stood.offset - next(back))], asynchronous=False)
 
