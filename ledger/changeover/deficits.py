@@ -9,7 +9,15 @@ recorded counts as well where its source lacks it. Nothing here changes anything
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.changeover.extras import Copied, copied_partitions
+from ledger.changeover.extras import (
+    Copied,
+    Extras,
+    copied_partitions,
+    extras_of,
+    extras_starts,
+    measured_extras,
+    without_lost,
+)
 from ledger.changeover.pairs import Pair
 from ledger.changeover.tail_pairing import ReadTail, read_tails
 from ledger.config.values import FlowConfig
@@ -32,6 +40,7 @@ from ledger.facts.syncs import (
     joined,
     without,
 )
+from ledger.kafka.cluster import require_recorded
 from ledger.words import counted
 
 
@@ -264,12 +273,36 @@ def _decision(
     )
 
 
-def list_deficits_of(context: Context, pair: Pair) -> list[Deficit]:
-    """What the cluster that is back (`pair.former`) lacks; raises what `copied_partitions` and `list_deficits` do."""
-    flows = pair.flows_of(context.config.flows.values(), context.config.copies)
-    return list_deficits(context, flows, copied_partitions(context, pair, flows))
-
-
 def parted_at(found: Sequence[Deficit]) -> dict[PartitionPair, int]:
     """By partition from which offset on its source may hold other records than were copied."""
     return {one.pair: one.copied_to for one in found}
+
+
+# What each side has alone -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OneSided:
+    """`lacking`, `extras`: what the cluster that is back lacks, and what it alone has, measured. `starts`: up to where
+    each of its partitions is copied."""
+
+    lacking: list[Deficit]
+    extras: list[Extras]
+    starts: list[Copied]
+
+
+def list_one_sided(context: Context, pair: Pair) -> OneSided:
+    """Of the cluster that is back (`pair.former`), by partition, as both clusters and the ledger are now.
+
+    Also while flows run: what a flow is about to copy there counts as well, and so does what a dead driver had copied
+    and nobody has recorded. Raises `UsageError` where no flow has copied such a topic, `PreconditionError` where one is
+    not promoted or another one than was copied, and where what a dead driver had copied can be compared with nothing;
+    `ClusterUnavailableError` where a cluster does not answer.
+    """
+    back, promoted = context.cluster(pair.former), context.cluster(pair.cluster)
+    require_recorded(context.state, back, promoted)
+    flows = pair.flows_of(context.config.flows.values(), context.config.copies)
+    copied = copied_partitions(context, pair, flows)
+    lacking = list_deficits(context, flows, copied)
+    starts = without_lost(extras_starts(context, back, copied), parted_at(lacking))
+    return OneSided(lacking, measured_extras(back, list(extras_of(context, back, starts))), starts)

@@ -23,7 +23,7 @@ from ledger.facts.syncs import (
     without,
 )
 from ledger.kafka.batches import BatchHeader
-from ledger.kafka.cluster import ClusterAdmin, LogReader, PartitionEnds, headers_between, require_recorded
+from ledger.kafka.cluster import ClusterAdmin, LogReader, PartitionEnds, headers_between
 from ledger.words import counted, instant, some_of
 
 READ_BYTES = 64 * 1000 * 1000
@@ -123,22 +123,6 @@ class Extras:
         return ", ".join(f"{start} to {end - 1}" for start, end in self.ranges)
 
 
-def list_extras(
-    context: Context, pair: Pair, parted_at: Mapping[PartitionPair, int] | None = None
-) -> list[Extras]:
-    """What the cluster that is back (`pair.former`) has, by partition, as both clusters and the ledger are now.
-
-    `parted_at`: where it has lost what was copied, from which offset on it may hold other records.
-    Also while flows run: what a flow is about to copy there counts as well, and so does what a dead driver had copied
-    and nobody has recorded. Raises `UsageError` where no flow has copied such a topic, `PreconditionError` where one is
-    not promoted or another one than was copied, and `ClusterUnavailableError` where a cluster does not answer.
-    """
-    back, promoted = context.cluster(pair.former), context.cluster(pair.cluster)
-    require_recorded(context.state, back, promoted)
-    starts = starts_of_extras(context, pair, parted_at or {})
-    return measured_extras(back, list(extras_of(context, back, starts)))
-
-
 # Partitions ---------------------------------------------------------------------------------------
 
 
@@ -224,13 +208,6 @@ def extras_starts(context: Context, back: ClusterAdmin, copied: Sequence[Copied]
 def without_lost(starts: Sequence[Copied], parted_at: Mapping[PartitionPair, int]) -> list[Copied]:
     """The same, where a source has lost what was copied up to where it has not."""
     return [replace(one, copied_to=parted_at.get(one.pair, one.copied_to)) for one in starts]
-
-
-def starts_of_extras(context: Context, pair: Pair, parted_at: Mapping[PartitionPair, int]) -> list[Copied]:
-    """Partitions of the cluster that is back, with up to where they are copied; raises as `list_extras`."""
-    flows = pair.flows_of(context.config.flows.values(), context.config.copies)
-    copied = copied_partitions(context, pair, flows)
-    return without_lost(extras_starts(context, context.cluster(pair.former), copied), parted_at)
 
 
 def _topics_of(one: Copied) -> tuple[str, tuple[str, str], tuple[str, str]]:

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ledger.changeover.brought import brought, last_incarnations
-from ledger.changeover.deficits import list_deficits_of, parted_at
-from ledger.changeover.extras import Extras, list_extras, starts_of_extras
+from ledger.changeover.deficits import list_one_sided
+from ledger.changeover.extras import Extras
 from ledger.changeover.fencing import fence_parts, refusal
 from ledger.changeover.holding import left_words
 from ledger.changeover.left_behind import groups_left
@@ -123,11 +123,10 @@ def see_return(
     if is_open:
         return found
     changed = Pair(pair.source, pair.target, tuple(names))
-    found.deficits = list_deficits_of(context, changed)
+    known = list_one_sided(context, changed)
+    found.deficits, found.extras, starts = known.lacking, known.extras, known.starts
     lacking = {one.pair.source.topic for one in found.deficits}
-    found.extras = list_extras(context, changed, parted_at(found.deficits))
     alone = {one.partition.topic for one in found.extras}
-    starts = starts_of_extras(context, changed, parted_at(found.deficits))
     there_still = {one.pair.source.topic for one in starts}
     found.recreated = recreated = to_recreate(policies, of_others, there_still, alone)
     found.not_returned = [] if returned is None else sorted(lacking - returned - recreated)

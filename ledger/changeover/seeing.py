@@ -145,7 +145,7 @@ def see(
         downtimes=last_downtimes(*carried_out, from_cluster=pair.source, to_cluster=pair.target),
         step_seconds=last_step_seconds(*carried_out, from_cluster=pair.source, to_cluster=pair.target),
         reverse_flows=reverse_flows(config, flows),
-        extras=_extras(at, pair, seen_flows, directions),
+        extras=_extras(at, pair, seen_flows, directions) if kind.is_planned and returned is None else {},
         objectives=config.allowed,
         target_fences=[one.fence for one in state.fences().at(pair.target)],
         fence_refusal=_fence_refusal(

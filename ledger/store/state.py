@@ -1,6 +1,6 @@
 """What is read of the newest ledger: rows of each table, opened again at every read; no JVM, no time travel."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,9 +12,9 @@ from ledger.facts.rows import flow_position
 from ledger.facts.state import Filter, LedgerState
 from ledger.facts.syncs import FlowPosition
 from ledger.facts.tables import OFFSET_SYNCS, OPERATIONS, STAMP, TABLE_BY_NAME, TABLES, WRITERS, in_order
-from ledger.store.catalog import Query, Value, query
+from ledger.store.catalog import Query, Value, query, tables_of
 from ledger.store.damage import reported
-from ledger.store.delta_tables import newest_version, table_uri
+from ledger.store.delta_tables import newest_version, table_id, table_uri
 from ledger.store.last_rows import LastRowsReader, file_stamps
 from ledger.store.relations import (
     filtered_rows,
@@ -96,6 +96,33 @@ class KeptRows:
         return [row for rows in kept.values() for row in rows]
 
 
+# Kept answers -------------------------------------------------------------------------------------
+# What was answered from versions of tables is the answer as long as none of them has a later version.
+
+
+_KEPT_ANSWERS_ROWS = 10_000
+"""So many rows of answers are kept at most: who asks about one partition after the other asks each once."""
+Versions = tuple[tuple[str, int] | None, ...]
+
+
+@dataclass(slots=True)
+class KeptAnswers:
+    """By question the versions of the tables that were read for it, and the rows of its answer."""
+
+    _kept: dict[str, tuple[Versions, list[Row]]] = field(default_factory=dict)
+
+    def of(self, question: str, versions: Versions, answer: Callable[[], list[Row]]) -> list[Row]:
+        """`versions` are opened before `answer` is asked: what it reads is not older."""
+        known = self._kept.get(question)
+        if known is None or known[0] != versions:
+            known = versions, answer()
+            others = {name: one for name, one in self._kept.items() if name != question}
+            rows = sum(len(found) for _, found in (known, *others.values()))
+            # As a whole: of two threads that ask at once one asks in vain.
+            self._kept = {**others, question: known} if rows <= _KEPT_ANSWERS_ROWS else {}
+        return list(known[1])
+
+
 # Newest rows --------------------------------------------------------------------------------------
 # Rows of the newest version of each table, opened again at every read: no JVM, no time travel.
 
@@ -113,12 +140,15 @@ class DeltaRows:
     def __init__(self, path: str) -> None:
         self._path = path
         self._kept: dict[str, KeptRows] = {}
+        self._answers = KeptAnswers()
         self._append_times: dict[tuple[str, str], AppendTimes] = {}
         self._last_rows = LastRowsReader(path)
 
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
         with self._reporting_unreadable(table):
-            return in_order(self._passing(table, filters))
+            return self._answered(
+                [table], f"{table} {filters}", lambda: in_order(self._passing(table, filters))
+            )
 
     def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
         columns = [name for name in TABLE_BY_NAME[table].column_names if name not in _STAMP_NAMES]
@@ -143,8 +173,16 @@ class DeltaRows:
     def answer_by_last_rows(self, asked: Query, params: Mapping[str, Value]) -> list[dict[str, Any]]:
         """What a query of the catalog answers that asks for last rows only. Raises as `rows`."""
         with self._reporting_unreadable():
-            found: list[dict[str, Any]] = run_query(asked, params, _LastRows(self._last_rows)).to_pylist()
-            return found
+            return self._answered(
+                sorted(tables_of(asked.reads)),
+                f"{asked.name} {params}",
+                lambda: run_query(asked, params, _LastRows(self._last_rows)).to_pylist(),
+            )
+
+    def _answered(self, tables: Collection[str], question: str, answer: Callable[[], list[Row]]) -> list[Row]:
+        opened = [newest_version(self._path, table) for table in tables]
+        versions = tuple(None if one is None else (table_id(one), one.version()) for one in opened)
+        return self._answers.of(question, versions, answer)
 
     def relation(self, table: str) -> Relation:
         """The rows of a table, whose files are read when somebody asks for them: raises what deltalake does."""
@@ -240,8 +278,11 @@ class SnapshotState(DeltaLedgerState):
 
     def __init__(self, at: DeltaSnapshot) -> None:
         self._at = at
+        self._answers = KeptAnswers()
         LedgerState.__init__(self, SnapshotRows(at))
 
     def positions(self, flow: str) -> list[FlowPosition]:
-        found = run_query(query("flow_positions"), {"flow": flow}, self._at)
-        return [flow_position(row) for row in found.to_pylist()]
+        found = self._answers.of(
+            flow, (), lambda: run_query(query("flow_positions"), {"flow": flow}, self._at).to_pylist()
+        )
+        return [flow_position(row) for row in found]

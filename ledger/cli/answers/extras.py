@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from ledger.changeover.deficits import list_deficits_of, parted_at
-from ledger.changeover.extras import list_extras
+from ledger.changeover.deficits import list_one_sided
 from ledger.changeover.pairs import Pair
 from ledger.cli.configured import command_context
 from ledger.cli.options import table_options
@@ -36,8 +35,8 @@ def extras(context: click.Context, source: str, target: str, topics: Sequence[st
     Read from the cluster, up to 64 MB a partition; is_whole says whether that was all. Nothing is changed.
     """
     opened, pair = command_context(context, Why()), Pair(source, target, tuple(topics) or None)
-    lacking = list_deficits_of(opened, pair)
-    found = list_extras(opened, pair, parted_at(lacking))
+    known = list_one_sided(opened, pair)
+    lacking, found = known.lacking, known.extras
     form.put_rows(
         [
             *({"what": "extras", **one.facts} for one in found),

@@ -13,11 +13,12 @@ from ledger.facts.operations import PartitionResumed, PartitionStopped, Recorded
 from ledger.facts.requests import Acceptance, Receipt, RequestKind
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.progress import config_hash, configuration_of, record_change
+from ledger.store import state as state_module
 from ledger.store.delta_tables import table_uri
 from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import open_ledger
-from ledger.store.sql import ParquetFiles
-from ledger.store.state import DeltaLedgerState, KeptRows
+from ledger.store.sql import ParquetFiles, run_query
+from ledger.store.state import DeltaLedgerState, KeptAnswers, KeptRows
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import copied_to
 from tests.support.ledgers import claimed
@@ -190,3 +191,44 @@ def test_rows_of_files_that_were_read_are_not_read_again() -> None:
     looks = [kept.of(ParquetFiles(paths, ("n",)), reading) for paths in versions]
     assert [sorted(row["n"] for row in look) for look in looks] == [[1, 2], [1, 2, 3], [1, 2, 3]]
     assert read == [("a", "b"), ("c",), ("merged",)]
+
+
+def test_what_was_answered_of_a_version_is_asked_again_of_a_later_one_alone() -> None:
+    answered: list[str] = []
+
+    def answer(question: str, rows: int = 1) -> list[dict[str, Any]]:
+        answered.append(question)
+        return [{"n": len(answered)}] * rows
+
+    kept = KeptAnswers()
+    first = kept.of("a", (("id", 1), None), lambda: answer("a"))
+    first.append({"n": "of who asked"})
+    assert kept.of("a", (("id", 1), None), lambda: answer("a")) == [{"n": 1}]
+    assert kept.of("b", (("id", 1), None), lambda: answer("b")) == [{"n": 2}]
+    assert kept.of("a", (("id", 2), None), lambda: answer("a")) == [{"n": 3}]
+    assert kept.of("b", (("another", 1), None), lambda: answer("b")) == [{"n": 4}]
+    assert kept.of("b", (("another", 1), ("id", 0)), lambda: answer("b")) == [{"n": 5}]
+    for _ in range(2):
+        assert len(kept.of("large", (), lambda: answer("large", 10_001))) == 10_001
+    assert answered == ["a", "b", "a", "b", "b", "large", "large"]
+
+
+def test_where_a_flow_is_at_is_computed_once_for_each_version(
+    flow: WrittenLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def answering(*given: Any) -> Any:
+        asked.append(given)
+        return run_query(*given)
+
+    monkeypatch.setattr(state_module, "run_query", answering)
+    flow.copied({("orders", 0): 5})
+    newest = state(flow)
+    for _ in range(2):
+        assert [one.position.source_offset for one in newest.positions(FLOW)] == [5]
+    assert len(asked) == 1
+    flow.copied({("orders", 1): 7})
+    for _ in range(2):
+        assert sorted(one.position.source_offset for one in newest.positions(FLOW)) == [5, 7]
+    assert len(asked) == 2
