@@ -12,7 +12,7 @@ from ledger.changeover.left_behind import groups_left
 from ledger.changeover.measures import AskedFence, asked_fence
 from ledger.changeover.pairs import Pair
 from ledger.changeover.plans import Choices, FenceChoice, PlannedTopic
-from ledger.changeover.recreating import lost_with_topics, to_recreate
+from ledger.changeover.recreating import lacking_rights, lost_with_topics, to_recreate
 from ledger.changeover.scope import RepeatCause, SeenCluster, SeenReturn
 from ledger.config.values import FlowConfig
 from ledger.context import Context
@@ -113,7 +113,10 @@ def see_return(
         for one in own
     )
     found = SeenReturn(topics=topics, not_promoted=not_promoted, is_open=is_open)
-    current = [one for one in topics if there.topic_ids.get(one.topic, "") == one.topic_id]
+    begun = context.state.recreations().begun(pair.target).keys() & set(names)
+    current = [
+        one for one in topics if one.topic in begun or there.topic_ids.get(one.topic, "") == one.topic_id
+    ]
     current = [one for one in current if here.topic_ids.get(one.source_topic) == one.source_topic_id]
     are_promoted = bool(topics) and not not_promoted and current == list(topics)
     if None in (here.live_id, there.live_id) or not are_promoted:
@@ -122,19 +125,21 @@ def see_return(
     found.behind = _behind(context, topics, promoted)
     if is_open:
         return found
-    changed = Pair(pair.source, pair.target, tuple(names))
+    changed = Pair(pair.source, pair.target, tuple(name for name in names if name not in begun))
     known = list_one_sided(context, changed)
     found.deficits, found.extras, starts = known.lacking, known.extras, known.starts
     lacking = {one.pair.source.topic for one in found.deficits}
     alone = {one.partition.topic for one in found.extras}
     there_still = {one.pair.source.topic for one in starts}
-    found.recreated = recreated = to_recreate(policies, of_others, there_still, alone)
+    recreated = to_recreate(policies, of_others, there_still, alone)
+    found.recreated = recreated | begun
     found.not_returned = [] if returned is None else sorted(lacking - returned - recreated)
     if recreated:
         found.topics = tuple(replace(one, topic_id="") if one.topic in recreated else one for one in topics)
         found.behind = _behind(context, found.topics, promoted)
         own_starts = [one for one in starts if one.pair.source.topic in recreated]
         found.lost_with_topics = lost_with_topics(context, back, promoted, own_starts, found.extras)
+        found.not_allowed = lacking_rights(context, pair.target, recreated)
     if not found.extras and not found.deficits:
         _require_no_cut_to_begin_at(context, at, pair, own)
     found.undecided = sorted(
@@ -376,10 +381,10 @@ def open_at_target(
     context: Context, cluster: str, topics: Iterable[PlannedTopic], choices: Choices
 ) -> list[str]:
     """Names of topics of the cluster that is back which the plan's fence has to close, for reading too if by rules."""
-    live = context.cluster(cluster).topics()
-    ids = [
-        (one.topic, one.topic_id or (live[one.topic].topic_id if one.topic in live else "")) for one in topics
-    ]
+    # What was fenced before it is deleted counts as fenced until something has its place.
+    live = {name: topic.topic_id for name, topic in context.cluster(cluster).topics().items()}
+    former = {**live, **context.state.recreations().begun(cluster)}
+    ids = [(one.topic, one.topic_id or former.get(one.topic, "")) for one in topics]
     for_reading = choices.fence is FenceChoice.CLOSED
     return context.state.fences().open_topics(cluster, ids, for_reading=for_reading)
 

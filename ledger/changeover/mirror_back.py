@@ -29,7 +29,7 @@ from ledger.changeover.fencing import unfence_topics
 from ledger.changeover.hand_over import hand_over
 from ledger.changeover.newest_of_keys import compacted, staying
 from ledger.changeover.pairs import Pair, require_opposites
-from ledger.changeover.recreating import lost_with_topics, recreate, to_recreate
+from ledger.changeover.recreating import lacking_rights, lost_with_topics, recreate, to_recreate
 from ledger.changeover.replicating import finish_replicating, replicate
 from ledger.changeover.salvaging import salvage
 from ledger.changeover.tail_pairing import first_own, record_tails
@@ -122,6 +122,7 @@ def mirror_back(context: Context, asked: AskedMirrorBack, say: Say) -> MirroredB
         say(f"deficits: {asked.target}: {lack.words}")
     names = {one.pair.source.topic for one in copied}
     recreated = _to_recreate(context, asked, copied, lacking)
+    _require_allowed(context, asked, recreated)
     others = [one for one in lacking if one.pair.source.topic not in recreated]
     _require_returned(asked, others, {*names, *before})
     _wait_behind_losses(context, [one for one in copied if one.pair.source.topic not in recreated], say)
@@ -237,6 +238,14 @@ def _to_recreate(
     starts = without_lost(extras_starts(context, back, copied), parted_at(lacking))
     alone = {one.partition.topic for one in extras_of(context, back, starts)}
     return to_recreate(asked.policies, asked.policy, names, alone)
+
+
+def _require_allowed(context: Context, asked: AskedMirrorBack, recreated: Collection[str]) -> None:
+    if rights := lacking_rights(context, asked.target, recreated):
+        raise PreconditionError(
+            f"the administrator of {asked.target} has no right that is known: {some_of(rights, 'right')}; nothing was "
+            "decided. Grant it, or keep the topic: --extras TOPIC=keep"
+        )
 
 
 def _lost_with_topics(

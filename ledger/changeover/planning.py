@@ -481,7 +481,7 @@ def _of_return(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[B
 
 
 def _of_deletion(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator[Blocker]:
-    """What would be lost with a topic that is created again, and that nobody has given up by name."""
+    """What would be lost with a topic that is created again, and that nobody has given up by name; and who may not."""
     source, target = seen.source.alias, seen.target.alias
     for lost in returned.lost_with_topics:
         if (topic := lost.partition.topic) not in choices.given_up:
@@ -490,6 +490,10 @@ def _of_deletion(returned: SeenReturn, seen: Seen, choices: Choices) -> Iterator
                 f"{source} has not, or not any more, what {topic} of {target} holds beside its extras: {lost.words}",
                 cause=topic,
             )
+    for right in returned.not_allowed:
+        yield Blocker(
+            BlockerCode.NOT_ALLOWED, f"the administrator of {target} has no right that is known: {right}"
+        )
 
 
 def _of_repeats(repeats: Mapping[str, Mapping[str, int | None]], seen: Seen) -> Iterator[Blocker]:

@@ -48,6 +48,7 @@ class BlockerCode(StrEnum):
     EXTRAS = "extras"
     DEFICITS = "deficits"
     LOST_WITH_TOPIC = "lost_with_topic"
+    NOT_ALLOWED = "not_allowed"
     NOT_FENCED = "not_fenced"
 
     @property
@@ -105,6 +106,7 @@ _ADVICE: Mapping[BlockerCode, str] = {
     BlockerCode.DEFICITS: "say that they come back: --deficits return, or of one topic --deficits TOPIC=return",
     BlockerCode.LOST_WITH_TOPIC: "keep the topic (--extras TOPIC=keep), or give up by name what is lost "
     "with it: --accept lost_with_topic=TOPIC",
+    BlockerCode.NOT_ALLOWED: "grant it to the administrator of TARGET, or keep the topic (--extras TOPIC=keep)",
     BlockerCode.NOT_FENCED: "mirror-ledger fence TARGET --reason WHY, with --how hook --hook COMMAND where only a "
     "command of yours keeps applications from it; then plan again",
 }

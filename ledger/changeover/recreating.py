@@ -28,6 +28,7 @@ from ledger.words import some_of
 Say = Callable[[str], None]
 
 _MADE_WITHIN_S = 60.0
+_NEEDED = ("delete", "create", "describe_configs")
 _OF_NO_RECORD = frozenset({GapCause.CONTROL, GapCause.ABORTED, GapCause.COMPACTED})
 
 
@@ -43,6 +44,14 @@ def to_recreate(
         for topic in topics
         if policies.get(topic, of_others if topic in with_extras else None) in RECREATING
     )
+
+
+def lacking_rights(context: Context, cluster: str, topics: Collection[str]) -> list[str]:
+    """What the administrator of a cluster is not known to have of what it takes to create these topics again."""
+    if not topics:
+        return []
+    lacking = context.administered(cluster).lacking_operations(sorted(topics), _NEEDED)
+    return [f"{', '.join(found).upper()} on {topic}" for topic, found in sorted(lacking.items())]
 
 
 # What is lost with a topic ------------------------------------------------------------------------

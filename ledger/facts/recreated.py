@@ -53,6 +53,11 @@ class Recreations:
         made = (one for one in self.rows.values() if one.cluster == cluster and one.topic_id is not None)
         return {one.topic: one.topic_id or "" for one in made}
 
+    def begun(self, cluster: str) -> dict[str, str]:
+        """By topic of a cluster the id of the one that is deleted, or is about to be, while nothing takes its place."""
+        left = (one for one in self.rows.values() if one.cluster == cluster and one.topic_id is None)
+        return {one.topic: one.former_id for one in left}
+
     def is_new(self, topic_id: str) -> bool:
         """Whether a topic was made so."""
         return any(one.topic_id == topic_id for one in self.rows.values())

@@ -29,6 +29,7 @@ from ledger.kafka.permissions import (
     delete_permissions,
     described_acls,
     described_permissions,
+    lacking_operations,
     writable_topics,
 )
 from ledger.kafka.topics import (
@@ -229,6 +230,11 @@ class KafkaAdmin(KafkaGroups):
     def writable_topics(self, topics: Sequence[str]) -> frozenset[str]:
         operation = f"find what this principal may write to of {listed(topics)}"
         return self.connection.run(operation, writable_topics, topics)
+
+    def lacking_operations(self, topics: Sequence[str], operations: Sequence[str]) -> dict[str, list[str]]:
+        """By topic those of these operations (`delete`) that this principal is not known to have; none: it has all."""
+        operation = f"find what this principal may do to {listed(topics)}"
+        return self.connection.run(operation, lacking_operations, topics, operations)
 
     def permissions(self) -> Permissions:
         operation = "describe access control lists, SCRAM users and client quotas"

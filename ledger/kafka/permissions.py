@@ -21,6 +21,7 @@ from kafka.protocol.admin import (
     DeleteAclsRequest,
     DescribeAclsRequest,
     DescribeClientQuotasRequest,
+    DescribeClusterRequest,
     DescribeUserScramCredentialsRequest,
 )
 
@@ -109,6 +110,24 @@ async def writable_topics(manager: KafkaConnectionManager, topics: Sequence[str]
             if is_there and ACLOperation.WRITE.value in topic.authorized_operations:
                 found.add(topic.name)
     return frozenset(found)
+
+
+async def lacking_operations(
+    manager: KafkaConnectionManager, topics: Sequence[str], operations: Sequence[str]
+) -> dict[str, list[str]]:
+    """By topic those of these operations that this principal does not have there, as far as a broker says."""
+    cluster = await manager.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    anywhere = {"create"} & _operations(cluster)
+    found = {}
+    for topic in (await metadata(manager, topics, operations=True)).topics:
+        is_there = is_present(topic.error_code, topic.name, _NOT_SHOWN)
+        known = anywhere | (_operations(topic) if is_there else set())
+        found[topic.name] = [one for one in operations if one not in known]
+    return {name: lacking for name, lacking in found.items() if lacking}
+
+
+def _operations(answer: Any) -> set[str]:
+    return {_word(_OPERATIONS, code) for code in answer.authorized_operations or ()}
 
 
 # All kinds ----------------------------------------------------------------------------------------

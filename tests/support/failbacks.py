@@ -3,9 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+import pytest
+
 from ledger.changeover.plans import ChangeoverKind
 from tests.support.changing_pairs import FAILOVER, GROUPS, SWITCHOVER, ChangingPair, in_ledger
-from tests.support.operator_processes import Strikes
+from tests.support.operator_processes import ProcessEnded, Strikes
 
 HOME = replace(SWITCHOVER, extras=("keep",), within=0)
 RECREATE = replace(HOME, extras=("recreate",))
@@ -50,6 +52,16 @@ def require_lost_comes_back(lost: Mapping[tuple[str, int], int], behind: Strikes
     for place, at_east in pair.values(pair.east).items():
         own = [one for one in at_east if (*place, one) not in extras]
         assert own == pair.values(pair.west)[place], "in the order of west"
+
+
+def require_continued_by_a_new_plan(write: str) -> None:
+    """A process ends behind a write of creating topics again, and nobody applies its plan any more."""
+    pair, _ = with_extras()
+    plan = pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK)
+    with pytest.raises(ProcessEnded):
+        pair.apply(plan, pair.outside.process(behind=lambda name: write in name))
+    pair.apply(pair.plan(ChangeoverKind.FAILBACK, RECREATE, way=BACK))
+    require_home(pair, [])
 
 
 def require_home(pair: ChangingPair, extras: Collection[Placed]) -> None:

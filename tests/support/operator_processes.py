@@ -164,6 +164,15 @@ class Seat(OneByOne):
             if any(self._cluster.lets_write(self._principal, name, number) for number in numbers[name])
         )
 
+    def lacking_operations(self, topics: Sequence[str], operations: Sequence[str]) -> dict[str, list[str]]:
+        self._process.require_alive()
+        self._cluster.topics()
+        found = {
+            name: [one for one in operations if not self._cluster.allows(self._principal, one, "topic", name)]
+            for name in topics
+        }
+        return {name: lacking for name, lacking in found.items() if lacking}
+
     def create_acls(self, acls: Sequence[Permission]) -> None:
         self._require("alter", "cluster", CLUSTER)
         for acl in acls:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from zlib import crc32
 
 from ledger.changeover.plans import ChangeoverKind, steps_of
-from tests.support.changing_pairs import GROUPS, TOPICS, in_ledger
+from tests.simulation.kafka.administered import topic_rule
+from tests.support.changing_pairs import ADMIN, GROUPS, TOPICS, in_ledger
 from tests.support.failbacks import (
     BACK,
     HOME,
@@ -15,6 +16,7 @@ from tests.support.failbacks import (
     is_of_recreating,
     lose_west,
     placed,
+    require_continued_by_a_new_plan,
     require_home,
     require_lost_comes_back,
     require_west_lost,
@@ -89,6 +91,25 @@ def test_what_else_would_be_lost_with_a_topic_is_given_up_by_name() -> None:
     assert pair.failback_blockers(replace(RECREATE, given_up=("orders",))) == {}
     assert pair.failback_blockers(replace(RECREATE, extras=("orders=keep", "recreate"))) == {}
     pair.end()
+
+
+def test_who_may_not_create_a_topic_again_hears_it_before_anything_is_deleted() -> None:
+    pair, _ = with_extras()
+    for operation in ("delete", "create", "describe_configs"):
+        right = topic_rule(ADMIN, operation, "*")
+        pair.east.change_acls([right], remove=True)
+        found = pair.failback_blockers(RECREATE)
+        assert found.keys() == {"not_allowed"}
+        assert f"{operation.upper()} on" in found["not_allowed"]
+        assert pair.failback_blockers(HOME) == {}
+        pair.east.change_acls([right])
+    assert pair.failback_blockers(RECREATE) == {}
+    pair.end()
+
+
+def test_a_new_plan_continues_what_another_one_had_begun_to_create_again() -> None:
+    """One topic is deleted, of the other one it is recorded."""
+    require_continued_by_a_new_plan("delete topic")
 
 
 def test_the_promoted_cluster_is_lost_before_anything_came_back() -> None:

@@ -36,6 +36,7 @@ from tests.support.failbacks import (
     lose_and_return,
     lose_west,
     placed,
+    require_continued_by_a_new_plan,
     require_home,
     require_lost_comes_back,
     require_mirrored,
@@ -250,6 +251,11 @@ def test_a_third_cluster_takes_over_where_the_promoted_one_is_lost_and_that_one_
     for group in GROUPS:
         assert sorted(pair.processed[group]) == sorted(at_east), "each once"
     pair.end()
+
+
+@pytest.mark.parametrize("write", ["topic_recreated", "create topic"])
+def test_a_new_plan_continues_what_another_one_had_begun_to_create_again(write: str) -> None:
+    require_continued_by_a_new_plan(write)
 
 
 # -- What is found on the way ----------------------------------------------------------------------
