@@ -29,6 +29,7 @@ from ledger.kafka.spoken import (
     CREATE_TOPICS,
     DESCRIBE_CONFIGS,
     DESCRIBE_PRODUCERS,
+    DESCRIBE_TRANSACTIONS,
     FETCH,
     FETCH_BY_ID,
     FIND_COORDINATOR,
@@ -244,7 +245,7 @@ BOTH_SIDES = (
     Requirement(LIST_OFFSETS, True, "ends of partitions cannot be read"),
     Requirement(FIND_COORDINATOR, True, "committed offsets cannot be recorded"),
     Requirement(OFFSET_FETCH, True, "committed offsets cannot be recorded"),
-    Requirement(DESCRIBE_CONFIGS, True, "settings of topics cannot be followed"),
+    Requirement(DESCRIBE_CONFIGS, False, "settings of topics are neither followed nor compared"),
     Requirement(FETCH, True, "record batches cannot be read with leader epochs"),
     Requirement(FETCH_BY_ID, False, "fetches go by topic name: topic ids are asked for behind each"),
     Requirement(LIST_GROUPS_OF_TYPES, False, "types of groups are not recorded"),
@@ -261,6 +262,7 @@ BOTH_SIDES = (
     Requirement(
         LIST_TRANSACTIONS, False, "open transactions are not listed: a switchover cannot name who holds one"
     ),
+    Requirement(DESCRIBE_TRANSACTIONS, False, "which partitions an open transaction is about is not known"),
 )
 TARGET_SIDE = (
     Requirement(PRODUCE, True, "record batches cannot be written"),

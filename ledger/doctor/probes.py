@@ -111,7 +111,7 @@ async def _on_cluster(manager: KafkaConnectionManager) -> Operations | None:
         answer = await manager.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
     except errors.IncompatibleBrokerVersion:
         return None
-    return _operations(answer.authorized_operations) or None
+    return (_operations(answer.authorized_operations) or None) if answer.error_code == 0 else None
 
 
 async def _on_topics(

@@ -497,12 +497,14 @@ class ClusterConnection:
         if isinstance(error, errors.InvalidConfigurationError | errors.PolicyViolationError):
             message = f"cluster {name} refused to {operation}: {error}; not done"
             return RefusedSettingError(message, reason=f"cluster {name} refused it: {error}")
-        if isinstance(error, errors.IncompatibleBrokerVersion):
-            if METADATA.request in str(error):
+        if isinstance(error, errors.UnsupportedVersionError | errors.InvalidRequestError):
+            is_sent = not isinstance(error, errors.IncompatibleBrokerVersion)
+            if not is_sent and METADATA.request in str(error):
                 why = f"cluster {name} {NO_TOPIC_IDS}; not done"
                 return PreconditionError(why, trouble=Trouble.NO_TOPIC_IDS)
+            what = "refused to" if is_sent else "was not asked to"
             return PreconditionError(
-                f"cluster {name} was not asked to {operation}: {error}; not done", trouble=Trouble.NOT_SPOKEN
+                f"cluster {name} {what} {operation}: {error}; not done", trouble=Trouble.NOT_SPOKEN
             )
         if isinstance(error, errors.BrokerResponseError) and not getattr(error, "retriable", False):
             return PreconditionError(f"cluster {name} refused to {operation}: {error}; not done")

@@ -540,7 +540,7 @@ async def lists_all_groups(manager: KafkaConnectionManager) -> bool:
         answer = await manager.send(DescribeClusterRequest(include_cluster_authorized_operations=True))
     except errors.IncompatibleBrokerVersion:
         return False
-    return ACLOperation.DESCRIBE.value in (answer.authorized_operations or ())
+    return answer.error_code == 0 and ACLOperation.DESCRIBE.value in (answer.authorized_operations or ())
 
 
 async def read_commits(manager: KafkaConnectionManager, groups: Sequence[str]) -> Reading:

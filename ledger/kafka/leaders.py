@@ -23,7 +23,9 @@ from ledger.kafka.groups import found_coordinators
 from ledger.kafka.permissions import described_acls, has_authorizer
 from ledger.kafka.spoken import LIST_TRANSACTIONS, OFFSET_FOR_LEADER_EPOCH, PRODUCE_BY_ID
 from ledger.kafka.topics import (
+    DOES_NOT_TELL,
     NO_LEADER,
+    NOT_SPOKEN,
     Led,
     active_producers,
     ask_for_ends,
@@ -108,7 +110,7 @@ async def authorizations(manager: KafkaConnectionManager) -> list[Authorization]
 async def _authorization(manager: KafkaConnectionManager, broker: int) -> Authorization:
     """Unless a setting is given, Kafka's default holds; one that is given may be hidden as a secret would be."""
     result = await described_broker(manager, broker)
-    if issubclass(errors.for_code(result.error_code), errors.AuthorizationError):
+    if issubclass(errors.for_code(result.error_code), DOES_NOT_TELL):
         return Authorization(broker, None, None)
     require(result.error_code, result.error_message)
     given: dict[str, Any] = {setting.name: setting.value for setting in result.configs}
@@ -233,15 +235,19 @@ async def transactions_in(
     for node, answer in sent.items():
         try:
             answered = await answer
-        except errors.IncompatibleBrokerVersion:
+            require(answered.error_code, None)
+        except NOT_SPOKEN:
             continue
-        require(answered.error_code, None)
         if ids := [one.transactional_id for one in answered.transaction_states]:
             asked[node] = manager.send(DescribeTransactionsRequest(transactional_ids=ids), node_id=node)
     found = []
-    for described in asked.values():
-        for one in (await described).transaction_states:
-            if not is_present(one.error_code, one.transactional_id, _ABSENT):
+    for pending in asked.values():
+        try:
+            described = (await pending).transaction_states
+        except NOT_SPOKEN:
+            continue
+        for one in described:
+            if not is_present(one.error_code, one.transactional_id, (*_ABSENT, *NOT_SPOKEN)):
                 continue
             places = frozenset((of.topic, number) for of in one.topics for number in of.partitions)
             within = frozenset(place for place in places if place[0] in topics)
@@ -306,7 +312,7 @@ async def readings(manager: KafkaConnectionManager, places: Sequence[Place]) -> 
             for entry in topic.partitions
             if is_present(entry.error_code, topic.topic, NO_LEADER)
         }
-    except errors.IncompatibleBrokerVersion:  # leaders do not tell the ends of their logs
+    except DOES_NOT_TELL:  # leaders do not tell the ends of their logs
         log_ends = dict.fromkeys(ends)
     return {
         place: _reading(one, ends[place], log_ends[place])

@@ -70,6 +70,10 @@ ABSENT_LEADER = (
     errors.UnknownLeaderEpochError,
 )
 NO_LEADER = (*ABSENT_TOPIC, *ABSENT_LEADER)
+NOT_SPOKEN = (errors.UnsupportedVersionError, errors.InvalidRequestError)
+"""Of brokers of an earlier release, or of another make: what they say that they do not speak is not sent, to the rest
+they answer so."""
+DOES_NOT_TELL = (errors.AuthorizationError, *NOT_SPOKEN)
 
 
 def error_of(error_code: int, detail: str | None) -> errors.KafkaError:
@@ -680,9 +684,6 @@ def fetch(
 # Requests about what brokers remember of producers.
 
 
-_DOES_NOT_TELL = (errors.AuthorizationError, errors.IncompatibleBrokerVersion)
-
-
 async def expected_sequence(
     manager: KafkaConnectionManager, at: TopicPartition, producer_id: int
 ) -> int | None:
@@ -692,7 +693,7 @@ async def expected_sequence(
     """
     try:
         active = (await active_producers(manager, [at]))[at]
-    except _DOES_NOT_TELL:
+    except DOES_NOT_TELL:
         return None
     last = active[producer_id].last_sequence if producer_id in active else -1
     return next_sequence(last, 1) if last >= 0 else None
@@ -706,7 +707,7 @@ async def remembered_producer(
         return None
     try:
         transaction = await coordinated(manager, producer_id)
-    except _DOES_NOT_TELL:
+    except DOES_NOT_TELL:
         transaction = None
     return RememberedProducer(
         known.last_timestamp if known.last_timestamp >= 0 else None,
@@ -725,9 +726,9 @@ async def coordinated(manager: KafkaConnectionManager, producer_id: int) -> Coor
         )
         try:
             answer = await manager.send(request, node_id=node)
-        except errors.IncompatibleBrokerVersion:
+            require(answer.error_code, None)
+        except NOT_SPOKEN:
             continue
-        require(answer.error_code, None)
         for one in answer.transaction_states:
             return CoordinatedTransaction(str(one.transactional_id), str(one.transaction_state))
     return None
@@ -750,6 +751,8 @@ async def transactional_producers(
     """By topic the producer ids whose transactions leaders remember; what may not be described is left out."""
     found: dict[str, set[int]] = defaultdict(set)
     for at, entry in await _described_producers(manager, partitions):
+        if not is_present(entry.error_code, at.words, (errors.AuthorizationError,)):
+            continue
         found[at.topic] |= {
             known.producer_id
             for known in entry.active_producers
@@ -792,7 +795,8 @@ async def partition_sizes(
     for node in await brokers(manager):
         answer = await manager.send(request, node_id=node)
         require(getattr(answer, "error_code", 0) or 0, None)
-        for topic in (t for result in answer.results for t in result.topics):
+        read = [dir for dir in answer.results if is_present(dir.error_code, dir.log_dir, ABSENT_LEADER)]
+        for topic in (t for result in read for t in result.topics):
             for entry in topic.partitions:
                 key = (topic.name, entry.partition_index)
                 found[key] = max(found.get(key, 0), entry.partition_size)

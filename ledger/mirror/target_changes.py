@@ -6,7 +6,7 @@ for as long as the target says, while topics that are there are copied.
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ledger.clock import Clock
@@ -98,12 +98,8 @@ class TargetChanges:
             return
         while (asked := self._less_refused(action)) is not None:
             try:
-                self._carry_out(asked, targets)
-                break
-            except RefusedSettingError as error:
-                if not self._note_refused(asked, error.reason):
-                    yield self._not_done(action, str(error))
-                    return
+                if self._is_done(asked, targets):
+                    break
             except QuotaExceededError as error:
                 self.waits_until = self._clock.monotonic() + error.wait_s
                 self.waits_ms, self.waiting = int(error.wait_s * 1000), self.waiting | {action.name}
@@ -119,8 +115,18 @@ class TargetChanges:
 
     # -- refused settings ------------------------------------------------------------------------
 
+    def _is_done(self, asked: FollowingAction, targets: Mapping[str, TopicDescription]) -> bool:
+        """Whether it is; else it can be tried without settings that were refused. Raises where it is no setting."""
+        try:
+            self._carry_out(asked, targets)
+        except RefusedSettingError as error:
+            if not self._note_refused(asked, error.reason):
+                raise
+            return False
+        return True
+
     def _note_refused(self, asked: FollowingAction, reason: str) -> bool:
-        """Which of the settings it was: those that the target names, else all that copying can do without.
+        """Which of the settings it was: those that the target names, else those that it does not take alone.
 
         A setting that is named is refused for every topic, unless the target speaks of this one.
         """
@@ -133,9 +139,31 @@ class TargetChanges:
         if named and not is_named(asked.name):
             self._refused |= {(name, settings[name]): reason for name in named}
             return True
-        of_it = named or settings.keys() - REQUIRED_AT_TARGET.keys()
+        of_it = named or self._refused_alone(asked)
         self._refused_of |= {(asked.name, (name, settings[name])): reason for name in of_it}
         return bool(of_it)
+
+    def _refused_alone(self, asked: FollowingAction) -> Collection[str]:
+        """Names of settings that the target does not take by themselves; none where it is not for them.
+
+        Where it takes each, those that copying can do without.
+        """
+        settings = settings_of(asked)
+        if isinstance(asked, NewTopic) and self._target.refused_settings([replace(asked, configuration={})]):
+            return ()
+        refused = [name for name, value in settings.items() if not self._is_taken(asked, name, value)]
+        return refused or settings.keys() - REQUIRED_AT_TARGET.keys() or settings
+
+    def _is_taken(self, asked: FollowingAction, name: str, value: str | None) -> bool:
+        """By asking, of a topic that is to be created, and by setting it, of one that is there."""
+        if isinstance(asked, NewTopic):
+            return not self._target.refused_settings([replace(asked, configuration={name: value or ""})])
+        to_set, to_remove = ({}, [name]) if value is None else ({name: value}, [])
+        try:
+            self._target.change_settings(asked.name, to_set=to_set, to_remove=to_remove)
+        except RefusedSettingError:
+            return False
+        return True
 
     def _reason(self, topic: str, setting: Setting) -> str | None:
         """Why the target does not take it; None: nobody knows that it does not."""

@@ -9,10 +9,11 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ledger.clock import Clock
-from ledger.errors import PreconditionError, UnsafeError
+from ledger.errors import PreconditionError, Trouble, UnsafeError
 from ledger.facts.acls import AclFollow
 from ledger.facts.findings import Finding, FindingName, Side
 from ledger.facts.hand_overs import RETENTION
+from ledger.facts.operations import FindingKey
 from ledger.facts.syncs import PartitionPair, TopicPartition
 from ledger.kafka.cluster import ClusterAdmin, SettingsAnswer, TopicDescription
 from ledger.mirror.assignment import Hold, StopCause, nothing_held
@@ -85,12 +86,21 @@ class PacedSettings:
     def _read_missing(self, topics: list[TopicDescription]) -> None:
         if not topics:
             return
-        found = self._admin.topic_settings([topic.name for topic in topics])
+        found = self._found([topic.name for topic in topics])
         for topic in topics:
             if topic.name in found.read:
                 self._read[topic.topic_id] = SettingsAnswer({topic.name: found.read[topic.name]}, {})
             elif topic.name in found.refused:
                 self._read[topic.topic_id] = SettingsAnswer({}, {topic.name: found.refused[topic.name]})
+
+    def _found(self, names: Sequence[str]) -> SettingsAnswer:
+        """Brokers that do not know the question show the settings of no topic."""
+        try:
+            return self._admin.topic_settings(names)
+        except PreconditionError as error:
+            if error.trouble is not Trouble.NOT_SPOKEN:
+                raise
+            return SettingsAnswer({}, dict.fromkeys(names, str(error)))
 
 
 # Flow topics --------------------------------------------------------------------------------------
@@ -100,6 +110,7 @@ log = logging.getLogger(__name__)
 
 Described = Mapping[str, TopicDescription]
 _BLOCKING = frozenset({FindingName.TARGET_TOPIC_NOT_CREATED, FindingName.PARTITIONS_NOT_ADDED})
+_NAMES_OTHERS = frozenset({FindingName.TOPICS_LEFT_OUT, FindingName.SETTINGS_NOT_CHANGED})
 
 
 class FlowTopics:
@@ -129,7 +140,7 @@ class FlowTopics:
         self.changes = TargetChanges(target, record, clock, self._target_settings.forget)
         self._warned: set[str] = set()
         self._selects_nothing = False
-        self._said_left_out = ""
+        self._said: dict[FindingKey, str] = {}
         self._is_first_refresh = True
         self._paired: list[PartitionPair] = []
         self._mirrored: dict[str, MirroredTopic] | None = None
@@ -194,6 +205,7 @@ class FlowTopics:
         findings += self._left_out(taken.refusals, targets)
         if self._acls is not AclFollow.NONE:
             findings += follow_acls(self._source, self._target, self._record, naming, sources.keys(), hold)
+        self._renew(findings)
         self._record.findings.report(findings)
         self.blocked = self._blocked(sources, findings)
         self.cleanup_policies = {
@@ -268,17 +280,23 @@ class FlowTopics:
         return found
 
     def _left_out(self, refusals: Refusals, targets: Described) -> list[Finding]:
-        """One for all; it is raised again when it names others."""
+        """One for all; each driver says it again."""
         left_out = self._selection.left_out(refusals, targets.keys())
         if SelectionRefusal.MIRRORED_BACK in left_out:
             written = self._record.state.written_topics(self._source.alias)
             left_out = self._selection.left_out(refusals, {*targets, *written})
         message = f"not mirrored: {left_out_in_words(left_out)}"
         finding = Finding(name=FindingName.TOPICS_LEFT_OUT, message=message)
-        if message != self._said_left_out:
-            self._record.findings.forget(finding)
-            self._said_left_out = message
+        self._said.setdefault(finding.key, "")
         return [finding] if left_out else []
+
+    def _renew(self, findings: Iterable[Finding]) -> None:
+        """What names settings, or names of topics, is raised again when it names others."""
+        for finding in findings:
+            if finding.name in _NAMES_OTHERS:
+                if self._said.setdefault(finding.key, finding.message) != finding.message:
+                    self._record.findings.forget(finding)
+                self._said[finding.key] = finding.message
 
     def _remind(self, found: Sequence[Finding]) -> None:
         """What an earlier driver raised is not raised again; a driver that starts says it all the same."""

@@ -6,24 +6,21 @@ connections are open; the methods may be called from any thread.
 
 import asyncio
 import socket
-import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from ledger.kafka.batches import read_unsigned, unsigned
 from ledger.sandbox import FarPorts
+from tests.support.refusing import Conversation, Refusals
 from tests.support.shops import beside
 
 _CHUNK_BYTES = 16 * 1024
 _BUFFER_BYTES = 64 * 1024  # small, so that a slow line is felt by whoever sends
 _TICK_S = 0.01
-_API_VERSIONS_KEY = 18
-_FLEXIBLE_API_VERSIONS = 3
-_REQUEST_START = struct.Struct(">ihh")
-_API_ENTRY = struct.Struct(">hhh")
+Pieces = Callable[[], Awaitable[bytes]]
+"""What is to be carried next; empty at the end."""
 
 
 @dataclass
@@ -51,9 +48,8 @@ class Forwarder:
     up: Direction = field(default_factory=Direction)
     down: Direction = field(default_factory=Direction)
     accepted: int = 0
-    newest_versions: Mapping[int, int] = field(default_factory=dict)
-    unspoken: frozenset[int] = frozenset()
-    """Keys of requests that the broker behind it seems not to know."""
+    refusals: Refusals = field(default_factory=Refusals)
+    """As what other broker the one behind it seems to be, on connections that are made from then on."""
     _is_frozen: bool = False
     _lose_after: int | None = None
     _lose_for_s: float = 0.0
@@ -133,10 +129,9 @@ class Forwarder:
             return
         self._writers.add(far_writer)
         try:
-            if self.newest_versions or self.unspoken:
-                await self._introduce(reader, writer, far_reader, far_writer)
+            asked, answered = self._pieces(reader, far_reader)
             await asyncio.gather(
-                self._pump(reader, far_writer, self.up), self._pump(far_reader, writer, self.down)
+                self._pump(asked, far_writer, self.up), self._pump(answered, writer, self.down)
             )
         except (OSError, asyncio.IncompleteReadError):
             pass
@@ -144,49 +139,21 @@ class Forwarder:
             end.transport.abort()
             self._writers.discard(end)
 
-    async def _introduce(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        far_reader: asyncio.StreamReader,
-        far_writer: asyncio.StreamWriter,
-    ) -> None:
-        """Make the broker look as if it spoke less: when a connection begins with ApiVersions, that is its answer."""
-        request = await reader.readexactly(_REQUEST_START.size)
-        far_writer.write(request)
-        _size, key, version = _REQUEST_START.unpack(request)
-        if key != _API_VERSIONS_KEY:
-            return
-        far_writer.write(await reader.readexactly(_size - 4))
-        size = await far_reader.readexactly(4)
-        answer = self._less(await far_reader.readexactly(int.from_bytes(size, "big")), version)
-        writer.write(len(answer).to_bytes(4, "big") + answer)
+    def _pieces(
+        self, reader: asyncio.StreamReader, far_reader: asyncio.StreamReader
+    ) -> tuple[Pieces, Pieces]:
+        """What is carried to the broker and back: bytes as they come, or frames where it seems to be another one."""
+        if not self.refusals:
+            return lambda: reader.read(_CHUNK_BYTES), lambda: far_reader.read(_CHUNK_BYTES)
+        conversation = Conversation(self.refusals)
+        return lambda: conversation.asked(reader), lambda: conversation.answered(far_reader)
 
-    def _less(self, answer: bytes, version: int) -> bytes:
-        """An answer to ApiVersions; what lies behind its entries, and tags of each, stay as they are."""
-        start = 4 + 2  # correlation id, error
-        is_flexible = version >= _FLEXIBLE_API_VERSIONS
-        if is_flexible:
-            count, position = read_unsigned(answer, start)
-            count -= 1
-        else:
-            count, position = int.from_bytes(answer[start : start + 4], "big"), start + 4
-        kept = []
-        for _ in range(count):
-            api, oldest, newest = _API_ENTRY.unpack_from(answer, position)
-            position += _API_ENTRY.size + is_flexible  # no tags: one byte
-            if api not in self.unspoken:
-                newest = min(newest, self.newest_versions.get(api, newest))
-                kept.append(_API_ENTRY.pack(api, oldest, newest) + bytes(is_flexible))
-        length = unsigned(len(kept) + 1) if is_flexible else len(kept).to_bytes(4, "big")
-        return answer[:start] + length + b"".join(kept) + answer[position:]
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Direction) -> None:
+    async def _pump(self, pieces: Pieces, writer: asyncio.StreamWriter, way: Direction) -> None:
         """Read and write apart from each other, so that what is delayed does not hold up what follows."""
         on_the_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(maxsize=self._room(way))
 
         async def take_in() -> None:
-            while piece := await reader.read(_CHUNK_BYTES):
+            while piece := await pieces():
                 await on_the_way.put((way.due(len(piece)), piece))
             await on_the_way.put((0.0, b""))
 

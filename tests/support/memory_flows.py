@@ -75,6 +75,15 @@ class GuardedCluster(MemoryCluster):
                 created |= super().create_topics([topic])
         return created
 
+    def refused_settings(self, wanted: Sequence[NewTopic]) -> dict[str, str]:
+        refused: dict[str, str] = {}
+        for topic in wanted:
+            try:
+                self._check_settings(topic.name, topic.configuration)
+            except RefusedSettingError as error:
+                refused[topic.name] = error.reason
+        return refused
+
     def add_partitions(self, name: str, *, total: int) -> None:
         self._check("extend", name)
         super().add_partitions(name, total=total)

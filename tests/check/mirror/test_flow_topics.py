@@ -295,8 +295,7 @@ def test_a_setting_that_the_target_refuses_is_left_out_and_all_others_follow(is_
     topics = flow.topics()
     for _ in range(2):
         assert len(follow(topics)) == 4
-    kept = {"retention.ms": "5"} if is_named else {}
-    assert [own_settings(flow.west, f"east.{name}") for name in "abc"] == [kept] * 3
+    assert [own_settings(flow.west, f"east.{name}") for name in "abc"] == [{"retention.ms": "5"}] * 3
     assert own_settings(flow.west, "east.d") == {"segment.bytes": "2097152"}
     assert flow.west.configurations(["east.a"])["east.a"].items() >= REQUIRED_AT_TARGET.items()
     assert {(name, topic) for name, topic, _ in flow.findings()} == {
@@ -311,20 +310,43 @@ def test_a_setting_that_the_target_refuses_is_left_out_and_all_others_follow(is_
     assert own_settings(flow.west, "east.a")["segment.bytes"] == "1048576"
 
 
-def test_the_same_of_a_setting_that_changes_later() -> None:
+@pytest.mark.parametrize("setting", list(REQUIRED_AT_TARGET))
+def test_a_setting_that_copying_needs_costs_no_topic_where_the_target_does_not_take_it(setting: str) -> None:
+    flow = Flow()
+    flow.source("a", retention_ms="5")
+    flow.west.not_taken, flow.west.is_setting_named = {setting: REQUIRED_AT_TARGET[setting]}, False
+    topics = flow.topics()
+    for _ in range(2):
+        assert follow(topics) == [("a", "east.a", 0)]
+    others = {"retention.ms": "5", **REQUIRED_AT_TARGET}
+    del others[setting]
+    assert flow.west.configurations(["east.a"])["east.a"] == others
+    [(name, topic, message)] = flow.findings()
+    assert (name, topic) == ("settings_not_changed", "east.a")
+    assert f"without {setting} = {REQUIRED_AT_TARGET[setting]}: " in str(message)
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_the_same_of_a_setting_that_changes_later(is_named: bool) -> None:
     flow = Flow()
     flow.source("a", retention_ms="5")
     topics = flow.topics()
     follow(topics)
-    flow.west.not_taken = SMALL
+    flow.west.not_taken, flow.west.is_setting_named = SMALL, is_named
     flow.east.change_settings("a", to_set={**SMALL, "retention.ms": "6"}, to_remove=[])
     for _ in range(2):
         assert follow(topics) == [("a", "east.a", 0)]
     assert own_settings(flow.west, "east.a") == {"retention.ms": "6"}
     [(name, topic, message)] = flow.findings()
     assert (name, topic) == ("settings_not_changed", "east.a")
-    assert "Invalid value 524288 for configuration segment.bytes" in str(message)
+    assert not is_named or "Invalid value 524288 for configuration segment.bytes" in str(message)
     assert "without segment.bytes = 524288: " in str(message), "and of nothing else that was asked for"
+    flow.west.not_taken = {**SMALL, "segment.ms": "7"}
+    flow.east.change_settings("a", to_set={"segment.ms": "7"}, to_remove=[])
+    follow(topics)
+    *_, (name, topic, message) = flow.findings()
+    assert "without segment.bytes = 524288, segment.ms = 7: " in str(message), "what came since is said, too"
+    flow.east.change_settings("a", to_set={}, to_remove=["segment.ms"])
     flow.east.change_settings("a", to_set={}, to_remove=["segment.bytes"])
     follow(topics)
     assert flow.findings() == []

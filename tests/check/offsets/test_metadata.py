@@ -75,3 +75,8 @@ def test_what_has_no_metadata_or_no_place_is_left_as_it_is() -> None:
     assert kept([row((0, 40, 0), (30, 31))], 20, 20, "") == ""
     assert kept([row((0, 40, 0), (30, 31))], 20, 20, None) is None
     assert kept([row((0, 40, 0), (30, 31))], 20, None) == "+1,+13"
+
+
+@pytest.mark.parametrize("metadata", ["\0", " ", "\0\0"])
+def test_what_says_nothing_is_kept_everywhere(metadata: str) -> None:
+    assert kept([row((0, 40, 0), (30, 31))], 20, 20, metadata) == metadata

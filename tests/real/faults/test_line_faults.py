@@ -17,6 +17,7 @@ from tests.support.copies import Pair, limits
 from tests.support.copy_tasks import writers
 from tests.support.forwarder import Forwarder, cut_every
 from tests.support.outages import assert_given_up_in_time, assert_lost_answers_are_made_up_for
+from tests.support.refusing import Refusals
 
 Lines = dict[str, Forwarder]
 MBIT_PER_S = 125_000
@@ -140,7 +141,7 @@ def test_brokers_that_know_no_topic_ids_in_fetch_and_produce_are_copied_by_name(
     far_copy: Pair, lines: Lines
 ) -> None:
     for line in lines.values():
-        line.newest_versions = {0: 12, 1: 12}
+        line.refusals = Refusals(newest={0: 12, 1: 12})
     far_copy.produce(1_000)
     with closing(far_copy.network()) as network:
         far_copy.run(network=network)
@@ -161,7 +162,7 @@ def test_nothing_of_a_recreated_topic_is_an_answer_about_the_one_before(
 ) -> None:
     """Asked at once after it, by a link that has not heard of it: the new topic has the same offsets."""
     for line in lines.values():
-        line.newest_versions = newest
+        line.refusals = Refusals(newest=newest)
     far_copy.produce(200)
     former = far_copy.at("source")
     with closing(far_copy.network()) as network:

@@ -18,6 +18,9 @@ from tests.support.runs import FLOW, running
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
+NOTHING = "\0"
+"""As clients by librdkafka commit an empty text."""
+
 
 def test_metadata_is_kept_in_step_and_left_out_before_a_marker(site: RealSite) -> None:
     topic, servers = name_of("noted"), servers_of(site.pair)
@@ -58,4 +61,7 @@ def test_metadata_is_kept_in_step_and_left_out_before_a_marker(site: RealSite) -
             eventually(lambda: committed() == {0: (10, None), 1: (11, note)}, "one keeps it")
             east.set_commits(group, [NewCommit(topic, 0, 22, note)])
             eventually(lambda: committed()[0][0] == 20, "behind two markers")
-        assert committed()[0] == (20, None), "a marker ends the last transaction, too"
+            before = committed()[0]
+            east.set_commits(group, [NewCommit(topic, 0, 24, NOTHING)])
+            eventually(lambda: committed()[0] == (22, NOTHING), "what says nothing is as it was")
+        assert before == (20, None), "a marker ends the last transaction, too"

@@ -1,25 +1,32 @@
-"""Brokers that do not know some requests, as managed and compatible ones: mirrored all the same, or refused before
-anything is written."""
+"""Brokers that do not know or refuse some requests and settings, as managed and compatible ones: mirrored all the same,
+or refused before anything is written."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from kafka import errors
 from pyspark.sql import SparkSession
 
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.examination import examine
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, Trouble
 from ledger.recorders.observation import Subject
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.workload import create_topics
+from tests.support.commands import command
 from tests.support.config_files import write_config
-from tests.support.following import name_of, produce, values
+from tests.support.following import admin_of, name_of, produce, values
 from tests.support.forwarder import Forwarder
-from tests.support.recorded import broken_invariants, rows
-from tests.support.runs import FLOW, run
+from tests.support.plans import SHUT, TravellingApplications, both_ways, planned
+from tests.support.recorded import broken_invariants, open_findings, operations, query, rows
+from tests.support.refusing import Refusals
+from tests.support.runs import FLOW, run, running
+from tests.support.shops import Desk, Shop, beside
+from tests.support.waiting import eventually
 
 BY_NAME = {0: 12, 1: 12}
 NOT_NEEDED = {
@@ -34,8 +41,20 @@ NOT_NEEDED = {
     "DescribeCluster": 60,
     "CreatePartitions": 37,
     "IncrementalAlterConfigs": 44,
+    "DescribeConfigs": 32,
 }
 NEEDED = {"InitProducerId": 22, "Metadata": 3}
+DENIED = errors.ClusterAuthorizationFailedError.errno
+UNSUPPORTED, INVALID = errors.UnsupportedVersionError.errno, errors.InvalidRequestError.errno
+ALL = frozenset(NOT_NEEDED.values())
+ODD = {
+    **{f"no_{name}": Refusals(unspoken=frozenset([key])) for name, key in NOT_NEEDED.items()},
+    **{f"{name}_denied": Refusals(errors={key: DENIED}) for name, key in NOT_NEEDED.items()},
+    **{f"{name}_invalid": Refusals(errors={key: INVALID}) for name, key in NOT_NEEDED.items()},
+    "none": Refusals(unspoken=ALL, newest=BY_NAME),
+    "all_denied": Refusals(errors=dict.fromkeys(ALL, DENIED)),
+    "all_unsupported": Refusals(errors=dict.fromkeys(ALL, UNSUPPORTED)),
+}
 VALUES = [f"v{number}" for number in range(200)]
 
 
@@ -51,28 +70,37 @@ def topic(broker_pair: dict[str, SandboxCluster]) -> str:
 @pytest.fixture
 def config(lines: dict[str, Forwarder], topic: str, tmp_path: Path) -> MirrorConfig:
     """A flow through the forwarders."""
-    servers = {"east": lines["source"].address, "west": lines["target"].address}
-    config = write_config(tmp_path, servers, {FLOW: f'topics = ["{topic}"]\nsync_groups = true'})
+    config = write_config(
+        tmp_path, through(lines), {FLOW: f'topics = ["{topic}"]\nsync_groups = true\nround_seconds = 1.0'}
+    )
     init_ledger(config)
     return config
 
 
-@pytest.mark.parametrize(
-    "lacking", [*([one] for one in NOT_NEEDED), list(NOT_NEEDED)], ids=lambda some: some[-1]
-)
+def through(lines: Mapping[str, Forwarder]) -> dict[str, str]:
+    return {"east": lines["source"].address, "west": lines["target"].address}
+
+
+def make(lines: Mapping[str, Forwarder], refusals: Refusals) -> None:
+    for line in lines.values():
+        line.refusals = refusals
+
+
+@pytest.mark.parametrize("odd", list(ODD))
 def test_what_is_not_needed_costs_no_record(
     lines: dict[str, Forwarder],
     broker_pair: dict[str, SandboxCluster],
     topic: str,
     config: MirrorConfig,
     spark: SparkSession,
-    lacking: list[str],
+    odd: str,
 ) -> None:
-    for line in lines.values():
-        line.unspoken = frozenset(NOT_NEEDED[one] for one in lacking)
-        line.newest_versions = BY_NAME if len(lacking) > 1 else {}
+    make(lines, ODD[odd])
     found = examine(config, [], probe=True, retention_share=0.25)
-    assert [one for one in found if one.verdict in (Verdict.FAILED, Verdict.UNKNOWN)] == []
+    bad = [one for one in found if one.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
+    if odd.endswith("denied"):  # who may not ask does not know
+        bad = [one for one in bad if one.because is None or one.because.trouble is not Trouble.NOT_ALLOWED]
+    assert bad == []
 
     run(config, spark, recorded=frozenset(Subject))
 
@@ -82,24 +110,119 @@ def test_what_is_not_needed_costs_no_record(
     assert broken_invariants(config) == {}
 
 
-@pytest.mark.parametrize("lacking", list(NEEDED))
+@pytest.mark.parametrize(
+    "odd", [*NEEDED, *(f"InitProducerId {code}" for code in (DENIED, UNSUPPORTED, INVALID))]
+)
 def test_what_is_needed_is_refused_before_anything_is_written(
     lines: dict[str, Forwarder],
     broker_pair: dict[str, SandboxCluster],
     topic: str,
     config: MirrorConfig,
     spark: SparkSession,
-    lacking: str,
+    odd: str,
 ) -> None:
-    for line in lines.values():
-        if lacking == "Metadata":
-            line.newest_versions = {NEEDED[lacking]: 9}
-        else:
-            line.unspoken = frozenset([NEEDED[lacking]])
-    with pytest.raises(PreconditionError, match=lacking if lacking != "Metadata" else "gives no topic ids"):
+    name, _, code = odd.partition(" ")
+    said = "gives no topic ids" if name == "Metadata" else "allocate a producer id"
+    if code:
+        make(lines, Refusals(errors={NEEDED[name]: int(code)}))
+    elif name == "Metadata":
+        make(lines, Refusals(newest={NEEDED[name]: 9}))
+    else:
+        make(lines, Refusals(unspoken=frozenset([NEEDED[name]])))
+    with pytest.raises(PreconditionError, match=said) as refused:
         run(config, spark)
-    found = examine(config, [], probe=False, retention_share=0.25)
-    assert Check.BROKER_VERSION in {one.check for one in found if one.verdict is Verdict.FAILED}
+    assert len(str(refused.value).splitlines()) == 1
+    if not code:
+        found = examine(config, [], probe=False, retention_share=0.25)
+        assert Check.BROKER_VERSION in {one.check for one in found if one.verdict is Verdict.FAILED}
     assert rows(config, "writers") == []
     client = AdminClient({"bootstrap.servers": broker_pair["west"].bootstrap_servers})
     assert f"east.{topic}" not in client.list_topics(timeout=10).topics
+
+
+TAKEN = frozenset({"cleanup.policy", "compression.type", "max.message.bytes", "retention.ms"})
+BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+
+
+@pytest.mark.parametrize("names_settings", [True, False], ids=["named", "unnamed"])
+def test_settings_outside_a_list_are_left_out_and_told(
+    lines: dict[str, Forwarder],
+    broker_pair: dict[str, SandboxCluster],
+    topic: str,
+    config: MirrorConfig,
+    spark: SparkSession,
+    names_settings: bool,
+) -> None:
+    lines["target"].refusals = Refusals(settings=TAKEN, names_settings=names_settings)
+    found = examine(config, [], probe=True, retention_share=0.25)
+    assert [one for one in found if one.verdict in (Verdict.FAILED, Verdict.UNKNOWN)] == []
+    assert Check.TARGET_SETTINGS in {one.check for one in found if one.verdict is Verdict.WARNING}
+    copy = f"east.{topic}"
+
+    def own() -> Mapping[str, str]:
+        with admin_of(config, "west") as west:
+            return west.configurations([copy]).get(copy, {})
+
+    with running(config, spark):
+        at_west = broker_pair["west"].bootstrap_servers
+        eventually(lambda: "retention.ms" in own(), "the target topic is made")
+        eventually(lambda: values(at_west, copy) == [one.encode() for one in VALUES], "all is copied")
+        with admin_of(config, "east") as east:
+            east.change_settings(
+                topic, to_set={"segment.ms": "7200000", "retention.ms": "7300000"}, to_remove=[]
+            )
+        eventually(lambda: own()["retention.ms"] == "7300000", "what the target takes follows", within_s=60)
+        eventually(
+            lambda: "segment.ms = 7200000" in operations(config, "finding_raised")[-1]["message"],
+            "what it does not take is told",
+            within_s=60,
+        )
+    assert set(own()) <= TAKEN
+    assert ("settings_not_changed", copy) in open_findings(config)
+    first = next(
+        one for one in operations(config, "finding_raised") if one["finding"] == "settings_not_changed"
+    )
+    assert BEFORE in first["message"]
+    assert AFTER in first["message"]
+    assert broken_invariants(config) == {}
+
+
+READ_ALONE = ALL - {NOT_NEEDED["IncrementalAlterConfigs"], NOT_NEEDED["DescribeConfigs"]}
+
+
+@pytest.mark.parametrize(
+    "refusals",
+    [
+        Refusals(unspoken=READ_ALONE, newest=BY_NAME),
+        Refusals(errors=dict.fromkeys(READ_ALONE, UNSUPPORTED)),
+        Refusals(errors=dict.fromkeys(READ_ALONE, INVALID)),
+    ],
+    ids=["none", "unsupported", "invalid"],
+)
+def test_applications_go_there_by_plan(
+    lines: dict[str, Forwarder],
+    broker_pair: dict[str, SandboxCluster],
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    refusals: Refusals,
+) -> None:
+    make(lines, refusals)
+    east, west = (broker_pair[alias].bootstrap_servers for alias in ("east", "west"))
+    topic = name_of("orders")
+    config = write_config(tmp_path, through(lines), both_ways(topic))
+    init_ledger(config)
+    create_topics(east, [topic], partitions=2)
+    shop, desk = Shop(topic, 2), Desk(name_of("billing"))
+    leg = TravellingApplications(tmp_path, shop, desk, east, west)
+    with running(config, spark, recorded=frozenset(Subject)), beside(leg.work):
+        eventually(lambda: desk.is_at_work(200), "the group is at work")
+        eventually(lambda: query(config, "flow_positions", flow=FLOW) != [], "the flow is at work")
+        plan_id = planned(
+            capsys, config, "switchover", *SHUT, "--topic", topic, "--group", desk.group, *leg.hooks
+        )
+        done = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
+        assert done.code == 0, done.err
+    assert operations(config, "apply_ended")[-1]["figures"]["records_lost"] == 0
+    assert sorted(desk.processed) == sorted(shop.written)
+    assert broken_invariants(config) == {}
