@@ -64,7 +64,7 @@ from ledger.kafka.connection import (
     resolved_properties,
     tls_context,
 )
-from ledger.kafka.copying import Completion, Network, answer_to
+from ledger.kafka.copying import ClusterLink, Completion, Network, answer_to
 from ledger.kafka.groups import hidden_groups
 from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.permissions import has_authorizer
@@ -186,6 +186,8 @@ def _dates(certificate: x509.Certificate) -> Validity:
 
 CONNECT_TIMEOUT_S = 4.0
 TIMEOUT_S = 9.0
+_LEADERS_WITHIN_S = 2.0
+_REPEAT_S = 0.1
 _FETCH_BYTES = 4096
 _FETCHED_AT_ONCE = 200
 
@@ -275,7 +277,7 @@ class ClusterProbe:
         }
         network = KafkaNetwork(self._cluster, self._cluster, request_timeout_s=TIMEOUT_S)
         with closing(network):
-            network.source.refresh(sorted({partition.topic for partition in wanted}))
+            _find_leaders(network.source, wanted, within_s=_LEADERS_WITHIN_S)
             return dict(_timestamps(network, wanted))
 
     # -- permissions -----------------------------------------------------------------------------
@@ -289,6 +291,15 @@ class ClusterProbe:
 def _address(text: str) -> Address:
     (address,) = parse_addresses(text)
     return address
+
+
+def _find_leaders(link: ClusterLink, partitions: Collection[TopicPartition], *, within_s: float) -> None:
+    """Ask who leads until each has a leader: the answer may come behind the first question."""
+    deadline, topics = time.monotonic() + within_s, sorted({at.topic for at in partitions})
+    link.refresh(topics)
+    while any(link.leader(at) is None for at in partitions) and time.monotonic() < deadline:
+        time.sleep(_REPEAT_S)
+        link.refresh(topics)
 
 
 def _timestamps(network: KafkaNetwork, wanted: Mapping[TopicPartition, int]) -> dict[Partition, int]:
@@ -330,7 +341,6 @@ def _fetched(network: KafkaNetwork, leader: int, items: Sequence[FetchItem]) -> 
 PREFIX = "mirror-ledger-probe-"
 SUFFIX = "-internal"  # no flow, and no MirrorMaker, selects such a topic
 APPEND_PARTITIONS = 2
-_REPEAT_S = 0.1
 _NO_CODEC = 0
 _EMPTY_RECORD = bytes((1, 2, 48, 0))  # no key, the value `0`, no headers
 _NOT_YET = TRANSIENT | TOPIC_UNKNOWN
@@ -368,7 +378,8 @@ class TargetProbe:
                 name, partitions=partitions, replication_factor=1, configuration={**_ONE_REPLICA, **settings}
             )
             topic_id = self._admin.topics()[name].topic_id
-            network.target.refresh([name])
+            made = [TopicPartition(name, topic_id, number) for number in range(partitions)]
+            _find_leaders(network.target, made, within_s=TIMEOUT_S)
             producer_ids = (self._admin.allocate_producer_id(), self._admin.allocate_producer_id())
             yield ProbeTopic(name, topic_id, partitions, network, producer_ids, self._clock)
         finally:
