@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -46,7 +47,9 @@ from ledger.doctor.measurements import (
 from ledger.errors import (
     ClusterUnavailableError,
     LedgerUnavailableError,
+    PreconditionError,
     ProtocolError,
+    RefusedSettingError,
     SetupError,
     Trouble,
     UsageError,
@@ -360,11 +363,11 @@ class TargetProbe:
 
     def appends(self, script: Sequence[Send]) -> AppendObservation:
         """What it answers to these batches."""
-        with self._topic(APPEND_PARTITIONS, {"message.timestamp.type": "CreateTime"}) as topic:
+        with self._topic(APPEND_PARTITIONS, {}) as topic:
             return topic.appends(script)
 
     def clocks(self, brokers: int) -> Sequence[ClockObservation]:
-        """Of every broker: a topic has a partition for each."""
+        """Of every broker: a topic has a partition for each. Raises where such a topic may not stamp append times."""
         with self._topic(max(brokers, 1), {"message.timestamp.type": "LogAppendTime"}) as topic:
             return topic.clocks()
 
@@ -374,9 +377,7 @@ class TargetProbe:
         name = f"{PREFIX}{uuid.uuid4().hex[:12]}{SUFFIX}"
         network = KafkaNetwork(self._cluster, self._cluster, request_timeout_s=TIMEOUT_S)
         try:
-            self._admin.create_topic(
-                name, partitions=partitions, replication_factor=1, configuration={**_ONE_REPLICA, **settings}
-            )
+            self._create(name, partitions, settings)
             topic_id = self._admin.topics()[name].topic_id
             made = [TopicPartition(name, topic_id, number) for number in range(partitions)]
             _find_leaders(network.target, made, within_s=TIMEOUT_S)
@@ -385,6 +386,17 @@ class TargetProbe:
         finally:
             network.close()
             self._delete(name)
+
+    def _create(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
+        """With these settings; that one replica is enough is said where a target lets it be said."""
+        create = partial(self._admin.create_topic, name, partitions=partitions, replication_factor=1)
+        try:
+            create(configuration={**_ONE_REPLICA, **settings})
+        except RefusedSettingError:
+            try:
+                create(configuration=settings)
+            except RefusedSettingError as error:
+                raise PreconditionError(str(error), trouble=Trouble.NOT_SPOKEN) from error
 
     def _delete(self, name: str) -> None:
         """Delete the topic and wait until no broker that is asked knows it. One that was never made is fine."""

@@ -32,10 +32,11 @@ class Unmeasured:
 
     @property
     def cause(self) -> tuple[str, str]:
-        """A secret may be that of several clusters. Other troubles are of one place, and keep all of it away."""
+        """A secret may be that of several clusters. Other troubles are of one place, and keep all of it away, but for
+        a right or a request that is missing."""
         if self.trouble is Trouble.SECRET:
             return "", self.reason
-        is_one = self.trouble not in (None, Trouble.NOT_ALLOWED)
+        is_one = self.trouble not in (None, Trouble.NOT_ALLOWED, Trouble.NOT_SPOKEN)
         return self.at, str(self.trouble) if is_one else self.reason
 
     @property
@@ -148,7 +149,7 @@ def size(number: int) -> str:
 # made.
 
 
-_RANK = {Verdict.FAILED: 0, Verdict.UNKNOWN: 1}
+_RANK = {Verdict.FAILED: 0, Verdict.UNKNOWN: 1, Verdict.WARNING: 2}
 
 
 def one_row_for_each_cause(results: Iterable[CheckResult]) -> list[CheckResult]:

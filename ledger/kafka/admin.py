@@ -125,7 +125,7 @@ class KafkaAdmin(KafkaGroups):
         return {name: dict(settings.effective) for name, settings in self._required_settings(topics).items()}
 
     def _required_settings(self, topics: Sequence[str]) -> dict[str, TopicSettings]:
-        answer = self.topic_settings(topics)
+        answer = self._settings(topics)
         if answer.refused:
             raise PreconditionError(
                 f"cluster {self.alias} does not allow this principal to describe the configuration of "
@@ -135,6 +135,14 @@ class KafkaAdmin(KafkaGroups):
         return answer.read
 
     def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer:
+        try:
+            return self._settings(topics)
+        except PreconditionError as error:
+            if error.trouble is not Trouble.NOT_SPOKEN:
+                raise
+            return SettingsAnswer({}, dict.fromkeys(topics, str(error)))
+
+    def _settings(self, topics: Sequence[str]) -> SettingsAnswer:
         answer = SettingsAnswer({}, {})
         for some in parts(topics, _SETTINGS_AT_ONCE):
             operation = f"describe the configuration of {listed(some)}"

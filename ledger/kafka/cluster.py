@@ -144,7 +144,9 @@ class ClusterAdmin(Cluster, Protocol):
         """Per topic the settings that were set on the topic itself; defaults left out."""
         ...
 
-    def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer: ...
+    def topic_settings(self, topics: Sequence[str]) -> SettingsAnswer:
+        """Of brokers that do not know the question all are refused."""
+        ...
 
     def change_settings(self, name: str, *, to_set: Mapping[str, str], to_remove: Sequence[str]) -> None:
         """Change some of a topic's own settings; what is removed falls back to the cluster's default."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ledger.clock import Clock
-from ledger.errors import PreconditionError, Trouble, UnsafeError
+from ledger.errors import PreconditionError, UnsafeError
 from ledger.facts.acls import AclFollow
 from ledger.facts.findings import Finding, FindingName, Side
 from ledger.facts.hand_overs import RETENTION
@@ -86,21 +86,12 @@ class PacedSettings:
     def _read_missing(self, topics: list[TopicDescription]) -> None:
         if not topics:
             return
-        found = self._found([topic.name for topic in topics])
+        found = self._admin.topic_settings([topic.name for topic in topics])
         for topic in topics:
             if topic.name in found.read:
                 self._read[topic.topic_id] = SettingsAnswer({topic.name: found.read[topic.name]}, {})
             elif topic.name in found.refused:
                 self._read[topic.topic_id] = SettingsAnswer({}, {topic.name: found.refused[topic.name]})
-
-    def _found(self, names: Sequence[str]) -> SettingsAnswer:
-        """Brokers that do not know the question show the settings of no topic."""
-        try:
-            return self._admin.topic_settings(names)
-        except PreconditionError as error:
-            if error.trouble is not Trouble.NOT_SPOKEN:
-                raise
-            return SettingsAnswer({}, dict.fromkeys(names, str(error)))
 
 
 # Flow topics --------------------------------------------------------------------------------------

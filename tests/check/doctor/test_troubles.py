@@ -208,6 +208,20 @@ def test_the_first_stands_where_none_failed_and_nothing_becomes_safe() -> None:
     assert not is_safe(one_row_for_each_cause(found), strict=False)
 
 
+def test_what_brokers_do_not_know_is_a_row_for_each_request() -> None:
+    sizes, settings = (Unmeasured(f"{name} is unknown", Trouble.NOT_SPOKEN, WEST) for name in ("a", "b"))
+    found = [
+        unknown(*at, why)
+        for at, why in [((WEST, Check.PRODUCER_STATE), settings), ((FLOW, Check.BATCH_SIZE), settings)]
+    ]
+    found.append(unknown(FLOW, Check.RETENTION_BYTES, sizes))
+    assert shape(found) == [
+        (WEST, Check.PRODUCER_STATE, Verdict.WARNING, 1),
+        (FLOW, Check.RETENTION_BYTES, Verdict.WARNING, 0),
+    ]
+    assert is_safe(one_row_for_each_cause(found), strict=False)
+
+
 def test_other_places_other_troubles_and_other_permissions_are_other_causes() -> None:
     others = [
         Unmeasured("b:1 refused", Trouble.REFUSED, WEST),
