@@ -8,7 +8,7 @@
 --          repeated bigint, ahead bigint, others bigint, expired bigint, absence string, absent_since_ms bigint,
 --          first_read_at_ms bigint, map_recorded_at_ms bigint, metadata string
 -- status:  no_map, other_incarnation, other_target_incarnation, no_commit_empty, no_commit, before_first,
---          expired_on_target, unplaced, extras, others, ahead, gone, hidden, truncated, rewound, exact, at_end
+--          lost, expired_on_target, unplaced, extras, others, ahead, gone, hidden, truncated, rewound, exact, at_end
 --
 -- The rule, as tests hold it against first_unread of tests/support/algebra: the lowest offset there that is not read,
 -- by the maps of all flows between the two clusters, both ways, by chains of two and from one origin. So following it
@@ -21,9 +21,7 @@
 with chosen as (
     select p.*
     from answered_pairs as p
-    inner join params as a
-        on a.from_cluster = p.here_cluster
-        and a.to_cluster = p.there_cluster
+    inner join params as a on a.from_cluster = p.here_cluster and a.to_cluster = p.there_cluster
 ),
 
 judged as (
@@ -42,6 +40,7 @@ judged as (
             when g.committed_offset is null and p.is_empty then 'no_commit_empty'
             when g.committed_offset is null then 'no_commit'
             when g.committed_offset < p.here_start then 'before_first'
+            when x.is_lost then 'lost'
             when x.expired > 0 then 'expired_on_target'
             when x.is_unplaced then 'unplaced'
             when x.is_alone then 'extras'

@@ -25,7 +25,7 @@ class TranslationStatus(StrEnum):
     BEFORE_FIRST = "before_first"
     """Below all offsets that the maps know of. Target offset: the first unread."""
     LOST = "lost"
-    """The record was deleted before it could be copied. Target offset: the next copied record."""
+    """The next record was deleted before it could be copied, or skipped. Target offset: the first unread."""
     EXPIRED_ON_TARGET = "expired_on_target"
     """Unread records have expired there. Target offset: the first unread, or the log start."""
     UNPLACED = "unplaced"

@@ -101,6 +101,25 @@ union all
 select link_number, here_start, there_start, length
 from origin_stretches;
 
+-- Records here that the way there has lost.
+create or replace temporary view link_losses as
+select k.link_number, l.source_start as lost_start, l.source_end as lost_end
+from links as k
+inner join route_losses as l on l.route_number = k.to_there
+where k.direction = 'taken'
+union all
+select
+    k.link_number,
+    c.target_start + greatest(l.source_start - c.source_start, 0) as lost_start,
+    c.target_start + least(l.source_end, c.source_end) - c.source_start as lost_end
+from links as k
+inner join route_losses as l on l.route_number = k.to_there
+inner join route_copies as c
+    on c.route_number = k.to_here
+    and c.source_start < l.source_end
+    and c.source_end > l.source_start
+where k.direction = 'of one origin';
+
 -- Up to where each link goes. there_end: up to where it reaches there. decided_to: all below it there was copied to
 -- here, or shall not be. taken_to: all below it here was copied to there, or shall not be. here_start: the first
 -- offset here that it knows of. Null where that does not apply. brings_copies: what flows wrote there comes to here, too.

@@ -50,6 +50,33 @@ select
     case when first_unread < piece_end then first_unread end as unread_from
 from bounded;
 
+-- Groups of which the way there has lost the record here that they would read next, and no other has brought or taken it.
+create or replace temporary view group_losses as
+with lost as (
+    select r.asked_number, r.pair_number, r.here_to
+    from group_reads as r
+    inner join pairs as p using (pair_number)
+    inner join links as k using (here_log, there_log)
+    inner join link_losses as l using (link_number)
+    where l.lost_start <= r.here_to and l.lost_end > r.here_to
+    group by r.asked_number, r.pair_number, r.here_to
+),
+
+at_both as (
+    select n.asked_number
+    from lost as n
+    inner join pairs as p using (pair_number)
+    inner join links as k using (here_log, there_log)
+    inner join link_stretches as s using (link_number)
+    where s.here_start <= n.here_to and s.here_start + s.length > n.here_to
+    group by n.asked_number
+)
+
+select n.asked_number
+from lost as n
+left join at_both as b using (asked_number)
+where b.asked_number is null;
+
 -- Where each group continues, and what it reads again, never gets to see, or is ahead of; counts are of offsets.
 create or replace temporary view group_places as
 with floors as (
@@ -134,6 +161,7 @@ select
     p.asked_number,
     p.pair_number,
     p.place,
+    l.asked_number is not null as is_lost,
     coalesce(p.floor_offset = p.place, false) or coalesce(c.is_unplaced, 0) = 1 as is_unplaced,
     coalesce(c.is_alone, 0) = 1 as is_alone,
     coalesce(c.is_others, 0) = 1 as is_others,
@@ -148,7 +176,8 @@ select
     cast(coalesce(a.ahead, 0) as bigint) as ahead
 from placed as p
 left join counted as c using (asked_number)
-left join aheads as a using (asked_number);
+left join aheads as a using (asked_number)
+left join group_losses as l using (asked_number);
 
 -- The pairs that answers are about. Where a topic goes to one of the same name at a cluster, and to others there too,
 -- a group that reads it continues in the first. map_recorded_at_ms: when the last row was recorded of the map that was

@@ -331,6 +331,38 @@ inner join map_stretches as s
     and s.target_start < w.source_end
     and s.target_start + s.source_end - s.source_start > w.source_start;
 
+-- Offsets of a route's source that it has lost: deleted before they could be copied, or skipped.
+create or replace temporary view route_losses as
+-- Below the limit of a map's rows in doubt.
+with held as (
+    select s.map_number, s.source_start, least(s.source_end, coalesce(d.source_limit, s.source_end)) as source_end
+    from current_syncs as s
+    left join map_limits as d using (map_number)
+    where s.kind = 'lost' and s.source_start < coalesce(d.source_limit, s.source_end)
+)
+
+select map_number as route_number, source_start, source_end
+from held
+union all
+select
+    c.route_number,
+    greatest(l.source_start, c.source_start) as source_start,
+    least(l.source_end, c.source_end) as source_end
+from chained_routes as c
+inner join held as l on l.map_number = c.first_route
+where l.source_start < c.source_end and l.source_end > c.source_start
+union all
+select
+    c.route_number,
+    greatest(l.source_start, s.target_start) + s.source_start - s.target_start as source_start,
+    least(l.source_end, s.target_start + s.source_end - s.source_start) + s.source_start - s.target_start as source_end
+from chained_routes as c
+inner join held as l on l.map_number = c.second_route
+inner join map_stretches as s
+    on s.map_number = c.first_route
+    and s.target_start < l.source_end
+    and s.target_start + s.source_end - s.source_start > l.source_start;
+
 -- All routes; not chains of which the second flow leaves out what the first wrote, as those do that do not relay.
 create or replace temporary view routes as
 with carrying as (

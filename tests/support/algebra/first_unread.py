@@ -314,6 +314,12 @@ class _Asked:
         on_the_way = shared(alone, 0, self.read.here_to)
         return leftover((*leftover(found, (*self.pair.here.claims, *pairs)), *on_the_way), ())
 
+    def is_next_lost(self) -> bool:
+        """Whether the way there has lost the record here that it would read next, which lies at no place there."""
+        lost = (found for link in self.pair.links for found in link.lost_here)
+        pairs = (stretch.here for link in self.pair.links for stretch in link.stretches)
+        return _holds(leftover(lost, pairs), self.read.here_to)
+
     def status(
         self,
         offset: int,
@@ -331,6 +337,8 @@ class _Asked:
         starts = [link.here_start for link in self.pair.links if link.here_start is not None]
         if starts and commit.offset < min(starts):
             return TranslationStatus.BEFORE_FIRST
+        if self.is_next_lost():
+            return TranslationStatus.LOST
         if expired:
             return TranslationStatus.EXPIRED_ON_TARGET
         if offset in self.floors():

@@ -24,7 +24,7 @@ from ledger.facts.syncs import (
     without,
 )
 from tests.support.algebra.maps import EpochStart, OffsetMap, still_held
-from tests.support.algebra.stretches import Unmapped, Unpaired
+from tests.support.algebra.stretches import Unmapped, UnmappedKind, Unpaired
 from tests.support.algebra.translation import SeenEnd, Truncation, truncations_of
 
 # Untold -------------------------------------------------------------------------------------------
@@ -416,6 +416,7 @@ class Link:
     None: nothing is copied from here to there. `only_there`, `only_here`: records of the origin that the other side
     has not got yet. `mirror_writes`: what mirrors wrote there, as far as this map has read it. `here_start`: the first
     offset here that it knows of, None: it knows none. `brings_copies`: what mirrors wrote there comes to here, too.
+    `lost_here`: records here that the way there has lost.
     """
 
     stretches: tuple[Stretch, ...]
@@ -429,6 +430,7 @@ class Link:
     mirror_writes: tuple[OffsetRange, ...] = ()
     here_start: int | None = None
     brings_copies: bool = False
+    lost_here: tuple[OffsetRange, ...] = ()
 
 
 def without_paired(links: Sequence[Link]) -> tuple[Link, ...]:
@@ -496,6 +498,15 @@ def taken(route: Route) -> Link:
             *(UnplacedThere(found, None) for found in route.doubted),
         ),
         here_start=offset_map.source_start,
+        lost_here=_lost(offset_map),
+    )
+
+
+def _lost(offset_map: OffsetMap) -> tuple[OffsetRange, ...]:
+    return tuple(
+        (found.source_start, found.source_end)
+        for found in offset_map.unmapped
+        if found.kind is UnmappedKind.LOST
     )
 
 
@@ -527,6 +538,7 @@ def of_one_origin(to_there: Route, to_here: Route) -> Link:
             for found in to_here.unpaired
         ),
         here_start=min((found.target_start for found in to_here.copies), default=None),
+        lost_here=tuple(_images(_lost(to_there.offset_map), to_here.copies)),
     )
 
 
