@@ -23,13 +23,6 @@ from ledger.facts.fences import Fence, MirrorLetIn, MirrorShutOut, Unfenced
 from ledger.facts.group_offsets import MembersRemoved, OffsetsSet, OffsetsSetResult
 from ledger.facts.hand_overs import HandedOver, HandOverResult, HandOverUndone
 from ledger.facts.identity import ClusterAcceptance
-from ledger.facts.last_rows import (
-    LastCheckpoints,
-    LastHighWatermarks,
-    LastOffsetSyncs,
-    LastShareOffsets,
-    LastWriters,
-)
 from ledger.facts.operations import (
     AclsFollowed,
     ConfigurationChanged,
@@ -37,6 +30,11 @@ from ledger.facts.operations import (
     FindingCleared,
     FindingRaised,
     KeysResynced,
+    LastCheckpoints,
+    LastHighWatermarks,
+    LastOffsetSyncs,
+    LastShareOffsets,
+    LastWriters,
     LedgerRepaired,
     OperationContent,
     OperationKind,

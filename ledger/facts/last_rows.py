@@ -11,23 +11,15 @@ guessed by what the log says of files; that the guess left nothing out is counte
 Where the sum is another one, all files are read.
 """
 
-import base64
-import json
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Self
 
 from ledger.errors import InvalidValueError
-from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.tables import epoch_and_round, place_of
 
 CLOCKS_APART_MS = 10_000
 """So much younger than a file of several writers what was noted has to be, before the file is left out."""
-LEAST_ROWS = 100_000
-"""So many rows a start may read before last rows are noted again."""
-ROWS_FOR_EACH = 50
-"""And so many for each row that is noted: what is noted stays a small part of the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +104,10 @@ class Noted:
         return writer in self.until and place <= self.until[writer].place
 
 
+NOTHING = Noted(0, {}, 0)
+"""Where nothing was noted yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileStamps:
     """What the log says of a file's rows; None where it does not."""
@@ -142,7 +138,7 @@ class FileStamps:
 
     def seems_noted(self, noted: Noted) -> bool:
         """Whether none of its rows seems to be new: by places where one writer made it, else by time."""
-        if self.rows is None:
+        if self.rows is None or not noted.until:
             return False
         is_of_one = self.writers is not None and self.writers[0] == self.writers[1]
         if is_of_one and self.writers is not None and None not in (self.last_epoch, self.last_round):
@@ -158,9 +154,9 @@ class Split:
     left_out_rows: int
 
     @classmethod
-    def of(cls, files: Sequence[FileStamps], noted: Noted | None) -> Self:
+    def of(cls, files: Sequence[FileStamps], noted: Noted) -> Self:
         """All files are read where nothing was noted."""
-        read = tuple(file for file in files if noted is None or not file.seems_noted(noted))
+        read = tuple(file for file in files if not file.seems_noted(noted))
         return cls(read, sum(file.rows or 0 for file in files) - sum(file.rows or 0 for file in read))
 
     def misses_nothing(self, noted: Noted, *, noted_rows_read: int) -> bool:
@@ -174,116 +170,3 @@ def settled(latest_ms: int, *, now_ms: int | None) -> int:
     Without a clock only what is older by so much counts.
     """
     return latest_ms - CLOCKS_APART_MS if now_ms is None else min(latest_ms, now_ms - CLOCKS_APART_MS)
-
-
-def is_due(files: Sequence[FileStamps], noted: Noted | None, *, noted_rows: int, now_ms: int) -> bool:
-    """Whether last rows are to be noted again: a start would leave out enough of what it reads by now.
-
-    `noted_rows`: how many last rows there are, as far as that is known.
-    """
-    times = [file.last_ms for file in files if file.last_ms is not None]
-    until_ms = settled(max(times, default=0), now_ms=now_ms)
-    to_leave_out = [
-        file.rows or 0
-        for file in Split.of(files, noted).read
-        if file.last_ms is not None and file.last_ms <= until_ms
-    ]
-    return sum(to_leave_out) >= max(LEAST_ROWS, ROWS_FOR_EACH * noted_rows)
-
-
-# Last rows ----------------------------------------------------------------------------------------
-# Last rows of a table, noted so that a start need not read all of it (`facts.last_rows`).
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastRows(OperationContent):
-    """The last rows of a table, noted so that a start need not read all of it.
-
-    Keys: `table_id` (Delta's), `of_each` (columns), `rows` (counted), `until` (writer to epoch, round, latest
-    `recorded_at_ms` of all its rows), `settled_ms` (files that have nothing younger seem to have been there), `last`
-    (column to values: JSON, deflated, in base64url without padding).
-    """
-
-    table_id: str
-    of_each: Sequence[str]
-    rows: int
-    until: Mapping[str, Sequence[int]]
-    settled_ms: int
-    last: str
-
-    @classmethod
-    def of(
-        cls, table_id: str, of_each: Sequence[str], noted: Noted, last: Mapping[str, Sequence[Any]]
-    ) -> Self:
-        """`last`: by column the values of the rows."""
-        until = {writer: [at.epoch, at.round, at.latest_ms] for writer, at in sorted(noted.until.items())}
-        return cls(
-            table_id=table_id,
-            of_each=list(of_each),
-            rows=noted.rows,
-            until=until,
-            settled_ms=noted.settled_ms,
-            last=_packed(last),
-        )
-
-    @property
-    def noted(self) -> Noted:
-        """Raises `TypeError`, `ValueError` or `InvalidValueError` where it says nothing that can be."""
-        until = {writer: LastPlace(*map(int, at)) for writer, at in self.until.items()}
-        return Noted(int(self.rows), until, int(self.settled_ms))
-
-    @property
-    def columns(self) -> dict[str, list[Any]]:
-        """The last rows; raises `ValueError`, `zlib.error` or `TypeError` where they are not whole."""
-        text = zlib.decompress(base64.b64decode(self.last + "=" * (-len(self.last) % 4), b"-_", True))
-        return dict(json.loads(text))
-
-
-def _packed(columns: Mapping[str, Sequence[Any]]) -> str:
-    text = json.dumps(dict(columns), separators=(",", ":"), ensure_ascii=False)
-    return base64.urlsafe_b64encode(zlib.compress(text.encode(), level=9)).decode().rstrip("=")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastOffsetSyncs(LastRows):
-    """Last rows of `offset_syncs`."""
-
-    kind: ClassVar = OperationKind.LAST_OFFSET_SYNCS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastCheckpoints(LastRows):
-    """Last rows of `checkpoints`."""
-
-    kind: ClassVar = OperationKind.LAST_CHECKPOINTS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastShareOffsets(LastRows):
-    """Last rows of `share_offsets`."""
-
-    kind: ClassVar = OperationKind.LAST_SHARE_OFFSETS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastHighWatermarks(LastRows):
-    """Last rows of `high_watermarks`."""
-
-    kind: ClassVar = OperationKind.LAST_HIGH_WATERMARKS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastWriters(LastRows):
-    """Last rows of `writers`."""
-
-    kind: ClassVar = OperationKind.LAST_WRITERS
-
-
-LAST_ROWS: Mapping[str, type[LastRows]] = {
-    "offset_syncs": LastOffsetSyncs,
-    "checkpoints": LastCheckpoints,
-    "share_offsets": LastShareOffsets,
-    "high_watermarks": LastHighWatermarks,
-    "writers": LastWriters,
-}
-"""By table."""

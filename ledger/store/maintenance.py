@@ -24,7 +24,6 @@ from deltalake.transaction import AddAction, RemoveAction
 from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import LedgerConfig
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError
-from ledger.facts.last_rows import GRAINS, is_due
 from ledger.facts.tables import TABLES
 from ledger.store.damage import (
     Damage,
@@ -36,8 +35,6 @@ from ledger.store.damage import (
     sync_entries,
 )
 from ledger.store.delta_tables import newest_version, opened_at, settle_properties, table_uri
-from ledger.store.last_rows import TableLastRows, content_of, file_stamps, read_last_rows, recorded_last_rows
-from ledger.store.log import DeltaFactLog
 from ledger.store.merging import (
     NO_HOOKS,
     DataFile,
@@ -49,12 +46,8 @@ from ledger.store.merging import (
     write_merged,
 )
 from ledger.store.projections import PROJECTED, Projection
-from ledger.store.session import OperatorOperations
 
 log = logging.getLogger(__name__)
-
-NOTED_BY = "maintenance"
-"""Column `operator` of what is noted."""
 
 # Maintenance --------------------------------------------------------------------------------------
 
@@ -104,8 +97,6 @@ class TableUpkeep:
         self._clock = clock
         self._keep_hours = keep_hours
         self._folder = TableFolder(self._uri)
-        self._operations = OperatorOperations(DeltaFactLog(path, clock), operator=NOTED_BY)
-        self._known: TableLastRows | None = None
         self._projection = Projection(path, table)
 
     def planned(self) -> Upkeep:
@@ -205,32 +196,6 @@ class TableUpkeep:
         )
         sync_entries(self._uri, after=opened.version(), until=opened.version() + 1)
 
-    def note_when_due(self) -> bool:
-        """Note the table's last rows when a start would read too much without; returns whether that was so.
-
-        What is noted is true whoever notes it and whatever else is at work (`facts.last_rows`), so nobody is kept from
-        it, and nothing rests on it. Of two that note at once both do.
-        """
-        with _reported(self._uri):
-            if self.table not in GRAINS or not self._is_note_due():
-                return False
-            # Somebody else may have done it meanwhile; that is looked up only when there is something to do.
-            self._known = recorded_last_rows(self._path, self.table)
-            if not self._is_note_due():
-                return False
-            self.note()
-        return True
-
-    def note(self) -> None:
-        """Note the table's last rows, due or not."""
-        known = recorded_last_rows(self._path, self.table)
-        opened = opened_at(self._uri)
-        found = read_last_rows(opened, self.table, known)
-        content = content_of(opened, self.table, found, now_ms=self._clock.now_ms())
-        self._operations.record(content, flow=None, reason=None)
-        self._known = replace(found, noted=content.noted)
-        log.debug("%s: %d last rows were noted of %d", self.table, len(found.last), found.noted.rows)
-
     def project_when_due(self) -> bool:
         """Extend the table's projection when answers would read too much without; returns whether that was so."""
         if self.table not in PROJECTED:
@@ -251,12 +216,6 @@ class TableUpkeep:
             return opened is not None and self._projection.extend_when_due(
                 opened, now_ms=self._clock.now_ms(), least_rows=1
             )
-
-    def _is_note_due(self) -> bool:
-        opened = self._opened()
-        files = [] if opened is None else file_stamps(opened)
-        noted, last = (None, 0) if self._known is None else (self._known.noted, len(self._known.last))
-        return is_due(files, noted, noted_rows=last, now_ms=self._clock.now_ms())
 
     def clean(self, *, ended: Callable[[], bool] = lambda: False) -> tuple[int, int | None]:
         """Remove what is old enough, and make a checkpoint; returns how many files and entries of the log went.
@@ -364,7 +323,6 @@ def maintain(
         if not (more := merging(upkeep)).merged:
             break
         done = _both(done, more)
-    upkeep.note_when_due()
     upkeep.project_when_due()
     removed, log_entries = upkeep.clean()
     return replace(done, removed=removed, log_entries=log_entries)
@@ -460,7 +418,6 @@ class BackgroundMaintenance:
         if done.merged:
             log.debug("%s: %d files merged into %d", upkeep.table, done.merged, done.written)
         if not self._ended.is_set():
-            upkeep.note_when_due()
             upkeep.project_when_due()
         cleaned = self._cleaned.get(upkeep.table)
         if not self._ended.is_set() and (cleaned is None or time.monotonic() - cleaned >= self._clean_s):

@@ -17,11 +17,19 @@ from deltalake.exceptions import DeltaError
 
 from ledger.errors import MirrorLedgerError
 from ledger.facts.last_rows import Noted
-from ledger.facts.tables import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, TABLE_BY_NAME, place_of
+from ledger.facts.tables import (
+    CHECKPOINTS,
+    HIGH_WATERMARKS,
+    OFFSET_SYNCS,
+    SHARE_OFFSETS,
+    TABLE_BY_NAME,
+    WRITERS,
+    place_of,
+)
 from ledger.store import catalog, sql
+from ledger.store.behind import file_stamps, read_behind
 from ledger.store.catalog import Query, Value
 from ledger.store.delta_tables import arrow_schema
-from ledger.store.last_rows import file_stamps, read_behind
 from ledger.store.projections import Projection
 from ledger.store.relations import relation_of
 from ledger.store.snapshots import DeltaSnapshot
@@ -54,6 +62,8 @@ _BY_LAST_ROWS: Mapping[str, frozenset[str]] = {
     HIGH_WATERMARKS.name: frozenset(
         {"last_high_watermarks", "source_truncations", "topic_lives", "topic_partitions", "flow_recording"}
     ),
+    SHARE_OFFSETS.name: frozenset({"last_share_offsets"}),
+    WRITERS.name: frozenset({"last_claims", "flow_status", "flow_recording"}),
 }
 """Views and queries that say of the rows which a projection of a table leaves out what they say without these."""
 _BY_READINGS: Mapping[str, tuple[Question, Mapping[str, str], str]] = {

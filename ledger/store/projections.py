@@ -27,19 +27,21 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from ledger.errors import InvalidValueError
 from ledger.facts.cuts import LastAppend
-from ledger.facts.last_rows import LastPlace, Noted, Split
-from ledger.facts.tables import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS, TABLE_BY_NAME
+from ledger.facts.last_rows import GRAINS, NOTHING, LastPlace, Noted, Split
+from ledger.facts.tables import OFFSET_SYNCS, SHARE_OFFSETS, TABLE_BY_NAME, WRITERS
+from ledger.store.behind import Behind, file_stamps, last_of_each, read_behind
 from ledger.store.damage import local_folder, sync, sync_entries
 from ledger.store.delta_tables import arrow_schema, table_id, table_uri
-from ledger.store.last_rows import Behind, file_stamps, read_behind
 from ledger.store.merging import NO_HOOKS
 from ledger.store.spans import HOUR_MS, SCHEMA, merged_spans, spans_of
 from ledger.store.sql import FUNCTIONS, connected, sql_file
 
 log = logging.getLogger(__name__)
 
-PROJECTED = (OFFSET_SYNCS.name, CHECKPOINTS.name, HIGH_WATERMARKS.name)
+PROJECTED = tuple(GRAINS)
 """Tables with a projection: those that grow with every round."""
+_LAST_ALONE = (SHARE_OFFSETS.name, WRITERS.name)
+"""Those of which it has the last rows, and nothing else."""
 LEAST_ROWS = 100_000
 """So many rows an answer may read before they become a block."""
 FANOUT = 16
@@ -128,6 +130,10 @@ class Projection:
         self._folder = local_folder(self._uri)
         self._schema = SCHEMA if table == OFFSET_SYNCS.name else arrow_schema(TABLE_BY_NAME[table])
 
+    @property
+    def is_there(self) -> bool:
+        return self._folder is not None and self._folder.is_dir()
+
     def read(self, opened: DeltaTable, covers: Callable[[Noted], bool], *, is_now: bool) -> Projected | None:
         """What stands for most of the rows that a reader of the table counts; None: nothing does.
 
@@ -169,7 +175,7 @@ class Projection:
         chain = self._sound_chain(opened)
         if chain is None:
             return False
-        known = chain[-1].noted if chain else Noted(0, {}, 0)
+        known = chain[-1].noted if chain else NOTHING
         if (
             sum(
                 least if file.rows is None else file.rows
@@ -208,7 +214,7 @@ class Projection:
 
     def drop(self) -> None:
         """Remove it, with all its blocks."""
-        if self._folder is not None and self._folder.is_dir():
+        if self._folder is not None and self.is_there:
             shutil.rmtree(self._folder)
 
     def _merge(self, chain: Sequence[Block], now_ms: int) -> None:
@@ -265,7 +271,7 @@ class Projection:
 
     def _chain(self, of_table: str, covers: Callable[[Noted], bool], *, only_active: bool) -> list[Block]:
         """Blocks that follow each other from the first row on, as few and as far as they go; empty: there are none."""
-        if self._folder is None or not self._folder.is_dir():
+        if self._folder is None or not self.is_there:
             return []
         names = [Path(uri).name for uri in DeltaTable(self._uri).file_uris()]
         files = (
@@ -312,6 +318,8 @@ class Projection:
             return self._kept(connection)
 
     def _kept(self, connection: duckdb.DuckDBPyConnection) -> pa.Table:
+        if self._of in _LAST_ALONE:
+            return last_of_each(connection, self._of, "facts")
         connection.execute("create or replace temporary view recorded as select * from facts")
         return connection.sql(sql_file(f"kept_{self._of}.sql")).to_arrow_table().cast(self._schema)
 

@@ -12,10 +12,12 @@ from ledger.facts.rows import flow_position
 from ledger.facts.state import Filter, LedgerState
 from ledger.facts.syncs import FlowPosition
 from ledger.facts.tables import OFFSET_SYNCS, OPERATIONS, STAMP, TABLE_BY_NAME, TABLES, WRITERS, in_order
+from ledger.store import narrowed
+from ledger.store.behind import file_stamps
 from ledger.store.catalog import Query, Value, query, tables_of
 from ledger.store.damage import reported
 from ledger.store.delta_tables import newest_version, table_id, table_uri
-from ledger.store.last_rows import LastRowsReader, file_stamps
+from ledger.store.last_rows import LastRowsReader
 from ledger.store.relations import (
     filtered_rows,
     last_recorded_at_ms,
@@ -264,10 +266,12 @@ class SnapshotRows:
 
     def newest(self, table: str, filters: Sequence[Filter], grain: Sequence[str]) -> list[dict[str, Any]]:
         columns = [name for name in TABLE_BY_NAME[table].column_names if name not in _STAMP_NAMES]
-        return newest_rows(self.at.relation(table), filters, grain, columns)
+        kept = narrowed.kept_rows(self.at, table)
+        return newest_rows(self.at.relation(table) if kept is None else kept, filters, grain, columns)
 
     def claims(self, filters: Sequence[Filter]) -> list[dict[str, Any]]:
-        return self.rows(WRITERS.name, filters)
+        kept = narrowed.kept_rows(self.at, WRITERS.name)
+        return self.rows(WRITERS.name, filters) if kept is None else in_order(filtered_rows(kept, filters))
 
     def last_recorded_at_ms(self, writer: str) -> int | None:
         return self.at.last_recorded_at_ms(writer) or None
@@ -283,6 +287,8 @@ class SnapshotState(DeltaLedgerState):
 
     def positions(self, flow: str) -> list[FlowPosition]:
         found = self._answers.of(
-            flow, (), lambda: run_query(query("flow_positions"), {"flow": flow}, self._at).to_pylist()
+            flow,
+            (),
+            lambda: narrowed.run_query(query("flow_positions"), {"flow": flow}, self._at).to_pylist(),
         )
         return [flow_position(row) for row in found]

@@ -11,6 +11,7 @@ from collections import Counter
 
 from ledger.facts.tables import TABLES
 from tests.simulation.kafka.schedule import Schedule
+from tests.simulation.ledger.last_rows import MemoryLastRows
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.starts import NotedLastRows
 
@@ -78,11 +79,11 @@ class Noters:
         if self.is_over:
             return
         ahead_ms = self._rng.randint(-5_000, 60_000)
-        content = self._noted.noted_now(self._ledger, self._schedule.now_ms() + ahead_ms)
+        found = self._noted.noted_now(self._ledger, self._schedule.now_ms() + ahead_ms)
         if self._rng.random() > _DIES:
-            self._schedule.after(self._rng.uniform(0.0, 2.0), lambda: self._note(content))
+            self._schedule.after(self._rng.uniform(0.0, 2.0), lambda: self._note(found))
         self.start()
 
-    def _note(self, content: str) -> None:
-        self._noted.content = content
+    def _note(self, found: MemoryLastRows) -> None:
+        self._noted.known = found
         self._tally["last rows noted"] += 1

@@ -1,14 +1,13 @@
 """Starts of simulated drivers: they go by last rows that somebody noted, and are held against all rows.
 
-What is noted is put down as operations hold it, and some time after it was read; of several the last one counts that
-was put down. So drivers claim, are shut out and append in between, files are merged, and clocks of hosts differ.
+What is noted is put down some time after it was read; of several the last one counts that was put down. So drivers
+claim, are shut out and append in between, files are merged, and clocks of hosts differ.
 """
 
-import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ledger.facts.last_rows import GRAINS, LAST_ROWS, Noted
+from ledger.facts.last_rows import Noted
 from ledger.facts.syncs import FlowPosition
 from tests.simulation.ledger.fact_log import MemoryLedgerState, positions_of
 from tests.simulation.ledger.last_rows import MemoryLastRows, read_last_rows
@@ -21,29 +20,16 @@ TABLE = "offset_syncs"
 class NotedLastRows:
     """What was noted last in a life; None: nothing yet."""
 
-    content: str | None = None
-
-    @property
-    def known(self) -> MemoryLastRows | None:
-        if self.content is None:
-            return None
-        told = LAST_ROWS[TABLE].of_row({"content": self.content})
-        columns = told.columns
-        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-        return MemoryLastRows(told.noted, rows)
+    known: MemoryLastRows | None = None
 
     def read(self, ledger: MemoryLedger) -> MemoryLastRows:
         """The last rows as of now."""
         return read_last_rows(TABLE, ledger.rows_by_file(TABLE), self.known)
 
-    def noted_now(self, ledger: MemoryLedger, now_ms: int) -> str:
+    def noted_now(self, ledger: MemoryLedger, now_ms: int) -> MemoryLastRows:
         """What would be noted as of now, by what was noted before."""
         found = self.read(ledger)
-        left_out = GRAINS[TABLE].left_out
-        names = [name for name in found.last[0] if name not in left_out] if found.last else []
-        noted = Noted.of(found.noted.rows, found.noted.until, now_ms=now_ms)
-        columns = {name: [row[name] for row in found.last] for name in names}
-        return json.dumps(LAST_ROWS[TABLE].of("id", GRAINS[TABLE].of_each, noted, columns).content())
+        return replace(found, noted=Noted.of(found.noted.rows, found.noted.until, now_ms=now_ms))
 
 
 @dataclass

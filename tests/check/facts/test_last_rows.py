@@ -14,14 +14,12 @@ import pytest
 
 from ledger.errors import InvalidValueError
 from ledger.facts.last_rows import (
-    CLOCKS_APART_MS,
     GRAINS,
-    LEAST_ROWS,
+    NOTHING,
     FileStamps,
     LastPlace,
     Noted,
     Split,
-    is_due,
 )
 from tests.simulation.ledger.last_rows import MemoryLastRows, last_of_each, read_last_rows
 
@@ -159,7 +157,7 @@ def test_rows_that_were_left_out_are_counted() -> None:
     assert split.misses_nothing(NOTED, noted_rows_read=3)
     assert not split.misses_nothing(NOTED, noted_rows_read=2)
     assert not split.misses_nothing(NOTED, noted_rows_read=4)
-    assert Split.of(files, None) == Split(tuple(files), 0)
+    assert Split.of(files, NOTHING) == Split(tuple(files), 0)
 
 
 def test_of_an_append_all_rows_of_a_combination_are_last() -> None:
@@ -168,18 +166,6 @@ def test_of_an_append_all_rows_of_a_combination_are_last() -> None:
         for epoch, number, host in ((1, 9, "a"), (1, 10, "b"), (1, 10, "c"), (1, 2, "d"), (2, 0, "e"))
     ]
     assert [row["host"] for row in last_of_each(rows, GRAINS["writers"])] == ["b", "c", "e"]
-
-
-def test_last_rows_are_noted_when_a_start_would_leave_out_enough_by_that() -> None:
-    def due(last_ms: int, *, rows: int = LEAST_ROWS, noted: Noted | None = None, noted_rows: int = 0) -> bool:
-        file = FileStamps("f", rows, ("v", "w"), 2, 8, last_ms)
-        return is_due([file], noted, noted_rows=noted_rows, now_ms=1_000_000)
-
-    assert due(1_000_000 - CLOCKS_APART_MS)
-    assert not due(1_000_001 - CLOCKS_APART_MS), "it may be read again the next time"
-    assert not due(1, rows=LEAST_ROWS - 1)
-    assert not due(1, noted=NOTED)
-    assert not due(1, noted_rows=LEAST_ROWS), "what is noted would be large beside what it spares"
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -172,7 +172,7 @@ def test_init_adds_it_once_and_like_the_others(before: str) -> None:
     assert {answer["status"] for answer in drift(open_ledger(before).now())} != {"unknown"}
 
 
-def test_a_table_whose_last_rows_are_noted_may_be_missing_as_well(tmp_path: Path) -> None:
+def test_a_table_whose_last_rows_are_projected_may_be_missing_as_well(tmp_path: Path) -> None:
     path = str(tmp_path / "ledger")
     create_tables(path, now_ms=1)
     never_had(path, "share_offsets")
@@ -181,7 +181,7 @@ def test_a_table_whose_last_rows_are_noted_may_be_missing_as_well(tmp_path: Path
     assert state.last_share_offsets("e") == []
     assert state.last_claim("flow:f") is not None, "every table is asked when the writer appended last"
     upkeep = TableUpkeep(path, "share_offsets", FakeClock(), keep_hours=KEEP_SUPERSEDED_HOURS)
-    assert not upkeep.note_when_due()
+    assert not upkeep.project_when_due()
     assert not Path(table_uri(path, "share_offsets")).exists()
     log.claim(RECORDER, RECORDER_TABLES, CLAIM)
     assert state.last_share_offsets("e") == []

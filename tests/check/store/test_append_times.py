@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from ledger.store.behind import file_stamps
 from ledger.store.delta_tables import STATISTICS, create_tables, newest_version, table_uri
-from ledger.store.last_rows import file_stamps
 from ledger.store.maintenance import TableUpkeep, Upkeep
 from ledger.store.merging import Merge, data_files
 from ledger.store.relations import last_recorded_at_ms, last_recorded_of_each, relation_of

@@ -1,4 +1,4 @@
-"""Starts by what was noted of tables on disk answer what reading all of them answers, and do not read all of them.
+"""Starts by projections of tables answer what reading all of them answers, and do not read all of them.
 
 MIRROR_LEDGER_SEED repeats a run.
 """
@@ -11,21 +11,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from ledger.errors import LedgerUnavailableError
-from ledger.facts import last_rows as rules
-from ledger.facts.last_rows import GRAINS, LAST_ROWS, LastOffsetSyncs, Split
+from ledger.facts.every_kind import content_of
+from ledger.facts.last_rows import GRAINS, NOTHING, Split
+from ledger.facts.operations import LastOffsetSyncs
 from ledger.facts.roles import OPERATOR_WRITER
 from ledger.facts.rows import flow_position
 from ledger.facts.tables import STAMP, TABLE_BY_NAME, TABLES
+from ledger.store import projections
+from ledger.store.behind import file_stamps
 from ledger.store.catalog import query
-from ledger.store.delta_tables import table_uri
-from ledger.store.last_rows import file_stamps, read_last_rows, recorded_last_rows
+from ledger.store.delta_tables import opened_at, table_uri
+from ledger.store.last_rows import LastRowsReader
 from ledger.store.log import DeltaFactLog
-from ledger.store.maintenance import NOTED_BY, TableUpkeep, Upkeep, maintain
+from ledger.store.maintenance import TableUpkeep, Upkeep, maintain
 from ledger.store.merging import FANOUT, Merge, data_files
+from ledger.store.projections import Block, Projection
 from ledger.store.relations import filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.store.snapshots import open_ledger
 from ledger.store.sql import run_query
@@ -49,7 +54,7 @@ KINDS = (
 
 @dataclass
 class Model:
-    """Appends of several writers, merges and notings; what is asked is asked of all rows as well."""
+    """Appends of several writers, merges and projections; what is asked is asked of all rows as well."""
 
     path: str
     rng: random.Random
@@ -60,7 +65,7 @@ class Model:
 
     def step(self) -> None:
         self.clock.now_s += self.rng.choice((0.1, 30.0))
-        steps = {self.append: 12, self.claim: 2, self.merge: 3, self.note: 5, self.note_nonsense: 1}
+        steps = {self.append: 12, self.claim: 2, self.merge: 3, self.project: 5, self.harm: 1}
         self.rng.choices(list(steps), list(steps.values()))[0]()
 
     def stamp(self, writer: str) -> dict[str, Any]:
@@ -113,20 +118,23 @@ class Model:
             done = upkeep.committed(Upkeep(table, len(files)), merge, upkeep.written(merge))
             self.done["merges"] += done.written
 
-    def note(self) -> None:
-        TableUpkeep(self.path, self.rng.choice(list(GRAINS)), self.clock, keep_hours=0).note()
+    def project(self) -> None:
+        project(self.path, self.rng.choice(list(GRAINS)), self.clock)
 
-    def note_nonsense(self) -> None:
-        note_content(self.path, LAST_ROWS[self.rng.choice(list(GRAINS))].kind, {"rows": 1})
+    def harm(self) -> None:
+        """A projection that says nothing, until it is built again."""
+        if found := blocks(self.path, self.rng.choice(list(GRAINS))):
+            self.rng.choice(found).write_bytes(b"no block")
 
     def check(self) -> None:
         state = DeltaLedgerState(open_ledger(self.path))
         for one in FLOWS:
             check_answers(self.path, state, one)
         for table in GRAINS:
-            known = recorded_last_rows(self.path, table)
-            files = file_stamps(DeltaTable(table_uri(self.path, table)))
-            left_out = len(files) - len(Split.of(files, known.noted if known else None).read)
+            opened = opened_at(table_uri(self.path, table))
+            projected = Projection(self.path, table).read(opened, lambda _: True, is_now=True)
+            files = file_stamps(opened)
+            left_out = len(files) - len(Split.of(files, projected.noted if projected else NOTHING).read)
             self.done["files left out"] += left_out
 
 
@@ -167,15 +175,16 @@ def by_topic(ends: Any) -> dict[str, int]:
     return {end.topic: end.high_watermark for end in ends}
 
 
-def note_content(path: str, kind: str, content: object) -> None:
-    """An operation as maintenance records it, with whatever content."""
-    told = content if isinstance(content, str) else json.dumps(content)
-    unstamped = {name: value for name, value in row("operations").items() if name not in STAMPED}
-    noted = {**unstamped, "operation_id": "o", "kind": str(kind), "operator": NOTED_BY, "content": told}
-    DeltaFactLog(path, FakeClock(NOW_MS / 1000)).append_next(OPERATOR_WRITER, "operations", [noted])
+def project(path: str, table: str, clock: FakeClock) -> bool:
+    opened = opened_at(table_uri(path, table))
+    return Projection(path, table).extend_when_due(opened, now_ms=clock.now_ms(), least_rows=1)
 
 
-def test_a_start_by_what_was_noted_answers_what_all_rows_answer(tmp_path: Path, empty_ledger: Path) -> None:
+def blocks(path: str, table: str) -> list[Path]:
+    return sorted(Path(table_uri(path, f"projections/{table}")).glob("block-*"))
+
+
+def test_a_start_by_projections_answers_what_all_rows_answer(tmp_path: Path, empty_ledger: Path) -> None:
     for seed in SEEDS:
         path = copied_to(tmp_path / str(seed), empty_ledger)
         model = Model(path, random.Random(seed), FakeClock(NOW_MS / 1000))
@@ -214,11 +223,11 @@ def clock() -> FakeClock:
 
 @pytest.fixture(scope="module")
 def merged_once(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> Path:
-    """A ledger with one merged file, whose last rows are noted, and a small file of the next round; to be copied."""
+    """A ledger with one merged file, which is projected, and a small file of the next round; to be copied."""
     path = copied_to(tmp_path_factory.mktemp("merged"), empty_ledger)
     synced(path, 1, FANOUT)
     TableUpkeep(path, "offset_syncs", clock(), keep_hours=1).merge()
-    TableUpkeep(path, "offset_syncs", clock(), keep_hours=0).note()
+    assert project(path, "offset_syncs", clock())
     synced(path, FANOUT + 1, FANOUT + 1)
     return Path(path)
 
@@ -233,7 +242,7 @@ def merged_file(path: str) -> Path:
     return file
 
 
-def test_what_was_noted_is_not_read_again(merged: str) -> None:
+def test_what_is_projected_is_not_read_again(merged: str) -> None:
     merged_file(merged).write_bytes(b"nobody reads this")
     assert ends(merged) == {0: FANOUT + 1, 1: 1}
     state = DeltaLedgerState(open_ledger(merged))
@@ -254,18 +263,15 @@ def test_a_driver_reads_what_is_new_since_it_last_looked(merged: str) -> None:
     }
 
 
-def test_rows_beside_what_was_noted_are_told_from_it(merged: str) -> None:
-    """The noted rows and the new one come to lie in one file; once more nothing but its own is left out."""
+def test_rows_beside_what_is_projected_are_told_from_it(merged: str) -> None:
+    """The projected rows and the new one come to lie in one file; once more nothing but its own is left out."""
     upkeep = TableUpkeep(merged, "offset_syncs", clock(), keep_hours=1)
     files = data_files(DeltaTable(table_uri(merged, "offset_syncs")))
     merge = Merge(tuple(files), None)
     assert upkeep.committed(Upkeep("offset_syncs", 2), merge, upkeep.written(merge)).written == 1
-    opened = DeltaTable(table_uri(merged, "offset_syncs"))
-    known = recorded_last_rows(merged, "offset_syncs")
-    assert known is not None
-    found = read_last_rows(opened, "offset_syncs", known)
-    assert (found.noted.rows, known.noted.rows) == (FANOUT + 2, FANOUT + 1)
-    assert found.was_short
+    found = LastRowsReader(merged).of("offset_syncs")
+    [block] = blocks(merged, "offset_syncs")
+    assert (found.noted.rows, Block.read(block).noted.rows) == (FANOUT + 2, FANOUT + 1)
     assert ends(merged) == {0: FANOUT + 1, 1: 1}
 
 
@@ -278,48 +284,34 @@ def test_what_last_rows_do_not_tell_is_looked_up(merged: str) -> None:
     assert not GRAINS["offset_syncs"].decides(["flow", "round"])
 
 
-def content(path: str) -> dict[str, Any]:
-    (found,) = filtered_rows(
-        open_ledger(path).now().relation("operations"), [("kind", "=", LastOffsetSyncs.kind)]
-    )
-    assert found["operator"] == NOTED_BY
-    told: dict[str, Any] = json.loads(found["content"])
-    return told
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"rows": 9},
-        {"rows": -1},
-        {"rows": None},
-        {"until": {"flow:a": [1]}},
-        {"until": {"flow:a": [1, 99, NOW_MS + 99]}},
-        {"until": {}},
-        {"of_each": ["flow"]},
-        {"table_id": "of another table"},
-        {"last": "no rows"},
-        {"last": LastOffsetSyncs.of("", (), rules.Noted.of(0, {}), {"flow": ["a"]}).last},
-        {"settled_ms": "soon"},
-    ],
-    ids=lambda changed: "-".join(map(str, changed)),
-)
-def test_what_was_noted_wrongly_is_passed_over(merged: str, changed: dict[str, Any]) -> None:
+def test_a_projection_that_cannot_be_read_is_passed_over(merged: str) -> None:
     """All files are read: so the answer is right, and once one of them is not readable there is none."""
-    note_content(merged, LastOffsetSyncs.kind, content(merged) | changed)
+    [block] = blocks(merged, "offset_syncs")
+    block.write_bytes(b"no block")
     assert ends(merged) == {0: FANOUT + 1, 1: 1}
     merged_file(merged).write_bytes(b"")
     with pytest.raises(LedgerUnavailableError):
         ends(merged)
 
 
-def test_a_row_that_is_no_json_is_passed_over(merged: str) -> None:
-    note_content(merged, LastOffsetSyncs.kind, "{")
-    assert ends(merged) == {0: FANOUT + 1, 1: 1}
+@pytest.mark.parametrize("table", ["share_offsets", "writers"])
+def test_of_claims_and_share_offsets_the_last_ones_are_projected(
+    tmp_path: Path, empty_ledger: Path, table: str
+) -> None:
+    path = copied_to(tmp_path, empty_ledger)
+    writer = {"share_offsets": "recorder:a", "writers": "flow:a"}[table]
+    model = Model(path, random.Random(1), clock())
+    for _ in range(3):
+        for _ in range(4):
+            append(path, table, [model.row(table, "a", model.stamp(writer)) for _ in range(2)])
+        assert project(path, table, clock())
+    append(path, table, [model.row(table, "a", model.stamp(writer))])
+    assert sum(len(pq.read_table(block)) for block in blocks(path, table)) < 12
+    check_answers(path, DeltaLedgerState(open_ledger(path)), "a")
 
 
 def test_an_older_copy_of_a_table_is_noticed(merged: str) -> None:
-    """Rows that were noted are gone, and others have taken their places."""
+    """Rows that were projected are gone, and others have taken their places."""
     older = DeltaTable(table_uri(merged, "offset_syncs"))
     older.restore(older.version() - 3)
     assert ends(merged) == {0: FANOUT - 1, 1: 1}
@@ -327,19 +319,38 @@ def test_an_older_copy_of_a_table_is_noticed(merged: str) -> None:
     assert ends(merged) == {0: FANOUT + 3, 1: 1}
 
 
-def test_maintenance_notes_last_rows_when_it_is_due(
+def test_maintenance_keeps_what_starts_read(
     tmp_path: Path, empty_ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rules, "LEAST_ROWS", FANOUT)
-    monkeypatch.setattr(rules, "ROWS_FOR_EACH", 1)
+    monkeypatch.setattr(projections, "LEAST_ROWS", FANOUT)
     path = copied_to(tmp_path, empty_ledger)
     upkeep, another = (TableUpkeep(path, "offset_syncs", clock(), keep_hours=1) for _ in range(2))
     synced(path, 1, FANOUT - 2)
-    assert not upkeep.note_when_due()
+    assert not upkeep.project_when_due()
     synced(path, FANOUT - 1, FANOUT)
     maintain(upkeep)
-    assert content(path)["rows"] == FANOUT + 1
-    assert not upkeep.note_when_due()
-    assert not another.note_when_due(), "somebody else has done it"
+    assert len(blocks(path, "offset_syncs")) == 1
+    assert not upkeep.project_when_due()
+    assert not another.project_when_due(), "somebody else has done it"
     assert ends(path) == {0: FANOUT, 1: 1}
-    assert not TableUpkeep(path, "operations", clock(), keep_hours=1).note_when_due()
+    assert not TableUpkeep(path, "operations", clock(), keep_hours=1).project_when_due()
+
+
+def test_notes_of_an_earlier_program_are_history(merged: str) -> None:
+    """They are no more than rows of `operations`, whatever they say."""
+    said = {
+        "table_id": "t",
+        "of_each": [],
+        "rows": 9,
+        "until": {"flow:a": [1, 99, 1]},
+        "settled_ms": 1,
+        "last": "x",
+    }
+    blank = {name: value for name, value in row("operations").items() if name not in STAMPED}
+    noted = {**blank, "operation_id": "o", "kind": "last_offset_syncs", "content": json.dumps(said)}
+    DeltaFactLog(merged, clock()).append_next(OPERATOR_WRITER, "operations", [noted])
+    assert ends(merged) == {0: FANOUT + 1, 1: 1}
+    [found] = filtered_rows(open_ledger(merged).now().relation("operations"), [])
+    content = content_of(found)
+    assert isinstance(content, LastOffsetSyncs)
+    assert content.content() == said

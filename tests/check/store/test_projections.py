@@ -65,9 +65,10 @@ class Grown:
     def extend(self) -> None:
         for table in PROJECTED:
             opened = opened_at(table_uri(self.path, table))
-            assert Projection(self.path, table).extend_when_due(
+            is_done = Projection(self.path, table).extend_when_due(
                 opened, now_ms=self.clock.now_ms(), least_rows=1
             )
+            assert is_done or table not in WRITERS
 
     def now(self) -> DeltaSnapshot:
         return DeltaLedger(self.path).as_of(None, now_ms=self.clock.now_ms())

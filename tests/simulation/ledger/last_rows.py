@@ -1,4 +1,4 @@
-"""Last rows of a table in memory, read by the same rules as those on disk (`facts.last_rows`)."""
+"""Last rows of a table in memory, noted at times and read by the same rules as those on disk (`facts.last_rows`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,0 +1,142 @@
+"""Rows of a table behind those that were noted, read without the files that hold none of them.
+
+`facts.last_rows` says why that can be relied on. A table in a store is read as a whole: there no file is left out.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+from duckdb import ColumnExpression, Expression, FunctionExpression, StarExpression
+
+from ledger.facts.last_rows import GRAINS, FileStamps, LastPlace, Noted, Split
+from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME
+from ledger.store.delta_tables import arrow_schema
+from ledger.store.relations import PLACE, relation_of
+from ledger.store.sql import ParquetFiles, Relation, connected, register
+
+_UNTIL = pa.schema({"noted_writer": pa.string(), "noted_place": pa.int64()})
+
+
+def file_stamps(opened: DeltaTable) -> list[FileStamps]:
+    """The files of a version with what the log says of their rows."""
+    actions = pa.table(opened.get_add_actions(flatten=True))
+    return [_stamps(action) for action in actions.to_pylist()]
+
+
+def _stamps(action: dict[str, Any]) -> FileStamps:
+    first, last = action.get("min.writer"), action.get("max.writer")
+    return FileStamps(
+        action["path"],
+        action.get("num_records"),
+        writers=None if first is None or last is None else (first, last),
+        last_epoch=action.get("max.writer_epoch"),
+        last_round=action.get("max.round"),
+        last_ms=action.get("max.recorded_at_ms"),
+        first_ms=action.get("min.recorded_at_ms"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Rows behind those that were noted, as the relation `behind` of a connection; `noted`: with these."""
+
+    connection: duckdb.DuckDBPyConnection
+    noted: Noted
+
+    def appended_ms(self) -> dict[str, int]:
+        """By writer of these rows when its last append was recorded."""
+        found = self.connection.execute(
+            f"select writer, arg_max(recorded_at_ms, {{'place': writer_epoch * {ROUNDS_PER_EPOCH} + round, "
+            "'at': recorded_at_ms}) from behind group by writer"
+        )
+        return dict(found.fetchall())
+
+
+@contextmanager
+def read_behind(
+    opened: DeltaTable, table: str, noted: Noted, *, until_ms: int | None = None
+) -> Iterator[Behind | None]:
+    """The rows of a version behind those that were noted, of files that begin before a time, None: of all.
+
+    None where what was noted does not account for the files; it does where nothing was.
+    """
+    files: Relation | None = relation_of(opened, table)
+    split = Split((), 0)
+    if isinstance(files, ParquetFiles):
+        split = Split.of(file_stamps(opened), noted)
+        files = files.named(
+            {file.name for file in split.read if until_ms is None or (file.first_ms or 0) <= until_ms}
+        )
+    with connected() as connection:
+        register(
+            connection, "files", arrow_schema(TABLE_BY_NAME[table]).empty_table() if files is None else files
+        )
+        every = connection.view("files").select(StarExpression(), PLACE.alias("place"))
+        placed = _with_notes(connection, every, noted)
+        noted_rows, reached = _counted(placed, noted)
+        names = (ColumnExpression(name) for name in TABLE_BY_NAME[table].column_names)
+        connection.register("behind", placed.filter(_IS_NEW).select(*names))
+        is_whole = split.misses_nothing(noted, noted_rows_read=noted_rows)
+        yield Behind(connection, reached) if is_whole else None
+
+
+def _with_notes(
+    connection: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation, noted: Noted
+) -> duckdb.DuckDBPyRelation:
+    """Rows with the place up to which those of their writer were noted; null: none was."""
+    until = noted.until
+    places = {"noted_writer": list(until), "noted_place": [at.place for at in until.values()]}
+    connection.register("until", pa.table(places, schema=_UNTIL))
+    return rows.join(connection.view("until"), "writer = noted_writer", how="left")
+
+
+_IS_NEW: Expression = ColumnExpression("noted_place").isnull() | (
+    ColumnExpression("place") > ColumnExpression("noted_place")
+)
+
+
+def _counted(read: duckdb.DuckDBPyRelation, noted: Noted) -> tuple[int, Noted]:
+    """How many rows were noted already, and up to where all reach."""
+    per_writer = read.aggregate(
+        [
+            ColumnExpression("writer"),
+            FunctionExpression("count").alias("rows"),
+            FunctionExpression("sum", _IS_NEW.cast(duckdb.sqltype("bigint"))).alias("new_rows"),
+            FunctionExpression("max", ColumnExpression("place")).alias("last_place"),
+            FunctionExpression("max", ColumnExpression("recorded_at_ms")).alias("latest_ms"),
+        ]
+    ).fetchall()
+    until = dict(noted.until)
+    noted_rows = new_rows = 0
+    for writer, rows, new, place, latest_ms in per_writer:
+        noted_rows, new_rows = noted_rows + rows - int(new), new_rows + int(new)
+        at = LastPlace.of_place(place, latest_ms)
+        until[writer] = at.further(until.get(writer, at))
+    return noted_rows, Noted.of(noted.rows + new_rows, until)
+
+
+# Last rows ----------------------------------------------------------------------------------------
+
+
+def last_rows_schema(table: str) -> pa.Schema:
+    """What is kept of a last row."""
+    schema, left_out = arrow_schema(TABLE_BY_NAME[table]), GRAINS[table].left_out
+    return pa.schema([field for field in schema if field.name not in left_out])
+
+
+def last_of_each(connection: duckdb.DuckDBPyConnection, table: str, rows: str) -> pa.Table:
+    """Of the `rows` of a connection, of each combination of the table's grain those of the last append."""
+    schema, grain = last_rows_schema(table), GRAINS[table].of_each
+    place = f"r.writer_epoch * {ROUNDS_PER_EPOCH} + r.round"
+    is_of_it = " and ".join(f"r.{name} is not distinct from n.{name}" for name in grain)
+    found = connection.sql(
+        f"select {', '.join(f'r.{name}' for name in schema.names)} from {rows} as r semi join "
+        f"(select {', '.join(grain)}, max({place}) as place from {rows} as r group by {', '.join(grain)}) as n "
+        f"on {place} = n.place and {is_of_it}"
+    )
+    return found.to_arrow_table().cast(schema)
