@@ -53,7 +53,7 @@ _BETWEEN = frozenset(
     {"group_translation", "group_positions", "repeated_records", "consumed_not_copied", "one_sided_records"}
 )
 _BY_FLOW = frozenset({"offset_translation"})
-_IN_WHOLE = frozenset({"flow_positions", "flow_status", "uncommitted_partitions"})
+_IN_WHOLE = frozenset({"flow_losses", "flow_positions", "flow_status", "uncommitted_partitions"})
 """By what of the offset syncs queries are answered: those that the places of groups touch, or what all come to."""
 _BY_LAST_ROWS: Mapping[str, frozenset[str]] = {
     CHECKPOINTS.name: frozenset(

@@ -303,12 +303,19 @@ class Projection:
         hours = connection.execute(
             f"select recorded_at_ms // {HOUR_MS} as hour, count(*) from behind group by hour order by hour"
         ).fetchall()
+        kept = self._schema.empty_table()
         for first, last in _together(hours):
+            connection.register("kept", kept)
             connection.execute(
                 "create or replace temporary view facts as select * from behind "
                 f"where recorded_at_ms >= {int(first) * HOUR_MS} and recorded_at_ms < {(int(last) + 1) * HOUR_MS}"
+                + ("" if self._schema is SCHEMA else " union all select * from kept")
             )
-            yield spans_of(connection) if self._schema is SCHEMA else self._kept(connection)
+            if self._schema is SCHEMA:
+                yield spans_of(connection)
+            else:
+                kept = self._kept(connection)
+        yield kept
 
     def _merged(self, rows: pa.Table) -> pa.Table:
         if self._schema is SCHEMA:

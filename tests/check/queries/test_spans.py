@@ -112,7 +112,7 @@ def test_a_commit_lands_on_the_target_of_a_flow_where_all_offset_syncs_say(
         assert answers(at, name, params, found.shown) == answers(at, name, params), (worlds, flow)
         whole = in_whole_spans(spans, lambda _times: at.tables[SYNCS])
         assert whole is not None, worlds
-        for name in ("flow_status", "flow_positions"):
+        for name in ("flow_status", "flow_positions", "flow_losses"):
             asked = {"flow": flow}
             assert answers(at, name, asked, whole) == answers(at, name, asked), (worlds, name, flow)
 
