@@ -56,10 +56,10 @@ class LastRowsReader:
         return known  # of two threads that read at once one reads in vain
 
     def _keep_projected(self, opened: DeltaTable, table: str) -> None:
-        projected = Projection(self._path, table).read(opened, lambda _: True, is_now=True)
-        if projected is not None:
-            rows = projected.rows.select(last_rows_schema(table).names)
-            self._kept[table] = TableLastRows(projected.noted, rows)
+        columns = last_rows_schema(table).names
+        found = Projection(self._path, table).read(opened, lambda _: True, is_now=True, columns=columns)
+        if found is not None:
+            self._kept[table] = TableLastRows(found.noted, found.rows)
 
 
 def read_last_rows(opened: DeltaTable, table: str, known: TableLastRows) -> TableLastRows:

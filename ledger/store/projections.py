@@ -134,14 +134,22 @@ class Projection:
     def is_there(self) -> bool:
         return self._folder is not None and self._folder.is_dir()
 
-    def read(self, opened: DeltaTable, covers: Callable[[Noted], bool], *, is_now: bool) -> Projected | None:
+    def read(
+        self,
+        opened: DeltaTable,
+        covers: Callable[[Noted], bool],
+        *,
+        is_now: bool,
+        columns: Sequence[str] | None = None,
+    ) -> Projected | None:
         """What stands for most of the rows that a reader of the table counts; None: nothing does.
 
-        `covers`: whether all rows that a block is made of count. `is_now`: all rows of the table do.
+        `covers`: whether all rows that a block is made of count. `is_now`: all rows of the table do. `columns`: None
+        for all.
         """
         try:
             chain = self._chain(table_id(opened), covers, only_active=is_now)
-            return Projected(self._rows(chain), chain[-1].noted) if chain else None
+            return Projected(self._rows(chain, columns), chain[-1].noted) if chain else None
         except _UNREADABLE as error:
             log.debug("%s cannot be used: %s", self._uri, error)
             return None
@@ -290,11 +298,14 @@ class Projection:
                 return chain[::-1]
         return []
 
-    def _rows(self, chain: Sequence[Block]) -> pa.Table:
+    def _rows(self, chain: Sequence[Block], columns: Sequence[str] | None = None) -> pa.Table:
+        """With null in columns that the table has gained since."""
         assert self._folder is not None
-        return pa.concat_tables(
-            pq.read_table(self._folder / block.name, schema=self._schema) for block in chain
-        )
+        # By a table of a dataset each command would wait for what reads these.
+        parts = [pq.ParquetFile(self._folder / block.name).read(columns) for block in chain]
+        schema = self._schema if columns is None else pa.schema(map(self._schema.field, columns))
+        found = pa.concat_tables([schema.empty_table(), *parts], promote_options="default")
+        return found.select(schema.names).cast(schema)
 
     def _rows_behind(self, behind: Behind) -> Iterator[pa.Table]:
         """What stands for new rows, of as many hours at a time as memory is to be had for."""
