@@ -1,6 +1,7 @@
 """What is killed during a life: the driver, a recorder, the brokers; each is there again afterwards."""
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -9,6 +10,8 @@ from ledger.config.mirror import MirrorConfig
 from ledger.errors import ClusterUnavailableError
 from ledger.sandbox import Sandbox
 from tests.support.drivers import Driver, Recorder
+
+_STARTS_WITHIN_S = 300
 
 
 class Victims:
@@ -75,4 +78,10 @@ class Victims:
     def _restart(self, alias: str) -> None:
         end = self._chance.choice((self._sandbox.kill, self._sandbox.stop))
         end(alias)
-        self._sandbox.start(alias)
+        deadline_s = time.monotonic() + _STARTS_WITHIN_S
+        while True:
+            try:
+                return self._sandbox.start(alias)
+            except ClusterUnavailableError:  # after a kill it reads a thousand logs again
+                if time.monotonic() > deadline_s:
+                    raise

@@ -67,7 +67,7 @@ SETTINGS_OF_KIND: Mapping[Kind, Mapping[str, str]] = {
         "min.cleanable.dirty.ratio": "0.01",
         "delete.retention.ms": "1000",
     },
-    Kind.EXPIRING: {"retention.ms": "600000", "segment.ms": "2000"},
+    Kind.EXPIRING: {"retention.ms": "60000", "segment.ms": "2000"},
 }
 _SETTINGS: Mapping[str, Sequence[str]] = {
     "retention.ms": ("-1", "864000000"),

@@ -15,6 +15,7 @@ import pytest
 from ledger.answers.ledger import Ledger
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
+from ledger.errors import ClusterUnavailableError
 from ledger.sandbox.workload import create_topics
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
@@ -48,6 +49,7 @@ on_source_recreated = "continue"
 dead_letters = "dead-letters.{topic}"
 """
 PREFIX = "east."
+_SHOWN = 200
 
 
 def test_what_differs_in_the_end_is_told(tmp_path: Path) -> None:
@@ -101,7 +103,12 @@ def require_told(config: MirrorConfig, servers: dict[str, str]) -> None:
     deadline_s = time.monotonic() + 120 + TOPICS
     while True:
         time.sleep(10)
-        source, target = seen(servers["east"]), seen(servers["west"])
+        try:
+            source, target = seen(servers["east"]), seen(servers["west"])
+        except ClusterUnavailableError as error:  # on a busy machine
+            print(error)
+            assert time.monotonic() < deadline_s
+            continue
         ledger = Ledger.open(config)
         rows = ledger.query("not_equal", flow=FLOW).table.to_pylist()
         found = Comparison(source, target, rows, PREFIX).compare()
@@ -118,4 +125,4 @@ def require_told(config: MirrorConfig, servers: dict[str, str]) -> None:
             return
         print("\n".join(found[:10]))
         if time.monotonic() > deadline_s:
-            pytest.fail("\n".join([f"{len(found)} differences, waiting: {is_waiting}", *found]))
+            pytest.fail("\n".join([f"{len(found)} differences, waiting: {is_waiting}", *found[:_SHOWN]]))
