@@ -23,7 +23,7 @@ from ledger.facts.cuts import LastAppend
 from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME, TABLES, Column, Table, place_of
 from ledger.store import catalog
 from ledger.store.catalog import Named, Value
-from ledger.store.damage import reported_of_files
+from ledger.store.damage import local_folder, reported_of_files
 from ledger.store.delta_tables import arrow_schema, arrow_type, table_uri
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.sql import (
@@ -220,14 +220,14 @@ def _duckdb_table(at: DeltaSnapshot, table: Table) -> str:
     if isinstance(relation, CutRows):
         relation = relation.rows
     typed = ",\n    ".join(f"cast(null as {_duckdb_type(c)}) as {c.name}" for c in table.columns)
-    if isinstance(relation, ParquetFiles):
+    if isinstance(relation, ParquetFiles) and local_folder(at.path) is not None:
         listed = ",\n    ".join(_quoted(path) for path in relation.paths)
         by_name = ", union_by_name = true" if relation.added else ""
         found = f"select * from read_parquet([\n    {listed}\n]{by_name})"
         columns = ",\n    ".join(table.column_names)
         both = f"select\n    {typed}\nwhere false\nunion all by name\n{found}"
         return _view(table, f"select\n    {columns}\nfrom (\n{both}\n) as found{counted}")
-    if isinstance(relation, pa.Table) and relation.num_rows:
+    if isinstance(relation, ParquetFiles) or relation.num_rows:
         raise UsageError(
             f"DuckDB alone cannot read the files of {table.name} at {at.path}: they are in a store, or have * ? [ ] in "
             "their names; nothing was printed. Use `mirror-ledger sql`, or --engine spark"
@@ -243,7 +243,7 @@ def spark_table(at: DeltaSnapshot, table: Table) -> str:
     )
     if at.is_missing(table.name):
         return _view(table, f"select\n    {columns}\nwhere false")
-    path = at.path if "://" in at.path else str(Path(at.path).absolute())
+    path = at.path.replace("s3://", "s3a://", 1) if "://" in at.path else str(Path(at.path).absolute())
     location = table_uri(path, table.name).replace("`", "``")
     last = at.cut.of_table(table.name)
     counted = _counting(last) if last else "where false"

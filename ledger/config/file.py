@@ -20,6 +20,8 @@ from ledger.config.values import (
     PRINCIPAL_PATTERN,
     SECRET_PROPERTIES,
     SECURITY_PROPERTIES,
+    STORE_OPTIONS,
+    STORE_SECRETS,
     TUNING_PROPERTIES,
     UNUSABLE_SECURITY,
     AppConfig,
@@ -67,7 +69,9 @@ def problems_of(raw: Table) -> Iterator[str]:
         if not isinstance(raw.get(section), dict) or not raw[section]:
             yield f"{section}: a table [{section}{'' if section == 'ledger' else '.NAME'}] is needed"
     if raw.get("ledger"):
-        yield from _model_problems(LedgerConfig, _table(raw, "ledger"), "ledger")
+        ledger = dict(_table(raw, "ledger"))
+        yield from _store_problems(ledger.pop("store", {}))
+        yield from _model_problems(LedgerConfig, ledger, "ledger")
     if isinstance(objectives := raw.get("objectives", {}), dict):
         yield from _model_problems(ObjectivesConfig, objectives, "objectives")
     else:
@@ -83,6 +87,18 @@ def problems_of(raw: Table) -> Iterator[str]:
     yield from ring_problems(enabled)
     yield from opposite_problems(valid)
     yield from overlap_problems(enabled)
+
+
+def _store_problems(table: object) -> Iterator[str]:
+    where = "ledger.store"
+    if not isinstance(table, dict):
+        yield f"{where}: is a table, got {type(table).__name__}"
+        return
+    for key, value in table.items():
+        if key not in STORE_OPTIONS:
+            yield f"{where}.{key}: unknown key; known are {', '.join(sorted(STORE_OPTIONS))}"
+        else:
+            yield from _value_problems(f"{where}.{key}", value, is_secret=key in STORE_SECRETS)
 
 
 def _apps_problems(tables: object) -> Iterator[str]:
@@ -188,12 +204,17 @@ def _property_problems(where: str, key: str, value: object) -> Iterator[str]:
         yield f"{where}: cannot be used: {instead}"
     elif key not in _CLIENT_PROPERTIES:
         yield f"{where}: librdkafka has no such client property{_meant(key)}"
-    elif isinstance(value, dict):
+    else:
+        yield from _value_problems(where, value, is_secret=key in SECRET_PROPERTIES)
+
+
+def _value_problems(where: str, value: object, *, is_secret: bool) -> Iterator[str]:
+    if isinstance(value, dict):
         yield from _model_problems(SecretReference, value, where)
-    elif key in SECRET_PROPERTIES:
+    elif is_secret:
         yield f'{where}: a secret is written as a reference, {{ env = "VARIABLE" }} or {{ file = "PATH" }}'
     elif not isinstance(value, str | bool | int | float):
-        yield f"{where}: a client property is text, a number or true/false, got {type(value).__name__}"
+        yield f"{where}: is text, a number or true/false, got {type(value).__name__}"
 
 
 def _instead_of(key: str) -> str | None:
@@ -274,13 +295,19 @@ def find_config(option: str | None, environ: Mapping[str, str]) -> Path:
 
 
 def load_config(path: Path) -> MirrorConfig:
-    """Read and check a file; raises one `ConfigurationError` with every problem."""
+    """Read and check a file; raises one `ConfigurationError` with every problem.
+
+    What it says of the ledger's store is in the environment of this process afterwards.
+    """
     file = str(path)
     raw = _parse(path)
     problems = list(problems_of(raw))
     if problems:
         raise ConfigurationError(file, problems)
-    return MirrorConfig.model_validate({"file": file, **_normalised(raw, path.absolute().parent)})
+    config = MirrorConfig.model_validate({"file": file, **_normalised(raw, path.absolute().parent)})
+    # Libraries that read and write the ledger, in this process and in those that it starts, look there.
+    os.environ.update(config.ledger.store_environment(os.environ))
+    return config
 
 
 def _parse(path: Path) -> Table:
@@ -299,7 +326,11 @@ def _normalised(raw: Table, folder: Path) -> Table:
     clusters = {name: _cluster_values(name, table, folder) for name, table in raw["clusters"].items()}
     flows = {name: {"name": name, **table} for name, table in raw["flows"].items()}
     return {
-        "ledger": {**raw["ledger"], "path": _ledger_path(raw["ledger"]["path"], folder)},
+        "ledger": {
+            **raw["ledger"],
+            "path": _ledger_path(raw["ledger"]["path"], folder),
+            "store": _properties(raw["ledger"].get("store", {}), folder),
+        },
         "clusters": clusters,
         "flows": flows,
         "objectives": raw.get("objectives", {}),

@@ -6,7 +6,15 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field
 
-from ledger.config.values import AppConfig, ClusterConfig, FlowConfig, Frozen, Objective, Objectives
+from ledger.config.values import (
+    AppConfig,
+    ClusterConfig,
+    FlowConfig,
+    Frozen,
+    Objective,
+    Objectives,
+    PropertyValue,
+)
 from ledger.errors import UsageError
 from ledger.facts.tables import KEEP_SUPERSEDED_HOURS
 from ledger.topics.naming import NamingKind, TopicSelection
@@ -17,6 +25,17 @@ class LedgerConfig(Frozen):
 
     path: Annotated[str, Field(min_length=1)]
     keep_superseded_hours: Annotated[int, Field(ge=KEEP_SUPERSEDED_HOURS, le=87_600)] = KEEP_SUPERSEDED_HOURS
+    store: Mapping[str, PropertyValue] = Field(default_factory=dict)
+
+    def store_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Variables by which clients of the ledger's store find it, and log in there, secrets resolved.
+
+        Raises `UsageError` where a secret cannot be read.
+        """
+        return {
+            name.upper(): value if isinstance(value, str) else value.resolve(environ)
+            for name, value in self.store.items()
+        }
 
 
 _Count = Annotated[int, Field(ge=0)]

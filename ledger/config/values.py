@@ -366,6 +366,18 @@ def _no_secret(why: str) -> UsageError:
 PropertyValue = str | SecretReference
 
 
+STORE_SECRETS = frozenset({"aws_secret_access_key", "aws_session_token"})
+STORE_OPTIONS = STORE_SECRETS | {
+    "aws_access_key_id",
+    "aws_allow_http",
+    "aws_ca_bundle",
+    "aws_endpoint_url",
+    "aws_profile",
+    "aws_region",
+}
+"""Keys of `[ledger.store]`: each is a variable of the environment, in lower case, as clients of S3 know them."""
+
+
 # Property names -----------------------------------------------------------------------------------
 # Names of client properties, as librdkafka spells them, that mean something to the configuration.
 

@@ -311,6 +311,9 @@ _REASONS = {
     errno.EIO: "its disk fails",
 }
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m|↳")
+_STORES_ANSWER = re.compile(
+    r"(<\?xml[^>]*>\s*)?<Error>.*?<Code>(.*?)</Code>.*?<Message>(.*?)</Message>.*</Error>", re.DOTALL
+)
 _OS_ERROR = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]|Os \{ code: (\d+)")
 
 
@@ -389,7 +392,7 @@ def damaged(damages: list[Damage], otherwise: str) -> DamagedLedgerError:
 
 def words_of(error: BaseException) -> str:
     """Why, in one line."""
-    text = str(error)
+    text = _STORES_ANSWER.sub(r"\2: \3", str(error))
     number = error.errno if isinstance(error, OSError) else None
     if number is None and (found := _OS_ERROR.search(text)) is not None:
         number = int(found[1] or found[2] or found[3])

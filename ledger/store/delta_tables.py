@@ -127,6 +127,8 @@ _PROPERTIES = {
     "delta.checkpointInterval": "100",  # every ten, an append in ten takes more than a second
     SCHEMA_VERSION_PROPERTY: str(SCHEMA_VERSION),
 }
+_IN_A_STORE = {"delta.checkpointInterval": "25"}
+"""To open a table there is a request for each entry of its log behind the checkpoint."""
 
 _DELTA_TYPES = {
     "string": PrimitiveType("string"),
@@ -143,6 +145,12 @@ _MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\\\[\]\x00-\x1f\x7f]")
 def table_uri(path: str, table: str) -> str:
     """The folder of a table of the ledger at `path`."""
     return f"{path.rstrip('/')}/{table}"
+
+
+def _is_table(uri: str) -> bool:
+    """Whether a table is there; a store that does not say so is an error."""
+    with reported(f"{uri} cannot be read", uri):
+        return DeltaTable.is_deltatable(uri)
 
 
 def upkeep_properties(keep_hours: int) -> dict[str, str]:
@@ -201,7 +209,7 @@ def create_tables(path: str, *, now_ms: int, keep_hours: int = KEEP_SUPERSEDED_H
         if (why := unreadable(table_uri(path, table.name))) is not None:
             raise SetupError(f"{why}; nothing was created", trouble=Trouble.LEDGER)
     had = _had_tables(path)
-    missing = [table for table in _CREATED if not DeltaTable.is_deltatable(table_uri(path, table.name))]
+    missing = [table for table in _CREATED if not _is_table(table_uri(path, table.name))]
     for table in _CREATED:
         if table not in missing:
             open_table(path, table.name)
@@ -274,7 +282,7 @@ def newest_version(path: str, table: str) -> DeltaTable | None:
     try:
         return _kept(table_uri(path, table))
     except TableNotFoundError:
-        if table != _ALWAYS_THERE and DeltaTable.is_deltatable(table_uri(path, _ALWAYS_THERE)):
+        if table != _ALWAYS_THERE and _is_table(table_uri(path, _ALWAYS_THERE)):
             if table in _had_tables(path):
                 raise _removed(path, table) from None
             if was_added(table):
@@ -292,7 +300,7 @@ def _had_tables(path: str) -> frozenset[str]:
 
 
 def _tables_there(path: str) -> list[str]:
-    return [table.name for table in TABLES if DeltaTable.is_deltatable(table_uri(path, table.name))]
+    return [table.name for table in TABLES if _is_table(table_uri(path, table.name))]
 
 
 def _note_tables(path: str, now_ms: int) -> None:
@@ -507,14 +515,19 @@ def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> bool:
             schema=arrow_schema(table),
             name=table.name,
             description=f"one row per {table.row_per}",
-            configuration={**_PROPERTIES, **upkeep_properties(keep_hours), **had},
+            configuration={
+                **_PROPERTIES,
+                **(_IN_A_STORE if local_folder(uri) is None else {}),
+                **upkeep_properties(keep_hours),
+                **had,
+            },
             commit_properties=_commit_properties(now_ms, max_commit_retries=0),
             raise_if_key_not_exists=False,
         )
     except BaseException as error:
         if not is_of_a_library(error):
             raise
-        if not DeltaTable.is_deltatable(uri):
+        if not _is_table(uri):
             raise MirrorLedgerError(
                 f"table {table.name} cannot be created at {uri}: {words_of(error)}; nothing was recorded"
             ) from error

@@ -29,6 +29,7 @@ from ledger.errors import MirrorLedgerError
 from ledger.facts.tables import TABLE_BY_NAME
 from ledger.store.damage import local_folder, make_checkpoint, sync, sync_entries
 from ledger.store.delta_tables import STATISTICS, arrow_schema
+from ledger.store.fetched import fetch
 
 DAY_MS = 86_400_000
 SORTED_BY: Mapping[str, Sequence[str]] = {
@@ -207,8 +208,11 @@ class TableFolder:
         if self._local is not None:
             yield [str(self._local / path) for path in paths]
             return
-        with tempfile.TemporaryDirectory(prefix="mirror-ledger-") as fetched:
-            yield [str(self._fetched(path, Path(fetched) / str(number))) for number, path in enumerate(paths)]
+        with tempfile.TemporaryDirectory(prefix="mirror-ledger-") as folder:
+            places = [Path(folder) / str(number) for number, _ in enumerate(paths)]
+            for path, place in zip(paths, places, strict=True):
+                fetch(self._store, path, place)
+            yield list(map(str, places))
 
     @contextmanager
     def writable(self, path: str) -> Iterator[Path]:
@@ -246,13 +250,6 @@ class TableFolder:
             (self._local / path).unlink(missing_ok=True)
         else:
             self._store.delete_file(path)
-
-    def _fetched(self, path: str, place: Path) -> Path:
-        source = self._store.open_input_file(path)
-        with place.open("wb") as sink:
-            while chunk := source.read(_CHUNK_BYTES):
-                sink.write(chunk)
-        return place
 
     @property
     def _store(self) -> DeltaFileSystemHandler:

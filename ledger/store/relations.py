@@ -1,7 +1,7 @@
 """Rows of the ledger's tables, read without a JVM: the files of a version, what their stamps say, and filters."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExp
 from ledger.facts.cuts import ClockStep, LastAppend
 from ledger.facts.state import Comparison, Filter
 from ledger.facts.tables import ADDED_COLUMNS, ROUNDS_PER_EPOCH, TABLE_BY_NAME, epoch_and_round, place_of
+from ledger.store.damage import local_folder
 from ledger.store.delta_tables import arrow_schema, missing_columns
+from ledger.store.fetched import fetched
 from ledger.store.sql import ParquetFiles, Relation, connected, register
 
 # Files --------------------------------------------------------------------------------------------
@@ -28,9 +30,12 @@ def relation_of(table: DeltaTable | None, name: str) -> "pa.Table | ParquetFiles
     """The rows of a table of the ledger, as DuckDB reads them; None: the ledger does not have it yet."""
     if table is None:
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()
-    uris = [unquote(uri.removeprefix("file://")) for uri in _largest_first(table)]
-    if not uris:
+    if not (sizes := _sizes(table)):
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()
+    if local_folder(table.table_uri) is None:
+        uris = fetched(table, sizes)
+    else:
+        uris = [unquote(uri.removeprefix("file://")) for uri in _in_order(table.file_uris(), sizes)]
     if all(Path(uri).is_absolute() and not _GLOB.search(uri) for uri in uris):
         added = {
             column.name: column.type
@@ -41,15 +46,20 @@ def relation_of(table: DeltaTable | None, name: str) -> "pa.Table | ParquetFiles
     return _with_columns(table, name)
 
 
-def _largest_first(table: DeltaTable) -> list[str]:
-    """The files of a table: by the first of several DuckDB takes how many rows the others have, and plans joins."""
+def _sizes(table: DeltaTable) -> dict[str, int]:
+    """Bytes of each file, the largest first: by the first one DuckDB takes how many rows the others have, for joins."""
     actions = table.get_add_actions()
-    sizes = dict(zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True))
-    return sorted(table.file_uris(), key=lambda uri: sizes.get(uri.rpartition("/")[2], 0), reverse=True)
+    sizes = zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True)
+    return dict(sorted(sizes, key=lambda file: file[1], reverse=True))
+
+
+def _in_order(uris: Iterable[str], sizes: Mapping[str, int]) -> list[str]:
+    places = {name: number for number, name in enumerate(sizes)}
+    return sorted(uris, key=lambda uri: places.get(unquote(uri.rpartition("/")[2]), len(places)))
 
 
 def _with_columns(table: DeltaTable, name: str) -> pa.Table:
-    """The rows through deltalake: for stores and paths that DuckDB would not read as they are written."""
+    """The rows through deltalake: for paths that DuckDB would not read as they are written."""
     schema = arrow_schema(TABLE_BY_NAME[name])
     lacking = [column.name for column in missing_columns(table, name)]
     found = table.to_pyarrow_table(columns=[column for column in schema.names if column not in lacking])

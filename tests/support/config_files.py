@@ -9,6 +9,7 @@ from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import ConfigurationError
 from tests.support.runs import FLOW
+from tests.support.stores import Store
 
 EAST_TO_WEST = 'source = "east"\ntarget = "west"\n'
 
@@ -19,13 +20,15 @@ def write_config(
     flows: Mapping[str, str],
     *,
     properties: Mapping[str, str] | None = None,
+    store: Store | None = None,
 ) -> MirrorConfig:
-    """`mirror.toml` in a folder, loaded; the ledger lies beside it.
+    """`mirror.toml` in a folder, loaded; the ledger lies beside it, or in a store.
 
     `clusters` gives bootstrap servers by alias, `flows` the other lines of each flow by its name, and
     `properties` further lines of clusters by alias. A flow goes from `east` to `west` unless it names its source.
     """
-    parts = [f'[ledger]\npath = "{folder / "ledger"}"\n']
+    path = folder / "ledger" if store is None else store.path
+    parts = ["\n".join(["[ledger]", f'path = "{path}"', *(store.lines if store is not None else ()), ""])]
     for alias, servers in clusters.items():
         more = (properties or {}).get(alias, "")
         parts.append(f'[clusters.{alias}]\nbootstrap_servers = "{servers}"\n{more}\n')

@@ -1,5 +1,6 @@
 """Configuration files: what is accepted, and that every problem is reported with its file and key."""
 
+import os
 import pickle
 from pathlib import Path
 
@@ -8,7 +9,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ledger.config.file import CONFIG_VARIABLE, find_config, load_config
-from ledger.config.values import SECURITY_PROPERTIES, TUNING_PROPERTIES, Policy, SecretReference, TargetMode
+from ledger.config.values import (
+    SECURITY_PROPERTIES,
+    STORE_OPTIONS,
+    TUNING_PROPERTIES,
+    Policy,
+    SecretReference,
+    TargetMode,
+)
 from ledger.errors import ConfigurationError, UsageError
 from ledger.topics.following import ConfigurationFollow
 from ledger.topics.naming import NamingKind, RecordFilter, SelectionRefusal
@@ -28,12 +36,12 @@ def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -
     ]
     described = {line.split(" = ")[0] for line in uncommented}
     flow = example.flow("east-to-west")
-    assert described >= type(example.ledger).model_fields.keys() - {"path"}
+    assert described >= (type(example.ledger).model_fields.keys() - {"path", "store"}) | STORE_OPTIONS
     assert described >= type(flow).model_fields.keys() - {"name", "source", "target", "topics"}
     optional = (
         *("# prefix", "# rename", "# replication_factor"),
         *("# configuration_exclude", "# configuration_follow", "# on_tail_lost", "# opposite"),
-        "# dead_letters",
+        *("# dead_letters", "# aws_"),
     )
     spelled_out = [line.removeprefix("# ") if not line.startswith(optional) else line for line in lines]
     kept = [line for line, raw in zip(spelled_out, lines, strict=True) if line == raw or line in uncommented]
@@ -60,6 +68,43 @@ def test_a_relative_ledger_begins_at_the_files_folder_from_wherever_it_is_asked_
 )
 def test_an_absolute_ledger_and_a_uri_stay_as_they_are(tmp_path: Path, path: str) -> None:
     assert load(tmp_path, BASE.replace('"ledger"', f'"{path}"') + FLOW_TEXT).ledger.path == path
+
+
+STORE = """
+[ledger.store]
+aws_endpoint_url = "http://127.0.0.1:9000"
+aws_allow_http = true
+aws_secret_access_key = { env = "OF_THE_STORE" }
+aws_session_token = { file = "token" }
+"""
+
+
+def test_a_store_is_known_to_libraries_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "of somebody else")
+    monkeypatch.setenv("OF_THE_STORE", "a secret")
+    (tmp_path / "token").write_text("a token\n")
+    text = BASE.replace("[clusters.east]", f"{STORE}[clusters.east]", 1) + FLOW_TEXT
+    config = load(tmp_path, text)
+    assert "a secret" not in repr(config)
+    assert (os.environ["AWS_ENDPOINT_URL"], os.environ["AWS_ALLOW_HTTP"]) == ("http://127.0.0.1:9000", "true")
+    assert (os.environ["AWS_SECRET_ACCESS_KEY"], os.environ["AWS_SESSION_TOKEN"]) == ("a secret", "a token")
+    monkeypatch.delenv("OF_THE_STORE")
+    with pytest.raises(UsageError, match="OF_THE_STORE, which is not set"):
+        load(tmp_path, text)
+
+
+def test_problems_of_a_store(tmp_path: Path) -> None:
+    lines = '[ledger.store]\naws_secret_access_key = "x"\naws_region = ["a"]\nregion = "a"\n'
+    assert problems(tmp_path, BASE.replace("[clusters.east]", f"{lines}[clusters.east]", 1) + FLOW_TEXT) == [
+        'ledger.store.aws_secret_access_key: a secret is written as a reference, { env = "VARIABLE" } or '
+        '{ file = "PATH" }',
+        "ledger.store.aws_region: is text, a number or true/false, got list",
+        "ledger.store.region: unknown key; known are aws_access_key_id, aws_allow_http, aws_ca_bundle, "
+        "aws_endpoint_url, aws_profile, aws_region, aws_secret_access_key, aws_session_token",
+    ]
 
 
 def test_defaults(tmp_path: Path) -> None:

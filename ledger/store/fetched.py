@@ -1,0 +1,81 @@
+"""Files of a ledger in a store, fetched to this machine once: no file of a Delta table ever changes.
+
+So answers read a store's ledger as they read a folder's. The copies lie in `MIRROR_LEDGER_CACHE`, else in the cache
+folder of this user, by the id of their table; any of them may be removed at any time.
+"""
+
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from deltalake import DeltaTable
+from deltalake._internal import DeltaFileSystemHandler
+
+CACHE_VARIABLE = "MIRROR_LEDGER_CACHE"
+_AT_ONCE = 16
+_CHUNK_BYTES = 4 << 20
+_KEPT_S = 3600.0
+"""A file that no version names any more may be in use by who opened one that did: as long as maintenance keeps it."""
+
+
+def cache_folder() -> Path:
+    """Where copies of files of stores lie on this machine: the first of three places that can be written to."""
+    if (chosen := os.environ.get(CACHE_VARIABLE)) is not None:
+        return Path(chosen)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    place = cache / "mirror-ledger"
+    with suppress(OSError):
+        place.mkdir(parents=True, exist_ok=True)
+        if os.access(place, os.W_OK):
+            return place
+    return Path(tempfile.gettempdir()) / f"mirror-ledger-{os.getuid()}"
+
+
+def fetched(table: DeltaTable, sizes: Mapping[str, int]) -> list[str]:
+    """Where copies of these files of a table lie, in their order; `sizes` in bytes, by name.
+
+    Raises what deltalake raises where the store does not give one, and `OSError` where one cannot be written.
+    """
+    folder = cache_folder() / str(table.metadata().id)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    missing = [name for name, size in sizes.items() if not _is_there(folder / name, size)]
+    if missing:
+        store = DeltaFileSystemHandler(table.table_uri)
+        with ThreadPoolExecutor(min(_AT_ONCE, len(missing))) as several:
+            list(several.map(lambda name: fetch(store, name, folder / name), missing))
+        _forget(folder, sizes)
+    return [str(folder / name) for name in sizes]
+
+
+def fetch(store: DeltaFileSystemHandler, name: str, place: Path) -> None:
+    """A copy of a file of a store; it is there as a whole or not at all."""
+    staged = place.with_name(f".{uuid.uuid4()}")
+    try:
+        source = store.open_input_file(name)
+        with staged.open("wb") as sink:
+            while chunk := source.read(_CHUNK_BYTES):
+                sink.write(chunk)
+        staged.replace(place)
+    finally:
+        staged.unlink(missing_ok=True)
+
+
+def _is_there(place: Path, size: int) -> bool:
+    try:
+        return place.stat().st_size == size
+    except FileNotFoundError:
+        return False
+
+
+def _forget(folder: Path, sizes: Mapping[str, int]) -> None:
+    """Remove copies that the version which was asked for does not name, once they are old enough."""
+    before_s = time.time() - _KEPT_S
+    for file in folder.iterdir():
+        with suppress(FileNotFoundError):
+            if file.name not in sizes and file.stat().st_mtime < before_s:
+                file.unlink()
