@@ -44,8 +44,7 @@ from ledger.facts.direction import Demoted, WayBackOpened, WayBackTopic
 from ledger.facts.extras import RECREATING, ExtraRange, ExtrasDecided, ExtrasPolicy
 from ledger.facts.fences import Fence, FenceHow
 from ledger.facts.hand_overs import Purpose
-from ledger.facts.syncs import PartitionPair, SyncCause, without
-from ledger.facts.tables import OFFSET_SYNCS
+from ledger.facts.syncs import PartitionPair, without
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.mirror.starts import require_usable
 from ledger.store.session import random_id
@@ -270,17 +269,18 @@ def _wait_behind_losses(context: Context, copied: Sequence[Copied], say: Say) ->
 
     Raises `PreconditionError` where the clocks are further apart than is assumed.
     """
-    asked = {(one.flow.name, one.pair.source.topic_id) for one in copied}
-    losses = context.snapshot().rows(OFFSET_SYNCS.name, [("cause", "=", SyncCause.SOURCE_TRUNCATED)])
-    found = [one["recorded_at_ms"] for one in losses if (one["flow"], one["source_topic_id"]) in asked]
+    asked: dict[str, set[str]] = {}
+    for one in copied:
+        asked.setdefault(one.flow.name, set()).add(one.pair.source.topic_id)
+    found_ms = max((context.state.last_loss_at_ms(*of_flow) or 0 for of_flow in asked.items()), default=0)
     # The clock of who found it may be as much ahead as that of who brings it back is behind.
-    end_ms = max(found, default=0) + 2 * MARGIN_MS
+    end_ms = found_ms + 2 * MARGIN_MS
 
     def left() -> str | None:
         if context.clock.now_ms() >= end_ms:
             return None
         return (
-            f"a driver has found at {instant(max(found))} that copied records were lost: what comes back is to be "
+            f"a driver has found at {instant(found_ms)} that copied records were lost: what comes back is to be "
             f"younger by any clock, from {instant(end_ms)} on"
         )
 

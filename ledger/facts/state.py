@@ -202,6 +202,15 @@ class LedgerState(ABC):
         went_back = self._syncs(("cause", "in", sorted(LOST_AT_SOURCE)), at_source)
         return adoptions([*adopted, *went_back])
 
+    def last_loss_at_ms(self, flow: str, source_topic_ids: Collection[str]) -> int | None:
+        """When it was recorded last that one of these sources of a flow had lost its end, ms; None: never."""
+        rows = self._syncs(
+            ("flow", "=", flow),
+            ("source_topic_id", "in", sorted(source_topic_ids)),
+            ("cause", "=", SyncCause.SOURCE_TRUNCATED),
+        )
+        return max((row["recorded_at_ms"] for row in rows), default=None)
+
     # -- writers ---------------------------------------------------------------------------------
 
     def has_run(self, flow: str) -> bool:
