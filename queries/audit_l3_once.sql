@@ -10,9 +10,16 @@
 --
 -- A row is a claim, a segment or an unpaired stretch, whose target range starts below what others claim
 -- (claimed_to), in the order of target offsets. What was superseded claims nothing, nor does an unpaired
--- stretch without records of the flow. finding numbers the claims that
--- start at one target offset.
-with claims as (
+-- stretch without records of the flow, nor what was adopted by the maps of others: it is theirs. finding numbers
+-- the claims that start at one target offset.
+with theirs as (
+    select flow, writer_epoch, round
+    from effective_syncs
+    where cause = 'through'
+    group by flow, writer_epoch, round
+),
+
+claims as (
     select
         s.target_cluster,
         s.target_topic,
@@ -27,6 +34,11 @@ with claims as (
         s.source_start,
         s.source_end
     from segments as s
+    left join theirs as t
+        on t.flow = s.flow
+        and t.writer_epoch = s.writer_epoch
+        and t.round = s.round
+    where t.flow is null
     union all
     select
         u.target_cluster,

@@ -197,28 +197,40 @@ def adoption_syncs(pair: PartitionPair, findings: PairingResult, *, target_end: 
     nothing yet, so its next sequence is 0 in all rows.
     """
     start = findings.runs[0].target_start if findings.runs else target_end
-    rows = _Rows(pair, source_start=findings.source_start, target_start=start)
-    rows.add(SyncKind.STARTED, SyncCause.EARLIEST)
-    for piece in _pieces(findings):
-        rows.take(piece)
-    rows.close()
-    if rows.target_end != target_end:
+    syncs = syncs_of_pieces(pair, _pieces(findings), source_start=findings.source_start, target_start=start)
+    last = syncs[-1]
+    if last.target_end != target_end:
+        rows = _Rows(pair, source_start=last.source_end, target_start=last.target_end)
         rows.target_end = target_end
         rows.add(SyncKind.UNPAIRED, SyncCause.ACCEPTED)
-    return rows.finished
+        syncs += rows.finished
+    return syncs
 
 
 Piece = Run | Gap | OffsetRange
+"""What is paired, what is left out for a cause, and what is missing."""
+
+
+def syncs_of_pieces(
+    pair: PartitionPair, pieces: Iterable[Piece], *, source_start: int, target_start: int
+) -> list[OffsetSync]:
+    """`started`, then what tiles the source from there on, in order."""
+    rows = _Rows(pair, source_start=source_start, target_start=target_start)
+    rows.add(SyncKind.STARTED, SyncCause.EARLIEST)
+    for piece in pieces:
+        rows.take(piece)
+    rows.close()
+    return rows.finished
 
 
 def _pieces(findings: PairingResult) -> Iterator[Piece]:
     """Runs, gaps and missing stretches (as ranges) in source order, without an overlap."""
     missing = list(findings.missing)
     sides: list[Iterable[Piece]] = [findings.runs, _without(findings.gaps, missing), missing]
-    yield from merge(*sides, key=_start)
+    yield from merge(*sides, key=start_of)
 
 
-def _start(piece: Piece) -> int:
+def start_of(piece: Piece) -> int:
     return piece[0] if isinstance(piece, tuple) else piece.source_start
 
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ledger.changeover.brought import brought, last_incarnations
+from ledger.changeover.chained import require_no_chain
 from ledger.changeover.deficits import list_one_sided
 from ledger.changeover.extras import Extras
 from ledger.changeover.fencing import fence_parts, refusal
@@ -95,6 +96,8 @@ def see_return(
     own = [one for one in _topics(context, at, pair, choices) if _is_there(one, here, there)]
     own.sort(key=lambda one: (one.flow, one.topic))
     topics = tuple([*own, *_new_topics(context, pair, choices, own, here, there)])
+    if not topics:
+        require_no_chain(context, pair, here, there)
     names = [one.topic for one in own]
     policies, of_others = extras_policies(choices.extras, undone="nothing was planned")
     returned = returned_topics(choices.deficits, undone="nothing was planned")
@@ -277,7 +280,8 @@ def see_protection(
 
 
 def _require_not_lost(context: Context, pair: Direction, here: SeenCluster, there: SeenCluster) -> None:
-    """Raise `UsageError` where the cluster is the one that was lost, as it was: it has what was never copied."""
+    """Raise `UsageError` where the cluster is one that was lost, as it was: it has what was never copied."""
+    require_no_chain(context, pair, here, there)
     for flow in context.config.enabled_flows:
         if (flow.source, flow.target) != (pair.source, pair.target) or flow.opposite is None:
             continue

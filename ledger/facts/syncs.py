@@ -51,7 +51,7 @@ MAPPED = frozenset({SyncKind.COPIED, SyncKind.ADOPTED})
 
 
 class SyncCause(StrEnum):
-    """Why a row that is not a copy was written."""
+    """Why a row that is not a copy was written, or by what one tells of copies of others."""
 
     RETENTION = "retention"  # lost: deleted before it was copied; unpaired: at the target, before it could be recorded
     DELETED_RECORDS = "deleted_records"  # lost: the log start moved though retention had no reason
@@ -82,6 +82,7 @@ class SyncCause(StrEnum):
     COMPACTED = (
         "compacted"  # unpaired: a cleaner has been at work, and their source records cannot be identified
     )
+    THROUGH = "through"  # adopted: by the maps of two flows, through a cluster that was given up
     REPEATED = "repeated"  # unpaired: written a second time, by a request that came late
 
 

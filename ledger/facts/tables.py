@@ -109,7 +109,7 @@ OFFSET_SYNCS = Table(
         Column(
             "cause",
             "string",
-            "why a row that is not a copy was written; null for `copied` and `adopted`",
+            "why a row that is not a copy was written; null for `copied`, mostly for `adopted`",
             True,
         ),
         Column("recovered", "boolean", "true when found on the target by tail reconciliation"),

@@ -57,6 +57,8 @@ from tests.support.operator_processes import (
 FORWARD, REVERSE = "east-to-west", "west-to-east"
 THERE, BACK_FROM_THERE = "west-to-north", "north-to-west"
 """To a third cluster that has all that west has, and back."""
+AROUND, HOME_FROM_THERE = "east-to-north", "north-to-east"
+"""The same without west."""
 TOPICS: Mapping[str, int] = {"orders": 2, "users": 1}
 SHOP, BILLING, ADMIN = "User:shop", "User:billing", "User:admin"
 GROUPS = ("billing", "audit")
@@ -354,12 +356,11 @@ class ChangingPair:
             made = make_plan(Context(self.config), ChangeoverKind.SWITCHOVER, Direction(*way), choices, {})
         return {str(one.code): one.words for one in made.blockers}
 
-    def failback_blockers(self, choices: Choices) -> dict[str, str]:
+    def failback_blockers(self, choices: Choices, *, away: str = "west") -> dict[str, str]:
         """What stands against going back to east, by code."""
         with self.outside.seen_by(self.outside.process()):
-            made = make_plan(
-                Context(self.config), ChangeoverKind.FAILBACK, Direction("west", "east"), choices, {}
-            )
+            way = Direction(away, "east")
+            made = make_plan(Context(self.config), ChangeoverKind.FAILBACK, way, choices, {})
         return {str(one.code): one.words for one in made.blockers}
 
     def apply(
@@ -437,6 +438,21 @@ class ChangingPair:
         self.config = self.config.model_copy(update={"flows": flows})
         self.drivers[BACK_FROM_THERE] = FlowDrivers(self._world, back)
         self.drivers[BACK_FROM_THERE].host = "mirrors:4:4:"
+
+    def give_west_up(self) -> None:
+        """In the configuration: flows between east and north alone."""
+        way = self.config.flow(FORWARD)
+        flows = {
+            name: way.model_copy(update={"name": name, "source": source, "target": target, "opposite": back})
+            for name, source, target, back in (
+                (AROUND, "east", "north", HOME_FROM_THERE),
+                (HOME_FROM_THERE, "north", "east", AROUND),
+            )
+        }
+        self.config = self.config.model_copy(update={"flows": flows})
+        for number, (name, flow) in enumerate(flows.items(), start=5):
+            self.drivers[name] = FlowDrivers(self._world, flow)
+            self.drivers[name].host = f"mirrors:{number}:{number}:"
 
     # -- what came of it -------------------------------------------------------------------------
 

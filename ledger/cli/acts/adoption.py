@@ -4,9 +4,12 @@ import click
 
 from ledger.adopt import adopting, key_resync
 from ledger.adopt.adopting import Consent, Verdict, adopt_flow
-from ledger.cli.configured import configuration
+from ledger.changeover.chained import adopt_chain
+from ledger.cli.configured import command_context, configuration
 from ledger.cli.options import partition_option, table_options
 from ledger.cli.printing import Form, refuse_partitions, say
+from ledger.errors import UsageError
+from ledger.facts.operations import Why
 
 _ADOPTED = (
     "source_topic string, partition bigint, target_topic string, verdict string, paired bigint, source_first bigint, "
@@ -29,6 +32,11 @@ _RESYNCED = (
 @click.option(
     "--accept-foreign", is_flag=True, help="Continue after records of others at the end of the target."
 )
+@click.option(
+    "--through",
+    metavar="CLUSTER",
+    help="By the maps of flows to and from this cluster, which is given up; nothing is compared.",
+)
 @table_options
 @click.pass_context
 def adopt(
@@ -38,9 +46,15 @@ def adopt(
     dry_run: bool,
     accept_missing: bool,
     accept_foreign: bool,
+    through: str | None,
     form: Form,
 ) -> None:
     """Take over for FLOW the target topics that something else has filled; nothing is copied again."""
+    if through is not None:
+        if topics or dry_run or accept_missing or accept_foreign:
+            raise UsageError("--through compares nothing: without other options; nothing was recorded")
+        say(adopt_chain(command_context(context, Why(f"{through} is given up")), flow, through))
+        return
     consent = Consent(missing=accept_missing, foreign=accept_foreign)
     adoptions = adopt_flow(configuration(context), flow, topics=topics, consent=consent, dry_run=dry_run)
     form.put_rows(map(adopting.result_row, adoptions), _ADOPTED)

@@ -1,23 +1,29 @@
 """Failbacks that meet a second disaster, are undone, or begin anew, over clusters in memory."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from ledger.changeover.chained import adopt_chain
 from ledger.changeover.fencing import fence_topics
 from ledger.changeover.measures import AskedFence
 from ledger.changeover.plans import ChangeoverKind, Choices, FenceChoice, StepName
+from ledger.changeover.seeing import make_plan
 from ledger.context import Context
-from ledger.errors import UsageError
+from ledger.errors import PreconditionError, UsageError
 from ledger.facts.acls import denial
+from ledger.facts.direction import Direction
 from ledger.facts.fences import FenceHow
 from ledger.facts.operations import Why
 from tests.simulation.kafka.administered import MIRROR, AdministeredCluster, topic_rule
 from tests.support.changing_pairs import (
+    AROUND,
     BACK_FROM_THERE,
     BILLING,
     FAILOVER,
     GROUPS,
+    HOME_FROM_THERE,
     HOOKS,
     SWITCHOVER,
     THERE,
@@ -256,6 +262,82 @@ def test_a_third_cluster_takes_over_where_the_promoted_one_is_lost_and_that_one_
 @pytest.mark.parametrize("write", ["topic_recreated", "create topic"])
 def test_a_new_plan_continues_what_another_one_had_begun_to_create_again(write: str) -> None:
     require_continued_by_a_new_plan(write)
+
+
+@pytest.mark.parametrize("with_driver", [False, True])
+def test_the_first_cluster_comes_back_to_a_third_one_that_took_over_from_the_second(
+    with_driver: bool,
+) -> None:
+    """West is lost for good. What east alone has is decided against north, and all else of north comes to east once."""
+    pair = ChangingPair(is_chain=True)
+
+    def has_all(cluster: AdministeredCluster) -> bool:
+        return TOPICS.keys() <= cluster.topics().keys() and pair.values(cluster) == pair.values(pair.west)
+
+    pair.until(lambda: has_all(pair.north), "all goes on to north")
+    pair.lose_east(with_driver=with_driver)
+    pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
+    pair.until(lambda: has_all(pair.north), "what is written at west as well")
+    pair.schedule.wait(3.0)
+    pair.drivers_end()
+    pair.stop_groups()
+    pair.west.available = False
+    pair.schedule.wait(3.0)
+    pair.destination = pair.north
+    pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER, way=("west", "north")))
+    pair.east.available = True
+    before = pair.values(pair.east)
+    for number in range(3):
+        assert pair.produce(*[("orders", 0), ("orders", 1), ("users", 0)][number]), "extras"
+    extras = [
+        (*place, one)
+        for place, found in pair.values(pair.east).items()
+        for one in found
+        if one not in before[place]
+    ]
+    assert len(extras) == 3
+    pair.give_west_up()
+    pair.schedule.wait(3.0)
+    with pair.outside.seen_by(pair.outside.process()):
+        context = Context(pair.config, Why("west is given up"))
+        for kind in (ChangeoverKind.FAILBACK, ChangeoverKind.PROTECT):
+            with pytest.raises(UsageError, match=f"mirror-ledger adopt {AROUND} --through west"):
+                make_plan(context, kind, Direction("north", "east"), HOME, {})
+        words = adopt_chain(context, AROUND, "west")
+        assert f"{AROUND}: 12 records of 3 partitions of east came to north through west" in words
+        with pytest.raises(PreconditionError, match="has not begun with"):
+            adopt_chain(context, AROUND, "west")
+    pair.destination = pair.east
+    assert pair.failback_blockers(replace(HOME, extras=()), away="north").keys() == {"deficits", "extras"}
+    hooks: dict[StepName, str] = {step: HOOKS[step] for step in HOOKS if step != StepName.CATCH_UP}
+    plan = pair.plan(
+        ChangeoverKind.FAILBACK, replace(HOME, deficits=("return",)), way=("north", "east"), hooks=hooks
+    )
+    said: list[str] = []
+
+    def waits(_step: StepName, words: str) -> None:
+        said.append(words)
+        assert len(said) < 200, said[-5:]
+        if "grant the mirror WRITE on orders, users of east" in words:
+            pair.let_mirror_write_at_east()
+        if "no driver is at work" in words and not starts:
+            starts.append(words)
+            pair.schedule.spawn("supervisor", pair.drivers[HOME_FROM_THERE].supervise)
+
+    starts: list[str] = []
+    pair.apply(plan, waits=waits)
+    pair.schedule.spawn("supervisor", pair.drivers[AROUND].supervise)
+    if with_driver:  # the originals of what nobody could pair with east stay there, and the copies come back
+        extras += [("orders", 0, "east-12"), ("orders", 0, "east-13")]
+
+    def at_home() -> list[Placed]:
+        return sorted((Counter(all_of(pair.values(pair.east))) - Counter(extras)).elements())
+
+    pair.until(lambda: at_home() == sorted(all_of(pair.values(pair.north))), "east is mirrored to north")
+    assert len(at_home()) == 21 + 2 * with_driver
+    for group in GROUPS:
+        assert sorted(pair.processed[group]) == at_home(), f"{group} has processed each record once"
+    pair.end()
 
 
 # -- What is found on the way ----------------------------------------------------------------------
