@@ -50,6 +50,8 @@ class Forwarder:
     accepted: int = 0
     refusals: Refusals = field(default_factory=Refusals)
     """As what other broker the one behind it seems to be, on connections that are made from then on."""
+    refused: set[int] = field(default_factory=set)
+    """Keys of requests that it answered in the broker's place."""
     _is_frozen: bool = False
     _lose_after: int | None = None
     _lose_for_s: float = 0.0
@@ -145,7 +147,7 @@ class Forwarder:
         """What is carried to the broker and back: bytes as they come, or frames where it seems to be another one."""
         if not self.refusals:
             return lambda: reader.read(_CHUNK_BYTES), lambda: far_reader.read(_CHUNK_BYTES)
-        conversation = Conversation(self.refusals)
+        conversation = Conversation(self.refusals, self.refused)
         return lambda: conversation.asked(reader), lambda: conversation.answered(far_reader)
 
     async def _pump(self, pieces: Pieces, writer: asyncio.StreamWriter, way: Direction) -> None:

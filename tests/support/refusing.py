@@ -152,10 +152,11 @@ def _parts(message: Any) -> Iterator[Any]:
 
 
 class Conversation:
-    """The frames of one connection, both ways."""
+    """The frames of one connection, both ways; `refused` are keys of requests that something else was answered to."""
 
-    def __init__(self, refusals: Refusals) -> None:
+    def __init__(self, refusals: Refusals, refused: set[int]) -> None:
         self._refusals = refusals
+        self._refused = refused
         self._revised: dict[bytes, Revise] = {}
 
     async def asked(self, reader: asyncio.StreamReader) -> bytes:
@@ -165,6 +166,7 @@ class Conversation:
         frame, revise = self._refusals.asked(frame)
         if revise is not None:
             self._revised[frame[4:8]] = revise
+            self._refused.add(_short(frame, 0))
         return len(frame).to_bytes(4, "big") + frame
 
     async def answered(self, reader: asyncio.StreamReader) -> bytes:

@@ -13,6 +13,7 @@ from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.examination import examine
+from ledger.doctor.results import CheckResult
 from ledger.errors import PreconditionError, Trouble
 from ledger.recorders.observation import Subject
 from ledger.sandbox import SandboxCluster
@@ -43,6 +44,15 @@ NOT_NEEDED = {
     "IncrementalAlterConfigs": 44,
     "DescribeConfigs": 32,
 }
+ALWAYS_ASKED = (
+    "DescribeAcls",
+    "DescribeUserScramCredentials",
+    "DescribeClientQuotas",
+    "DescribeLogDirs",
+    "DescribeCluster",
+    "DescribeConfigs",
+)
+CHANGES = ("CreatePartitions", "IncrementalAlterConfigs")
 NEEDED = {"InitProducerId": 22, "Metadata": 3}
 DENIED = errors.ClusterAuthorizationFailedError.errno
 UNSUPPORTED, INVALID = errors.UnsupportedVersionError.errno, errors.InvalidRequestError.errno
@@ -62,7 +72,8 @@ VALUES = [f"v{number}" for number in range(200)]
 def topic(broker_pair: dict[str, SandboxCluster]) -> str:
     """Filled at the source."""
     name, servers = name_of("lacking"), broker_pair["east"].bootstrap_servers
-    create_topics(servers, [name], partitions=1, configuration={"retention.ms": "123456789"})
+    kept = {"retention.ms": "123456789", "retention.bytes": "123456789"}
+    create_topics(servers, [name], partitions=1, configuration=kept)
     produce(servers, name, *VALUES)
     return name
 
@@ -86,6 +97,20 @@ def make(lines: Mapping[str, Forwarder], refusals: Refusals) -> None:
         line.refusals = refusals
 
 
+def refused(lines: Mapping[str, Forwarder]) -> set[int]:
+    """Keys of requests that were asked, and answered otherwise than the brokers would."""
+    return set().union(*(line.refused for line in lines.values()))
+
+
+def against(config: MirrorConfig, *, may_ask: bool, probe: bool) -> list[CheckResult]:
+    """What doctor has against the flow; who may not ask does not know."""
+    found = examine(config, [], probe=probe, retention_share=0.25)
+    bad = [one for one in found if one.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
+    return [
+        one for one in bad if may_ask or one.because is None or one.because.trouble is not Trouble.NOT_ALLOWED
+    ]
+
+
 @pytest.mark.parametrize("odd", list(ODD))
 def test_what_is_not_needed_costs_no_record(
     lines: dict[str, Forwarder],
@@ -96,17 +121,16 @@ def test_what_is_not_needed_costs_no_record(
     odd: str,
 ) -> None:
     make(lines, ODD[odd])
-    found = examine(config, [], probe=True, retention_share=0.25)
-    bad = [one for one in found if one.verdict in (Verdict.FAILED, Verdict.UNKNOWN)]
-    if odd.endswith("denied"):  # who may not ask does not know
-        bad = [one for one in bad if one.because is None or one.because.trouble is not Trouble.NOT_ALLOWED]
-    assert bad == []
+    assert against(config, may_ask=not odd.endswith("denied"), probe=True) == []
 
     run(config, spark, recorded=frozenset(Subject))
 
+    assert against(config, may_ask=not odd.endswith("denied"), probe=False) == []
     at_west = broker_pair["west"].bootstrap_servers
     assert values(at_west, f"east.{topic}") == [one.encode() for one in VALUES]
     assert {row["cluster"] for row in rows(config, "high_watermarks")} == {"east", "west"}
+    if len(ODD[odd].errors) == 1:  # what one answer keeps from being asked is asked
+        assert refused(lines) >= {NOT_NEEDED[name] for name in ALWAYS_ASKED} & ODD[odd].errors.keys()
     assert broken_invariants(config) == {}
 
 
@@ -129,15 +153,44 @@ def test_what_is_needed_is_refused_before_anything_is_written(
         make(lines, Refusals(newest={NEEDED[name]: 9}))
     else:
         make(lines, Refusals(unspoken=frozenset([NEEDED[name]])))
-    with pytest.raises(PreconditionError, match=said) as refused:
+    with pytest.raises(PreconditionError, match=said) as found_out:
         run(config, spark)
-    assert len(str(refused.value).splitlines()) == 1
+    assert len(str(found_out.value).splitlines()) == 1
     if not code:
         found = examine(config, [], probe=False, retention_share=0.25)
         assert Check.BROKER_VERSION in {one.check for one in found if one.verdict is Verdict.FAILED}
     assert rows(config, "writers") == []
     client = AdminClient({"bootstrap.servers": broker_pair["west"].bootstrap_servers})
     assert f"east.{topic}" not in client.list_topics(timeout=10).topics
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("code", [None, DENIED, UNSUPPORTED, INVALID])
+def test_a_change_that_the_target_refuses_costs_that_change(
+    lines: dict[str, Forwarder],
+    broker_pair: dict[str, SandboxCluster],
+    topic: str,
+    config: MirrorConfig,
+    spark: SparkSession,
+    name: str,
+    code: int | None,
+) -> None:
+    run(config, spark)
+    key, east = NOT_NEEDED[name], broker_pair["east"].bootstrap_servers
+    lines["target"].refusals = Refusals(errors={key: code}) if code else Refusals(unspoken=frozenset([key]))
+    lines["target"].cut()
+    with admin_of(config, "east") as source:
+        source.change_settings(topic, to_set={"retention.ms": "7300000"}, to_remove=[])
+        source.add_partitions(topic, total=2)
+    produce(east, topic, *VALUES)
+    run(config, spark)
+    waits = name == "CreatePartitions"  # for all of its partitions: producers spread keys over them
+    assert values(broker_pair["west"].bootstrap_servers, f"east.{topic}") == [
+        one.encode() for one in VALUES * (1 if waits else 2)
+    ]
+    finding = "partitions_not_added" if waits else "settings_not_changed"
+    assert (finding, f"east.{topic}") in open_findings(config)
+    assert broken_invariants(config) == {}
 
 
 TAKEN = frozenset({"cleanup.policy", "compression.type", "max.message.bytes", "retention.ms"})
@@ -187,6 +240,7 @@ def test_settings_outside_a_list_are_left_out_and_told(
     assert broken_invariants(config) == {}
 
 
+ASKED_BY_PLANS = ("DescribeProducers", "OffsetForLeaderEpoch", "ListTransactions")
 READ_ALONE = ALL - {NOT_NEEDED["IncrementalAlterConfigs"], NOT_NEEDED["DescribeConfigs"]}
 
 
@@ -223,6 +277,7 @@ def test_applications_go_there_by_plan(
         )
         done = command(capsys, config, "apply", plan_id, "--reason", "a drill", "--yes")
         assert done.code == 0, done.err
+    assert refused(lines) >= {NOT_NEEDED[name] for name in ASKED_BY_PLANS} & refusals.errors.keys()
     assert operations(config, "apply_ended")[-1]["figures"]["records_lost"] == 0
     assert sorted(desk.processed) == sorted(shop.written)
     assert broken_invariants(config) == {}
