@@ -11,8 +11,10 @@ another table than the ledger's, all facts are read. That it stands for all rows
 
 import json
 import logging
+import re
 import shutil
 import uuid
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,8 +50,9 @@ FANOUT = 16
 """So many blocks of one tier become one of the next."""
 _FORM = 1
 _FOOTER = b"mirrorLedger.block"
+_NAMED_BY_ROWS = re.compile(r"block-(\d+)r-")
 _CHUNK_ROWS = 300_000
-_UNREADABLE = (
+UNREADABLE = (
     DeltaError,
     OSError,
     duckdb.Error,
@@ -113,6 +116,61 @@ class Block:
         ).encode()
 
 
+class Blocks:
+    """All blocks that were made of a table, those too that were merged since; few of them are read for an answer.
+
+    Raises what `Block.read` raises, and `InvalidValueError` where they are not all of one table and one history.
+    """
+
+    def __init__(self, folder: Path, of_table: str) -> None:
+        self._folder = folder
+        self._of_table = of_table
+        self._files: dict[int, list[Path]] = {}
+        for file in folder.glob("block-*.parquet"):
+            self._files.setdefault(self._rows_of(file.name), []).append(file)
+        self._rows = sorted(self._files)
+        self._read: dict[int, list[Block]] = {}
+
+    def last(self, is_wanted: Callable[[Block], bool]) -> Block | None:
+        """The last one that is wanted, where all those before it are as well."""
+        found = bisect_left(self._rows, True, key=lambda rows: not is_wanted(self._at(rows)[0]))
+        return self._at(self._rows[found - 1])[0] if found else None
+
+    def first(self, is_wanted: Callable[[Block], bool]) -> Block | None:
+        """The first one that is wanted, where all those behind it are as well."""
+        found = bisect_left(self._rows, True, key=lambda rows: is_wanted(self._at(rows)[0]))
+        return self._at(self._rows[found])[0] if found < len(self._rows) else None
+
+    def before(self, block: Block) -> Block | None:
+        """The one with the next fewer rows; None: it is the first one."""
+        found = bisect_left(self._rows, block.noted.rows)
+        return self._at(self._rows[found - 1])[0] if found else None
+
+    def until(self, block: Block) -> list[Block]:
+        """The fewest that follow each other from the first row on, and end with this one."""
+        chain: list[Block] = []
+        last: str | None = block.last
+        while last is not None:
+            ending = [one for one in self._at(self._rows_of(last)) if one.last == last]
+            if not ending:
+                raise InvalidValueError(f"no block ends with {last}")
+            chain.append(max(ending, key=lambda one: one.tier))
+            last = chain[-1].previous
+        return chain[::-1]
+
+    def _rows_of(self, name: str) -> int:
+        """The rows that are in a block, or before it; names of an earlier program do not say them."""
+        said = _NAMED_BY_ROWS.match(name)
+        return int(said[1]) if said else Block.read(self._folder / name).noted.rows
+
+    def _at(self, rows: int) -> list[Block]:
+        if rows not in self._read:
+            self._read[rows] = [Block.read(file) for file in self._files.get(rows, ())]
+            if any(block.table_id != self._of_table for block in self._read[rows]):
+                raise InvalidValueError(f"blocks of {rows} rows are of another table")
+        return self._read[rows]
+
+
 @dataclass(frozen=True, slots=True)
 class Projected:
     """Rows of a projection, and which rows of the table they stand for."""
@@ -150,9 +208,13 @@ class Projection:
         try:
             chain = self._chain(table_id(opened), covers, only_active=is_now)
             return Projected(self._rows(chain, columns), chain[-1].noted) if chain else None
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             log.debug("%s cannot be used: %s", self._uri, error)
             return None
+
+    def blocks(self, opened: DeltaTable) -> Blocks | None:
+        """All that it has; None: there is no projection."""
+        return Blocks(self._folder, table_id(opened)) if self._folder is not None and self.is_there else None
 
     def last_appends(self, opened: DeltaTable) -> list[LastAppend] | None:
         """Of each writer the last append of all rows of a version; None: all of them are to be read for that."""
@@ -167,7 +229,7 @@ class Projection:
                     LastAppend(self._of, writer, at.epoch, at.round, appended_ms[writer])
                     for writer, at in behind.noted.until.items()
                 ]
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             log.debug("%s cannot be used: %s", self._uri, error)
             return None
 
@@ -197,7 +259,7 @@ class Projection:
                 return False
             noted = Noted.of(behind.noted.rows, behind.noted.until, now_ms=now_ms)
             last = chain[-1].last if chain else None
-            name = _new_name()
+            name = _new_name(noted.rows)
             appended_ms = {**(chain[-1].appended_ms if chain else {}), **behind.appended_ms()}
             block = Block(name, last, name, 0, table_id(opened), noted, appended_ms)
             if not self._put(block, self._rows_behind(behind), chain, now_ms):
@@ -215,7 +277,7 @@ class Projection:
         except _OtherFormError as error:
             log.debug("%s is left alone: %s", self._uri, error)
             return None
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             log.warning("%s is built again: %s", self._uri, error)
             self.drop()
             return []
@@ -232,7 +294,9 @@ class Projection:
         if len(parts) < FANOUT:
             return
         rows = self._merged(self._rows(parts))
-        merged = replace(parts[-1], name=_new_name(), previous=parts[0].previous, tier=tier + 1)
+        merged = replace(
+            parts[-1], name=_new_name(parts[-1].noted.rows), previous=parts[0].previous, tier=tier + 1
+        )
         rest = chain[: -len(parts)]
         if self._put(merged, [rows], rest, now_ms):
             self._merge([*rest, merged], now_ms)
@@ -281,13 +345,14 @@ class Projection:
         """Blocks that follow each other from the first row on, as few and as far as they go; empty: there are none."""
         if self._folder is None or not self.is_there:
             return []
+        if not only_active:
+            blocks = Blocks(self._folder, of_table)
+            found = blocks.last(lambda block: covers(block.noted))
+            return [] if found is None else blocks.until(found)
         names = [Path(uri).name for uri in DeltaTable(self._uri).file_uris()]
-        files = (
-            [self._folder / name for name in names] if only_active else self._folder.glob("block-*.parquet")
-        )
-        blocks = [Block.read(file) for file in files]
-        usable = [block for block in blocks if block.table_id == of_table and covers(block.noted)]
-        by_last = {block.last: block for block in sorted(usable, key=lambda block: block.tier)}
+        active = [Block.read(self._folder / name) for name in names]
+        usable = [block for block in active if block.table_id == of_table and covers(block.noted)]
+        by_last = {block.last: block for block in usable}
         for leaf in sorted(usable, key=lambda block: block.noted.rows, reverse=True):
             chain: list[Block] = []
             last: str | None = leaf.last
@@ -342,8 +407,9 @@ class Projection:
         return connection.sql(sql_file(f"kept_{self._of}.sql")).to_arrow_table().cast(self._schema)
 
 
-def _new_name() -> str:
-    return f"block-{uuid.uuid4()}.zstd.parquet"
+def _new_name(rows: int) -> str:
+    """By the rows of the table that are in it or before it: so few blocks are read to find one."""
+    return f"block-{rows}r-{uuid.uuid4()}.zstd.parquet"
 
 
 def _together(hours: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -24,6 +24,7 @@ from ledger.facts.tables import (
     TABLES,
     in_order,
 )
+from ledger.store.appends import appends_named, appends_until, recorded_span
 from ledger.store.damage import reported
 from ledger.store.delta_tables import arrow_schema, missing_columns, open_table, table_uri
 from ledger.store.projections import PROJECTED, Projection
@@ -31,8 +32,6 @@ from ledger.store.relations import (
     filtered_rows,
     last_appends,
     last_recorded_at_ms,
-    named_appends,
-    recorded_from_to_ms,
     relation_of,
 )
 from ledger.store.sql import CutRows, ParquetFiles, Relation
@@ -99,7 +98,7 @@ class OpenedTables:
     @cached_property
     def recorded_spans(self) -> list[tuple[int, int]]:
         """Of each table that has rows, when the first and the last of them was recorded."""
-        found = (recorded_from_to_ms(self.relation(table.name)) for table in TABLES)
+        found = (recorded_span(table.name, self.table(table.name)) for table in TABLES)
         return [span for span in found if span is not None]
 
     @property
@@ -230,7 +229,7 @@ class DeltaLedger:
                 f"the ledger begins at {_iso(began_ms)}, asked for {_iso(at_ms)}; nothing was read"
             )
         last = {
-            table.name: last_appends(table.name, opened.relation(table.name), until_ms=at_ms)
+            table.name: appends_until(opened.path, table.name, opened.table(table.name), at_ms)
             for table in TABLES
         }
         cut = Cut.of(opened.ledger_id, (append for appends in last.values() for append in appends))
@@ -271,7 +270,7 @@ def _checked(opened: OpenedTables, cut: Cut) -> dict[str, int]:
     until_ms = {}
     for table in sorted({append.table for append in cut.last}):
         last = cut.of_table(table)
-        named = named_appends(opened.relation(table), last)
+        named = appends_named(opened.path, table, opened.table(table), last)
         for append, (found_at_ms, _) in zip(last, named, strict=True):
             _check_append(append, found_at_ms)
         until_ms[table] = max(at_ms or 0 for _, at_ms in named)

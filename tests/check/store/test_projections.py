@@ -166,7 +166,8 @@ def require_same_syncs(grown: Grown) -> None:
 
 
 def copy_of(file: Path) -> Path:
-    other = file.with_name(f"block-another-{file.name.removeprefix('block-')}")
+    rows, _, rest = file.name.partition("r-")
+    other = file.with_name(f"{rows}r-another-{rest}")
     other.write_bytes(file.read_bytes())
     return other
 
