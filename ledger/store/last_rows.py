@@ -32,16 +32,21 @@ class LastRowsReader:
     def __init__(self, path: str) -> None:
         self._path = path
         self._kept: dict[str, TableLastRows] = {}
+        self._noted: dict[str, tuple[int, Noted | None]] = {}
 
-    def are_known(self, table: str) -> bool:
-        """Whether those of a table are kept, or a projection has them: so no read of them is one of all rows.
-
-        Raises as `of`.
-        """
-        is_projected = table not in self._kept and Projection(self._path, table).is_there
-        if is_projected and (opened := newest_version(self._path, table)) is not None:
-            self._keep_projected(opened, table)
-        return table in self._kept
+    def noted(self, table: str) -> Noted | None:
+        """Up to where each writer's rows of a table are, by a projection; None: there is none. Raises as `of`."""
+        projection = Projection(self._path, table)
+        if not projection.is_there or (opened := newest_version(self._path, table)) is None:
+            return None
+        version, known = self._noted.get(table, (None, None))
+        if known is None:
+            known = projection.noted(opened)
+        if known is not None and version != opened.version():
+            with read_behind(opened, table, known) as behind:
+                known = None if behind is None else behind.noted
+        self._noted[table] = opened.version(), known
+        return known
 
     def of(self, table: str) -> TableLastRows:
         """Those of a table of `GRAINS`; raises what deltalake and DuckDB raise where it cannot be read."""

@@ -212,6 +212,15 @@ class Projection:
             log.debug("%s cannot be used: %s", self._uri, error)
             return None
 
+    def noted(self, opened: DeltaTable) -> Noted | None:
+        """Which rows of the table it stands for; None: it cannot be used."""
+        try:
+            chain = self._chain(table_id(opened), lambda _: True, only_active=True)
+        except UNREADABLE as error:
+            log.debug("%s cannot be used: %s", self._uri, error)
+            return None
+        return chain[-1].noted if chain else None
+
     def blocks(self, opened: DeltaTable) -> Blocks | None:
         """All that it has; None: there is no projection."""
         return Blocks(self._folder, table_id(opened)) if self._folder is not None and self.is_there else None

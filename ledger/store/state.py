@@ -203,8 +203,8 @@ class DeltaRows:
         return bool(filtered_rows(self._last_rows.of(table).last, filters))
 
     def _last_recorded_at_ms(self, table: str, writer: str) -> int | None:
-        if table in GRAINS and self._last_rows.are_known(table):
-            last = self._last_rows.of(table).noted.until.get(writer)
+        if table in GRAINS and (noted := self._last_rows.noted(table)) is not None:
+            last = noted.until.get(writer)
             return None if last is None else last.latest_ms
         times = self._append_times.setdefault((table, writer), AppendTimes(table, writer))
         return times.last_ms(newest_version(self._path, table))
