@@ -81,7 +81,8 @@ class Victims:
         deadline_s = time.monotonic() + _STARTS_WITHIN_S
         while True:
             try:
-                return self._sandbox.start(alias)
+                self._sandbox.start(alias)
+                return
             except ClusterUnavailableError:  # after a kill it reads a thousand logs again
                 if time.monotonic() > deadline_s:
                     raise
