@@ -173,6 +173,11 @@ def test_who_may_not_alter_the_cluster_writes_no_marker(guarded: Guarded) -> Non
             admin.write_abort_markers([at], producer_id=1, producer_epoch=1)
         assert admin.producer_epochs([at], 1) == {}
         assert admin.writable_topics([topic, "none"]) == {topic}
+        asked = ("read", "delete", "create")
+        lacking = {topic: ["delete", "create"], "none": ["read", "delete", "create"]}
+        assert admin.lacking_operations([topic, "none"], asked) == lacking
+        guarded.allow(user, topic, ACLOperation.DELETE, ACLOperation.CREATE)
+        eventually(lambda: admin.lacking_operations([topic], asked) == {}, "it may create the topic again")
 
 
 def test_a_marker_alone_keeps_it_out_and_the_flow_continues_with_another_producer_id(site: RealSite) -> None:
