@@ -81,8 +81,9 @@ class Node:
     """One broker: where it is, its channel when connected, how fast it answers, what a fetch may ask for.
 
     While it is being connected, `queued` holds what is to be sent then. `unconfirmed`: answers to requests that named
-    topics, until the broker has said which topics these names are; `is_confirming`: it has been asked. `held`: what is
-    to be written by name, until it has said the same; `named`: topic ids by name, as it said last.
+    topics, until the broker has said which topics these names are; `is_confirming`: it has been asked; `unasked`: how
+    many requests went since. `held`: what is to be written by name, until it has said the same; `named`: topic ids by
+    name, and when it said so last.
     """
 
     address: Address
@@ -94,10 +95,10 @@ class Node:
     round_trip_ms: float | None = None
     fetch_bytes: int = FIRST_FETCH_BYTES
     is_confirming: bool = False
+    unasked: int = 0
     unconfirmed: list[tuple[Waiting, Completion]] = field(default_factory=list)
     held: list[tuple[Waiting, Request]] = field(default_factory=list)
-    named: Mapping[str, str | None] = field(default_factory=dict)
-    named_at: float = float("-inf")
+    named: dict[str, tuple[str | None, float]] = field(default_factory=dict)
 
 
 # Link ---------------------------------------------------------------------------------------------
@@ -114,6 +115,8 @@ _REQUESTS_PER_MS = 4  # what a broker answers of small produce requests on one c
 _ANSWER_WITHIN_S = 5.0  # past the time that a request lets the broker wait
 _FETCH_HORIZON_S = 1.0  # a fetch asks for no more than what arrives in this time
 _LEAST_FETCH_BYTES = 16 * 1024
+_ASKED_TOGETHER = 8  # requests that a question about names is about
+_UNSAID = (None, float("-inf"))
 _NAMES_LAST_S = 0.2  # between a broker's word on names and what is written by them
 
 
@@ -259,13 +262,14 @@ class KafkaLink:
         return self._send(node, PRODUCE, items, request, broker_waits_ms=timeout_ms)
 
     def produce_window(self, node: int) -> int:
-        """By round trip; no more while the line does not take what is queued already."""
+        """By round trip; no more while the line does not take what is queued already. By name answers come later."""
         at = self._nodes[node]
         if at.channel is not None and at.channel.has_outgoing:
             return 1
+        waits = 0 if at.channel is None or self._goes_by_id(at, PRODUCE) else 2 * _ASKED_TOGETHER
         if at.round_trip_ms is None:
-            return _MIN_WINDOW
-        return max(_MIN_WINDOW, min(_MAX_WINDOW, int(at.round_trip_ms * _REQUESTS_PER_MS)))
+            return _MIN_WINDOW + waits
+        return max(_MIN_WINDOW, min(_MAX_WINDOW, int(at.round_trip_ms * _REQUESTS_PER_MS))) + waits
 
     def _send(
         self,
@@ -310,14 +314,22 @@ class KafkaLink:
             self._drop(node_id, str(error))
         else:
             if _names_topics(waiting):
-                self._confirm(node_id, node)
+                node.unasked += 1
+                self._confirm_when_due(node_id, node)
 
     # -- names -----------------------------------------------------------------------------------
     # An answer to a request that named its topics is given away once the same broker has said, behind it on the same
     # connection, that the names still are the topics that were meant: a broker takes up a connection's next request
-    # only when it has answered the one before. One question at a time is about all that was sent before it.
+    # only when it has answered the one before. One question at a time is about all that was sent before it, and costs a
+    # broker as much as a small batch: while many requests are on their way it is about several.
     # What is to be written by name waits until the broker has said the same a moment before as well. Only a topic that
     # is created again within that moment gets a batch of the one before it, which is never recorded as copied.
+
+    def _confirm_when_due(self, node_id: int, node: Node) -> None:
+        """Behind so many requests, behind one that is alone, and when all are answered."""
+        on_their_way = sum(map(_names_topics, self._waiting_for(node_id)))
+        if node.unasked >= _ASKED_TOGETHER or on_their_way + len(node.unconfirmed) == 1 or not on_their_way:
+            self._confirm(node_id, node)
 
     def _confirm(self, node_id: int, node: Node) -> None:
         """Ask which topics the names are, unless that is being asked."""
@@ -329,7 +341,7 @@ class KafkaLink:
         ticket = self._network.next_ticket()
         now = time.monotonic()
         self._waiting[ticket] = Waiting(ticket, node_id, (), METADATA, _ANSWER_WITHIN_S, now)
-        node.is_confirming = True
+        node.is_confirming, node.unasked = True, 0
         try:
             node.channel.send([metadata_request(names, version=version, correlation_id=ticket)])
             self._network.watch(self, node_id, node.channel)
@@ -343,12 +355,13 @@ class KafkaLink:
         version = METADATA.common(node.versions)
         assert version is not None, "it was asked in this version"
         found = read_metadata(parse_metadata_response(body, version=version)).topic_ids
-        node.named, node.named_at = found, time.monotonic()
+        now = time.monotonic()
+        node.named |= {name: (topic_id, now) for name, topic_id in found.items()}
         done = [(waiting, answer) for waiting, answer in node.unconfirmed if waiting.ticket < asked.ticket]
         node.unconfirmed = [one for one in node.unconfirmed if one[0].ticket > asked.ticket]
         done += self._release(asked, node)
         if node.unconfirmed:
-            self._confirm(asked.node, node)
+            self._confirm_when_due(asked.node, node)
         return [_of_these_topics(waiting, answer, found) for waiting, answer in done]
 
     def _release(self, asked: Waiting, node: Node) -> list[tuple[Waiting, Completion]]:
@@ -405,7 +418,7 @@ class KafkaLink:
                 completions += self._confirmed(waiting, body)
             elif _names_topics(waiting):
                 node.unconfirmed.append((waiting, self._completion(waiting, body)))
-                self._confirm(node_id, node)
+                self._confirm_when_due(node_id, node)
             else:
                 completions.append(self._completion(waiting, body))
         return completions
@@ -513,8 +526,12 @@ def _names_topics(waiting: Waiting) -> bool:
 
 def _are_these(waiting: Waiting, node: Node) -> bool:
     """Whether the broker has just said that the topics that a request names are those that are meant."""
-    is_fresh = time.monotonic() - node.named_at < _NAMES_LAST_S
-    return is_fresh and all(node.named.get(at.topic) == at.topic_id for at in waiting.asked)
+    since = time.monotonic() - _NAMES_LAST_S
+    for at in waiting.asked:
+        topic_id, said_at = node.named.get(at.topic, _UNSAID)
+        if topic_id != at.topic_id or said_at < since:
+            return False
+    return True
 
 
 def _not_sent(at: TopicPartition) -> Produced:
