@@ -21,6 +21,9 @@ from ledger.store.relations import last_appends, named_appends, recorded_from_to
 
 log = logging.getLogger(__name__)
 
+_MOST_STAMPS = 2_000_000
+"""Of so many at a time memory is to be had: a projection that was made at once has one block for all that there was."""
+
 
 def recorded_span(table: str, opened: DeltaTable | None) -> tuple[int, int] | None:
     """When the first and the last row was recorded, by what the log says of files; None: there is no row."""
@@ -115,6 +118,8 @@ def _stamps(opened: DeltaTable, table: str, low: Noted, high: Noted | None = Non
     until = {} if high is None else high.until
     if high is not None and not all(high.covers(writer, at.place) for writer, at in low.until.items()):
         raise _NotAllError("blocks do not follow each other")
+    if high is not None and high.rows - low.rows > _MOST_STAMPS:
+        raise _NotAllError(f"{high.rows - low.rows} rows lie between two blocks")
     latest_ms = max((at.latest_ms for at in until.values()), default=None)
     with read_behind(opened, table, low, until_ms=latest_ms) as behind:
         if behind is None:
