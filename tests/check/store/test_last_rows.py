@@ -284,10 +284,39 @@ def test_what_last_rows_do_not_tell_is_looked_up(merged: str) -> None:
     assert not GRAINS["offset_syncs"].decides(["flow", "round"])
 
 
-def test_a_projection_that_cannot_be_read_is_passed_over(merged: str) -> None:
+def say(block: Path, changed: dict[str, Any]) -> None:
+    """Have a block say something else of its rows."""
+    rows, key = pq.read_table(block), b"mirrorLedger.block"
+    said = json.loads(pq.read_metadata(block).metadata[key]) | changed
+    with pq.ParquetWriter(block, rows.schema) as writer:
+        writer.add_key_value_metadata({key: json.dumps(said).encode()})
+        writer.write_table(rows)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rows": 9},
+        {"rows": -1},
+        {"rows": None},
+        {"until": {"flow:a": [1]}},
+        {"until": {"flow:a": [1, 99, NOW_MS + 99]}},
+        {"until": {}},
+        {"table_id": "of another table"},
+        {"form": 99},
+        None,
+    ],
+    ids=str,
+)
+def test_a_projection_that_says_nothing_right_is_passed_over(
+    merged: str, changed: dict[str, Any] | None
+) -> None:
     """All files are read: so the answer is right, and once one of them is not readable there is none."""
     [block] = blocks(merged, "offset_syncs")
-    block.write_bytes(b"no block")
+    if changed is None:
+        block.write_bytes(b"no block")
+    else:
+        say(block, changed)
     assert ends(merged) == {0: FANOUT + 1, 1: 1}
     merged_file(merged).write_bytes(b"")
     with pytest.raises(LedgerUnavailableError):
