@@ -246,8 +246,10 @@ def _by_last_rows(asked: Query) -> frozenset[str]:
     return frozenset(table for table, by in readers.items() if by and by <= _BY_LAST_ROWS[table])
 
 
-def kept_rows(snapshot: DeltaSnapshot, table: str) -> pa.Table | None:
+def kept_rows(snapshot: Snapshot, table: str) -> pa.Table | None:
     """Rows of a table by which views tell what is last, as its projection has them, and those since; None: all tell."""
+    if not isinstance(snapshot, DeltaSnapshot):
+        return None
     read = _read_of(snapshot)
     if table not in read:
         read[table] = _kept_rows(snapshot, table)
