@@ -26,7 +26,7 @@
 -- subject topic: not_mirrored, or partly, whether the flow's patterns select it or not, with an open finding that says
 -- why as cause; more_partitions at the target; source_deleted, and
 -- kept at the target; target_deleted, and not copied again; cleaned: cleaners of both clusters remove older records of
--- a key, each in its time.
+-- a key, each in its time; with the cause tombstones_may_be_missing keys that are deleted at the source may remain.
 --
 -- subject setting, by name: needed: as copying needs it; else as in topic_drift.
 --

@@ -318,10 +318,13 @@ left join ended_topics as x on x.cluster = p.source_cluster and x.topic_id = p.s
 left join ended_topics as y on y.cluster = p.target_cluster and y.topic_id = p.target_topic_id
 where (x.topic_id is null) <> (y.topic_id is null)
 union all
-select s.flow, s.source_topic, s.target_topic, 'cleaned' as status, cast(null as string) as cause
+select s.flow, s.source_topic, s.target_topic, 'cleaned' as status, max(f.finding) as cause
 from followed_settings as s
 inner join living_pairs as p using (flow, source_topic)
-where s.setting = 'cleanup.policy' and (s.source_value like '%compact%' or s.target_value like '%compact%');
+left join open_findings as f
+    on f.flow = s.flow and f.topic = s.source_topic and f.finding = 'tombstones_may_be_missing'
+where s.setting = 'cleanup.policy' and (s.source_value like '%compact%' or s.target_value like '%compact%')
+group by s.flow, s.source_topic, s.target_topic;
 
 -- Settings that are not set to one value on a source topic and its target topic.
 create or replace temporary view setting_differences as
