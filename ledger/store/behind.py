@@ -1,6 +1,6 @@
 """Rows of a table behind those that were noted, read without the files that hold none of them.
 
-`facts.last_rows` says why that can be relied on. A table in a store is read as a whole: there no file is left out.
+`facts.last_rows` says why that can be relied on.
 """
 
 from collections.abc import Iterator

@@ -147,7 +147,7 @@ def table_uri(path: str, table: str) -> str:
     return f"{path.rstrip('/')}/{table}"
 
 
-def _is_table(uri: str) -> bool:
+def is_table(uri: str) -> bool:
     """Whether a table is there; a store that does not say so is an error."""
     with reported(f"{uri} cannot be read", uri):
         return DeltaTable.is_deltatable(uri)
@@ -209,7 +209,7 @@ def create_tables(path: str, *, now_ms: int, keep_hours: int = KEEP_SUPERSEDED_H
         if (why := unreadable(table_uri(path, table.name))) is not None:
             raise SetupError(f"{why}; nothing was created", trouble=Trouble.LEDGER)
     had = _had_tables(path)
-    missing = [table for table in _CREATED if not _is_table(table_uri(path, table.name))]
+    missing = [table for table in _CREATED if not is_table(table_uri(path, table.name))]
     for table in _CREATED:
         if table not in missing:
             open_table(path, table.name)
@@ -282,7 +282,7 @@ def newest_version(path: str, table: str) -> DeltaTable | None:
     try:
         return _kept(table_uri(path, table))
     except TableNotFoundError:
-        if table != _ALWAYS_THERE and _is_table(table_uri(path, _ALWAYS_THERE)):
+        if table != _ALWAYS_THERE and is_table(table_uri(path, _ALWAYS_THERE)):
             if table in _had_tables(path):
                 raise _removed(path, table) from None
             if was_added(table):
@@ -300,7 +300,7 @@ def _had_tables(path: str) -> frozenset[str]:
 
 
 def _tables_there(path: str) -> list[str]:
-    return [table.name for table in TABLES if _is_table(table_uri(path, table.name))]
+    return [table.name for table in TABLES if is_table(table_uri(path, table.name))]
 
 
 def _note_tables(path: str, now_ms: int) -> None:
@@ -527,7 +527,7 @@ def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> bool:
     except BaseException as error:
         if not is_of_a_library(error):
             raise
-        if not _is_table(uri):
+        if not is_table(uri):
             raise MirrorLedgerError(
                 f"table {table.name} cannot be created at {uri}: {words_of(error)}; nothing was recorded"
             ) from error

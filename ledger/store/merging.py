@@ -7,6 +7,7 @@ rewritten once for every power of `FANOUT` appends in its day, and once more whe
 
 import json
 import logging
+import shutil
 import tempfile
 import uuid
 from collections import Counter
@@ -250,6 +251,15 @@ class TableFolder:
             (self._local / path).unlink(missing_ok=True)
         else:
             self._store.delete_file(path)
+
+    def remove(self) -> None:
+        """All of it, with what no version names."""
+        if self._local is not None:
+            shutil.rmtree(self._local)
+            return
+        for file in self._store.get_file_info_selector("", recursive=True, allow_not_found=True):
+            if file.is_file:
+                self._store.delete_file(file.path)
 
     @property
     def _store(self) -> DeltaFileSystemHandler:

@@ -12,7 +12,6 @@ another table than the ledger's, all facts are read. That it stands for all rows
 import json
 import logging
 import re
-import shutil
 import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,9 +31,10 @@ from ledger.facts.cuts import LastAppend
 from ledger.facts.last_rows import GRAINS, NOTHING, LastPlace, Noted, Split
 from ledger.facts.tables import OFFSET_SYNCS, SHARE_OFFSETS, TABLE_BY_NAME, WRITERS
 from ledger.store.behind import Behind, file_stamps, last_of_each, read_behind
-from ledger.store.damage import local_folder, sync, sync_entries
-from ledger.store.delta_tables import arrow_schema, table_id, table_uri
-from ledger.store.merging import NO_HOOKS
+from ledger.store.damage import sync_entries
+from ledger.store.delta_tables import arrow_schema, is_table, table_id, table_uri
+from ledger.store.fetched import fetched
+from ledger.store.merging import NO_HOOKS, TableFolder, data_files
 from ledger.store.spans import HOUR_MS, SCHEMA, merged_spans, spans_of
 from ledger.store.sql import FUNCTIONS, connected, sql_file
 
@@ -70,14 +70,14 @@ class _OtherFormError(InvalidValueError):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A file of a projection.
+    """A file of a projection, where it can be read on this machine.
 
     `last`: the smallest block that it ends with, by name; `previous`: that of the block before it, None of the first.
     `noted`: which rows of the table are in it and in those before it; `appended_ms`: by writer when the last append of
     these was recorded.
     """
 
-    name: str
+    file: Path
     previous: str | None
     last: str
     tier: int
@@ -96,7 +96,11 @@ class Block:
         until = {writer: LastPlace(*at) for writer, at in said["until"].items()}
         noted = Noted(said["rows"], until, said["settled_ms"])
         names = said["previous"], said["last"]
-        return cls(file.name, *names, said["tier"], said["table_id"], noted, said["appended_ms"])
+        return cls(file, *names, said["tier"], said["table_id"], noted, said["appended_ms"])
+
+    @property
+    def name(self) -> str:
+        return self.file.name
 
     @property
     def footer(self) -> bytes:
@@ -185,12 +189,12 @@ class Projection:
     def __init__(self, path: str, table: str) -> None:
         self._of = table
         self._uri = table_uri(path, f"projections/{table}")
-        self._folder = local_folder(self._uri)
+        self._files = TableFolder(self._uri)
         self._schema = SCHEMA if table == OFFSET_SYNCS.name else arrow_schema(TABLE_BY_NAME[table])
 
     @property
     def is_there(self) -> bool:
-        return self._folder is not None and self._folder.is_dir()
+        return is_table(self._uri) if self._files.local is None else self._files.local.is_dir()
 
     def read(
         self,
@@ -222,8 +226,9 @@ class Projection:
         return chain[-1].noted if chain else None
 
     def blocks(self, opened: DeltaTable) -> Blocks | None:
-        """All that it has; None: there is no projection."""
-        return Blocks(self._folder, table_id(opened)) if self._folder is not None and self.is_there else None
+        """All that it has; None: there is no projection, or it is in a store, whose folders nobody lists for that."""
+        folder = self._files.local
+        return None if folder is None or not self.is_there else Blocks(folder, table_id(opened))
 
     def last_appends(self, opened: DeltaTable) -> list[LastAppend] | None:
         """Of each writer the last append of all rows of a version; None: all of them are to be read for that."""
@@ -248,8 +253,6 @@ class Projection:
         Of two that do so at once one is refused, or takes the place of the other. Beside blocks of a later program
         nothing is made. Raises what DuckDB and Arrow raise.
         """
-        if self._folder is None:
-            return False
         least = LEAST_ROWS if least_rows is None else least_rows
         chain = self._sound_chain(opened)
         if chain is None:
@@ -270,10 +273,11 @@ class Projection:
             last = chain[-1].last if chain else None
             name = _new_name(noted.rows)
             appended_ms = {**(chain[-1].appended_ms if chain else {}), **behind.appended_ms()}
-            block = Block(name, last, name, 0, table_id(opened), noted, appended_ms)
+            block = Block(Path(name), last, name, 0, table_id(opened), noted, appended_ms)
             if not self._put(block, self._rows_behind(behind), chain, now_ms):
                 return False
-        self._merge([*chain, block], now_ms)
+        while self._merge(self._chain(table_id(opened), lambda _: True, only_active=True), now_ms):
+            pass
         return True
 
     def _sound_chain(self, opened: DeltaTable) -> list[Block] | None:
@@ -293,43 +297,38 @@ class Projection:
 
     def drop(self) -> None:
         """Remove it, with all its blocks."""
-        if self._folder is not None and self.is_there:
-            shutil.rmtree(self._folder)
+        if self.is_there:
+            self._files.remove()
 
-    def _merge(self, chain: Sequence[Block], now_ms: int) -> None:
-        """Put one block in the place of the last ones of a tier, where there are enough of them."""
-        tier = chain[-1].tier
-        parts = [block for block in chain if block.tier == tier]
+    def _merge(self, chain: Sequence[Block], now_ms: int) -> bool:
+        """Put one block in the place of the last ones of a tier, where there are enough of them; whether it did."""
+        parts = [block for block in chain if block.tier == chain[-1].tier]
         if len(parts) < FANOUT:
-            return
+            return False
+        file = Path(_new_name(parts[-1].noted.rows))
+        merged = replace(parts[-1], file=file, previous=parts[0].previous, tier=parts[-1].tier + 1)
         rows = self._merged(self._rows(parts))
-        merged = replace(
-            parts[-1], name=_new_name(parts[-1].noted.rows), previous=parts[0].previous, tier=tier + 1
-        )
-        rest = chain[: -len(parts)]
-        if self._put(merged, [rows], rest, now_ms):
-            self._merge([*rest, merged], now_ms)
+        return self._put(merged, [rows], chain[: -len(parts)], now_ms)
 
     def _put(self, block: Block, rows: Iterable[pa.Table], chain: Sequence[Block], now_ms: int) -> bool:
         """Make a version of the projection with these blocks, and this one behind them; returns whether it is there.
 
         Somebody else may have made the next version meanwhile.
         """
-        assert self._folder is not None
         table = self._table()
-        active = {uri.rpartition("/")[2] for uri in table.file_uris()}
-        place = self._folder / block.name
-        with pq.ParquetWriter(place, self._schema, compression="zstd") as writer:
-            writer.add_key_value_metadata({_FOOTER: block.footer})
-            for part in rows:
-                writer.write_table(part)
-        sync(place, self._folder)
+        active = {file.path for file in data_files(table)}
+        with self._files.writable(block.name) as place:
+            with pq.ParquetWriter(place, self._schema, compression="zstd") as writer:
+                writer.add_key_value_metadata({_FOOTER: block.footer})
+                for part in rows:
+                    writer.write_table(part)
+            size = place.stat().st_size
         superseded = active - {kept.name for kept in chain}
         before = table.version()
         try:
             table.create_write_transaction(
                 [
-                    AddAction(block.name, place.stat().st_size, {}, now_ms, True, json.dumps({})),
+                    AddAction(block.name, size, {}, now_ms, True, json.dumps({})),
                     *(RemoveAction(name, True, now_ms, 0, {}) for name in superseded),
                 ],
                 "append",
@@ -339,7 +338,7 @@ class Projection:
             )
         except DeltaError as error:
             log.debug("%s: %s was not added: %s", self._uri, block.name, error)
-            place.unlink(missing_ok=True)
+            self._files.delete(block.name)
             return False
         sync_entries(self._uri, after=before, until=before + 1)
         return True
@@ -352,14 +351,13 @@ class Projection:
 
     def _chain(self, of_table: str, covers: Callable[[Noted], bool], *, only_active: bool) -> list[Block]:
         """Blocks that follow each other from the first row on, as few and as far as they go; empty: there are none."""
-        if self._folder is None or not self.is_there:
+        if not self.is_there:
             return []
-        if not only_active:
-            blocks = Blocks(self._folder, of_table)
+        if not only_active and self._files.local is not None:
+            blocks = Blocks(self._files.local, of_table)
             found = blocks.last(lambda block: covers(block.noted))
             return [] if found is None else blocks.until(found)
-        names = [Path(uri).name for uri in DeltaTable(self._uri).file_uris()]
-        active = [Block.read(self._folder / name) for name in names]
+        active = [Block.read(place) for place in self._places()]
         usable = [block for block in active if block.table_id == of_table and covers(block.noted)]
         by_last = {block.last: block for block in usable}
         for leaf in sorted(usable, key=lambda block: block.noted.rows, reverse=True):
@@ -372,11 +370,18 @@ class Projection:
                 return chain[::-1]
         return []
 
+    def _places(self) -> list[Path]:
+        """Where the files of the newest version can be read on this machine."""
+        table = DeltaTable(self._uri)
+        files = data_files(table)
+        if self._files.local is not None:
+            return [self._files.local / file.path for file in files]
+        return list(map(Path, fetched(table, {file.path: file.size_bytes for file in files})))
+
     def _rows(self, chain: Sequence[Block], columns: Sequence[str] | None = None) -> pa.Table:
         """With null in columns that the table has gained since."""
-        assert self._folder is not None
         # By a table of a dataset each command would wait for what reads these.
-        parts = [pq.ParquetFile(self._folder / block.name).read(columns) for block in chain]
+        parts = [pq.ParquetFile(block.file).read(columns) for block in chain]
         schema = self._schema if columns is None else pa.schema(map(self._schema.field, columns))
         found = pa.concat_tables([schema.empty_table(), *parts], promote_options="default")
         return found.select(schema.names).cast(schema)

@@ -57,7 +57,7 @@ class AppendTimes:
         ]
         if asked:
             relation = relation_of(opened, self.table)
-            if not isinstance(relation, ParquetFiles):  # a table in a store: its files have no names here
+            if not isinstance(relation, ParquetFiles):  # paths that DuckDB would read otherwise
                 return last_recorded_at_ms(relation, self.writer)
             known_ms |= self._read(relation, asked)
         self._known_ms = known_ms  # as a whole: of two threads that read at once one reads in vain

@@ -74,20 +74,21 @@ def gateway() -> Path:
 @contextmanager
 def store(folder: Path) -> Iterator[Store]:
     """A store with an empty bucket, its secret in the environment; it ends with the body."""
-    (folder / _BUCKET).mkdir(parents=True)
+    (folder / "objects" / _BUCKET).mkdir(parents=True)
+    (folder / "metadata").mkdir()
     ports = FarPorts(*free_ports(2))
     os.environ[SECRET_VARIABLE] = secrets.token_hex(20)
     known = {"ROOT_ACCESS_KEY": _USER, "ROOT_SECRET_KEY": os.environ[SECRET_VARIABLE]}
     command = [
         str(gateway()),
         *("--port", f"127.0.0.1:{ports.listens}", "--quiet"),
-        *("posix", "--nometa", str(folder)),
+        *("posix", "--sidecar", str(folder / "metadata"), str(folder / "objects")),
     ]
     process = subprocess.Popen(command, env={**os.environ, **known}, stdout=subprocess.DEVNULL)
     try:
         eventually(lambda: _listens(ports.listens), "the store listens")
         with forwarding(ports) as line:
-            yield Store(folder / _BUCKET / "main", line)
+            yield Store(folder / "objects" / _BUCKET / "main", line)
     finally:
         process.terminate()
         process.wait(30)

@@ -485,7 +485,9 @@ def test_without_a_commit_nothing_was_read() -> None:
 
 def test_the_first_status_that_applies_in_their_order() -> None:
     """Each group has what later statuses are about, too, as far as one commit can."""
-    back = flow(WEST, EAST, started(2, 10), of_epoch(1, copied(2, 8, 10)), of_epoch(2, copied(8, 9, 16)))
+    rows = started(2, 10), of_epoch(1, copied(2, 8, 10))
+    back = flow(WEST, EAST, *rows, of_epoch(2, copied(8, 9, 16)))
+    losing = flow(WEST, EAST, *rows, of_epoch(2, lost(8, 9, 16)), of_epoch(2, copied(9, 10, 16)))
     both = [back, flow(EAST, WEST, copied(0, 2, 0))]
     loose = [back, flow(EAST, WEST, started(3, 9), unpaired(3, 12, 9))]
     gone = replace(at(9, leader_epoch=1), absence=Absence.GONE)
@@ -498,6 +500,7 @@ def test_the_first_status_that_applies_in_their_order() -> None:
         place(both, None, ends=(30, 30)),
         place(both, None, ends=(12, 30)),
         place(plain, replace(gone, offset=1), ends=(12, 30)),
+        place([losing, *loose[1:]], replace(gone, offset=8), ends=(17, 30)),
         place(loose, gone, ends=(17, 30)),
         place(loose, gone, ends=(0, 30)),
         place(both, gone, ends=(0, 30)),

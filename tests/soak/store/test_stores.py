@@ -17,9 +17,13 @@ from ledger.config.mirror import MirrorConfig
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
-from ledger.store import answers, catalog
+from ledger.store import answers, catalog, projections
 from ledger.store.delta_tables import create_tables
 from ledger.store.log import DeltaFactLog
+from ledger.store.maintenance import TableUpkeep
+from ledger.store.projections import FANOUT, Projection
+from ledger.store.snapshots import open_ledger
+from ledger.store.state import DeltaLedgerState
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.drivers import Driver
@@ -38,7 +42,7 @@ _CLAIMANTS, _CLAIMS = 4, 5
 @pytest.fixture
 def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     monkeypatch.setenv("MIRROR_LEDGER_CACHE", str(tmp_path / "cache"))
-    with store(tmp_path / "objects") as found:
+    with store(tmp_path / "store") as found:
         yield found
 
 
@@ -80,6 +84,32 @@ def test_an_epoch_is_claimed_by_one(s3: Store, tmp_path: Path) -> None:
     assert sorted(found) == [epoch for epoch in recorded if epoch in set(found)]
     assert len(recorded) == len(set(recorded)), "nothing is there twice"
     assert {row["writer"] for row in _table(s3, TABLE)} == {WRITER}
+
+
+def test_projections_lie_in_the_store_too(s3: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projections, "LEAST_ROWS", 1)
+    write_config(tmp_path, {"east": "a:1", "west": "a:2"}, {FLOW: 'topics = ["a"]'}, store=s3)
+    create_tables(s3.path, now_ms=SystemClock().now_ms())
+    log = DeltaFactLog(s3.path, SystemClock())
+    claimed = claim(log)
+    upkeep = TableUpkeep(s3.path, TABLE, SystemClock(), keep_hours=1)
+    for number in range(1, 2 * FANOUT + 1):
+        log.append(claimed, TABLE, number, [watermark(number)])
+        assert upkeep.project_when_due()
+    blocks = DeltaTable(f"{s3.path}/projections/{TABLE}")
+    assert 1 <= len(blocks.file_uris()) < FANOUT, "many became one"
+    opened = DeltaTable(f"{s3.path}/{TABLE}")
+    found = Projection(s3.path, TABLE).read(opened, lambda _: True, is_now=True)
+    assert found is not None
+    assert found.noted.rows == 2 * FANOUT
+    assert [row.high_watermark for row in _state(s3).last_high_watermarks("east")] == [2 * FANOUT]
+    assert upkeep.rebuild()
+    assert len(DeltaTable(f"{s3.path}/projections/{TABLE}").file_uris()) == 1
+    assert [row.high_watermark for row in _state(s3).last_high_watermarks("east")] == [2 * FANOUT]
+
+
+def _state(s3: Store) -> DeltaLedgerState:
+    return DeltaLedgerState(open_ledger(s3.path))
 
 
 def test_a_mirror_outlives_a_store_that_is_slow_refuses_and_forgets(site: RealSite, s3: Store) -> None:
