@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from ledger import jvm
 from tests.support.checkout import CHECKOUT
@@ -15,8 +15,10 @@ _ASSERTING = ("contracts", "journeys", "copies", "guarded", "site", "trio")
 pytest.register_assert_rewrite(*(f"tests.support.{name}" for name in _ASSERTING))
 
 # The same examples on every machine until a test changes; `make soak` draws others.
-settings.register_profile("fixed", derandomize=True)
-settings.register_profile("random", derandomize=False)
+# How fast examples are made and tried says something of the machine, and nothing of the code.
+_BUSY = [HealthCheck.too_slow]
+settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=_BUSY)
+settings.register_profile("random", derandomize=False, deadline=None, suppress_health_check=_BUSY)
 settings.load_profile("fixed")
 
 pytest_plugins = ["tests.support.worker_groups"]
