@@ -154,6 +154,9 @@ def test_a_mirror_outlives_a_store_that_is_slow_refuses_and_forgets(site: RealSi
         time.sleep(10)
         assert driver.process.poll() is None
     assert broken_invariants(config) == {}
+    files = DeltaTable(f"{s3.path}/offset_syncs").file_uris()
+    site.done(config, "maintain")
+    assert len(DeltaTable(f"{s3.path}/offset_syncs").file_uris()) < len(files), "small files were merged"
     assert_answers_as_a_folder(site, config, s3, desk.group)
 
 
