@@ -7,6 +7,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 
 from ledger.facts.findings import FindingName
+from ledger.offsets.statuses import TranslationStatus
 from ledger.sandbox.reading import Partition, PlacedRecord, Readings, Record, read_topics
 from ledger.sandbox.workload import TIMEOUT_S
 from ledger.topics.naming import KAFKAS_OWN
@@ -188,7 +189,8 @@ class Comparison:
                 self.problems.append(
                     f"group {group!r} on {topic} {partition}: {offset} and {there}, and no row"
                 )
-            if not differs and row is not None and not self._is_apart((topic, partition)):
+            is_told = row is not None and (self._is_apart((topic, partition)) or _is_below_what_is_left(row))
+            if not differs and row is not None and not is_told:
                 self.problems.append(
                     f"group {group!r} on {topic} {partition} is as at the source, and a row: {row}"
                 )
@@ -214,6 +216,12 @@ class Comparison:
         unread = [one.record for one in self.source.records.get(at, []) if one.offset >= offset]
         there = self.target.records.get((self.prefix + at[0], at[1]), [])
         return unread != [one.record for one in there if one.offset >= offset_there]
+
+
+def _is_below_what_is_left(row: Row) -> bool:
+    """Whether a group stands where the log there does not begin any more: no record parts it from where it would go."""
+    is_expired = row["cause"] == TranslationStatus.EXPIRED_ON_TARGET and row["target_start"] is not None
+    return bool(is_expired and row["target_start"] < row["target_end"])
 
 
 def _covering(ranges: Sequence[tuple[int, int | None, Row]], offset: int) -> Row | None:
