@@ -16,6 +16,8 @@ from pathlib import Path
 from deltalake import DeltaTable
 from deltalake._internal import DeltaFileSystemHandler
 
+from ledger.store.damage import local_folder
+
 CACHE_VARIABLE = "MIRROR_LEDGER_CACHE"
 _AT_ONCE = 16
 _CHUNK_BYTES = 4 << 20
@@ -36,12 +38,19 @@ def cache_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"mirror-ledger-{os.getuid()}"
 
 
-def fetched(table: DeltaTable, sizes: Mapping[str, int]) -> list[str]:
-    """Where copies of these files of a table lie, in their order; `sizes` in bytes, by name.
+def places(table: DeltaTable, sizes: Mapping[str, int]) -> list[str]:
+    """Where these files of a table can be read on this machine, in their order; `sizes` in bytes, by name.
 
-    Raises what deltalake raises where the store does not give one, and `OSError` where one cannot be written.
+    Raises what deltalake raises where a store does not give one, and `OSError` where a copy cannot be written.
     """
-    folder = cache_folder() / str(table.metadata().id)
+    folder = local_folder(table.table_uri)
+    if folder is None:
+        folder = cache_folder() / str(table.metadata().id)
+        _fetch_missing(table, sizes, folder)
+    return [str(folder / name) for name in sizes]
+
+
+def _fetch_missing(table: DeltaTable, sizes: Mapping[str, int], folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     missing = [name for name, size in sizes.items() if not _is_there(folder / name, size)]
     if missing:
@@ -49,7 +58,6 @@ def fetched(table: DeltaTable, sizes: Mapping[str, int]) -> list[str]:
         with ThreadPoolExecutor(min(_AT_ONCE, len(missing))) as several:
             list(several.map(lambda name: fetch(store, name, folder / name), missing))
         _forget(folder, sizes)
-    return [str(folder / name) for name in sizes]
 
 
 def fetch(store: DeltaFileSystemHandler, name: str, place: Path) -> None:

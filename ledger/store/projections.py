@@ -33,7 +33,7 @@ from ledger.facts.tables import OFFSET_SYNCS, SHARE_OFFSETS, TABLE_BY_NAME, WRIT
 from ledger.store.behind import Behind, file_stamps, last_of_each, read_behind
 from ledger.store.damage import sync_entries
 from ledger.store.delta_tables import arrow_schema, is_table, table_id, table_uri
-from ledger.store.fetched import fetched
+from ledger.store.fetched import places
 from ledger.store.merging import NO_HOOKS, TableFolder, data_files
 from ledger.store.spans import HOUR_MS, SCHEMA, merged_spans, spans_of
 from ledger.store.sql import FUNCTIONS, connected, sql_file
@@ -374,9 +374,7 @@ class Projection:
         """Where the files of the newest version can be read on this machine."""
         table = DeltaTable(self._uri)
         files = data_files(table)
-        if self._files.local is not None:
-            return [self._files.local / file.path for file in files]
-        return list(map(Path, fetched(table, {file.path: file.size_bytes for file in files})))
+        return list(map(Path, places(table, {file.path: file.size_bytes for file in files})))
 
     def _rows(self, chain: Sequence[Block], columns: Sequence[str] | None = None) -> pa.Table:
         """With null in columns that the table has gained since."""

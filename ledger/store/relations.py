@@ -1,11 +1,9 @@
 """Rows of the ledger's tables, read without a JVM: the files of a version, what their stamps say, and filters."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import duckdb
 import pyarrow as pa
@@ -15,9 +13,8 @@ from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExp
 from ledger.facts.cuts import ClockStep, LastAppend
 from ledger.facts.state import Comparison, Filter
 from ledger.facts.tables import ADDED_COLUMNS, ROUNDS_PER_EPOCH, TABLE_BY_NAME, epoch_and_round, place_of
-from ledger.store.damage import local_folder
 from ledger.store.delta_tables import arrow_schema, missing_columns
-from ledger.store.fetched import fetched
+from ledger.store.fetched import places
 from ledger.store.sql import ParquetFiles, Relation, connected, register
 
 # Files --------------------------------------------------------------------------------------------
@@ -32,17 +29,14 @@ def relation_of(table: DeltaTable | None, name: str) -> "pa.Table | ParquetFiles
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()
     if not (sizes := _sizes(table)):
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()
-    if local_folder(table.table_uri) is None:
-        uris = fetched(table, sizes)
-    else:
-        uris = [unquote(uri.removeprefix("file://")) for uri in _in_order(table.file_uris(), sizes)]
-    if all(Path(uri).is_absolute() and not _GLOB.search(uri) for uri in uris):
+    paths = places(table, sizes)
+    if not any(map(_GLOB.search, paths)):
         added = {
             column.name: column.type
             for column in TABLE_BY_NAME[name].columns
             if column.name in ADDED_COLUMNS.get(name, ())
         }
-        return ParquetFiles(tuple(uris), TABLE_BY_NAME[name].column_names, added)
+        return ParquetFiles(tuple(paths), TABLE_BY_NAME[name].column_names, added)
     return _with_columns(table, name)
 
 
@@ -51,11 +45,6 @@ def _sizes(table: DeltaTable) -> dict[str, int]:
     actions = table.get_add_actions()
     sizes = zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True)
     return dict(sorted(sizes, key=lambda file: file[1], reverse=True))
-
-
-def _in_order(uris: Iterable[str], sizes: Mapping[str, int]) -> list[str]:
-    places = {name: number for number, name in enumerate(sizes)}
-    return sorted(uris, key=lambda uri: places.get(unquote(uri.rpartition("/")[2]), len(places)))
 
 
 def _with_columns(table: DeltaTable, name: str) -> pa.Table:
