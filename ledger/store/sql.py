@@ -42,6 +42,8 @@ COMPUTED_FOR_A_FLOW = frozenset(
 """Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
 COMPUTED_WHERE_OTHERS_SHARE_IT = frozenset({"current_syncs"})
 """It is wide, with a row for each offset sync: a view that reads it alone reads what it needs of it faster."""
+COMPUTED_FOR_AUDITS = frozenset({"effective_syncs"})
+"""Views that most audits read, and several times each."""
 COMPUTED_FOR_PAIRS = frozenset(
     {"effective_syncs", "current_maps", "source_truncations"}
     | {"cluster_commits", "committed_topics", "group_moves", *catalog.names_between_clusters()}
@@ -234,7 +236,10 @@ def run_query(
     overrides: Mapping[str, Relation] | None = None,
 ) -> pa.Table:
     """The answer of a query; `overrides` stand in for tables of the snapshot."""
-    with connect(snapshot, overrides or {}, query.reads, _flow(params), _clusters(params)) as connection:
+    between, computed = _clusters(params), _computed([query])
+    with connect(
+        snapshot, overrides or {}, query.reads, _flow(params), between, computed=computed
+    ) as connection:
         return answer(connection, query, params)
 
 
@@ -249,13 +254,18 @@ def run_queries(
     `overrides` stand in for tables of the snapshot.
     """
     reads = [name for query in queries for name in query.reads]
-    with connect(snapshot, overrides, reads, _flow(params)) as connection:
+    with connect(snapshot, overrides, reads, _flow(params), computed=_computed(queries)) as connection:
         return {
             query.name: answer(
                 connection, query, {name: params[name] for name in query.parameter_names if name in params}
             )
             for query in queries
         }
+
+
+def _computed(queries: Sequence[Query]) -> frozenset[str]:
+    """The views that pay to be tables for these queries alone."""
+    return COMPUTED_FOR_AUDITS if any(query.is_audit for query in queries) else frozenset()
 
 
 def _flow(params: Mapping[str, Value]) -> str | None:
