@@ -69,12 +69,12 @@ def is_telling(write: str) -> bool:
 
 
 def is_tried(write: str) -> bool:
-    """Half of the ends; `make soak` tries all."""
-    return crc32(write.encode()) % 2 == 0
+    """A quarter of the ends; `make soak` tries all."""
+    return crc32(write.encode()) % 4 == 0
 
 
 def is_of_failover(write: str) -> bool:
-    """Half of what a switchover does not have, or comes to in another way."""
+    """A quarter of what a switchover does not have, or comes to in another way."""
     return is_tried(write) and any(
         word in write for word in ("flow:", "settled", "promoted", "shut_out", "cut_offsets", "fence")
     )
@@ -134,7 +134,7 @@ def test_a_failover_settles_what_a_driver_copied_last_that_died_a_moment_ago() -
     plan = pair.plan(ChangeoverKind.FAILOVER, FAILOVER)
     ends = OnceAtEach(is_of_failover)
     operation_id = pair.apply_by_many(plan, behind=ends)
-    assert len(ends.ended_at) > 8, ends.ended_at
+    assert len(ends.ended_at) > 3, ends.ended_at
 
     told = in_ledger(pair, operation_id)
     assert told["settled"] == [("orders", 0, 4, 6)]
@@ -245,7 +245,7 @@ def test_what_an_administrator_may_not_do_fails_by_name_and_all_of_it_can_be_und
     assert applied is not None
     ends = OnceAtEach(is_tried)
     pair.undo_by_many(applied.operation_id, behind=ends)
-    assert len(ends.ended_at) > 10, ends.ended_at
+    assert len(ends.ended_at) > 4, ends.ended_at
     assert at_clusters(pair) == before
     told = in_ledger(pair, applied.operation_id)
     assert (told["rows"]["demoted"], told["rows"]["undone"]) == (1, 1)

@@ -236,7 +236,11 @@ def test_readings_of_a_window_that_tells_since_when_tell_what_all_do(name: str) 
     assert min(counts[True], counts[False]) > 1 or len(SEEDS) == 1
 
 
-SEEDS = [int(os.environ["MIRROR_LEDGER_SEED"])] if "MIRROR_LEDGER_SEED" in os.environ else range(6)
+SEEDS = (
+    [int(os.environ["MIRROR_LEDGER_SEED"])]
+    if "MIRROR_LEDGER_SEED" in os.environ
+    else range(examples(check=3, soak=12))
+)
 
 
 def answered_by_windows(name: str, seed: int) -> Iterator[bool]:

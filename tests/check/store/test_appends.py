@@ -15,9 +15,14 @@ from ledger.store.merging import Merge, data_files
 from ledger.store.projections import Projection
 from ledger.store.relations import last_appends, named_appends, recorded_from_to_ms, relation_of
 from tests.support.fakes import FakeClock
+from tests.support.histories import examples
 from tests.support.ledger_rows import append, copied_to, row
 
-SEEDS = [int(os.environ["MIRROR_LEDGER_SEED"])] if "MIRROR_LEDGER_SEED" in os.environ else range(1, 3)
+SEEDS = (
+    [int(os.environ["MIRROR_LEDGER_SEED"])]
+    if "MIRROR_LEDGER_SEED" in os.environ
+    else range(1, examples(check=2, soak=6))
+)
 TABLE = "high_watermarks"
 
 
