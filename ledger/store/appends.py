@@ -22,7 +22,7 @@ from ledger.store.relations import last_appends, named_appends, recorded_from_to
 log = logging.getLogger(__name__)
 
 _MOST_STAMPS = 2_000_000
-"""Of so many at a time memory is to be had: a projection that was made at once has one block for all that there was."""
+"""Of so many at a time memory is to be had: where a clock went back far, a block may have more."""
 
 
 def recorded_span(table: str, opened: DeltaTable | None) -> tuple[int, int] | None:

@@ -11,14 +11,15 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
-from duckdb import ColumnExpression, Expression, FunctionExpression, StarExpression
+from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression, StarExpression
 
 from ledger.facts.last_rows import GRAINS, FileStamps, LastPlace, Noted, Split
 from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME
 from ledger.store.delta_tables import arrow_schema
 from ledger.store.relations import PLACE, relation_of
-from ledger.store.sql import ParquetFiles, Relation, connected, register
+from ledger.store.sql import ParquetFiles, Relation, connected, register, sql_file
 
+HOUR_MS = 3_600_000
 _UNTIL = pa.schema({"noted_writer": pa.string(), "noted_place": pa.int64()})
 
 
@@ -56,12 +57,26 @@ class Behind:
         )
         return dict(found.fetchall())
 
+    def parts(self, least_rows: int) -> list[int]:
+        """Until when each part of these rows was recorded, in milliseconds: whole hours, with so many rows or more.
+
+        In front of each such time are the rows up to a place of every writer. Of the last part there may be fewer.
+        """
+        parts = list[int]()
+        rows = 0
+        for hour, of_hour, is_end in self.connection.execute(sql_file("hours_behind.sql")).fetchall():
+            rows, last_ms = rows + of_hour, (hour + 1) * HOUR_MS - 1
+            if is_end and rows >= least_rows:
+                parts.append(last_ms)
+                rows = 0
+        return [*parts, last_ms] if rows else parts
+
 
 @contextmanager
 def read_behind(
     opened: DeltaTable, table: str, noted: Noted, *, until_ms: int | None = None
 ) -> Iterator[Behind | None]:
-    """The rows of a version behind those that were noted, of files that begin before a time, None: of all.
+    """The rows of a version behind those that were noted, of those that were recorded up to a time, None: of all.
 
     None where what was noted does not account for the files; it does where nothing was.
     """
@@ -77,6 +92,8 @@ def read_behind(
             connection, "files", arrow_schema(TABLE_BY_NAME[table]).empty_table() if files is None else files
         )
         every = connection.view("files").select(StarExpression(), PLACE.alias("place"))
+        if until_ms is not None:
+            every = every.filter(ColumnExpression("recorded_at_ms") <= ConstantExpression(until_ms))
         placed = _with_notes(connection, every, noted)
         noted_rows, reached = _counted(placed, noted)
         names = (ColumnExpression(name) for name in TABLE_BY_NAME[table].column_names)

@@ -30,12 +30,12 @@ from ledger.errors import InvalidValueError
 from ledger.facts.cuts import LastAppend
 from ledger.facts.last_rows import GRAINS, NOTHING, LastPlace, Noted, Split
 from ledger.facts.tables import OFFSET_SYNCS, SHARE_OFFSETS, TABLE_BY_NAME, WRITERS
-from ledger.store.behind import Behind, file_stamps, last_of_each, read_behind
+from ledger.store.behind import HOUR_MS, Behind, file_stamps, last_of_each, read_behind
 from ledger.store.damage import sync_entries
 from ledger.store.delta_tables import arrow_schema, is_table, table_id, table_uri
 from ledger.store.fetched import places
 from ledger.store.merging import NO_HOOKS, TableFolder, data_files
-from ledger.store.spans import HOUR_MS, SCHEMA, merged_spans, spans_of
+from ledger.store.spans import SCHEMA, merged_spans, spans_of
 from ledger.store.sql import FUNCTIONS, connected, sql_file
 
 log = logging.getLogger(__name__)
@@ -248,10 +248,10 @@ class Projection:
             return None
 
     def extend_when_due(self, opened: DeltaTable, *, now_ms: int, least_rows: int | None = None) -> bool:
-        """Make a block of what was recorded since the last one, where that is worth one; returns whether it was.
+        """Make blocks of what was recorded since the last one, where that is worth one; returns whether it was.
 
-        Of two that do so at once one is refused, or takes the place of the other. Beside blocks of a later program
-        nothing is made. Raises what DuckDB and Arrow raise.
+        Of a long history each has as few hours as have so many rows. Of two that do so at once one is refused, or takes
+        the place of the other. Beside blocks of a later program nothing is made. Raises what DuckDB and Arrow raise.
         """
         least = LEAST_ROWS if least_rows is None else least_rows
         chain = self._sound_chain(opened)
@@ -269,13 +269,34 @@ class Projection:
         with read_behind(opened, self._of, known) as behind:
             if behind is None or behind.noted.rows - known.rows < least:
                 return False
-            noted = Noted.of(behind.noted.rows, behind.noted.until, now_ms=now_ms)
-            last = chain[-1].last if chain else None
-            name = _new_name(noted.rows)
-            appended_ms = {**(chain[-1].appended_ms if chain else {}), **behind.appended_ms()}
-            block = Block(Path(name), last, name, 0, table_id(opened), noted, appended_ms)
-            if not self._put(block, self._rows_behind(behind), chain, now_ms):
+            parts = behind.parts(max(least, LEAST_ROWS))
+            if len(parts) == 1:
+                return self._put_behind(behind, opened, chain, now_ms)
+        is_made = False
+        for until_ms in parts:
+            if not self._extend(opened, until_ms, least, now_ms):
+                break
+            is_made = True
+        return is_made
+
+    def _extend(self, opened: DeltaTable, until_ms: int, least: int, now_ms: int) -> bool:
+        """Make a block of what was recorded since the last one up to a time; returns whether that was worth one."""
+        chain = self._chain(table_id(opened), lambda _: True, only_active=True)
+        known = chain[-1].noted if chain else NOTHING
+        with read_behind(opened, self._of, known, until_ms=until_ms) as behind:
+            if behind is None or behind.noted.rows - known.rows < least:
                 return False
+            return self._put_behind(behind, opened, chain, now_ms)
+
+    def _put_behind(self, behind: Behind, opened: DeltaTable, chain: Sequence[Block], now_ms: int) -> bool:
+        """Make a block of rows behind the last one, and larger ones where it makes enough; whether it is there."""
+        noted = Noted.of(behind.noted.rows, behind.noted.until, now_ms=now_ms)
+        last = chain[-1].last if chain else None
+        name = _new_name(noted.rows)
+        appended_ms = {**(chain[-1].appended_ms if chain else {}), **behind.appended_ms()}
+        block = Block(Path(name), last, name, 0, table_id(opened), noted, appended_ms)
+        if not self._put(block, self._rows_behind(behind), chain, now_ms):
+            return False
         while self._merge(self._chain(table_id(opened), lambda _: True, only_active=True), now_ms):
             pass
         return True

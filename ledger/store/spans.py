@@ -16,7 +16,6 @@ from ledger.facts.tables import OFFSET_SYNCS, TABLE_BY_NAME
 from ledger.store.delta_tables import arrow_schema
 from ledger.store.sql import FUNCTIONS, Relation, Snapshot, connect, connected, register, sql_file
 
-HOUR_MS = 3_600_000
 _CUT = "cut_spans.sql"
 _SYNCS = arrow_schema(TABLE_BY_NAME[OFFSET_SYNCS.name])
 SCHEMA = pa.schema(

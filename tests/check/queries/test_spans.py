@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from ledger.facts.tables import TABLE_BY_NAME, Row
 from ledger.store import catalog, sql
+from ledger.store.behind import HOUR_MS
 from ledger.store.delta_tables import arrow_schema
 from ledger.store.narrowed import answered_by_readings
 from ledger.store.spans import (
     BETWEEN,
     BY_FLOW,
-    HOUR_MS,
     SCHEMA,
     in_whole_spans,
     merged_spans,

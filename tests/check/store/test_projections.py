@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import pytest
 from deltalake import DeltaTable
 
+from ledger.facts.last_rows import Noted
 from ledger.facts.state import WriterClaim
 from ledger.facts.tables import Row
 from ledger.store import catalog, narrowed, projections, sql
+from ledger.store.behind import HOUR_MS, Behind
 from ledger.store.catalog import Value
 from ledger.store.delta_tables import opened_at, table_uri
 from ledger.store.log import DeltaFactLog
@@ -237,3 +240,59 @@ def test_it_is_extended_when_answers_would_read_much_and_not_before(
     assert not TableUpkeep(grown.path, "topics", grown.clock, keep_hours=1).project_when_due()
     assert upkeep.project_when_due()
     assert not upkeep.project_when_due()
+
+
+# -- Of a history, at once -------------------------------------------------------------------------
+
+HOURS = Length(1_300, 3, is_both_ways=True)
+"""Its first hour ends in round 560, the next one 720 rounds later."""
+
+
+@pytest.fixture(scope="module")
+def of_hours(tmp_path_factory: pytest.TempPathFactory) -> Grown:
+    path = str(tmp_path_factory.mktemp("hours") / "ledger")
+    write_ledger(path, HOURS)
+    grown = Grown(path, FakeClock(HOURS.end_ms / 1000), HOURS.rounds)
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(projections, "LEAST_ROWS", 1_000)
+        small.setattr(projections, "FANOUT", 3)
+        grown.extend()
+    return grown
+
+
+def test_a_history_is_projected_in_hours_and_answers_at_its_cuts_are_the_same(of_hours: Grown) -> None:
+    files = of_hours.files("offset_syncs")
+    assert sorted(Block.read(file).noted.rows for file in files) == [6 * 559, 6 * 1_279, 6 * 1_300, 6 * 1_300]
+    require_same(of_hours.at_round(1_100), asked=len(ASKED))
+    for number in (559, 560, 1_279, 1_300):
+        require_same(of_hours.at_round(number), asked=2)
+    require_same(of_hours.at_round(400), is_narrowed=False)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_part_ends_where_it_has_all_rows_up_to_a_place_of_each_writer(seed: int) -> None:
+    rng = random.Random(seed)
+    rows = []
+    for writer in ("a", "b", "c")[: rng.randint(1, 3)]:
+        at_ms = rng.randint(0, 5) * HOUR_MS
+        for number in range(rng.randint(1, 40)):
+            at_ms += rng.randint(0, HOUR_MS)
+            back_ms = rng.choice((0,) * 9 + (2 * HOUR_MS,))
+            rows.append((writer, 1 + number // 15, number, max(at_ms - back_ms, 0)))
+    least = rng.randint(1, 30)
+    with duckdb.connect() as connection:
+        connection.execute(
+            "create table behind (writer text, writer_epoch int8, round int8, recorded_at_ms int8)"
+        )
+        connection.executemany("insert into behind values (?, ?, ?, ?)", rows)
+        parts = Behind(connection, Noted.of(len(rows), {})).parts(least)
+    hours = {at_ms // HOUR_MS for *_, at_ms in rows}
+    expected = list[int]()
+    for until_ms in sorted((hour + 1) * HOUR_MS - 1 for hour in hours):
+        until = [row for row in rows if row[-1] <= until_ms]
+        later = [row for row in rows if row[-1] > until_ms]
+        is_prefix = all(row[:3] < other[:3] for row in until for other in later if row[0] == other[0])
+        since = [row for row in until if not expected or row[-1] > expected[-1]]
+        if not later or (is_prefix and len(since) >= least):
+            expected.append(until_ms)
+    assert parts == expected
