@@ -38,10 +38,13 @@ class Form:
         self.put(pa.Table.from_pylist(list(rows), schema=schema))
 
 
-def say_cut(token: str, output: str) -> None:
-    """What names the rows behind an answer: 300 characters, so people ask for them, and programs need not."""
+def say_cut(token: Callable[[], str], output: str) -> None:
+    """What names the rows behind an answer: 300 characters, so people ask for them, and programs need not.
+
+    To find the token is a tenth of what a command costs: it is asked for where it is said.
+    """
     if click.get_current_context().meta.get(SHOW_CUT) or output == "json":
-        say(f"cut {token}")
+        say(f"cut {token()}")
 
 
 def require_tables(output: str, *, wide: bool) -> None:

@@ -7,17 +7,25 @@ those behind the last block. That these are all is counted. Where there is no pr
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from ledger.facts.cuts import LastAppend
-from ledger.facts.last_rows import NOTHING, LastPlace, Noted
+from ledger.facts.last_rows import NOTHING, FileStamps, LastPlace, Noted
 from ledger.facts.tables import ROUNDS_PER_EPOCH, place_of
 from ledger.store.behind import file_stamps, read_behind
 from ledger.store.projections import UNREADABLE, Block, Projection
-from ledger.store.relations import last_appends, named_appends, recorded_from_to_ms, relation_of
+from ledger.store.relations import (
+    last_appends,
+    last_recorded_at_ms,
+    last_recorded_of_each,
+    named_appends,
+    recorded_from_to_ms,
+    relation_of,
+)
+from ledger.store.sql import ParquetFiles
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +67,62 @@ def appends_named(
         latest = max((one for one in (latest_ms, before_ms) if one is not None), default=None)
         answers.append((known.recorded_at_ms if known is not None and is_known else at_ms, latest))
     return answers
+
+
+# Last appends of a writer -------------------------------------------------------------------------
+# When a writer last appended to a table, by what the log says of its files: few of them are read, or none.
+#
+# Files of a driver or a recorder have rows of that writer alone, and the log says when the last one was
+# recorded. Only a file with rows of several writers, or of which the log does not say, may have to be read,
+# and what was found is kept.
+
+
+@dataclass(slots=True)
+class AppendTimes:
+    """Of one writer in one table. What was found in a file is kept by the file's name: a file never changes."""
+
+    table: str
+    writer: str
+    _known_ms: dict[str, int | None] = field(default_factory=dict)
+
+    def last_ms(self, opened: DeltaTable | None) -> int | None:
+        """The latest time of its rows in this version; None: there is none. Raises what deltalake and DuckDB raise."""
+        known_ms, latest_ms, asked = self._known_of(opened)
+        if asked:
+            relation = relation_of(opened, self.table)
+            if not isinstance(relation, ParquetFiles):  # paths that DuckDB would read otherwise
+                return last_recorded_at_ms(relation, self.writer)
+            known_ms |= self._read(relation, asked)
+        self._known_ms = known_ms  # as a whole: of two threads that read at once one reads in vain
+        return max((at_ms for at_ms in (latest_ms, *known_ms.values()) if at_ms is not None), default=None)
+
+    def asked_of(self, opened: DeltaTable | None) -> bool:
+        """Whether files of this version have to be read for that."""
+        return bool(self._known_of(opened)[2])
+
+    def _known_of(
+        self, opened: DeltaTable | None
+    ) -> tuple[dict[str, int | None], int | None, list[FileStamps]]:
+        """What is known by file, the latest time that this and the log say, and the files that may say a later one."""
+        files = [] if opened is None else file_stamps(opened)
+        known_ms = {file.name: self._known_ms[file.name] for file in files if file.name in self._known_ms}
+        known = [*known_ms.values(), *(file.last_ms_of(self.writer) for file in files)]
+        latest_ms = max((at_ms for at_ms in known if at_ms is not None), default=None)
+        asked = [
+            file
+            for file in files
+            if file.name not in known_ms and file.may_tell_later(self.writer, latest_ms)
+        ]
+        return known_ms, latest_ms, asked
+
+    def _read(self, relation: ParquetFiles, asked: Sequence[FileStamps]) -> dict[str, int | None]:
+        names = {file.name for file in asked}
+        paths = tuple(path for path in relation.paths if path.rpartition("/")[2] in names)
+        found = last_recorded_of_each(replace(relation, paths=paths), self.writer)
+        return {path.rpartition("/")[2]: found.get(path) for path in paths}
+
+
+# Around a place -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

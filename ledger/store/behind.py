@@ -11,12 +11,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
-from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression, StarExpression
 
 from ledger.facts.last_rows import GRAINS, FileStamps, LastPlace, Noted, Split
 from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME
 from ledger.store.delta_tables import arrow_schema
-from ledger.store.relations import PLACE, relation_of
+from ledger.store.relations import relation_of
 from ledger.store.sql import ParquetFiles, Relation, connected, register, sql_file
 
 HOUR_MS = 3_600_000
@@ -91,47 +90,41 @@ def read_behind(
         register(
             connection, "files", arrow_schema(TABLE_BY_NAME[table]).empty_table() if files is None else files
         )
-        every = connection.view("files").select(StarExpression(), PLACE.alias("place"))
-        if until_ms is not None:
-            every = every.filter(ColumnExpression("recorded_at_ms") <= ConstantExpression(until_ms))
-        placed = _with_notes(connection, every, noted)
-        noted_rows, reached = _counted(placed, noted)
-        names = (ColumnExpression(name) for name in TABLE_BY_NAME[table].column_names)
-        connection.register("behind", placed.filter(_IS_NEW).select(*names))
+        until = noted.until
+        places = {"noted_writer": list(until), "noted_place": [at.place for at in until.values()]}
+        connection.register("until", pa.table(places, schema=_UNTIL))
+        condition = "true" if until_ms is None else f"recorded_at_ms <= {int(until_ms)}"
+        connection.execute(_PLACED + condition)
+        noted_rows, reached = _counted(connection, noted)
+        names = ", ".join(f'"{name}"' for name in TABLE_BY_NAME[table].column_names)
+        connection.execute(
+            f"create or replace temporary view behind as select {names} from rows_placed where is_new"
+        )
         is_whole = split.misses_nothing(noted, noted_rows_read=noted_rows)
         yield Behind(connection, reached) if is_whole else None
 
 
-def _with_notes(
-    connection: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation, noted: Noted
-) -> duckdb.DuckDBPyRelation:
-    """Rows with the place up to which those of their writer were noted; null: none was."""
-    until = noted.until
-    places = {"noted_writer": list(until), "noted_place": [at.place for at in until.values()]}
-    connection.register("until", pa.table(places, schema=_UNTIL))
-    return rows.join(connection.view("until"), "writer = noted_writer", how="left")
+_PLACED = f"""
+create or replace temporary view rows_placed as
+select
+    f.*,
+    f.writer_epoch * {ROUNDS_PER_EPOCH} + f.round as place,
+    coalesce(f.writer_epoch * {ROUNDS_PER_EPOCH} + f.round > n.noted_place, true) as is_new
+from files as f
+left join until as n on n.noted_writer = f.writer
+where """
 
 
-_IS_NEW: Expression = ColumnExpression("noted_place").isnull() | (
-    ColumnExpression("place") > ColumnExpression("noted_place")
-)
-
-
-def _counted(read: duckdb.DuckDBPyRelation, noted: Noted) -> tuple[int, Noted]:
-    """How many rows were noted already, and up to where all reach."""
-    per_writer = read.aggregate(
-        [
-            ColumnExpression("writer"),
-            FunctionExpression("count").alias("rows"),
-            FunctionExpression("sum", _IS_NEW.cast(duckdb.sqltype("bigint"))).alias("new_rows"),
-            FunctionExpression("max", ColumnExpression("place")).alias("last_place"),
-            FunctionExpression("max", ColumnExpression("recorded_at_ms")).alias("latest_ms"),
-        ]
+def _counted(connection: duckdb.DuckDBPyConnection, noted: Noted) -> tuple[int, Noted]:
+    """How many of `rows_placed` were noted already, and up to where all reach."""
+    per_writer = connection.execute(
+        "select writer, count(*), count(*) filter (is_new), max(place), max(recorded_at_ms) from rows_placed "
+        "group by writer"
     ).fetchall()
     until = dict(noted.until)
     noted_rows = new_rows = 0
     for writer, rows, new, place, latest_ms in per_writer:
-        noted_rows, new_rows = noted_rows + rows - int(new), new_rows + int(new)
+        noted_rows, new_rows = noted_rows + rows - new, new_rows + new
         at = LastPlace.of_place(place, latest_ms)
         until[writer] = at.further(until.get(writer, at))
     return noted_rows, Noted.of(noted.rows + new_rows, until)

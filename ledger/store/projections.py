@@ -274,17 +274,17 @@ class Projection:
                 return self._put_behind(behind, opened, chain, now_ms)
         is_made = False
         for until_ms in parts:
-            if not self._extend(opened, until_ms, least, now_ms):
+            if not self._extend(opened, until_ms, now_ms):
                 break
             is_made = True
         return is_made
 
-    def _extend(self, opened: DeltaTable, until_ms: int, least: int, now_ms: int) -> bool:
-        """Make a block of what was recorded since the last one up to a time; returns whether that was worth one."""
+    def _extend(self, opened: DeltaTable, until_ms: int, now_ms: int) -> bool:
+        """Make a block of what was recorded since the last one up to a time; returns whether it is there."""
         chain = self._chain(table_id(opened), lambda _: True, only_active=True)
         known = chain[-1].noted if chain else NOTHING
         with read_behind(opened, self._of, known, until_ms=until_ms) as behind:
-            if behind is None or behind.noted.rows - known.rows < least:
+            if behind is None or behind.noted.rows == known.rows:
                 return False
             return self._put_behind(behind, opened, chain, now_ms)
 

@@ -24,7 +24,7 @@ from ledger.facts.tables import (
     TABLES,
     in_order,
 )
-from ledger.store.appends import appends_named, appends_until, recorded_span
+from ledger.store.appends import AppendTimes, appends_named, appends_until, recorded_span
 from ledger.store.damage import reported
 from ledger.store.delta_tables import arrow_schema, missing_columns, open_table, table_uri
 from ledger.store.projections import PROJECTED, Projection
@@ -56,6 +56,7 @@ class OpenedTables:
     path: str
     _by_name: dict[str, DeltaTable | None]
     _relations: dict[str, "pa.Table | ParquetFiles"] = field(default_factory=dict)
+    _last_ms: dict[tuple[str, str], int | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, path: str, names: Collection[str] = TABLE_BY_NAME) -> "OpenedTables":
@@ -84,6 +85,15 @@ class OpenedTables:
         opened = self.table(table) if table in PROJECTED else None
         known = None if opened is None else Projection(self.path, table).last_appends(opened)
         return last_appends(table, self.relation(table)) if known is None else known
+
+    def last_recorded_at_ms(self, table: str, writer: str) -> int | None:
+        """When the writer recorded last in a table; None: never."""
+        key = table, writer
+        if key not in self._last_ms:
+            uri = table_uri(self.path, table)
+            with reported(f"{uri} cannot be read", uri):
+                self._last_ms[key] = AppendTimes(table, writer).last_ms(self.table(table))
+        return self._last_ms[key]
 
     @property
     def ledger_id(self) -> str:
@@ -178,12 +188,19 @@ class DeltaSnapshot:
 
     def last_recorded_in(self, table: str, writer: str) -> int | None:
         """When the writer appended last to the table; None: never."""
-        return last_recorded_at_ms(self.relation(table), writer)
+        if self._counted is not None:
+            return last_recorded_at_ms(self.relation(table), writer)
+        return self._opened.last_recorded_at_ms(table, writer)
 
     def last_recorded_at_ms(self, writer: str | None = None) -> int:
         """When the last row of the cut, or of a writer in it, was recorded; 0 when there is none."""
-        found = (last_recorded_at_ms(self.relation(table.name), writer) for table in TABLES)
-        return max(filter(None, found), default=0)
+        if self._counted is not None:
+            found = (last_recorded_at_ms(self.relation(table.name), writer) for table in TABLES)
+            return max(filter(None, found), default=0)
+        if writer is None:
+            return max((last_ms for _, last_ms in self._opened.recorded_spans), default=0)
+        by_writer = (self._opened.last_recorded_at_ms(table.name, writer) for table in TABLES)
+        return max(filter(None, by_writer), default=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,70 +5,20 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deltalake import DeltaTable
-
-from ledger.facts.last_rows import GRAINS, FileStamps
+from ledger.facts.last_rows import GRAINS
 from ledger.facts.rows import flow_position
 from ledger.facts.state import Filter, LedgerState
 from ledger.facts.syncs import FlowPosition
 from ledger.facts.tables import OFFSET_SYNCS, OPERATIONS, STAMP, TABLE_BY_NAME, TABLES, WRITERS, in_order
 from ledger.store import narrowed
-from ledger.store.behind import file_stamps
+from ledger.store.appends import AppendTimes
 from ledger.store.catalog import Query, Value, query, tables_of
 from ledger.store.damage import reported
 from ledger.store.delta_tables import newest_version, table_id, table_uri
 from ledger.store.last_rows import LastRowsReader
-from ledger.store.relations import (
-    filtered_rows,
-    last_recorded_at_ms,
-    last_recorded_of_each,
-    newest_rows,
-    relation_of,
-)
+from ledger.store.relations import filtered_rows, newest_rows, relation_of
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
 from ledger.store.sql import ParquetFiles, Relation, run_query
-
-# Append times -------------------------------------------------------------------------------------
-# When a writer last appended to a table, by what the log says of its files: few of them are read, or none.
-#
-# Files of a driver or a recorder have rows of that writer alone, and the log says when the last one was
-# recorded. Only a file with rows of several writers, or of which the log does not say, may have to be read,
-# and what was found is kept.
-
-
-@dataclass(slots=True)
-class AppendTimes:
-    """Of one writer in one table. What was found in a file is kept by the file's name: a file never changes."""
-
-    table: str
-    writer: str
-    _known_ms: dict[str, int | None] = field(default_factory=dict)
-
-    def last_ms(self, opened: DeltaTable | None) -> int | None:
-        """The latest time of its rows in this version; None: there is none. Raises what deltalake and DuckDB raise."""
-        files = [] if opened is None else file_stamps(opened)
-        known_ms = {file.name: self._known_ms[file.name] for file in files if file.name in self._known_ms}
-        known = [*known_ms.values(), *(file.last_ms_of(self.writer) for file in files)]
-        latest_ms = max((at_ms for at_ms in known if at_ms is not None), default=None)
-        asked = [
-            file
-            for file in files
-            if file.name not in known_ms and file.may_tell_later(self.writer, latest_ms)
-        ]
-        if asked:
-            relation = relation_of(opened, self.table)
-            if not isinstance(relation, ParquetFiles):  # paths that DuckDB would read otherwise
-                return last_recorded_at_ms(relation, self.writer)
-            known_ms |= self._read(relation, asked)
-        self._known_ms = known_ms  # as a whole: of two threads that read at once one reads in vain
-        return max((at_ms for at_ms in (latest_ms, *known_ms.values()) if at_ms is not None), default=None)
-
-    def _read(self, relation: ParquetFiles, asked: Sequence[FileStamps]) -> dict[str, int | None]:
-        names = {file.name for file in asked}
-        paths = tuple(path for path in relation.paths if path.rpartition("/")[2] in names)
-        found = last_recorded_of_each(replace(relation, paths=paths), self.writer)
-        return {path.rpartition("/")[2]: found.get(path) for path in paths}
-
 
 # Kept rows ----------------------------------------------------------------------------------------
 # Rows that were read are kept for the next read: that reads the files that are new since.
@@ -203,11 +153,12 @@ class DeltaRows:
         return bool(filtered_rows(self._last_rows.of(table).last, filters))
 
     def _last_recorded_at_ms(self, table: str, writer: str) -> int | None:
-        if table in GRAINS and (noted := self._last_rows.noted(table)) is not None:
+        times = self._append_times.setdefault((table, writer), AppendTimes(table, writer))
+        opened = newest_version(self._path, table)
+        if times.asked_of(opened) and table in GRAINS and (noted := self._last_rows.noted(table)) is not None:
             last = noted.until.get(writer)
             return None if last is None else last.latest_ms
-        times = self._append_times.setdefault((table, writer), AppendTimes(table, writer))
-        return times.last_ms(newest_version(self._path, table))
+        return times.last_ms(opened)
 
     def _reporting_unreadable(self, table: str | None = None) -> AbstractContextManager[None]:
         if table is None:

@@ -137,7 +137,7 @@ def set_offsets(
         form.put_rows(sheet.lines, f"{_SET}, repeated bigint, outputs string, group_type string")
         left_out = _blocked(sheet)
         way, answers = of_all.way, sheet.answers
-    say_cut(ledger.cut, form.output)
+    say_cut(lambda: ledger.cut, form.output)
     if dry_run:
         say("dry run: nothing was set or recorded")
         require(way, answers)

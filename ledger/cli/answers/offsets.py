@@ -110,7 +110,7 @@ def translate(
         _show_reset(found, accepted)
     else:
         Form(output, wide).put(found)
-        say_cut(ledger.cut, output)
+        say_cut(lambda: ledger.cut, output)
 
 
 def asked_maps(

@@ -66,7 +66,7 @@ def status(
         say(f"objectives: {line}")
     for line in found.maintenance:
         say(f"ledger: {line}")
-    say_cut(ledger.cut, form.output)
+    say_cut(lambda: ledger.cut, form.output)
     if check and found.needs_attention:
         if form.output != "table":
             for line in found.of_flows:
@@ -103,7 +103,7 @@ def query(
     ledger = opened(context, as_of)
     answer = ledger.query(name, **values)
     form.put(answer.table)
-    say_cut(ledger.cut, form.output)
+    say_cut(lambda: ledger.cut, form.output)
     if wanted.is_audit and len(answer):
         raise UnsafeError(f"{name}: {counted(len(answer), 'row')} break the invariant")
 

@@ -56,7 +56,7 @@ def sql(
     render = partial(rendered, output=form.output, wide=form.wide)
     values = _guessed(params) if declared is None else values_of(declared, params)
     with ledger.sql_session(values, declared) as session:
-        say_cut(ledger.cut, form.output)
+        say_cut(lambda: ledger.cut, form.output)
         if text is None and sys.stdin.isatty():
             Prompt(session, render).run()
         else:

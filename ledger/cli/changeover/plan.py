@@ -290,7 +290,7 @@ def _put_made(
     _put_plan(
         made.plan, made.recorded_blockers, made.forecast, (), output, wide=wide, is_recorded=is_recorded
     )
-    say_cut(made.seen.cut, output)
+    say_cut(lambda: made.seen.cut, output)
     if made.blockers:
         raise UnsafeError(
             f"plan {made.plan.plan_id} is blocked: {', '.join(made.plan.blockers)}; nothing was changed"

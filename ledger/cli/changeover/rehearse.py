@@ -143,7 +143,7 @@ def _now(command: Context, asked: AskedRehearsal, form: Form) -> None:
         form.put_rows([found.figures], COLUMNS)
     else:
         put("".join(f"{line}\n" for line in _screen(found, wide=form.wide)))
-    say_cut(made.seen.cut, form.output)
+    say_cut(lambda: made.seen.cut, form.output)
     if made.blockers:
         raise UnsafeError(
             f"a failover now is blocked: {', '.join(made.plan.blockers)}; nothing was changed or recorded"

@@ -10,13 +10,13 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from ledger.store.appends import AppendTimes
 from ledger.store.behind import file_stamps
 from ledger.store.delta_tables import STATISTICS, create_tables, newest_version, table_uri
 from ledger.store.maintenance import TableUpkeep, Upkeep
 from ledger.store.merging import Merge, data_files
 from ledger.store.relations import last_recorded_at_ms, last_recorded_of_each, relation_of
 from ledger.store.sql import ParquetFiles
-from ledger.store.state import AppendTimes
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import append, copied_to, row
 
@@ -127,7 +127,7 @@ def test_a_file_of_several_writers_is_read_once_and_only_where_it_may_tell_more(
         read.extend(files.paths)
         return last_recorded_of_each(files, writer)
 
-    monkeypatch.setattr("ledger.store.state.last_recorded_of_each", counted)
+    monkeypatch.setattr("ledger.store.appends.last_recorded_of_each", counted)
     appended(path, ("recorder:a", 5), ("recorder:c", 6))
     appended(path, ("recorder:a", 7))
     times = {writer: AppendTimes(TABLE, writer) for writer in (*WRITERS, NOBODY, "recorder:d")}
