@@ -172,7 +172,8 @@ log = logging.getLogger(__name__)
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 MEMORY = "256MB"
-_BATCH_ROWS = 50_000
+BATCH_ROWS = 50_000
+"""So many rows of a merged file are a row group."""
 _CHECKPOINT_INTERVAL, _COMMITS_PER_CHECKPOINT = "delta.checkpointInterval", 100
 _CHUNK_BYTES = 4 << 20
 _RISING = "DELTA_BINARY_PACKED"
@@ -338,24 +339,29 @@ def _rows_of_day(rows: duckdb.DuckDBPyRelation, day: int) -> duckdb.DuckDBPyRela
 def _write(folder: TableFolder, table: str, rows: duckdb.DuckDBPyRelation) -> WrittenFile:
     schema = arrow_schema(TABLE_BY_NAME[table])
     path = f"merged-{uuid.uuid4()}.zstd.parquet"
-    numbers, texts = _leaves(schema, are_numbers=True), _leaves(schema, are_numbers=False)
     statistics = _Statistics()
     order = (*SORTED_BY.get(table, ()), *_RECORDED)
     selected = rows.sort(*order).select(*map(duckdb.ColumnExpression, schema.names))
     with folder.writable(path) as place:
-        with pq.ParquetWriter(
-            place,
-            schema,
-            compression="zstd",
-            use_dictionary=texts,
-            column_encoding=dict.fromkeys(numbers, _RISING),
-        ) as writer:
-            for batch in selected.to_arrow_reader(_BATCH_ROWS):
+        with merged_writer(place, schema) as writer:
+            for batch in selected.to_arrow_reader(BATCH_ROWS):
                 part = pa.Table.from_batches([batch]).cast(schema)
                 statistics.add(part)
                 writer.write_table(part)
         size_bytes = place.stat().st_size
     return WrittenFile(path, size_bytes, statistics.rows, statistics.as_json())
+
+
+def merged_writer(place: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """Writes rows as merged files have them: of numbers the differences, of other values a dictionary."""
+    numbers, texts = _leaves(schema, are_numbers=True), _leaves(schema, are_numbers=False)
+    return pq.ParquetWriter(
+        place,
+        schema,
+        compression="zstd",
+        use_dictionary=texts,
+        column_encoding=dict.fromkeys(numbers, _RISING),
+    )
 
 
 def commit_rows(

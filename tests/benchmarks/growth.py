@@ -126,6 +126,7 @@ def whole_process(command: Sequence[str], configuration: Path) -> Cost:
     """Time and memory of a process from its start to its end, which is at the deadline at the latest."""
     began = time.monotonic()
     environment = {**os.environ, "MIRROR_LEDGER_CONFIG": str(configuration)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed was compiled before
     with tempfile.TemporaryFile() as stderr:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=stderr)
         is_late = threading.Timer(DEADLINE_S, process.kill)

@@ -27,7 +27,7 @@ from deltalake import DeltaTable
 
 from ledger.facts.tables import STAMP, TABLE_BY_NAME, place_of
 from ledger.store.delta_tables import RECORDED_AT, arrow_schema, create_tables, table_uri
-from ledger.store.merging import SORTED_BY
+from ledger.store.merging import BATCH_ROWS, SORTED_BY, merged_writer
 from tests.support.ledger_rows import empty, row
 
 FLOW, FLOW_BACK, EAST, WEST = "east-to-west", "west-to-east", "east", "west"
@@ -42,7 +42,6 @@ GROUPS = 50
 """Each has commits on `COMMITTED` partitions: a thousand commits."""
 COMMITTED = 20
 SWEEP_ROUNDS = 60
-_ROW_GROUP = 1 << 16
 Row = dict[str, Any]
 
 # Rows of rounds `first` to `stop`, less what is the same in all of them. A transactional topic has a marker behind
@@ -314,7 +313,8 @@ class CommitLog:
         order = (*SORTED_BY[self.table], "writer", "writer_epoch", "round")
         ordered = rows.sort_by([(name, "ascending") for name in order])
         name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
-        pq.write_table(ordered, self.folder / name, compression="zstd", row_group_size=_ROW_GROUP)
+        with merged_writer(self.folder / name, ordered.schema) as writer:
+            writer.write_table(ordered, row_group_size=BATCH_ROWS)
         times = pc.min_max(rows["recorded_at_ms"]).as_py()
         stats = {
             "numRecords": len(rows),
