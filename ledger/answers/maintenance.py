@@ -12,6 +12,7 @@ from ledger.facts.operations import GivenUp, LedgerRepaired
 from ledger.mirror.spark import SessionFactory
 from ledger.store.damage import Damage
 from ledger.store.delta_tables import create_tables
+from ledger.store.ledger_copy import require_no_copy
 from ledger.store.maintenance import Merging, TableUpkeep, Upkeep, maintain, table_upkeeps
 from ledger.store.snapshots import open_ledger
 
@@ -30,6 +31,7 @@ def maintain_ledger(
     With a session its workers write the merged files. Returns what was done, and why tables were left out.
     """
     open_ledger(config.ledger.path)
+    require_no_copy(config.ledger.path)
     merging: Merging = TableUpkeep.merge
     if session is not None and not dry_run:
         merging = partial(merge_on_spark, session().sparkContext)
@@ -46,6 +48,7 @@ def maintain_ledger(
 def rebuild_projections(config: MirrorConfig) -> list[str]:
     """Make what answers read instead of whole tables from the facts again; returns of which tables."""
     open_ledger(config.ledger.path)
+    require_no_copy(config.ledger.path)
     return [upkeep.table for upkeep in table_upkeeps(config.ledger) if upkeep.rebuild()]
 
 
@@ -56,6 +59,7 @@ def damages(config: MirrorConfig) -> list[Damage]:
 
 def repair_ledger(context: Context) -> list[Damage]:
     """Continue without what is damaged; returns what that was, and records it, for each table in an operation."""
+    require_no_copy(context.config.ledger.path)
     repaired: dict[str, list[Damage]] = {}
     try:
         for upkeep in table_upkeeps(context.config.ledger):

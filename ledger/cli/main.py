@@ -48,6 +48,7 @@ _PLACES = {
     "hand-over": "acts.hand_over:hand_over",
     "settle": "acts.settling:settle",
     "maintain": "acts.maintenance:maintain",
+    "ledger": "acts.ledger_copies:ledger",
     "status": "answers.reading:status",
     "query": "answers.reading:query",
     "sql": "answers.sql:sql",

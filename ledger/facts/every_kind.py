@@ -36,6 +36,7 @@ from ledger.facts.operations import (
     LastShareOffsets,
     LastWriters,
     LedgerRepaired,
+    LedgerRestored,
     OperationContent,
     OperationKind,
     PartitionResumed,
@@ -61,7 +62,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(HandedOver, HandOverUndone, HandOverResult),
         *(KeysResynced, KeysRepaired, Settled),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
-        *(FindingRaised, FindingCleared, TailCopiedAgain, LedgerRepaired),
+        *(FindingRaised, FindingCleared, TailCopiedAgain, LedgerRepaired, LedgerRestored),
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),
     )
 }

@@ -73,6 +73,7 @@ class OperationKind(StrEnum):
     FINDING_RAISED = "finding_raised"
     FINDING_CLEARED = "finding_cleared"
     LEDGER_REPAIRED = "ledger_repaired"
+    LEDGER_RESTORED = "ledger_restored"
     # Of maintenance, by programs from before projections.
     LAST_OFFSET_SYNCS = "last_offset_syncs"
     LAST_CHECKPOINTS = "last_checkpoints"
@@ -571,6 +572,29 @@ class LedgerRepaired(OperationContent):
     kind: ClassVar = OperationKind.LEDGER_REPAIRED
     table: str
     given_up: Sequence[GivenUp]
+
+
+# Restorations -------------------------------------------------------------------------------------
+# A copy of a ledger became the ledger, for the former one was lost.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRestored(OperationContent):
+    """The ledger was restored from a copy: what had been recorded behind `cut` is lost.
+
+    By `mirror-ledger ledger restore`; `flow` is null.
+
+    Keys: `ledger_id` (of the ledger that was lost, and of this one), `origin` (where that lay), `cut` (token of what
+    was copied), `cut_at_ms` (when that was), `first_epoch` (the epoch that each writer was given then: earlier ones are
+    of the lost ledger).
+    """
+
+    kind: ClassVar = OperationKind.LEDGER_RESTORED
+    ledger_id: str
+    origin: str
+    cut: str
+    cut_at_ms: int
+    first_epoch: int
 
 
 # Notes of last rows -------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
 """Creates the ledger's tables; the protocol features and properties of each are fixed here."""
 
+import logging
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,6 +48,9 @@ from ledger.store.damage import (
     unreadable,
     words_of,
 )
+from ledger.store.ledger_copy import LedgerCopy, copy_at, require_no_copy
+
+log = logging.getLogger(__name__)
 
 # Arrow schema -------------------------------------------------------------------------------------
 # Arrow schemas of the ledger's tables, derived from the type words of `ledger.facts.tables`.
@@ -119,6 +123,8 @@ With all columns an entry is 2.8 kB and a checkpoint grows by 2 kB for each file
 """
 HAD_TABLES = "mirrorLedger.tables"
 """Property of `writers`: the tables that the ledger has had, so that one which was removed is missed."""
+RESTORED_AS = "mirrorLedger.restored"
+"""Property of every table of a ledger that was restored from a copy: the operation that says so."""
 _ALWAYS_THERE = "writers"
 _REMEMBERED_HOURS = 1
 """So much longer the log remembers which files were superseded: until they are removed."""
@@ -174,6 +180,11 @@ def settle_properties(path: str, table: str, *, keep_hours: int, now_ms: int) ->
     return _settle(table_uri(path, table), wanted, now_ms)
 
 
+def mark_restored(path: str, table: str, operation_id: str, *, now_ms: int) -> None:
+    """Let a table be that of another ledger for whoever claimed a role in it before."""
+    _settle(table_uri(path, table), {RESTORED_AS: operation_id}, now_ms)
+
+
 def _settle(uri: str, wanted: Mapping[str, str], now_ms: int) -> bool:
     """Give a table properties; returns whether it had others."""
     opened = opened_at(uri)
@@ -205,6 +216,7 @@ def create_tables(path: str, *, now_ms: int, keep_hours: int = KEEP_SUPERSEDED_H
     one that is missing, and where no folder is to be made.
     """
     _require_place(path)
+    require_no_copy(path)
     for table in TABLES:
         if (why := unreadable(table_uri(path, table.name))) is not None:
             raise SetupError(f"{why}; nothing was created", trouble=Trouble.LEDGER)
@@ -251,17 +263,18 @@ def require_plain(path: str) -> None:
         )
 
 
-def open_table(path: str, table: str) -> DeltaTable | None:
+def open_table(path: str, table: str, copy: LedgerCopy | None = None) -> DeltaTable | None:
     """The newest version of a table, after a check that it is one of a ledger that this program can read and write.
 
-    None: the ledger is from before the table was added within the schema version, and has no rows of it.
+    `copy`: what lies there, where it is a copy; then it is the version that was copied. None comes back where the
+    ledger is from before the table was added within the schema version, and has no rows of it.
     Raises `SetupError` where there is no such table, and `PreconditionError` for a later schema version: only
     a later program knows what its rows mean.
     """
     uri = table_uri(path, table)
     try:
         with reported(f"{uri} cannot be read", uri):
-            opened = newest_version(path, table)
+            opened = newest_version(path, table) if copy is None else _copied(path, table, copy)
             if opened is not None:
                 _check_version(path, table, opened)
     except LedgerUnavailableError as error:
@@ -279,6 +292,8 @@ def newest_version(path: str, table: str) -> DeltaTable | None:
     That a table is missing is known only where the ledger is there: a folder that is away for a while has none. One
     that the ledger has had is no table from later on: it was removed, with what was in it.
     """
+    if (copy := copy_at(path)) is not None:
+        return _copied(path, table, copy)
     try:
         return _kept(table_uri(path, table))
     except TableNotFoundError:
@@ -288,6 +303,25 @@ def newest_version(path: str, table: str) -> DeltaTable | None:
             if was_added(table):
                 return None
         raise
+
+
+def _copied(path: str, table: str, copy: LedgerCopy) -> DeltaTable | None:
+    """A table of a copy at the version that was copied; None: the ledger did not have it."""
+    if copy.words not in _read_copies:
+        _read_copies.add(copy.words)
+        log.warning("%s", copy.words)
+    if (found := copy.tables.get(table)) is None:
+        return None
+    return _at_version(table_uri(path, table), found.version, str(copy.cut))
+
+
+_read_copies: set[str] = set()
+"""Those of which was said that they are copies."""
+
+
+@lru_cache(maxsize=64)
+def _at_version(uri: str, version: int, _cut: str) -> DeltaTable:
+    return opened_at(uri, version)
 
 
 def _had_tables(path: str) -> frozenset[str]:
@@ -330,14 +364,14 @@ def reopen(path: str, table: str) -> DeltaTable:
     return opened
 
 
-def opened_at(uri: str) -> DeltaTable:
-    """A table at its newest version, for one's own use; an entry of its log that is no commit is damage.
+def opened_at(uri: str, version: int | None = None) -> DeltaTable:
+    """A table at a version (None: its newest one), for one's own use; an entry of its log that is no commit is damage.
 
     Raises what deltalake raises, and `DamagedLedgerError`; where it panics `LedgerUnavailableError`.
     """
     require_plain(uri)
     with _without_panics(uri):
-        opened = DeltaTable(uri)
+        opened = DeltaTable(uri, version=version)
     folder = local_folder(uri)
     if folder is not None:
         known = _whole_entries.get(uri)
@@ -352,6 +386,12 @@ def opened_at(uri: str) -> DeltaTable:
 def table_id(opened: DeltaTable) -> str:
     """What Delta calls a table by: a folder that was created again has another."""
     return str(opened.metadata().id)
+
+
+def identity_of(opened: DeltaTable) -> str:
+    """What tells a table from that of another ledger, and from the one that it was restored from a copy of."""
+    restored = opened.metadata().configuration.get(RESTORED_AS)
+    return table_id(opened) if restored is None else f"{table_id(opened)} restored by {restored}"
 
 
 @contextmanager

@@ -48,12 +48,13 @@ from ledger.store.delta_tables import (
     add_missing_columns,
     add_missing_table,
     arrow_rows,
+    identity_of,
     newest_version,
     opened_at,
     reopen,
-    table_id,
     table_uri,
 )
+from ledger.store.ledger_copy import require_no_copy
 from ledger.store.merging import commit_rows
 from ledger.store.relations import filtered_rows, relation_of
 
@@ -106,18 +107,23 @@ class DeltaFactLog:
     """Implements `FactLog` with deltalake: neither a JVM nor a Spark session."""
 
     def __init__(self, path: str, clock: Clock) -> None:
+        """Raises `PreconditionError` where a copy of a ledger lies at `path`."""
+        require_no_copy(path)
         self._path = path
         self._clock = clock
         self._appended_to: dict[str, OpenedTable] = {}
         self._table_ids: dict[str, str] = {}
 
-    def claim(self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None) -> WriterClaim:
+    def claim(
+        self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None, least: int = 0
+    ) -> WriterClaim:
+        """As `FactLog` says; `least`: the first epoch that may be claimed."""
         for table in (_WRITERS, *tables):
             self._add_missing(table)
             add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
         claimed = [_last_version(self._opened(table), writer) for table in (_WRITERS, *tables)]
         require_last(writer, epoch_of(max(claimed)), after=after)
-        claim = WriterClaim(writer, epoch_of(max(claimed)) + 1)
+        claim = WriterClaim(writer, max(epoch_of(max(claimed)) + 1, least))
         last = {table: self._shut(claim, table) for table in tables}
         # Last: who finds the row knows that no table takes anything of an earlier epoch any more.
         self._write(
@@ -268,7 +274,7 @@ class DeltaFactLog:
 
     def _own(self, table: str, opened: DeltaTable) -> DeltaTable:
         """The table, when it is the one that was there before: of a claim, and of who claims nothing."""
-        found = table_id(opened)
+        found = identity_of(opened)
         if found != (claimed := self._table_ids.setdefault(table, found)):
             raise OtherLedgerError(
                 f"another ledger lies at {self._path} than the one that was claimed there: its table {table} has the "

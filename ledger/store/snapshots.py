@@ -27,6 +27,7 @@ from ledger.facts.tables import (
 from ledger.store.appends import AppendTimes, appends_named, appends_until, recorded_span
 from ledger.store.damage import reported
 from ledger.store.delta_tables import arrow_schema, missing_columns, open_table, table_uri
+from ledger.store.ledger_copy import LedgerCopy, copy_at
 from ledger.store.projections import PROJECTED, Projection
 from ledger.store.relations import (
     filtered_rows,
@@ -57,15 +58,18 @@ class OpenedTables:
     _by_name: dict[str, DeltaTable | None]
     _relations: dict[str, "pa.Table | ParquetFiles"] = field(default_factory=dict)
     _last_ms: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    _copy: LedgerCopy | None = None
 
     @classmethod
     def of(cls, path: str, names: Collection[str] = TABLE_BY_NAME) -> "OpenedTables":
         """Those of these names; another one is opened when somebody asks for it."""
-        return cls(path, {table: open_table(path, table) for table in TABLE_BY_NAME if table in names})
+        copy = copy_at(path)
+        opened = {table: open_table(path, table, copy) for table in TABLE_BY_NAME if table in names}
+        return cls(path, opened, _copy=copy)
 
     def table(self, name: str) -> DeltaTable | None:
         if name not in self._by_name:
-            self._by_name[name] = open_table(self.path, name)
+            self._by_name[name] = open_table(self.path, name, self._copy)
         return self._by_name[name]
 
     def relation(self, table: str) -> "pa.Table | ParquetFiles":

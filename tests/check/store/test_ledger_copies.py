@@ -1,0 +1,390 @@
+"""Copies of a ledger: of one instant, whole wherever the process dies, never appended to; and ledgers made of them."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from ledger.clock import SystemClock
+from ledger.errors import DamagedLedgerError, MirrorLedgerError, PreconditionError, ShutOutError, UsageError
+from ledger.facts.operations import Why
+from ledger.facts.state import WriterClaim
+from ledger.facts.tables import TABLES
+from ledger.store import answers
+from ledger.store.copying import TableCopied, copy_ledger
+from ledger.store.delta_tables import create_tables, table_uri
+from ledger.store.ledger_copy import COPY_FILE, LedgerCopy, read_copy
+from ledger.store.log import DeltaFactLog
+from ledger.store.maintenance import TableUpkeep, maintain
+from ledger.store.restoring import EPOCHS_APART, Restored, restore_ledger
+from ledger.store.session import FLOW_TABLES, RECORDER_TABLES
+from ledger.store.snapshots import open_ledger
+from tests.support.ledger_rows import TABLE, WRITER, copied_to, watermark
+from tests.support.ledgers import claim_of
+
+FLOW_WRITER = "flow:east-to-west"
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+@contextmanager
+def killed_at(write: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The process dies at the write of this number: before it, where that is odd, else right behind it.
+
+    Writes are what is synced, moved to its place and removed; who is dead does nothing more.
+    """
+    counted = 0
+
+    def dying(done: Callable[..., object]) -> Callable[..., object]:
+        def at(*arguments: object, **options: object) -> object:
+            nonlocal counted
+            counted += 1
+            if counted > write or (counted == write and write % 2):
+                raise Killed
+            result = done(*arguments, **options)
+            if counted == write:
+                raise Killed
+            return result
+
+        return at
+
+    with monkeypatch.context() as patched:
+        for name in ("fsync", "replace", "unlink"):
+            patched.setattr(os, name, dying(getattr(os, name)))
+        yield
+
+
+class Origin:
+    """A ledger with a recorder and a flow at work."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.log = DeltaFactLog(path, SystemClock())
+        self.recorder = self.log.claim(WRITER, RECORDER_TABLES, {**claim_of("x"), "flow": None})
+        self.flow = self.log.claim(FLOW_WRITER, FLOW_TABLES, claim_of("east-to-west"))
+        self.rounds = 0
+
+    def append(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.rounds += 1
+            self.log.append(self.recorder, TABLE, self.rounds, [watermark(self.rounds)])
+
+
+@pytest.fixture
+def origin(tmp_path: Path, empty_ledger: Path) -> Origin:
+    made = Origin(copied_to(tmp_path, empty_ledger))
+    made.append(3)
+    return made
+
+
+def copied(origin: Origin, to: Path, *, keep_hours: int = 1) -> tuple[LedgerCopy, dict[str, TableCopied]]:
+    copy, done = copy_ledger(
+        origin.path, str(to), keep_hours=keep_hours, clock=SystemClock(), progress=lambda _line: None
+    )
+    return copy, {one.table: one for one in done}
+
+
+def restored(copy: Path, to: Path, lost: str) -> Restored:
+    return restore_ledger(
+        str(to),
+        str(copy),
+        accepted_loss_of=lost,
+        why=Why("a fire", "T-1"),
+        operator="ann",
+        host="host:1:1:",
+        clock=SystemClock(),
+        progress=lambda _line: None,
+    )
+
+
+def cut_of(path: Path | str) -> str:
+    return open_ledger(str(path)).now().cut.token
+
+
+def rows_of(path: Path | str, table: str = TABLE) -> list[int]:
+    return [row["round"] for row in open_ledger(str(path)).now().rows(table, [])]
+
+
+def refusal_of(path: Path) -> str | None:
+    """Why nothing is read there; None: it is."""
+    try:
+        cut_of(path)
+    except MirrorLedgerError as error:
+        return str(error)
+    return None
+
+
+def files_below(path: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()
+    }
+
+
+# Copying ------------------------------------------------------------------------------------------
+
+
+def test_a_copy_answers_as_the_ledger_did_when_it_was_copied(origin: Origin, tmp_path: Path) -> None:
+    to = tmp_path / "copy"
+    before = cut_of(origin.path)
+    copy, done = copied(origin, to)
+    origin.append(2)
+    assert copy.cut == cut_of(to) == before
+    assert rows_of(to) == [1, 2, 3]
+    assert done[TABLE].rows == 3
+    assert {one.table for one in done.values()} == {table.name for table in TABLES}
+
+
+def test_what_a_copy_has_is_not_sent_again(origin: Origin, tmp_path: Path) -> None:
+    to = tmp_path / "copy"
+    copied(origin, to)
+    before = files_below(to)
+    origin.append()
+    _, done = copied(origin, to)
+    assert {one.table: one.sent for one in done.values() if one.sent} == {TABLE: 2}, "rows, and an entry"
+    after = files_below(to)
+    assert {name for name in before if before[name] != after[name]} == {COPY_FILE}
+    assert cut_of(to) == cut_of(origin.path)
+    _, again = copied(origin, to)
+    assert not any(one.sent for one in again.values())
+
+
+def test_a_copy_follows_what_maintenance_merged_and_removed(origin: Origin, tmp_path: Path) -> None:
+    to = tmp_path / "copy"
+    origin.append(150)
+    copied(origin, to)
+    upkeep = TableUpkeep(origin.path, TABLE, SystemClock(), keep_hours=0)
+    assert maintain(upkeep).merged
+    origin.append()
+    shutil.rmtree(Path(origin.path) / "projections", ignore_errors=True)
+    _, done = copied(origin, to, keep_hours=0)
+    assert done[TABLE].removed > 100
+    assert rows_of(to) == rows_of(origin.path) == list(range(1, 155))
+    kept = {name for name in files_below(to) if name.startswith(f"{TABLE}/")}
+    copy = read_copy(str(to))
+    assert copy is not None
+    assert kept == copy.tables[TABLE].files.keys()
+
+
+def test_superseded_files_stay_for_who_reads_the_former_cut(origin: Origin, tmp_path: Path) -> None:
+    to = tmp_path / "copy"
+    origin.append(30)
+    copied(origin, to)
+    reader = open_ledger(str(to)).now()
+    maintain(TableUpkeep(origin.path, TABLE, SystemClock(), keep_hours=0))
+    _, done = copied(origin, to)
+    assert done[TABLE].removed == 0
+    assert [row["round"] for row in reader.rows(TABLE, [])] == list(range(1, 34))
+
+
+EVERY = 1 if os.environ.get("MIRROR_LEDGER_EVERY_WRITE") else 17
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_copy_is_whole_wherever_copying_dies(
+    origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """It is the former cut or the new one; who died before there was one left nothing to be read."""
+    template = tmp_path / "template"
+    former = None
+    if first:
+        template.mkdir()
+    else:
+        former = copied(origin, template)[0].cut
+        origin.append(3)
+    new = cut_of(origin.path)
+    found: set[str | None] = set()
+    step = EVERY if first else 1
+    for write in count(1, step):
+        to = tmp_path / f"copy-{write}"
+        shutil.copytree(template, to)
+        with killed_at(write, monkeypatch):
+            try:
+                copied(origin, to)
+            except Killed:
+                pass
+            else:
+                break
+        if first and (refused := refusal_of(to)) is not None:
+            assert "whose first copying has not ended" in refused or "is not a ledger" in refused
+            found.add(None)
+        else:
+            found.add(cut_of(to))
+        copied(origin, to)
+        assert cut_of(to) == new
+        assert rows_of(to) == rows_of(origin.path)
+        shutil.rmtree(to)
+    assert found == ({None} if first and EVERY > 1 else {former, new})
+    assert write > (40 if first else 5)
+
+
+def test_nothing_is_appended_to_a_copy(origin: Origin, tmp_path: Path) -> None:
+    to = tmp_path / "copy"
+    copied(origin, to)
+    before = files_below(to)
+    for act in (
+        lambda: DeltaFactLog(str(to), SystemClock()),
+        lambda: create_tables(str(to), now_ms=1),
+        lambda: copy_ledger(
+            str(to), str(tmp_path / "other"), keep_hours=1, clock=SystemClock(), progress=print
+        ),
+    ):
+        with pytest.raises(PreconditionError, match="ledger restore COPY --accept-loss-of"):
+            act()
+    assert files_below(to) == before
+
+
+def test_only_a_copy_of_this_ledger_is_brought_up_to_date(
+    origin: Origin, tmp_path: Path, empty_ledger: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "ledger"
+    create_tables(str(other), now_ms=1)
+    with pytest.raises(PreconditionError, match="lies a ledger, which is no copy"):
+        copied(origin, other)
+    to = tmp_path / "copy"
+    copy_ledger(str(other), str(to), keep_hours=1, clock=SystemClock(), progress=print)
+    with pytest.raises(PreconditionError, match="Copy to another place"):
+        copied(origin, to)
+    assert cut_of(to) == cut_of(other)
+
+
+def test_an_older_ledger_does_not_replace_a_newer_copy(origin: Origin, tmp_path: Path) -> None:
+    to, older = tmp_path / "copy", tmp_path / "older"
+    shutil.copytree(origin.path, older)
+    origin.append()
+    copied(origin, to)
+    with pytest.raises(PreconditionError, match=r"the copy has what the ledger at .* does not have"):
+        copy_ledger(str(older), str(to), keep_hours=1, clock=SystemClock(), progress=print)
+    assert cut_of(to) == cut_of(origin.path)
+
+
+# Restoring ----------------------------------------------------------------------------------------
+
+
+def test_a_ledger_of_a_copy_shuts_out_whoever_was_at_work_on_the_lost_one(
+    origin: Origin, tmp_path: Path
+) -> None:
+    to, made = tmp_path / "copy", tmp_path / "made"
+    lost = copied(origin, to)[0].ledger_id
+    origin.append(2)
+    done = restored(to, made, lost)
+    assert rows_of(made) == [1, 2, 3]
+    assert done.epochs == {WRITER: EPOCHS_APART, FLOW_WRITER: EPOCHS_APART}
+    assert answers.audit_rows(open_ledger(str(made)).now()) == dict.fromkeys(
+        answers.audit_rows(open_ledger(str(made)).now()), 0
+    )
+    [row] = open_ledger(str(made)).now().rows("operations", [("kind", "=", "ledger_restored")])
+    assert (row["operator"], row["reason"], row["ticket"]) == ("ann", "a fire", "T-1")
+    log = DeltaFactLog(str(made), SystemClock())
+    with pytest.raises(ShutOutError):
+        log.append(origin.recorder, TABLE, 4, [watermark(4)])
+    # One that appends to the same folder as before, by its own handles.
+    shutil.rmtree(origin.path)
+    made.rename(origin.path)
+    with pytest.raises(ShutOutError):
+        origin.append()
+    with pytest.raises(ShutOutError, match="another ledger lies at"):
+        origin.log.append(WriterClaim("flow:unknown-to-the-copy", 1), "offset_syncs", 1, [])
+    assert rows_of(origin.path) == [1, 2, 3]
+
+
+def test_a_restored_ledger_is_copied_on_to_the_same_copy(origin: Origin, tmp_path: Path) -> None:
+    """Also where a copying of the lost ledger had died behind the cut."""
+    to, made = tmp_path / "copy", tmp_path / "made"
+    copied(origin, to)
+    origin.append(120)
+    left = (to / COPY_FILE).read_bytes()
+    copied(origin, to)
+    (to / COPY_FILE).write_bytes(left)
+    lost = read_copy(str(to))
+    assert lost is not None
+    restored(to, made, lost.ledger_id)
+    assert rows_of(made) == [1, 2, 3]
+    again = Origin(str(made))
+    again.append(130)
+    copy_ledger(str(made), str(to), keep_hours=1, clock=SystemClock(), progress=print)
+    assert cut_of(to) == cut_of(made)
+    assert len(rows_of(to)) == 133
+    assert (
+        DeltaTable(table_uri(str(to), TABLE), version=read(to).tables[TABLE].version)
+        .to_pyarrow_table()
+        .num_rows
+    )
+
+
+def read(path: Path) -> LedgerCopy:
+    found = read_copy(str(path))
+    assert found is not None
+    return found
+
+
+def test_a_restoration_that_dies_anywhere_is_ended_by_the_next(
+    origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = tmp_path / "copy"
+    lost = copied(origin, to)[0].ledger_id
+    for write in count(1, EVERY):
+        made = tmp_path / f"made-{write}"
+        with killed_at(write, monkeypatch):
+            try:
+                restored(to, made, lost)
+            except Killed:
+                pass
+            else:
+                break
+        if (made / COPY_FILE).exists():
+            with pytest.raises(PreconditionError, match="is being restored"):
+                open_ledger(str(made)).now()
+            with pytest.raises(PreconditionError, match="is being restored"):
+                DeltaFactLog(str(made), SystemClock())
+            restored(to, made, lost)
+        elif not (made / TABLE).exists():
+            restored(to, made, lost)
+        at = open_ledger(str(made)).now()
+        assert [row["round"] for row in at.rows(TABLE, [])] == [1, 2, 3], write
+        assert len(at.rows("operations", [("kind", "=", "ledger_restored")])) == 1
+        last = {row["writer"]: row for row in at.rows("writers", [])}
+        assert {row["event"] for row in last.values()} == {"released"}
+        assert all(row["writer_epoch"] >= EPOCHS_APART for row in last.values())
+        assert not any(answers.audit_rows(at).values())
+        shutil.rmtree(made)
+    assert write > 100
+
+
+def test_a_loss_is_accepted_by_the_id_of_the_ledger(origin: Origin, tmp_path: Path) -> None:
+    to, made = tmp_path / "copy", tmp_path / "made"
+    copied(origin, to)
+    with pytest.raises(UsageError, match="--accept-loss-of"):
+        restored(to, made, "another")
+    assert not made.exists()
+
+
+def test_a_ledger_is_restored_to_an_empty_place_alone(origin: Origin, tmp_path: Path) -> None:
+    to = tmp_path / "copy"
+    lost = copied(origin, to)[0].ledger_id
+    before = cut_of(origin.path)
+    with pytest.raises(PreconditionError, match="lies a ledger; nothing was restored"):
+        restored(to, Path(origin.path), lost)
+    with pytest.raises(PreconditionError, match="lies a copy"):
+        restored(to, to, lost)
+    with pytest.raises(PreconditionError, match="is no copy of a ledger"):
+        restored(Path(origin.path), tmp_path / "made", lost)
+    assert cut_of(origin.path) == cut_of(to) == before
+
+
+def test_a_damaged_copy_is_not_restored(origin: Origin, tmp_path: Path) -> None:
+    to, made = tmp_path / "copy", tmp_path / "made"
+    lost = copied(origin, to)[0].ledger_id
+    [*_, file] = sorted((to / TABLE).glob("*.parquet"))
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(DamagedLedgerError, match=f"{file.name} is not what was copied"):
+        restored(to, made, lost)

@@ -1,0 +1,73 @@
+"""The ledger's host is lost under load: a copy becomes the ledger, and each record is at the target once."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ledger.sandbox.reading import read_topics
+from ledger.store import answers, catalog, sql
+from ledger.store.snapshots import open_ledger
+from tests.support.commands import command
+from tests.support.every_offset import every_offset, topic_ids
+from tests.support.flows import FlowUnderTest, produce, steady_load
+from tests.support.recorded import operations
+from tests.support.runs import FLOW
+
+FIRST = 300
+LOAD_PER_S = 2_000
+MORE = 6_000
+
+
+@pytest.mark.fault(37, 55)
+def test_a_ledger_restored_from_a_copy_knows_each_record_at_the_target(
+    flow: FlowUnderTest, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = str(tmp_path / "copy")
+    produce(flow, FIRST)
+    driver = flow.start()
+    flow.wait_for_records(0)
+    with steady_load(flow, per_second=LOAD_PER_S, start=FIRST):
+        flow.wait_for_records(MORE)
+        copied = command(capsys, flow.config, "ledger", "copy", copy)
+        assert copied.code == 0, copied.err
+        flow.wait_for_records(MORE)
+        driver.kill_with_workers()
+    lost = open_ledger(flow.config.ledger.path).now().cut.ledger_id
+    shutil.rmtree(flow.config.ledger.path)
+    at_target = flow.target_records()
+
+    restored = command(
+        capsys, flow.config, "ledger", "restore", copy, "--accept-loss-of", lost, "--reason", "a fire"
+    )
+    assert restored.code == 0, restored.err
+    assert flow.recorded_records() < at_target - MORE / 2, "the copy must be older than the target"
+    [content] = operations(flow.config, "ledger_restored")
+    assert content["ledger_id"] == lost
+    flow.finish(spark)
+    assert any(row["recovered_rows"] for row in flow.query("flow_status"))
+    flow.assert_faithful(at_least=at_target)
+    _assert_every_offset_translates(flow)
+
+
+def _assert_every_offset_translates(flow: FlowUnderTest) -> None:
+    """To where a consumer finds the record at the target that one finds at that offset of the source."""
+    source = read_topics(flow.pair["east"].bootstrap_servers, [flow.topic])
+    target = read_topics(flow.pair["west"].bootstrap_servers, [flow.target_topic])
+    expected: dict[tuple[int, int], int] = {}
+    for (_, partition), records in source.items():
+        copies = {placed.record: placed.offset for placed in target[(flow.target_topic, partition)]}
+        assert len(copies) == len(records), "no two records are equal"
+        expected |= {(partition, placed.offset): copies[placed.record] for placed in records}
+    at = answers.snapshot(flow.config, None)
+    ends = {place: records[-1].offset + 1 for place, records in source.items()}
+    commits = {"checkpoints": every_offset(ends, topic_ids(at))}
+    query = catalog.query("offset_translation")
+    found = sql.run_query(query, {"flow": FLOW, "driver_lives": False}, at, commits).to_pylist()
+    translated = {
+        (row["source_partition"], row["committed_offset"]): row["target_offset"]
+        for row in found
+        if row["status"] == "exact"
+    }
+    assert translated == expected
