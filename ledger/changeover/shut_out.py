@@ -17,6 +17,7 @@ from ledger.facts.roles import LastClaim, ProcessMark, ProcessTable, RoleVerdict
 from ledger.facts.state import FactLog, LedgerState, OperationLog
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import ShutOutCluster, WriteProbe, require_recorded
+from ledger.kafka.epoch_markers import MARKER_EPOCH, write_markers
 from ledger.mirror.assignment import StopCause
 from ledger.roles import driver_verdict
 from ledger.store.session import FLOW_TABLES, WriterSession
@@ -286,13 +287,9 @@ def _listed(partitions: list[TopicPartition]) -> str:
 # crash at any place. Rules that others had made are left to them.
 
 
-MARKER_EPOCH = 1
-"""The mirror writes with producer epoch 0."""
 _POLL_S = 0.25
 _LEARNED_WITHIN_S = 5.0
 """Brokers learn of a rule within milliseconds."""
-_ATTEMPTS = 10
-"""To write markers where leaders could not at first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,47 +390,6 @@ def _why_open(of: ShutOut, fences: Fences, topics: Sequence[str]) -> str | None:
     )
 
 
-def _mark(of: ShutOut, markers: Sequence[EpochMarker]) -> tuple[set[EpochMarker], str | None]:
-    """Write what the leaders do not know of; returns those that they know of, and why others are lacking."""
-    held: set[EpochMarker] = set()
-    try:
-        for producer_id in sorted({one.producer_id for one in markers}):
-            held |= _mark_id(of, [one for one in markers if one.producer_id == producer_id])
-    except PreconditionError as error:
-        return held, str(error)
-    lacking = len(markers) - len(held)
-    return held, f"{lacking} of {len(markers)} markers could not be written" if lacking else None
-
-
-def _mark_id(of: ShutOut, markers: Sequence[EpochMarker]) -> set[EpochMarker]:
-    """The same of one producer id; returns those that leaders know of in the end."""
-    held = _marked(of, markers)
-    before = len(held)
-    for _ in range(_ATTEMPTS):
-        lacking = [one for one in markers if one not in held]
-        if not lacking:
-            break
-        of.cluster.write_abort_markers(
-            [_at(one) for one in lacking],
-            producer_id=lacking[0].producer_id,
-            producer_epoch=MARKER_EPOCH,
-        )
-        held = _marked(of, markers)
-        if len(held) < len(markers):
-            of.sleep(_POLL_S)  # a leader that moved
-    of.progress(f"abort markers: {len(held) - before} written, {before} were there")
-    return held
-
-
-def _marked(of: ShutOut, markers: Sequence[EpochMarker]) -> set[EpochMarker]:
-    known = of.cluster.producer_epochs([_at(one) for one in markers], markers[0].producer_id)
-    return {one for one in markers if known.get(_at(one), 0) >= one.producer_epoch}
-
-
-def _at(marker: EpochMarker) -> TopicPartition:
-    return TopicPartition(marker.topic, marker.topic_id, marker.partition)
-
-
 # Shutting out -------------------------------------------------------------------------------------
 # Shutting the mirror out of what was promoted: it stops, then it is denied, then markers; what proves it is
 # recorded.
@@ -484,7 +440,9 @@ def shut_mirror_out(of: ShutOut, why: Why) -> ShutOutResult:
             intended = _content(of, stopped, fences, proof=None)
             why = replace(why, operation_id=of.operations.record_parts([intended], why))
         without_rules = fences.impossible or _deny(of, fences, stopped.partitions.topics)
-        held, without_markers = _mark(of, fences.markers)
+        held, without_markers = write_markers(
+            of.cluster, fences.markers, sleep=of.sleep, progress=of.progress
+        )
         if watch.are_last(stopped):
             break
         of.progress("a driver claimed a flow meanwhile: waiting for it as well")

@@ -19,7 +19,7 @@ from ledger.facts.deficits import DeficitsDecided
 from ledger.facts.direction import Demoted, Promoted, WayBackOpened
 from ledger.facts.drills import Drilled
 from ledger.facts.extras import ExtrasDecided, KeysRepaired
-from ledger.facts.fences import Fence, MirrorLetIn, MirrorShutOut, Unfenced
+from ledger.facts.fences import Fence, FormerDriversShutOut, MirrorLetIn, MirrorShutOut, Unfenced
 from ledger.facts.group_offsets import MembersRemoved, OffsetsSet, OffsetsSetResult
 from ledger.facts.hand_overs import HandedOver, HandOverResult, HandOverUndone
 from ledger.facts.identity import ClusterAcceptance
@@ -63,6 +63,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(KeysResynced, KeysRepaired, Settled),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain, LedgerRepaired, LedgerRestored),
+        FormerDriversShutOut,
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),
     )
 }

@@ -94,19 +94,55 @@ class MirrorLetIn(OperationContent):
     rules: tuple[Permission, ...] = field(metadata=TOPIC_ACLS)
 
 
-SHUT_OUT_KINDS = (OperationKind.MIRROR_SHUT_OUT, OperationKind.MIRROR_LET_IN)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormerDriversShutOut(OperationContent):
+    """Drivers of a ledger that was lost are kept from the target of a flow, for the ledger was restored from a copy.
+
+    By `run`, once before it claims the flow on the restored ledger: about to be done, then done.
+
+    Keys: `restored_by` (the operation of the restoration), `cluster` (alias), `cluster_id`, `markers` (of which the
+    cluster has them, or may have them: `flow`, `producer_id`, `producer_epoch`, `topic`, `topic_id`, `partition` each),
+    `is_done`, `reason` (why there are none: the flow continues with its producer id; null: there are).
+    """
+
+    kind: ClassVar = OperationKind.FORMER_DRIVERS_SHUT_OUT
+    restored_by: str
+    cluster: str
+    cluster_id: str
+    markers: tuple[EpochMarker, ...]
+    is_done: bool
+    reason: str | None
+
+
+SHUT_OUT_KINDS = (
+    OperationKind.MIRROR_SHUT_OUT,
+    OperationKind.MIRROR_LET_IN,
+    OperationKind.FORMER_DRIVERS_SHUT_OUT,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ShutOuts:
-    """All that was recorded of it, in the order of the operators' serial."""
+    """All that was recorded of it, in the order of the operators' serial.
+
+    `of_former_drivers`: by restoration and flow what was recorded last of drivers of a ledger that was lost.
+    """
 
     changes: Sequence[MirrorShutOut | MirrorLetIn] = ()
+    of_former_drivers: Mapping[tuple[str, str], FormerDriversShutOut] = field(default_factory=dict)
 
     @classmethod
     def of_rows(cls, rows: Iterable[Row]) -> Self:
         """From rows of `operations` of `SHUT_OUT_KINDS`, in the order of their stamps."""
-        return cls([_change(row) for row in rows])
+        changes: list[MirrorShutOut | MirrorLetIn] = []
+        former: dict[tuple[str, str], FormerDriversShutOut] = {}
+        for row in rows:
+            if row["kind"] == OperationKind.FORMER_DRIVERS_SHUT_OUT:
+                found = FormerDriversShutOut.of_row(row)
+                former[found.restored_by, str(row["flow"])] = found
+            else:
+                changes.append(_change(row))
+        return cls(changes, former)
 
     def rules(
         self, cluster_id: str, topics: Collection[str] | None, former: str | None = None
@@ -149,10 +185,12 @@ class ShutOuts:
 
     def fenced_ids(self, cluster_id: str) -> frozenset[int]:
         """Producer ids of which a cluster holds markers, or may hold them: nothing is written with them again."""
+        made: list[MirrorShutOut | FormerDriversShutOut] = list(self.of_former_drivers.values())
+        made += [change for change in self.changes if isinstance(change, MirrorShutOut)]
         return frozenset(
             marker.producer_id
-            for change in self.changes
-            if isinstance(change, MirrorShutOut) and change.cluster_id == cluster_id
+            for change in made
+            if change.cluster_id == cluster_id
             for marker in change.markers
         )
 

@@ -301,6 +301,11 @@ class LedgerState(ABC):
         """What shuts the mirror out of promoted topics."""
         return ShutOuts.of_rows(self._operations(("kind", "in", SHUT_OUT_KINDS)))
 
+    def restored_by(self) -> str | None:
+        """The operation by which the ledger was restored from a copy last; None: it never was."""
+        rows = self._operations(("kind", "=", OperationKind.LEDGER_RESTORED))
+        return str(rows[-1]["operation_id"]) if rows else None
+
     def driver_began_at(self, flow: str, host: str) -> int | None:
         """Place among operations at which this process, as writers say it, began to run the flow; None: it did not."""
         starts = self._of_flow(flow, OperationKind.DRIVER_STARTING)

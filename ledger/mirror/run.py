@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 from ledger.clock import StopSignal, SystemClock
@@ -16,11 +16,13 @@ from ledger.facts.operations import DriverStarting
 from ledger.facts.roles import LastClaim, writer_of
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import require_recorded
+from ledger.kafka.leaders import KafkaFencing
 from ledger.kafka.network import KeptNetwork
 from ledger.kafka.reach import KafkaReach
 from ledger.machine import LocalProcesses
 from ledger.mirror import driver
 from ledger.mirror.assignment import CopyLimits
+from ledger.mirror.former_drivers import shut_out_former_drivers
 from ledger.mirror.progress import ConfigurationFile, RunProgress, RunSummary, record_change, require_scope
 from ledger.mirror.rounds import FlowRun
 from ledger.mirror.spark import SessionFactory, SparkRoundRunner
@@ -222,6 +224,8 @@ def drive(
     """
     flow, source, target = connections.flow, connections.source, connections.target
     fact_log = DeltaFactLog(config.ledger.path, SystemClock())
+    if (restored_by := state.restored_by()) is not None:
+        _shut_out_former_drivers(config, flow, state, restored_by)
     operations = driver_operations()
     topics = flow_topics(config, flow, source, target, state, operations)
     sides = ((source, topics.source_partitions), (target, topics.target_partitions)) if recorded else ()
@@ -277,6 +281,15 @@ def drive(
                 log.warning("%s; this process claims it again", error)
             own = _own_epoch(flow, state, begun.host)
             run = replace(run, executor=one_thread(), on_claimed=lambda: None, after=own)
+
+
+def _shut_out_former_drivers(
+    config: MirrorConfig, flow: FlowConfig, state: DeltaLedgerState, restored_by: str
+) -> None:
+    as_administrator = config.cluster(flow.target).for_administration
+    with closing(KafkaFencing(flow.target, as_administrator, SystemClock())) as target:
+        selection, operations = config.topic_selection(flow.name), operator_operations(config)
+        shut_out_former_drivers(flow, selection, target, state, operations, restored_by=restored_by)
 
 
 def _own_epoch(flow: FlowConfig, state: DeltaLedgerState, host: str) -> int:

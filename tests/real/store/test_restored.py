@@ -1,19 +1,25 @@
 """The ledger's host is lost under load: a copy becomes the ledger, and each record is at the target once."""
 
+import os
 import shutil
+import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from ledger.config.file import load_config
 from ledger.sandbox.reading import read_topics
 from ledger.store import answers, catalog, sql
 from ledger.store.snapshots import open_ledger
 from tests.support.commands import command
+from tests.support.drivers import descendants
 from tests.support.every_offset import every_offset, topic_ids
 from tests.support.flows import FlowUnderTest, produce, steady_load
 from tests.support.recorded import operations
 from tests.support.runs import FLOW
+from tests.support.waiting import eventually
 
 FIRST = 300
 LOAD_PER_S = 2_000
@@ -47,8 +53,45 @@ def test_a_ledger_restored_from_a_copy_knows_each_record_at_the_target(
     assert content["ledger_id"] == lost
     flow.finish(spark)
     assert any(row["recovered_rows"] for row in flow.query("flow_status"))
+    assert [done["is_done"] for done in operations(flow.config, "former_drivers_shut_out")] == [False, True]
     flow.assert_faithful(at_least=at_target)
     _assert_every_offset_translates(flow)
+
+
+@pytest.mark.fault(33)
+def test_a_driver_of_the_lost_ledger_that_comes_back_writes_nothing(
+    flow: FlowUnderTest, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its host stood still, with its ledger; another host mirrors on, from a copy."""
+    copy, made = str(tmp_path / "copy"), str(tmp_path / "made")
+    produce(flow, FIRST)
+    driver = flow.start()
+    flow.wait_for_records(0)
+    copied = command(capsys, flow.config, "ledger", "copy", copy)
+    assert copied.code == 0, copied.err
+    produce(flow, FIRST, start=FIRST)
+    eventually(lambda: flow.target_records() == 2 * FIRST, "more is copied")
+    halted = [driver.process.pid, *descendants(driver.process.pid)]
+    for pid in halted:
+        os.kill(pid, signal.SIGSTOP)
+    elsewhere = tmp_path / "elsewhere.toml"
+    elsewhere.write_text(Path(flow.config.file).read_text().replace(flow.config.ledger.path, made))
+    here = replace(flow, config=load_config(elsewhere))
+    lost = open_ledger(copy).now().cut.ledger_id
+    accepted = ("--accept-loss-of", lost, "--reason", "its host is away")
+    restored = command(capsys, here.config, "ledger", "restore", copy, *accepted)
+    assert restored.code == 0, restored.err
+    here.finish(spark)
+    here.assert_faithful(at_least=2 * FIRST)
+    for pid in halted:
+        os.kill(pid, signal.SIGCONT)
+    produce(flow, FIRST, start=2 * FIRST)
+    eventually(
+        lambda: {row["stop_cause"] for row in flow.query("flow_status")} == {"shut_out"}, "it has stopped"
+    )
+    assert flow.target_records() == here.target_records()
+    here.finish(spark)
+    here.assert_faithful(at_least=3 * FIRST)
 
 
 def _assert_every_offset_translates(flow: FlowUnderTest) -> None:
