@@ -32,6 +32,7 @@ from ledger.facts.state import last_claim
 from ledger.facts.tables import CHECKPOINTS, CUT_OFFSETS, OPERATIONS, TOPICS, WRITERS, Row
 from ledger.machine import LocalProcesses
 from ledger.offsets.moving import LATELY_MS, groups_at_own_commits, moving_groups
+from ledger.offsets.restored import unread_since_restored
 from ledger.offsets.setting import NOT_RECORDED, UNREAD_ADVICE
 from ledger.roles import driver_verdict, fresh_seconds, interval_ms
 from ledger.store import catalog, narrowed
@@ -84,6 +85,7 @@ def report_flow(
             full_sweep_seconds=flow.full_sweep_seconds,
             sides={flow.source: Side.SOURCE, flow.target: Side.TARGET},
             unread_groups=lambda cluster: _unread_groups(at, cluster),
+            unread_since_restored=lambda cluster: unread_since_restored(at, cluster),
             own_commits=_own_commits(config, at, flow),
             topic_rows=at.rows(TOPICS.name, [("cluster", "in", (flow.source, flow.target))]),
         ),
@@ -138,8 +140,10 @@ def _unread_groups(at: DeltaSnapshot, cluster: str) -> str | None:
 
 
 def old_commits(config: MirrorConfig, at: DeltaSnapshot, cluster: str, *, at_ms: int) -> str | None:
-    """That nobody has recorded commits of a cluster for several full sweeps, and since when; None: somebody has, or
-    nobody ever did."""
+    """That nobody has recorded commits of a cluster for several full sweeps, or since the ledger was restored, and
+    since when; None: somebody has, or nobody ever did."""
+    if (unread := unread_since_restored(at, cluster)) is not None:
+        return unread
     sweeps = [one.full_sweep_seconds for one in config.flows.values() if cluster in (one.source, one.target)]
     recorded_ms = at.last_recorded_in(CHECKPOINTS.name, recorder_of(cluster))
     if recorded_ms is None or not sweeps or at_ms - recorded_ms <= LATE_AFTER_SWEEPS * min(sweeps) * 1000:

@@ -209,7 +209,8 @@ class Recording:
     """How old the ledger's knowledge of a cluster is, None: never recorded.
 
     `is_late`: the flow's driver runs, and nobody seems to record the cluster. `unread_groups`: it runs, and why not one
-    group of the cluster could be read; None: it could, or there may be none.
+    group of the cluster could be read; None: it could, or there may be none. `unread_since_restored`: that nobody has
+    read its commits since the ledger was restored from a copy.
     """
 
     side: str
@@ -220,6 +221,7 @@ class Recording:
     ends_age_seconds: float | None
     is_late: bool
     unread_groups: str | None = None
+    unread_since_restored: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +291,7 @@ class FlowReport:
             for recording in self.recordings
             if recording.unread_groups is not None
         ]
+        reasons += [one.unread_since_restored for one in self.recordings if one.unread_since_restored]
         if self._is_lag_overdue:
             reasons.append(unknown_lag(self.lag))
         if others := [found for found in self.findings if found.finding not in OUTAGE_FINDINGS]:
@@ -431,6 +434,7 @@ class Expected:
     full_sweep_seconds: float
     sides: Mapping[str, Side]
     unread_groups: Callable[[str], str | None] = lambda _cluster: None
+    unread_since_restored: Callable[[str], str | None] = lambda _cluster: None
     topic_rows: Sequence[Row] = ()
     own_commits: Sequence[str] = ()
 
@@ -565,6 +569,7 @@ def _recording(row: Row, driver: DriverReport, at_ms: int, expected: Expected) -
         unread_groups=expected.unread_groups(row["cluster"])
         if is_running and row["checkpoints_at_ms"] is None
         else None,
+        unread_since_restored=expected.unread_since_restored(row["cluster"]),
     )
 
 

@@ -55,6 +55,7 @@ from ledger.facts.tables import OPERATIONS
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.offsets.between_clusters import require_direction, unread_groups_at
+from ledger.offsets.restored import unread_since_restored
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, Choice, Outcome, Setting
 from ledger.offsets.sheets import Asked, CommitsRead, computed_sheet, group_answers
 from ledger.recorders.observation import RecorderSettings
@@ -159,7 +160,7 @@ def see(
             if _is_left(one, pair, state, here, there)
         ],
         elsewhere=from_elsewhere(maps, pair.source, pair.target),
-        records_group=recorder_settings(config, pair.source).records_group,
+        records_group=_records_group(config, at, pair.source),
         returned=returned,
         not_followed=None if as_of else not_followed(state, flows, _selects(config)),
         seen_at_ms=asked_at_ms,
@@ -206,8 +207,15 @@ def scope_of(context: Context, plan: Plan) -> Scope:
             plan.from_cluster,
             plan.to_cluster,
         ),
-        records_group=recorder_settings(context.config, plan.from_cluster).records_group,
+        records_group=_records_group(context.config, context.snapshot(), plan.from_cluster),
     )
+
+
+def _records_group(config: MirrorConfig, at: DeltaSnapshot, alias: str) -> Callable[[str], bool]:
+    """Whether recorders keep a group of a cluster; none, as long as nobody has read them since a restoration."""
+    if unread_since_restored(at, alias) is not None:
+        return lambda _group: False
+    return recorder_settings(config, alias).records_group
 
 
 def recorder_settings(config: MirrorConfig, alias: str) -> RecorderSettings:

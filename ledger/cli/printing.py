@@ -18,7 +18,7 @@ _NO_TERMINAL = 160
 
 SHOW_CUT = "mirror-ledger.show-cut"
 """Where a command remembers that `--show-cut` was given."""
-_TYPES = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
+_TYPES = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}
 
 
 @dataclass(frozen=True, slots=True)

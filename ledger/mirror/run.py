@@ -34,6 +34,7 @@ from ledger.offsets.syncing import syncing
 from ledger.recorders.observation import Subject
 from ledger.recorders.run import BackgroundRecorders, cluster_recorder
 from ledger.roles import require_free
+from ledger.store.ledger_copy import require_no_copy
 from ledger.store.log import DeltaFactLog
 from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
 from ledger.store.session import ClaimedOperations, one_thread
@@ -117,6 +118,7 @@ def run_flow(
     mirrored, unless that is meant, and where it cannot begin at the cut.
     """
     flow = config.enabled_flow(flow_name)
+    require_no_copy(config.ledger.path)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     cut = None if from_cut is None else state.cut(from_cut)
     if cut is not None:

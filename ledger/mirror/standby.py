@@ -27,6 +27,7 @@ from ledger.mirror.run import Connected, begin, connected, drive, require_same_s
 from ledger.mirror.spark import SessionFactory
 from ledger.recorders.observation import Subject
 from ledger.roles import heartbeat_ms
+from ledger.store.ledger_copy import require_no_copy
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 
@@ -186,6 +187,7 @@ def stand_by(
     topics that were mirrored, unless that is meant, or another cluster answers than the recorded one.
     """
     flow = config.enabled_flow(flow_name)
+    require_no_copy(config.ledger.path)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     require_same_scope(config, flow, state, allow_scope_reduction=allow_scope_reduction)
     with ExitStack() as opened:

@@ -39,6 +39,7 @@ from ledger.recorders.observation import (
     with_former,
 )
 from ledger.recorders.recorder import ClusterRecorder, RecordedRound
+from ledger.store.ledger_copy import require_no_copy
 from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
@@ -310,6 +311,7 @@ def record_clusters(
     names = list(clusters) or _used(config)
     for name in names:
         _require_flows(config, name)
+    require_no_copy(config.ledger.path)
     state = DeltaLedgerState(open_ledger(config.ledger.path))
     with ExitStack() as connected:
         admins = [connected.enter_context(cluster_admin(config, name)) for name in names]

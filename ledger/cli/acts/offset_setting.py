@@ -25,6 +25,7 @@ from ledger.facts.direction import Direction
 from ledger.facts.operations import Why
 from ledger.offsets import flow_answers
 from ledger.offsets.flow_answers import Chosen
+from ledger.offsets.restored import require_read
 from ledger.offsets.setting import (
     ACCEPTABLE,
     ADVICE,
@@ -109,7 +110,7 @@ def set_offsets(
     ledger = Ledger.open(config, as_of=as_of)
     require_complete(ledger.snapshot, accepted, undone="no offset was set")
     if isinstance(asked, str):
-        config.flow(asked)
+        require_read(ledger.snapshot, config.flow(asked).source, accepted, undone="no offset was set")
         answer = ledger.translate_groups(asked, groups=groups, topic=topic, partition=partition).table
         way, answers = Direction(config.flow(asked).source, config.flow(asked).target), answer.to_pylist()
         if not dry_run:
@@ -120,6 +121,7 @@ def set_offsets(
         form.put_rows(map(result_row, settings), _SET)
         left_out = _left_out(asked, settings)
     else:
+        require_read(ledger.snapshot, asked[0], accepted, undone="no offset was set")
         watch = None if watch_s is None else watch_for(watch_s, say)
         of_all = Asked(Direction(*asked), choice, Chosen(groups, topic, partition), config.outputs_of_groups)
         operation_id, sheet, *_ = (

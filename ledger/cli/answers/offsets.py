@@ -21,7 +21,8 @@ from ledger.cli.printing import Form, put, rendered, require_tables, say, say_cu
 from ledger.errors import UnsafeError, UsageError
 from ledger.offsets.between_clusters import untranslated_groups, untranslated_groups_at
 from ledger.offsets.rendering import KafkaReset, render_kafka_reset
-from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED
+from ledger.offsets.restored import require_read
+from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, NOT_RECORDED
 from ledger.offsets.statuses import TranslationStatus
 from ledger.store.answers import MISSING_ROWS, require_complete
 
@@ -57,7 +58,7 @@ def offsets() -> None:
 @click.option(
     "--accept",
     "accepted",
-    type=click.Choice([str(status) for status in (*ACCEPTABLE, NOT_COPIED, MISSING_ROWS)]),
+    type=click.Choice([str(status) for status in (*ACCEPTABLE, NOT_COPIED, MISSING_ROWS, NOT_RECORDED)]),
     multiple=True,
     help="With kafka-reset: a status that the file may hold all the same. Can be repeated.",
 )
@@ -90,7 +91,7 @@ def translate(
         raise UsageError("--at goes with --from and --to; nothing was translated")
     ledger = opened(context, as_of)
     if output == _RESET:
-        require_complete(ledger.snapshot, accepted, undone="no file was made")
+        _require_known(ledger, asked, accepted)
     found: pa.Table
     if not isinstance(asked, str):
         if offset is None:
@@ -111,6 +112,16 @@ def translate(
     else:
         Form(output, wide).put(found)
         say_cut(lambda: ledger.cut, output)
+
+
+def _require_known(ledger: Ledger, asked: str | tuple[str, str], accepted: tuple[str, ...]) -> None:
+    """Raise `UnsafeError` where the ledger has lost rows that a file of offsets would have to go by."""
+    require_complete(ledger.snapshot, accepted, undone="no file was made")
+    if not isinstance(asked, str):
+        require_read(ledger.snapshot, asked[0], accepted, undone="no file was made")
+    elif asked in ledger.config.flows:
+        source = ledger.config.flows[asked].source
+        require_read(ledger.snapshot, source, accepted, undone="no file was made")
 
 
 def asked_maps(

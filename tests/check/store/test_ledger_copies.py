@@ -1,5 +1,6 @@
 """Copies of a ledger: of one instant, whole wherever the process dies, never appended to; and ledgers made of them."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from ledger.facts.operations import Why
 from ledger.facts.state import WriterClaim
 from ledger.facts.tables import TABLES
 from ledger.store import answers
+from ledger.store.comparing import compare_copy
 from ledger.store.copying import TableCopied, copy_ledger
 from ledger.store.delta_tables import create_tables, table_uri
 from ledger.store.ledger_copy import COPY_FILE, LedgerCopy, read_copy
@@ -24,6 +26,7 @@ from ledger.store.maintenance import TableUpkeep, maintain
 from ledger.store.restoring import EPOCHS_APART, Restored, restore_ledger
 from ledger.store.session import FLOW_TABLES, RECORDER_TABLES
 from ledger.store.snapshots import open_ledger
+from tests.support.commands import command, unreachable_flow
 from tests.support.ledger_rows import TABLE, WRITER, copied_to, watermark
 from tests.support.ledgers import claim_of
 
@@ -263,6 +266,56 @@ def test_an_older_ledger_does_not_replace_a_newer_copy(origin: Origin, tmp_path:
     with pytest.raises(PreconditionError, match=r"the copy has what the ledger at .* does not have"):
         copy_ledger(str(older), str(to), keep_hours=1, clock=SystemClock(), progress=print)
     assert cut_of(to) == cut_of(origin.path)
+
+
+def test_a_comparison_finds_what_differs(origin: Origin, tmp_path: Path) -> None:
+    to = tmp_path / "copy"
+    origin.append(30)
+    copied(origin, to)
+    maintain(TableUpkeep(origin.path, TABLE, SystemClock(), keep_hours=1))
+    origin.append()
+    _, same = compare_copy(origin.path, str(to))
+    assert not any(one.differs or one.damaged for one in same)
+    [found] = [one for one in same if one.table == TABLE]
+    assert found.rows == found.ledger_rows == 33
+    [*_, file] = sorted((to / TABLE).glob("*.parquet"))
+    file.unlink()
+    _, damaged = compare_copy(origin.path, str(to))
+    assert [(one.table, one.damaged, one.rows) for one in damaged if one.differs] == [(TABLE, 1, None)]
+
+
+def test_commands_copy_compare_and_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with_ledger = unreachable_flow(tmp_path, capsys)
+    assert command(capsys, with_ledger.config, "init").code == 0
+    config, to = with_ledger.config, tmp_path / "copy"
+    Origin(config.ledger.path).append(2)
+    assert command(with_ledger.capture, config, "ledger", "copy", str(to)).code == 0
+    checked = command(with_ledger.capture, config, "ledger", "copy", str(to), "--check", "-o", "json")
+    assert checked.code == 0, checked.err
+    assert {row["table"]: row["rows"] for row in json.loads(checked.out)}[TABLE] == 2
+    text = Path(config.file).read_text(encoding="utf-8").replace(config.ledger.path, str(to))
+    Path(config.file).write_text(text, encoding="utf-8")
+    read = command(with_ledger.capture, config, "query", "flow_status", "--param", "flow=east-to-west")
+    assert read.code == 0, read.err
+    assert "a copy of ledger" in caplog.text
+    for refused in (
+        ("stop", "east-to-west"),
+        ("maintain",),
+        ("init",),
+        ("run", "east-to-west"),
+        ("record", "east"),
+    ):
+        done = command(with_ledger.capture, config, *refused)
+        assert (done.code, done.out) == (5, ""), done.err
+        assert "ledger restore COPY --accept-loss-of" in done.err
+    [*_, file] = sorted((to / TABLE).glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:-1])
+    Path(config.file).write_text(text.replace(str(to), config.ledger.path), encoding="utf-8")
+    differs = command(with_ledger.capture, config, "ledger", "copy", str(to), "--check")
+    assert differs.code == 4
+    assert f"is not what was copied, in {TABLE}" in differs.err
 
 
 # Restoring ----------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The ledger's host is lost under load: a copy becomes the ledger, and each record is at the target once."""
 
+import json
 import os
 import shutil
 import signal
@@ -7,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
 from ledger.config.file import load_config
@@ -23,7 +25,9 @@ from tests.support.waiting import eventually
 
 FIRST = 300
 LOAD_PER_S = 2_000
-MORE = 6_000
+MORE = 3_000
+GROUP, COMMITTED_SINCE = "billing", 50
+NO_COMMIT = ("--accept", "no_commit")
 
 
 @pytest.mark.fault(37, 55)
@@ -36,8 +40,11 @@ def test_a_ledger_restored_from_a_copy_knows_each_record_at_the_target(
     flow.wait_for_records(0)
     with steady_load(flow, per_second=LOAD_PER_S, start=FIRST):
         flow.wait_for_records(MORE)
+        _commit(flow, 10)
+        eventually(lambda: flow.rows("checkpoints") > 0, "the commit is recorded")
         copied = command(capsys, flow.config, "ledger", "copy", copy)
         assert copied.code == 0, copied.err
+        _commit(flow, COMMITTED_SINCE)
         flow.wait_for_records(MORE)
         driver.kill_with_workers()
     lost = open_ledger(flow.config.ledger.path).now().cut.ledger_id
@@ -48,6 +55,7 @@ def test_a_ledger_restored_from_a_copy_knows_each_record_at_the_target(
         capsys, flow.config, "ledger", "restore", copy, "--accept-loss-of", lost, "--reason", "a fire"
     )
     assert restored.code == 0, restored.err
+    _assert_commits_are_unknown(flow, capsys)
     assert flow.recorded_records() < at_target - MORE / 2, "the copy must be older than the target"
     [content] = operations(flow.config, "ledger_restored")
     assert content["ledger_id"] == lost
@@ -56,6 +64,43 @@ def test_a_ledger_restored_from_a_copy_knows_each_record_at_the_target(
     assert [done["is_done"] for done in operations(flow.config, "former_drivers_shut_out")] == [False, True]
     flow.assert_faithful(at_least=at_target)
     _assert_every_offset_translates(flow)
+    read = command(capsys, flow.config, "record", "east", "--once")
+    assert read.code == 0, read.err
+    known = command(capsys, flow.config, "offsets", "translate", "--flow", FLOW, "-o", "json")
+    [row] = [one for one in json.loads(known.out) if one["committed_offset"] is not None]
+    assert row["committed_offset"] == COMMITTED_SINCE
+    assert "is unknown" not in known.err
+    reset = command(
+        capsys, flow.config, "offsets", "translate", "--flow", FLOW, "-o", "kafka-reset", *NO_COMMIT
+    )
+    assert f"{row['target_offset']}" in reset.out, reset.err
+
+
+def _commit(flow: FlowUnderTest, offset: int) -> None:
+    """As soon as the cluster has a coordinator for the group, which a fresh one has not."""
+
+    def is_done() -> bool:
+        try:
+            flow.commit(GROUP, 0, offset=offset)
+        except KafkaException:
+            return False
+        return True
+
+    eventually(is_done, "the group commits")
+
+
+def _assert_commits_are_unknown(flow: FlowUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the group committed behind the cut is in no row; no command goes by what it had committed before."""
+    asked = ("offsets", "translate", "--flow", FLOW)
+    shown = command(capsys, flow.config, *asked, "-o", "json")
+    assert shown.code == 0
+    assert "nobody has read them since. What groups have committed is unknown" in shown.err
+    for refused in (
+        command(capsys, flow.config, *asked, "-o", "kafka-reset", *NO_COMMIT),
+        command(capsys, flow.config, "offsets", "set", "--flow", FLOW, "--group", GROUP, "--reason", "x"),
+        command(capsys, flow.config, "status", "--check"),
+    ):
+        assert (refused.code, "is unknown" in refused.err + refused.out) == (4, True), refused.err
 
 
 @pytest.mark.fault(33)
