@@ -371,7 +371,7 @@ def opened_at(uri: str, version: int | None = None) -> DeltaTable:
     """
     require_plain(uri)
     with _without_panics(uri):
-        opened = DeltaTable(uri, version=version)
+        opened = DeltaTable(uri) if version is None else DeltaTable(uri, version=version)
     folder = local_folder(uri)
     if folder is not None:
         known = _whole_entries.get(uri)
