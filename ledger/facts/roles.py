@@ -116,8 +116,8 @@ def verdict_here(
 ) -> RoleVerdict:
     """`role_verdict` with what this host knows about the holder."""
     own = processes.own()
-    holder = ProcessMark.parse(claim.host) if claim is not None else own
-    holder_alive = not holder.is_beside(own) or processes.is_alive(holder)
+    holder = None if claim is None else ProcessMark.parse(claim.host)
+    holder_alive = holder is not None and (not holder.is_beside(own) or processes.is_alive(holder))
     return role_verdict(claim, own=own, holder_alive=holder_alive, now_ms=now_ms, heartbeat_ms=heartbeat_ms)
 
 

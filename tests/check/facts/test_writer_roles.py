@@ -56,7 +56,13 @@ def test_verdicts(host: str, released: bool, alive: bool, silent_ms: int, verdic
 
 
 def test_a_role_that_nobody_had_is_unclaimed() -> None:
-    verdict = verdict_here(None, FakeProcesses(), now_ms=0, heartbeat_ms=HEARTBEAT_MS)
+    """Also where no process can be asked for: of the past."""
+
+    class Unseen(FakeProcesses):
+        def is_alive(self, mark: ProcessMark) -> bool:
+            raise AssertionError(f"{mark} was asked for")
+
+    verdict = verdict_here(None, Unseen(), now_ms=0, heartbeat_ms=HEARTBEAT_MS)
     assert verdict is RoleVerdict.UNCLAIMED
 
 
