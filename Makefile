@@ -46,13 +46,14 @@ seeds: bootstrap ## Choose anew the seeds that check simulates
 references: bootstrap ## Write the parts of documents that repeat what the code says
 	@$(BIN)/python -m tests.support.references
 
-bench: bootstrap ## Measure copying beside MirrorMaker 2 and by name, memory, idle topics, a ledger of days, a downtime, losses
+bench: bootstrap ## Measure copying beside MirrorMaker 2 and by name, memory, idle topics, a ledger of days, a downtime, plans, losses
 	$(BIN)/python -m tests.benchmarks.mirror_speed
 	$(BIN)/python -m tests.benchmarks.by_name
 	$(BIN)/python -m tests.benchmarks.task_memory
 	$(BIN)/python -m tests.benchmarks.idle_topics
 	$(BIN)/python -m tests.benchmarks.growth
 	$(BIN)/python -m tests.benchmarks.downtime
+	$(BIN)/python -m tests.benchmarks.planning
 	$(BIN)/python -m tests.benchmarks.failover_loss
 
 clean: ## Remove what was built or fetched

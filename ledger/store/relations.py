@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression
 
@@ -203,8 +204,38 @@ PLACE = ColumnExpression("writer_epoch") * ConstantExpression(ROUNDS_PER_EPOCH) 
 
 def filtered_rows(relation: Relation, filters: Sequence[Filter]) -> list[dict[str, Any]]:
     """The rows that pass all filters, in no particular order."""
+    return list(arrow_rows(relation, filters).to_pylist())
+
+
+def arrow_rows(relation: Relation, filters: Sequence[Filter]) -> pa.Table:
+    """The same as they are read: an object of Python takes many times the memory of a row."""
+    if isinstance(relation, pa.Table) and not relation.num_rows:
+        return relation
     with _readable(relation) as connection:
-        return list(_filtered(connection.view(_NAME), filters).to_arrow_table().to_pylist())
+        return _filtered(connection.view(_NAME), filters).to_arrow_table()
+
+
+def passing_rows(rows: pa.Table, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+    """Of rows that were read those that pass all filters."""
+    for column, comparison, value in filters:
+        rows = rows.filter(_passes(rows.column(column), comparison, value))
+    return list(rows.to_pylist())
+
+
+def _passes(column: pa.ChunkedArray, comparison: Comparison, value: Any) -> pa.ChunkedArray:
+    """Of each value whether it passes; null where nobody can say."""
+    match comparison:
+        case "=":
+            return pc.equal(column, pa.scalar(value, column.type))
+        case "<":
+            return pc.less(column, pa.scalar(value, column.type))
+        case ">=":
+            return pc.greater_equal(column, pa.scalar(value, column.type))
+        case "in":
+            return pc.is_in(column, pa.array(value, column.type))
+        case "not in":
+            is_free = pc.invert(pc.is_in(column, pa.array(value, column.type)))
+            return pc.and_(is_free, column.is_valid()) if len(value) else is_free
 
 
 def newest_rows(

@@ -20,6 +20,7 @@ from ledger.facts.cuts import Cut, LastAppend, is_token
 from ledger.facts.operations import recorded_cut
 from ledger.facts.state import Filter
 from ledger.facts.tables import (
+    OPERATIONS,
     TABLE_BY_NAME,
     TABLES,
     in_order,
@@ -27,6 +28,7 @@ from ledger.facts.tables import (
 from ledger.store.appends import AppendTimes, appends_named, appends_until, recorded_span
 from ledger.store.damage import reported
 from ledger.store.delta_tables import arrow_schema, missing_columns, open_table, table_uri
+from ledger.store.kept import KeptOperations
 from ledger.store.ledger_copy import LedgerCopy, copy_at
 from ledger.store.projections import PROJECTED, Projection
 from ledger.store.relations import (
@@ -142,6 +144,7 @@ class DeltaSnapshot:
         self._opened = opened
         self._counted = counted
         self._until_ms = until_ms
+        self._operations = KeptOperations()
 
     @property
     def path(self) -> str:
@@ -187,8 +190,11 @@ class DeltaSnapshot:
 
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
         """The rows of a table that pass all filters, each writer's in the order of recording."""
-        found = filtered_rows(self.relation(table), filters)
-        return in_order(found)
+        relation = self.relation(table)
+        is_kept = table == OPERATIONS.name
+        return in_order(
+            self._operations.of(relation, filters) if is_kept else filtered_rows(relation, filters)
+        )
 
     def last_recorded_in(self, table: str, writer: str) -> int | None:
         """When the writer appended last to the table; None: never."""

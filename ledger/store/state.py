@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ledger.facts.last_rows import GRAINS
@@ -15,72 +15,16 @@ from ledger.store.appends import AppendTimes
 from ledger.store.catalog import Query, Value, query, tables_of
 from ledger.store.damage import reported
 from ledger.store.delta_tables import newest_version, table_id, table_uri
+from ledger.store.kept import KeptAnswers, KeptOperations, Row
 from ledger.store.last_rows import LastRowsReader
 from ledger.store.relations import filtered_rows, newest_rows, relation_of
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
-from ledger.store.sql import ParquetFiles, Relation, run_query
-
-# Kept rows ----------------------------------------------------------------------------------------
-# Rows that were read are kept for the next read: that reads the files that are new since.
-#
-# A file of a table never changes, so its rows are known once it was read. What is kept of files that are
-# not in the newest version any more, because they were merged or removed, is forgotten, and what took their
-# place is read. So a read has the rows of the newest version and no others, whatever any clock or round
-# says.
-
-
-Row = dict[str, Any]
-
-
-@dataclass(slots=True)
-class KeptRows:
-    """Of one table the rows that pass one set of filters, by the files that were read together."""
-
-    _read: dict[frozenset[str], list[Row]] = field(default_factory=dict)
-
-    def of(self, files: ParquetFiles, read: Callable[[ParquetFiles], list[Row]]) -> list[Row]:
-        """All rows of these files; `read` is asked for those of files that are new, if there are any."""
-        current = frozenset(files.paths)
-        kept = {paths: rows for paths, rows in self._read.items() if paths <= current}
-        if new := current.difference(*kept):
-            kept[new] = read(replace(files, paths=tuple(sorted(new))))
-        self._read = kept  # as a whole: of two threads that read at once one reads in vain
-        return [row for rows in kept.values() for row in rows]
-
-
-# Kept answers -------------------------------------------------------------------------------------
-# What was answered from versions of tables is the answer as long as none of them has a later version.
-
-
-_KEPT_ANSWERS_ROWS = 10_000
-"""So many rows of answers are kept at most: who asks about one partition after the other asks each once."""
-Versions = tuple[tuple[str, int] | None, ...]
-
-
-@dataclass(slots=True)
-class KeptAnswers:
-    """By question the versions of the tables that were read for it, and the rows of its answer."""
-
-    _kept: dict[str, tuple[Versions, list[Row]]] = field(default_factory=dict)
-
-    def of(self, question: str, versions: Versions, answer: Callable[[], list[Row]]) -> list[Row]:
-        """`versions` are opened before `answer` is asked: what it reads is not older."""
-        known = self._kept.get(question)
-        if known is None or known[0] != versions:
-            known = versions, answer()
-            others = {name: one for name, one in self._kept.items() if name != question}
-            rows = sum(len(found) for _, found in (known, *others.values()))
-            # As a whole: of two threads that ask at once one asks in vain.
-            self._kept = {**others, question: known} if rows <= _KEPT_ANSWERS_ROWS else {}
-        return list(known[1])
-
+from ledger.store.sql import Relation, run_query
 
 # Newest rows --------------------------------------------------------------------------------------
 # Rows of the newest version of each table, opened again at every read: no JVM, no time travel.
 
 
-_ASKED_AGAIN = OPERATIONS.name
-"""A driver asks it for requests before every round."""
 _SEARCHED_FIRST = OFFSET_SYNCS.name
 """Most starts ask it for what is not there: adoptions, copies of former topics, other flows' copies."""
 _STAMP_NAMES = {column.name for column in STAMP}
@@ -91,7 +35,7 @@ class DeltaRows:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._kept: dict[str, KeptRows] = {}
+        self._operations = KeptOperations()
         self._answers = KeptAnswers()
         self._append_times: dict[tuple[str, str], AppendTimes] = {}
         self._last_rows = LastRowsReader(path)
@@ -144,10 +88,9 @@ class DeltaRows:
         if table == _SEARCHED_FIRST and _decides(table, filters) and not self._is_any(table, filters):
             return []
         relation = self.relation(table)
-        if table != _ASKED_AGAIN or not isinstance(relation, ParquetFiles):
-            return filtered_rows(relation, filters)
-        kept = self._kept.setdefault(repr(filters), KeptRows())
-        return kept.of(relation, lambda files: filtered_rows(files, filters))
+        if table == OPERATIONS.name:
+            return self._operations.of(relation, filters)
+        return filtered_rows(relation, filters)
 
     def _is_any(self, table: str, filters: Sequence[Filter]) -> bool:
         return bool(filtered_rows(self._last_rows.of(table).last, filters))

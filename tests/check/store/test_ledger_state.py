@@ -17,8 +17,8 @@ from ledger.store import state as state_module
 from ledger.store.delta_tables import table_uri
 from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import open_ledger
-from ledger.store.sql import ParquetFiles, run_query
-from ledger.store.state import DeltaLedgerState, KeptAnswers, KeptRows
+from ledger.store.sql import run_query
+from ledger.store.state import DeltaLedgerState
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import copied_to
 from tests.support.ledgers import claimed
@@ -176,41 +176,6 @@ def test_a_state_that_has_looked_before_sees_what_was_appended_and_merged_since(
             assert [request.operation_id for request in kept.requests(FLOW).asked] == asked
     assert kept.requests("another").asked == ()
     assert kept.requests(FLOW) == state(flow).requests(FLOW)
-
-
-def test_rows_of_files_that_were_read_are_not_read_again() -> None:
-    rows = {"a": [{"n": 1}], "b": [{"n": 2}], "c": [{"n": 3}], "merged": [{"n": 1}, {"n": 2}]}
-    read: list[tuple[str, ...]] = []
-
-    def reading(files: ParquetFiles) -> list[dict[str, Any]]:
-        read.append(files.paths)
-        return [row for path in files.paths for row in rows[path]]
-
-    kept = KeptRows()
-    versions = (("a", "b"), ("b", "a", "c"), ("merged", "c"))
-    looks = [kept.of(ParquetFiles(paths, ("n",)), reading) for paths in versions]
-    assert [sorted(row["n"] for row in look) for look in looks] == [[1, 2], [1, 2, 3], [1, 2, 3]]
-    assert read == [("a", "b"), ("c",), ("merged",)]
-
-
-def test_what_was_answered_of_a_version_is_asked_again_of_a_later_one_alone() -> None:
-    answered: list[str] = []
-
-    def answer(question: str, rows: int = 1) -> list[dict[str, Any]]:
-        answered.append(question)
-        return [{"n": len(answered)}] * rows
-
-    kept = KeptAnswers()
-    first = kept.of("a", (("id", 1), None), lambda: answer("a"))
-    first.append({"n": "of who asked"})
-    assert kept.of("a", (("id", 1), None), lambda: answer("a")) == [{"n": 1}]
-    assert kept.of("b", (("id", 1), None), lambda: answer("b")) == [{"n": 2}]
-    assert kept.of("a", (("id", 2), None), lambda: answer("a")) == [{"n": 3}]
-    assert kept.of("b", (("another", 1), None), lambda: answer("b")) == [{"n": 4}]
-    assert kept.of("b", (("another", 1), ("id", 0)), lambda: answer("b")) == [{"n": 5}]
-    for _ in range(2):
-        assert len(kept.of("large", (), lambda: answer("large", 10_001))) == 10_001
-    assert answered == ["a", "b", "a", "b", "b", "large", "large"]
 
 
 def test_where_a_flow_is_at_is_computed_once_for_each_version(
