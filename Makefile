@@ -46,7 +46,7 @@ seeds: bootstrap ## Choose anew the seeds that check simulates
 references: bootstrap ## Write the parts of documents that repeat what the code says
 	@$(BIN)/python -m tests.support.references
 
-bench: bootstrap ## Measure copying beside MirrorMaker 2 and by name, memory, idle topics, a ledger of days, a downtime, plans, losses
+bench: bootstrap ## Measure copying beside MirrorMaker 2 and by name, memory, idle topics, days of a ledger, a downtime, plans, losses
 	$(BIN)/python -m tests.benchmarks.mirror_speed
 	$(BIN)/python -m tests.benchmarks.by_name
 	$(BIN)/python -m tests.benchmarks.task_memory

@@ -33,6 +33,7 @@ from ledger.facts.syncs import (
     OffsetSync,
     PartitionPair,
     Position,
+    RecordedSync,
     SyncCause,
     SyncKind,
     TopicPartition,
@@ -113,13 +114,15 @@ def list_deficits(context: Context, flows: Sequence[FlowConfig], copied: Sequenc
         starts = context.cluster(flow.target).ends([pair.target.place for pair in pairs])
         back = [] if flow.opposite is None else context.state.positions(flow.opposite)
         read_to = {at.pair: at.position for at in back}
+        places = [pair.source.place for pair in pairs]
+        recorded = dict(context.state.syncs_of_each(flow.name, places))
         for pair in pairs:
             tail, known = tails.get(pair), decided.known(flow.source, pair.target)
             start = starts[pair.target.place].log_start
             if (returned := read_to.get(PartitionPair(pair.target, pair.source))) is not None:
                 _require_kept(flow, tail, returned)
                 start = max(start, returned.source_offset)
-            rows = _rows(context, flow, pair, tail)
+            rows = _rows(recorded[pair.source.place], pair, tail)
             one = deficit(flow, pair, rows, start, known, brought.get(pair, ()))
             if one is not None:
                 found.append(one)
@@ -130,17 +133,24 @@ def _brought_by_others(
     context: Context, flow: FlowConfig, pairs: Sequence[PartitionPair]
 ) -> dict[PartitionPair, list[OffsetRange]]:
     """What came to the target from third clusters of which no flow goes to the source; and by none that relays."""
-    found: dict[PartitionPair, list[OffsetRange]] = {}
-    for source, target in {(_topic(pair.source), _topic(pair.target)) for pair in pairs}:
+    sources = {_topic(pair.target): _topic(pair.source) for pair in pairs}
+    by_others: dict[frozenset[str], list[tuple[str, str]]] = {}
+    for target, source in sources.items():
         besides = {flow.source} | {
             one.source
             for one in context.config.flows.values()
             if (one.target == flow.target and one.relay)
             or (one.target == flow.source and context.config.copies(one, source[0]))
         }
-        written = context.state.written_by_flows(flow.target, [target[0]], besides)
+        by_others.setdefault(frozenset(besides), []).append(target)
+    found: dict[PartitionPair, list[OffsetRange]] = {}
+    for others, targets in by_others.items():
+        names = {topic_id: name for name, topic_id in targets}
+        written = context.state.written_by_flows(flow.target, sorted(names.values()), others)
         for (topic_id, partition), ranges in written.items():
-            if topic_id == target[1]:
+            if (name := names.get(topic_id)) is not None:
+                target = name, topic_id
+                source = sources[target]
                 pair = PartitionPair(TopicPartition(*source, partition), TopicPartition(*target, partition))
                 found[pair] = ranges
     return found
@@ -161,9 +171,8 @@ def _require_kept(flow: FlowConfig, tail: ReadTail | None, returned: Position) -
     )
 
 
-def _rows(context: Context, flow: FlowConfig, pair: PartitionPair, tail: ReadTail | None) -> list[OffsetSync]:
+def _rows(recorded: Sequence[RecordedSync], pair: PartitionPair, tail: ReadTail | None) -> list[OffsetSync]:
     """Of the pair, oldest first: what is recorded, and what would be."""
-    recorded = context.state.recorded_syncs(flow.name, pair.source.topic, pair.source.partition)
     rows = [row.sync for row in sorted(recorded, key=lambda row: row.place)]
     rows += [] if tail is None else tail.syncs
     return [sync for sync in rows if (sync.source, sync.target) == (pair.source, pair.target)]

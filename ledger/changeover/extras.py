@@ -252,33 +252,49 @@ def extras_of(
         if commit.committed_offset is not None:
             place = commit.topic, commit.partition
             commits.setdefault(place, []).append((commit.group_id, commit.committed_offset))
+    found: list[tuple[Copied, tuple[OffsetRange, ...]]] = []
     for one in starts:
         at = one.pair.source
         end = ends[at.place]
         whole = max(one.copied_to, end.log_start), end.high_watermark
         known = (*claims.get(at.key, ()), *decided.get(at.key, ()))
-        ranges = tuple(without(whole, joined(sorted(known)))) if whole[0] < whole[1] else ()
-        if ranges:
-            below = {name: _below(ranges, offset) for name, offset in commits.get(at.place, ())}
-            readers = {name: count for name, count in below.items() if count}
-            yield Extras(one.flow, one.pair, ranges, end.log_start, readers, unpaired_records(context, one))
+        if whole[0] < whole[1] and (ranges := tuple(without(whole, joined(sorted(known))))):
+            found.append((one, ranges))
+    unpaired = unpaired_records(context, [one for one, _ in found])
+    for one, ranges in found:
+        place = one.pair.source.place
+        below = {name: _below(ranges, offset) for name, offset in commits.get(place, ())}
+        readers = {name: count for name, count in below.items() if count}
+        yield Extras(
+            one.flow, one.pair, ranges, ends[place].log_start, readers, unpaired[one.flow.name, one.pair]
+        )
 
 
 def _below(ranges: Sequence[OffsetRange], offset: int) -> int:
     return sum(max(0, min(end, offset) - start) for start, end in ranges)
 
 
-def unpaired_records(context: Context, one: Copied) -> int:
-    """Records of a dead driver that were found at the other cluster, and nobody could pair with their source."""
-    return sum(
-        sync.records or 0
-        for sync in holding(
-            context.state.recorded_syncs(one.flow.name, one.pair.source.topic, one.pair.source.partition)
-        )
-        if (sync.kind, sync.cause) == (SyncKind.UNPAIRED, SyncCause.LOST_SOURCE)
-        and sync.source == one.pair.source
-        and sync.source_start >= one.copied_to
-    )
+def unpaired_records(context: Context, copied: Sequence[Copied]) -> dict[tuple[str, PartitionPair], int]:
+    """Records of a dead driver that were found at the other cluster, and nobody could pair with their source; by flow
+    and pair."""
+    found: dict[tuple[str, PartitionPair], int] = {}
+    for flow in {one.flow.name for one in copied}:
+        own = [one for one in copied if one.flow.name == flow]
+        unpaired = {
+            place: [
+                sync
+                for sync in holding(rows)
+                if (sync.kind, sync.cause) == (SyncKind.UNPAIRED, SyncCause.LOST_SOURCE)
+            ]
+            for place, rows in context.state.syncs_of_each(flow, [one.pair.source.place for one in own])
+        }
+        for one in own:
+            found[flow, one.pair] = sum(
+                sync.records or 0
+                for sync in unpaired[one.pair.source.place]
+                if sync.source == one.pair.source and sync.source_start >= one.copied_to
+            )
+    return found
 
 
 def measured_extras(back: LogReader, found: Sequence[Extras]) -> list[Extras]:

@@ -216,7 +216,7 @@ def _settled(context: Context, flow: FlowConfig) -> list[PartitionPair]:
     """Partitions where a driver of the way back had died before applications left for where it copied from: what it had
     copied last was found without its source, which answers by now."""
     own = [Copied(flow, at.pair, at.position.source_offset) for at in context.state.positions(flow.name)]
-    return [one.pair for one in own if unpaired_records(context, one)]
+    return [pair for (_, pair), records in unpaired_records(context, own).items() if records]
 
 
 # Extras -------------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ def _tails(
     at_target = target.ends([pair.target.place for pair in pairs])
     cleaned = _cleaned(target, {pair.target.topic for pair in pairs})
     behind_others = state.behind_others(flow.name)
+    written_below = _written_below(state, flow, pairs)
     found = []
     for known in state.positions(flow.name):
         pair = known.pair
@@ -140,7 +141,7 @@ def _tails(
             at.position = stood
         below = there.high_watermark
         if pair.target.key not in behind_others:
-            below = _written_below(state, flow, pair, below)
+            below = min(written_below.get(pair.target, below), below)
         is_lost = here.log_start > at.position.source_offset or there.log_start > at.position.target_offset
         start = max(there.log_start, at.position.target_offset)
         if is_lost and first_own(target, pair.target, start, below, producer) is None and restart is None:
@@ -155,13 +156,15 @@ def _tails(
             pairs_below=below,
             is_target_cleaned=pair.target.topic in cleaned,
         )
-        [assignment] = selection.applied_to([assignment])
-        # Where extras were copied it had been decided before which of them stay.
-        if pair.target.key not in behind_others:
-            assignment = replace(assignment, kept_local=())
         tail = ReadTail(flow, assignment, at)
         tail.add([] if restart is None else [restart])
         found.append(tail)
+    for tail, assignment in zip(
+        found, selection.applied_to([tail.assignment for tail in found]), strict=True
+    ):
+        # Where extras were copied it had been decided before which of them stay.
+        is_decided = assignment.target.key in behind_others
+        tail.assignment = assignment if is_decided else replace(assignment, kept_local=())
     return found
 
 
@@ -209,14 +212,17 @@ def _lost_at_source(tail: ReadTail, result: PartitionResult, policies: StopPolic
     return state.supersede(state.position, SyncCause.RETURNING)
 
 
-def _written_below(state: DeltaLedgerState, flow: FlowConfig, pair: PartitionPair, end: int) -> int:
-    """Where the target ended when applications came there: what the flow wrote lies below that."""
-    cuts = [
-        at.high_watermark
-        for at in state.cut_targets(flow.name, pair.target.topic, pair.target.partition)
-        if at.is_live and at.topic_id == pair.target.topic_id and at.high_watermark is not None
-    ]
-    return min(max(cuts), end) if cuts else end
+def _written_below(
+    state: DeltaLedgerState, flow: FlowConfig, pairs: Sequence[PartitionPair]
+) -> dict[TopicPartition, int]:
+    """Where targets ended when applications came there: what the flow wrote lies below that."""
+    found: dict[TopicPartition, int] = {}
+    for cuts in state.cut_targets(flow.name, {pair.target.topic for pair in pairs}).values():
+        for at in cuts:
+            if at.is_live and at.high_watermark is not None:
+                place = TopicPartition(at.topic, at.topic_id, at.partition)
+                found[place] = max(found.get(place, 0), at.high_watermark)
+    return found
 
 
 def first_own(

@@ -6,7 +6,7 @@ exception: ledgers on disk have too many offset syncs for that, and leave it to 
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -128,6 +128,8 @@ class RowSource(Protocol):
 
 
 Rows = list[dict[str, Any]]
+_READ_AT_ONCE = 50
+"""Partitions whose offset syncs are read by one question: of each there may be some ten thousand rows."""
 
 
 class LedgerState(ABC):
@@ -147,6 +149,25 @@ class LedgerState(ABC):
             ("flow", "=", flow), ("source_topic", "=", source_topic), ("source_partition", "=", partition)
         )
         return [recorded_sync(row) for row in rows]
+
+    def syncs_of_each(
+        self, flow: str, places: Iterable[tuple[str, int]]
+    ) -> Iterator[tuple[tuple[str, int], list[RecordedSync]]]:
+        """The same of many, by topic and partition: so many at once that who asks for all of a flow reads seldom."""
+        in_order = sorted(set(places))
+        for start in range(0, len(in_order), _READ_AT_ONCE):
+            found: dict[tuple[str, int], list[RecordedSync]] = {
+                place: [] for place in in_order[start : start + _READ_AT_ONCE]
+            }
+            rows = self._syncs(
+                ("flow", "=", flow),
+                ("source_topic", "in", sorted({topic for topic, _ in found})),
+                ("source_partition", "in", sorted({partition for _, partition in found})),
+            )
+            for row in rows:
+                if (known := found.get((row["source_topic"], row["source_partition"]))) is not None:
+                    known.append(recorded_sync(row))
+            yield from found.items()
 
     def former_copies(self, cluster: str, topic_ids: Mapping[str, str]) -> list[FormerCopy]:
         """What flows copied from these topics of a cluster when they had another id than the one given."""
@@ -185,9 +206,10 @@ class LedgerState(ABC):
         """
         marks = self._syncs(("flow", "=", flow), ("cause", "=", SyncCause.EXTRAS))
         found = {}
-        for topic, partition in {(row["source_topic"], row["source_partition"]) for row in marks}:
+        places = {(row["source_topic"], row["source_partition"]) for row in marks}
+        for _, rows in self.syncs_of_each(flow, places):
             by_target: dict[tuple[str, int], list[OffsetSync]] = {}
-            for sync in holding(self.recorded_syncs(flow, topic, partition)):
+            for sync in holding(rows):
                 by_target.setdefault(sync.target.key, []).append(sync)
             for key, syncs in by_target.items():
                 if (stood := behind_others_from(syncs)) is not None:
@@ -420,15 +442,17 @@ class LedgerState(ABC):
         rows = self._source.rows(CUT_OFFSETS.name, [("operation_id", "=", operation_id)])
         return Cut.of_rows(operation_id, rows)
 
-    def cut_targets(self, flow: str, topic: str, partition: int) -> list[CutOffset]:
-        """What all cuts of a flow say of a partition of its target."""
+    def cut_targets(self, flow: str, topics: Collection[str]) -> dict[tuple[str, int], list[CutOffset]]:
+        """What all cuts of a flow say of these topics of its target, by topic and partition."""
         of_target: Sequence[Filter] = (
             ("flow", "=", flow),
             ("side", "=", CutSide.TARGET),
-            ("topic", "=", topic),
-            ("partition", "=", partition),
+            ("topic", "in", sorted(topics)),
         )
-        return [decode(CutOffset, row) for row in self._source.rows(CUT_OFFSETS.name, of_target)]
+        found: dict[tuple[str, int], list[CutOffset]] = {}
+        for row in self._source.rows(CUT_OFFSETS.name, of_target):
+            found.setdefault((row["topic"], row["partition"]), []).append(decode(CutOffset, row))
+        return found
 
     # --------------------------------------------------------------------------------------------
 

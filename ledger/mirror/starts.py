@@ -225,7 +225,7 @@ class CutStarts:
             and at.topic_id == pair.target.topic_id
             and at.map_target_end == recorded.target_offset
             and at.map_source_end in ends
-            for at in self.state.cut_targets(self.flow.name, pair.target.topic, pair.target.partition)
+            for at in self.state.cut_targets(self.flow.name, [pair.target.topic]).get(pair.target.place, ())
         )
 
     def _settled_from(self, pair: PartitionPair) -> set[int]:

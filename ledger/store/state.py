@@ -57,7 +57,11 @@ class DeltaRows:
         if not _decides(WRITERS.name, filters):
             return self.rows(WRITERS.name, filters)
         with self._reporting_unreadable(WRITERS.name):
-            return in_order(filtered_rows(self._last_rows.of(WRITERS.name).last, filters))
+            return self._answered(
+                [WRITERS.name],
+                f"claims {filters}",
+                lambda: in_order(filtered_rows(self._last_rows.of(WRITERS.name).last, filters)),
+            )
 
     def last_recorded_at_ms(self, writer: str) -> int | None:
         appended = []

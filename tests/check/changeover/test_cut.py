@@ -310,7 +310,7 @@ def test_a_cut_on_disk_is_read_as_it_was_taken(drained: Clusters, tmp_path: Path
     create_tables(path, now_ms=1)
     never_had(path, "cut_offsets")
     state = DeltaLedgerState(open_ledger(path))
-    assert (state.cut("op").offsets, state.cut_targets(FORWARD, "t", 0)) == ((), [])
+    assert (state.cut("op").offsets, state.cut_targets(FORWARD, ["t"])) == ((), {})
     taken = drained.cut()
     log = DeltaFactLog(path, FakeClock())
     log.append_next("operator", "cut_offsets", list(map(encode, taken.offsets)))
@@ -318,8 +318,9 @@ def test_a_cut_on_disk_is_read_as_it_was_taken(drained: Clusters, tmp_path: Path
         "operator", "cut_offsets", [encode(replace(at, operation_id="b")) for at in taken.offsets]
     )
     assert state.cut("op") == taken
-    assert [at.operation_id for at in state.cut_targets(FORWARD, "t", 0)] == ["op", "b"]
-    assert state.cut_targets(BACK, "t", 0) == state.cut_targets(FORWARD, "t", 1) == []
+    [(place, found)] = state.cut_targets(FORWARD, ["t"]).items()
+    assert (place, [at.operation_id for at in found]) == (("t", 0), ["op", "b"])
+    assert state.cut_targets(BACK, ["t"]) == state.cut_targets(FORWARD, ["another"]) == {}
 
 
 def test_topics_of_one_side_alone_have_no_way_back_from_the_cut(drained: Clusters) -> None:

@@ -3,11 +3,19 @@
 Over clusters in memory, with the program's own steps and everybody at work beside them; more of them in `make soak`.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 from zlib import crc32
 
+import pytest
+
 from ledger.changeover.plans import ChangeoverKind, steps_of
+from ledger.facts.state import Filter
+from ledger.facts.tables import CUT_OFFSETS, OFFSET_SYNCS, OPERATIONS
 from tests.simulation.kafka.administered import topic_rule
+from tests.simulation.ledger.rows import MemoryRows
 from tests.support.changing_pairs import ADMIN, GROUPS, TOPICS, in_ledger
 from tests.support.failbacks import (
     BACK,
@@ -43,6 +51,24 @@ def test_a_failback_that_ends_behind_every_write_comes_home() -> None:
     assert told["ended"]["figures"]["records_lost"] == 0
     assert told["directions"] == {("east", "west"): [], ("west", "east"): sorted(TOPICS)}
     require_home(pair, extras)
+
+
+def test_a_plan_asks_the_ledger_of_all_partitions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But of those that a dead driver has left unrecorded: each question opens all files of its table."""
+    pair, _ = with_extras()
+    asked: list[tuple[str, dict[str, Any]]] = []
+    read = MemoryRows.rows
+
+    def counted(rows: MemoryRows, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
+        asked.append((table, {column: value for column, comparison, value in filters if comparison == "="}))
+        return read(rows, table, filters)
+
+    monkeypatch.setattr(MemoryRows, "rows", counted)
+    assert pair.failback_blockers(replace(HOME, extras=())).keys() == {"extras"}
+    of_tables = Counter(table for table, _ in asked)
+    assert {OFFSET_SYNCS.name, CUT_OFFSETS.name, OPERATIONS.name} <= of_tables.keys()
+    of_one = [found for _, found in asked if {"topic", "source_topic", "partition"} & found.keys()]
+    assert {(one["source_topic"], one["source_partition"]) for one in of_one} == {("orders", 0)}
 
 
 def test_applications_stay_where_they_are_and_go_home_later_without_another_decision() -> None:
