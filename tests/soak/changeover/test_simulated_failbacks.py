@@ -199,18 +199,24 @@ def test_the_promoted_cluster_is_lost_when_the_way_back_is_open_and_nothing_came
     pair.end()
 
 
-def test_a_third_cluster_takes_over_where_the_promoted_one_is_lost_and_that_one_comes_home() -> None:
-    """All goes on from west to north. What west alone has is decided when it is back, by flows between these two."""
+def _at_west_of_a_chain(*, with_driver: bool) -> ChangingPair:
+    """East is lost, applications are at west, and all that west has goes on to north."""
     pair = ChangingPair(is_chain=True)
 
     def has_all(cluster: AdministeredCluster) -> bool:
         return TOPICS.keys() <= cluster.topics().keys() and pair.values(cluster) == pair.values(pair.west)
 
     pair.until(lambda: has_all(pair.north), "all goes on to north")
-    pair.lose_east(with_driver=False)
+    pair.lose_east(with_driver=with_driver)
     pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
     pair.until(lambda: has_all(pair.north), "what is written at west as well")
     pair.schedule.wait(3.0)
+    return pair
+
+
+def test_a_third_cluster_takes_over_where_the_promoted_one_is_lost_and_that_one_comes_home() -> None:
+    """All goes on from west to north. What west alone has is decided when it is back, by flows between these two."""
+    pair = _at_west_of_a_chain(with_driver=False)
     pair.drivers[THERE].end_at_once()
     assert pair.produce("orders", 0, at=pair.west)
     pair.schedule.wait(3.0)
@@ -269,16 +275,7 @@ def test_the_first_cluster_comes_back_to_a_third_one_that_took_over_from_the_sec
     with_driver: bool,
 ) -> None:
     """West is lost for good. What east alone has is decided against north, and all else of north comes to east once."""
-    pair = ChangingPair(is_chain=True)
-
-    def has_all(cluster: AdministeredCluster) -> bool:
-        return TOPICS.keys() <= cluster.topics().keys() and pair.values(cluster) == pair.values(pair.west)
-
-    pair.until(lambda: has_all(pair.north), "all goes on to north")
-    pair.lose_east(with_driver=with_driver)
-    pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
-    pair.until(lambda: has_all(pair.north), "what is written at west as well")
-    pair.schedule.wait(3.0)
+    pair = _at_west_of_a_chain(with_driver=with_driver)
     pair.drivers_end()
     pair.stop_groups()
     pair.west.available = False
