@@ -13,7 +13,6 @@ from ledger.answers.values import (
     PartitionLoss,
     Place,
     Status,
-    TranslatedOffset,
 )
 
 __all__ = [
@@ -26,5 +25,4 @@ __all__ = [
     "Place",
     "SealedLedger",
     "Status",
-    "TranslatedOffset",
 ]

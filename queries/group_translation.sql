@@ -1,8 +1,8 @@
 -- name:    group_translation
 -- answers: where does each group of one cluster continue at another, and what would it skip or read again?
 -- grain:   group_id, source_topic, source_partition, target_topic
--- reads:   answered_pairs, asked_groups, cluster_commits, copied_ways, group_places, group_reads
--- params:  from_cluster string, to_cluster string
+-- reads:   asked_groups, copied_ways, group_places, group_reads, read_partitions, recorded_pairs
+-- params:  from_cluster string, to_cluster string, flow string?
 -- columns: group_id string, source_topic string, source_partition int, committed_offset bigint,
 --          target_topic string, target_topic_id string, target_partition int, target_offset bigint, status string,
 --          repeated bigint, ahead bigint, others bigint, expired bigint, absence string, absent_since_ms bigint,
@@ -12,16 +12,28 @@
 --
 -- The rule, as tests hold it against first_unread of tests/support/algebra: the lowest offset there that is not read,
 -- by the maps of all flows between the two clusters, both ways, by chains of two and from one origin. So following it
--- may repeat records and never skips one. Where a topic goes to one of the same name there, and to others too, only
--- the first is told of. repeated: records behind the place that the group has read. ahead: offsets that it has read
--- and that are not there yet. others: offsets behind the place that no flow between the two has carried; a group that
--- was there has read those below its last commit there, and one that never was does not wait for any. expired: what it
--- has not read and the log there holds no more. map_recorded_at_ms: when the map that is told of last was recorded last;
--- first_read_at_ms: when the commit was first seen.
-with chosen as (
+-- may repeat records and never skips one. With a flow it tells of what that flow copies, by the same maps. Without one,
+-- where a topic goes to one of the same name there, and to others too, only the first is told of. A partition that the
+-- group has no commit on, and that nothing is recorded of, is no_commit without an offset. repeated: records behind the
+-- place that the group has read. ahead: offsets that it has read and that are not there yet. others: offsets behind the
+-- place that no flow between the two has carried; a group that was there has read those below its last commit there, and
+-- one that never was does not wait for any. expired: what it has not read and the log there holds no more.
+-- map_recorded_at_ms: when the map that is told of last was recorded last; first_read_at_ms: when the commit was first
+-- seen.
+with ways as (
+    select w.here_topic, w.here_partition, w.there_topic, w.there_partition
+    from copied_ways as w
+    inner join params as a on a.from_cluster = w.here_cluster and a.to_cluster = w.there_cluster
+    where coalesce(w.flow = a.flow, a.flow is null)
+    group by w.here_topic, w.here_partition, w.there_topic, w.there_partition
+),
+
+chosen as (
     select p.*
-    from answered_pairs as p
+    from recorded_pairs as p
     inner join params as a on a.from_cluster = p.here_cluster and a.to_cluster = p.there_cluster
+    left join ways as w using (here_topic, here_partition, there_topic, there_partition)
+    where case when a.flow is null then p.is_first else w.here_topic is not null end
 ),
 
 judged as (
@@ -33,7 +45,7 @@ judged as (
         p.there_topic as target_topic,
         p.there_topic_id as target_topic_id,
         p.there_partition as target_partition,
-        x.place,
+        x.place as target_offset,
         case
             when g.committed_offset is not null and g.topic_id is distinct from p.here_topic_id
                 then 'other_incarnation'
@@ -52,13 +64,13 @@ judged as (
             when x.is_unread then 'exact'
             else 'at_end'
         end as status,
-        x.repeats,
+        x.repeats as repeated,
         x.ahead,
         x.others,
         x.expired,
         g.absence,
         g.absent_since_ms,
-        g.first_read_ms,
+        g.first_read_ms as first_read_at_ms,
         p.map_recorded_at_ms,
         g.metadata
     from chosen as p
@@ -73,68 +85,43 @@ judged as (
 unpaired as (
     select
         c.group_id,
-        c.topic,
-        c.partition,
+        c.topic as source_topic,
+        c.partition as source_partition,
         c.committed_offset,
         f.there_topic as target_topic,
+        cast(null as string) as target_topic_id,
         f.there_partition as target_partition,
+        cast(null as bigint) as target_offset,
+        case
+            when c.committed_offset is null then 'no_commit'
+            when f.there_topic is null then 'no_map'
+            else 'other_target_incarnation'
+        end as status,
+        cast(null as bigint) as repeated,
+        cast(null as bigint) as ahead,
+        cast(null as bigint) as others,
+        cast(null as bigint) as expired,
         c.absence,
         c.absent_since_ms,
-        c.first_read_ms,
+        c.first_read_ms as first_read_at_ms,
+        cast(null as bigint) as map_recorded_at_ms,
         c.metadata
-    from cluster_commits as c
+    from read_partitions as c
     inner join params as a on a.from_cluster = c.cluster
     left join chosen as p
         on p.here_topic = c.topic
         and p.here_partition = c.partition
-    left join copied_ways as f
-        on f.here_cluster = c.cluster
-        and f.here_topic = c.topic
+    left join ways as f
+        on f.here_topic = c.topic
         and f.here_partition = c.partition
-        and f.there_cluster = a.to_cluster
     where p.pair_number is null
+        and (c.committed_offset is not null or c.topic in (select here_topic from ways))
 )
 
-select
-    group_id,
-    source_topic,
-    source_partition,
-    committed_offset,
-    target_topic,
-    target_topic_id,
-    target_partition,
-    place as target_offset,
-    status,
-    repeats as repeated,
-    ahead,
-    others,
-    expired,
-    absence,
-    absent_since_ms,
-    first_read_ms as first_read_at_ms,
-    map_recorded_at_ms,
-    metadata
+select *
 from judged
 union all
-select
-    group_id,
-    topic as source_topic,
-    partition as source_partition,
-    committed_offset,
-    target_topic,
-    cast(null as string) as target_topic_id,
-    target_partition,
-    cast(null as bigint) as target_offset,
-    case when target_topic is null then 'no_map' else 'other_target_incarnation' end as status,
-    cast(null as bigint) as repeated,
-    cast(null as bigint) as ahead,
-    cast(null as bigint) as others,
-    cast(null as bigint) as expired,
-    absence,
-    absent_since_ms,
-    first_read_ms as first_read_at_ms,
-    cast(null as bigint) as map_recorded_at_ms,
-    metadata
+select *
 from unpaired
 order by
     group_id nulls last,

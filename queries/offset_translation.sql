@@ -2,12 +2,12 @@
 -- answers: where does each committed group offset land on the target, and how sure are we?
 -- grain:   flow, group_id, source_topic, source_partition
 -- reads:   judged_commits
--- params:  flow string, driver_lives boolean
+-- params:  flow string
 -- columns: flow string, group_id string, source_topic string, source_partition int,
 --          committed_offset bigint, target_topic string, target_topic_id string, target_partition int,
 --          target_offset bigint, status string, absence string, absent_since_ms bigint, metadata string
 -- status:  no_map, other_incarnation, other_target_incarnation, mirrored, before_first, lost, expired_on_target,
---          not_yet_copied, ahead, gone, hidden, truncated, exact, at_end
+--          ahead, gone, hidden, truncated, exact, at_end
 --
 -- The rule, as tests hold it against translate_commit of tests/support/algebra: the commit's own record, else the first
 -- record after the last copied one below it, else the end of the map; never below the target's log start, and never
@@ -15,9 +15,8 @@
 -- one. A map is what holds after supersession in the target incarnation that the flow went to last. A commit on
 -- records that the source took back counts as made where these began. One that is not there any more counts with its
 -- last offset; absent_since_ms is when its absence was first seen. An offset inside the map that no offset sync covers
--- (a broken ledger: audit_l1_tiling) is no_map, without an answer. Beyond the map is not_yet_copied while a driver
--- lives that the parameter says of, and may have found the records since: a round copies what was there when it
--- began, and is recorded while the next one runs. metadata is that of the last known commit, verbatim.
+-- (a broken ledger: audit_l1_tiling) is no_map, without an answer. metadata is that of the last known commit, verbatim.
+-- What other flows have brought, and what a group has read at the target before, says group_translation.
 select
     j.flow,
     j.group_id,
@@ -28,10 +27,7 @@ select
     j.target_topic_id,
     j.target_partition,
     j.target_offset,
-    case
-        when j.status = 'ahead' and p.driver_lives and j.may_be_under_way then 'not_yet_copied'
-        else j.status
-    end as status,
+    j.status,
     j.absence,
     j.absent_since_ms,
     j.metadata

@@ -26,21 +26,19 @@ from ledger.answers.values import (
     PartitionLoss,
     Place,
     Status,
-    TranslatedOffset,
     mapping,
     partition_lag,
     partition_loss,
     place,
     row_class,
-    translated_offset,
 )
 from ledger.clock import SystemClock
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import InvalidValueError, UsageError
 from ledger.facts.direction import Direction
-from ledger.offsets import between_clusters, flow_answers
-from ledger.offsets.flow_answers import Chosen
+from ledger.offsets import between_clusters
+from ledger.offsets.between_clusters import Chosen
 from ledger.store import answers, catalog
 from ledger.store.catalog import Named, Query, Value
 from ledger.store.snapshots import DeltaSnapshot, parse_time
@@ -77,7 +75,9 @@ def as_of_text(as_of: AsOf) -> str | None:
     return text("as_of", as_of) if isinstance(as_of, str) else str(whole_number("as_of", as_of))
 
 
-def chosen(groups: Sequence[str], topic: str | None, partition: int | None) -> Chosen:
+def chosen(
+    groups: Sequence[str], topic: str | None, partition: int | None, flow: str | None = None
+) -> Chosen:
     """Raises `UsageError` for a partition without its topic, too."""
     if isinstance(groups, str):
         raise UsageError(f"groups is a list of names, got the text {groups!r}; nothing was translated")
@@ -89,7 +89,9 @@ def chosen(groups: Sequence[str], topic: str | None, partition: int | None) -> C
         whole_number("partition", partition)
         if topic is None:
             raise UsageError("a partition needs its topic; nothing was translated")
-    return Chosen(tuple(groups), topic, partition)
+    if flow is not None:
+        text("flow", flow)
+    return Chosen(tuple(groups), topic, partition, flow)
 
 
 def time_ms(at: AsOf) -> int:
@@ -144,8 +146,6 @@ def _type_of(name: str, value: Value) -> str:
 # Ledger -------------------------------------------------------------------------------------------
 
 
-DRIVER_LIVES = "driver_lives"
-"""A parameter of queries that is found out where it is not given."""
 AT = "at_ms"
 """A parameter of queries: the instant that is asked about; where it may be left out it is that of the cut then."""
 VIEWS: Mapping[str, Callable[[DeltaSnapshot], str]] = {
@@ -194,47 +194,12 @@ class Ledger:
 
     # Offsets -------------------------------------------------------------------------------------
 
-    def translate_groups(
+    def translate(
         self,
-        flow: str,
+        from_cluster: str | None = None,
+        to_cluster: str | None = None,
         *,
-        groups: Sequence[str] = (),
-        topic: str | None = None,
-        partition: int | None = None,
-    ) -> Answer[TranslatedOffset]:
-        """Where committed offsets land on the flow's target: of these groups (none: all), a topic, a partition of it.
-
-        Partitions without a commit are rows too, of topics on which the group has one. Raises `UsageError` for what
-        the ledger does not know, and `PreconditionError` where there is nothing to answer from.
-        """
-        wanted = chosen(groups, topic, partition)
-        answers.require_flow(self.config, self.snapshot, text("flow", flow))
-        found = flow_answers.translate_groups(
-            self.snapshot, flow, wanted, driver_lives=self._is_driver_alive(flow)
-        )
-        return Answer(found, translated_offset)
-
-    def translate_offset(
-        self, flow: str, *, topic: str, partition: int, offset: int
-    ) -> Answer[TranslatedOffset]:
-        """Where one source offset lands on the flow's target, whoever may have committed it: one row.
-
-        Raises `UsageError` for a topic, partition or offset that there cannot be.
-        """
-        text("topic", topic)
-        whole_number("partition", partition)
-        whole_number("offset", offset)
-        answers.require_flow(self.config, self.snapshot, text("flow", flow))
-        found = flow_answers.translate_offset(
-            self.snapshot, flow, topic=topic, partition=partition, offset=offset
-        )
-        return Answer(found, translated_offset)
-
-    def translate_between(
-        self,
-        from_cluster: str,
-        to_cluster: str,
-        *,
+        flow: str | None = None,
         groups: Sequence[str] = (),
         topic: str | None = None,
         partition: int | None = None,
@@ -243,15 +208,18 @@ class Ledger:
     ) -> Answer[Place]:
         """Where groups of one cluster continue at another: at the first record that they have not read, by all flows.
 
-        Of these groups (none: all), a topic, a partition of it; with an offset, too: where a group continues that has
-        read all below it. `at`: a time; beside each place what it would skip and repeat to continue at that time's
-        offset. Raises `UsageError` for what the ledger does not know, and `PreconditionError` where there is nothing
-        to answer from.
+        With a flow: in what it copies, from its source to its target, so that the clusters need not be named. Of these
+        groups (none: all), a topic, a partition of it; with an offset, too: where a group continues that has read all
+        below it. `at`: a time; beside each place what it would skip and repeat to continue at that time's offset.
+        Partitions without a commit are rows too, of topics on which the group has one. Raises `UsageError` for what the
+        ledger does not know, and `PreconditionError` where there is nothing to answer from.
         """
-        way = Direction(text("a cluster", from_cluster), text("a cluster", to_cluster))
-        wanted = chosen(groups, topic, partition)
+        for cluster in (from_cluster, to_cluster):
+            if cluster is not None:
+                text("a cluster", cluster)
+        wanted = chosen(groups, topic, partition, flow)
         at_ms = None if at is None else time_ms(at)
-        between_clusters.require_direction(self.config, self.snapshot, way)
+        way = between_clusters.asked_way(self.config, self.snapshot, from_cluster, to_cluster, flow)
         if offset is None:
             found = between_clusters.translate_groups(
                 self.snapshot, way, wanted, at_ms=at_ms, outputs=self.config.outputs_of_groups
@@ -320,8 +288,7 @@ class Ledger:
     def query(self, name: str, /, **params: Value) -> Answer[Any]:
         """The answer of a query of the catalog; its rows are frozen, with the query's columns as fields.
 
-        `driver_lives` and `fresh_since_ms` are found out where they are left out, of a flow that is configured;
-        `at_ms` is that of the cut.
+        `fresh_since_ms` is found out where it is left out, of a flow that is configured; `at_ms` is that of the cut.
         """
         wanted = catalog.query(name)
         found = answers.run_query(self.snapshot, name, self.filled_in(wanted, params))
@@ -365,17 +332,11 @@ class Ledger:
         found = dict(params)
         if isinstance(flow := found.get("flow"), str):
             answers.require_flow(self.config, self.snapshot, text("flow", flow))
-            if DRIVER_LIVES in wanted.parameter_names:
-                found.setdefault(DRIVER_LIVES, self._is_driver_alive(flow))
         if any(parameter.name == AT and parameter.is_optional for parameter in wanted.params):
             found.setdefault(AT, self._asked_at_ms())
         return with_freshness(self.config, wanted, found, at_ms=self._asked_at_ms())
 
     # -----------------------------------------------------------------------------------------------
-
-    def _is_driver_alive(self, flow: str) -> bool:
-        """Whether a driver may have copied what this cut does not have."""
-        return self.as_of is None and flow_answers.driver_lives(self.config, self.snapshot, flow)
 
     def _asked_at_ms(self) -> int:
         return self.opened_at_ms if self.as_of is None else asked_at_ms(self.snapshot, self.as_of)

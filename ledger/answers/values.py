@@ -42,29 +42,6 @@ class Answer(Generic[Row]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TranslatedOffset:
-    """Where a committed source offset lands on the target: `offset_translation` and `uncommitted_partitions`.
-
-    `committed_offset` None: the group has no commit on this partition. `target_offset` None: the status says why.
-    `group_id` None: one offset was asked for, whoever may have committed it.
-    """
-
-    flow: str
-    group_id: str | None
-    source_topic: str
-    source_partition: int
-    committed_offset: int | None
-    target_topic: str | None
-    target_topic_id: str | None
-    target_partition: int | None
-    target_offset: int | None
-    status: TranslationStatus
-    absence: str | None
-    absent_since_ms: int | None
-    metadata: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where a group continues at another cluster: `group_translation`, and what a time would mean.
 
@@ -215,7 +192,6 @@ def with_status(row: Callable[..., Row], statuses: type[StrEnum]) -> Callable[..
     return lambda *, status, **columns: row(status=statuses(status), **columns)
 
 
-translated_offset = with_status(TranslatedOffset, TranslationStatus)
 place = with_status(Place, TranslationStatus)
 partition_lag = with_status(PartitionLag, LagStatus)
 partition_loss = with_status(PartitionLoss, LossStatus)

@@ -23,7 +23,7 @@ from ledger.facts.groups import SHARE, CommitRefusal, NewCommit, Place
 from ledger.facts.operations import OperationKind
 from ledger.facts.tables import OPERATIONS
 from ledger.kafka.cluster import ClusterAdmin
-from ledger.offsets.flow_answers import Chosen
+from ledger.offsets.between_clusters import Chosen
 from ledger.offsets.setting import (
     NO_OUTPUTS,
     Basis,

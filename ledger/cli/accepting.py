@@ -8,6 +8,7 @@ import click
 
 from ledger.changeover.planning import CHANGELOG
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, UNREAD_ADVICE, WITHOUT_OFFSET
+from ledger.offsets.statuses import FORMER
 
 _Command = Callable[..., None]
 
@@ -116,6 +117,7 @@ class _Names(click.ParamType[tuple[str, str]]):
         if isinstance(value, tuple):
             return value
         name, is_given, word = value.partition("=")
+        name = str(FORMER.get(name, name))
         risk = self.risks.get(name)
         if risk is None and name not in self.statuses:
             self.fail(f"{name!r} is not one of {', '.join(self.choices)}", param, ctx)

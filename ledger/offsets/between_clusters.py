@@ -1,6 +1,7 @@
 """Where groups continue at another cluster, by all flows that the ledger knows of between the two."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -11,22 +12,140 @@ from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.direction import Direction
 from ledger.facts.groups import SHARE, Place
-from ledger.facts.tables import CHECKPOINTS, ROUNDS_PER_EPOCH, SHARE_OFFSETS, TABLE_BY_NAME
-from ledger.offsets.flow_answers import ALL, Chosen, chosen_rows, required_rows
+from ledger.facts.tables import CHECKPOINTS, ROUNDS_PER_EPOCH, SHARE_OFFSETS, TABLE_BY_NAME, TOPICS
 from ledger.offsets.setting import (
     NO_OUTPUTS,
     OTHER_GROUPS,
     UNREAD_ADVICE,
     Answer,
     OutputsOfGroups,
+    SourceCommit,
     answer_key,
     beside_outputs,
 )
-from ledger.store import catalog, narrowed, sql
-from ledger.store.catalog import query
+from ledger.store import answers, catalog, narrowed, sql
+from ledger.store.catalog import Value, query
 from ledger.store.delta_tables import arrow_rows
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.store.sql import Clusters, Relation, Snapshot, answer, connect, sql_file
+
+# Asked --------------------------------------------------------------------------------------------
+# From where to where groups continue, and which of them are asked about.
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which answers are asked for: of these groups (none named: all), of a topic, of a partition of it; and of what a
+    flow copies alone (None: of all that flows carry between the clusters)."""
+
+    groups: tuple[str, ...] = ()
+    topic: str | None = None
+    partition: int | None = None
+    flow: str | None = None
+
+    def __str__(self) -> str:
+        of_groups = [f"group {group!r}" for group in self.groups]
+        of_topic = [] if self.topic is None else [f"topic {self.topic!r}"]
+        of_partition = [] if self.partition is None else [f"partition {self.partition}"]
+        return ", ".join([*of_groups, *of_topic, *of_partition])
+
+    @property
+    def is_all(self) -> bool:
+        """Whether neither a group nor a topic is named."""
+        return replace(self, flow=None) == ALL
+
+
+ALL = Chosen()
+
+
+def chosen_rows(found: pa.Table, chosen: Chosen) -> pa.Table:
+    """Of the rows of a translation those of the groups, the topic and the partition that are asked for."""
+    if chosen.groups:
+        found = found.filter(pc.is_in(found["group_id"], value_set=pa.array(chosen.groups)))
+    if chosen.topic is not None:
+        found = found.filter(pc.equal(found["source_topic"], chosen.topic))
+    if chosen.partition is not None:
+        found = found.filter(pc.equal(found["source_partition"], chosen.partition))
+    return found
+
+
+def required_rows(found: pa.Table, chosen: Chosen, where: str) -> pa.Table:
+    """The same; raises `PreconditionError` when there is none of what was chosen. `where`: the groups' cluster."""
+    rows = chosen_rows(found, chosen)
+    if rows.num_rows == 0 and not chosen.is_all:
+        raise PreconditionError(
+            f"the ledger has no committed offset of {chosen} at {where}; nothing was translated"
+        )
+    return rows
+
+
+def asked_way(
+    config: MirrorConfig,
+    at: DeltaSnapshot,
+    from_cluster: str | None,
+    to_cluster: str | None,
+    flow: str | None,
+) -> Direction:
+    """From where to where it is asked: between two clusters, or, where none is named, as the flow copies.
+
+    Raises `UsageError` where neither is said, or the flow copies between others, and for what the ledger does not know;
+    `PreconditionError` where there is nothing to answer from.
+    """
+    if flow is not None:
+        if flow not in config.flows:
+            answers.require_flow(config, at, flow)
+        copies = _direction_of(config, at, flow)
+        asked = Direction(from_cluster or copies.source, to_cluster or copies.target)
+        if asked != copies:
+            raise UsageError(f"{flow} copies {copies}, not {asked}; nothing was translated")
+        answers.require_flow(config, at, flow)
+        return copies
+    if from_cluster is None or to_cluster is None:
+        raise UsageError(f"{NAME_CLUSTERS}; nothing was translated")
+    way = Direction(from_cluster, to_cluster)
+    require_direction(config, at, way)
+    return way
+
+
+NAME_CLUSTERS = "name the clusters (--from and --to), or a flow between them (--flow)"
+
+
+def _direction_of(config: MirrorConfig, at: DeltaSnapshot, flow: str) -> Direction:
+    if (known := config.flows.get(flow)) is not None:
+        return Direction(known.source, known.target)
+    with connect(at, {}, ("last_claims",)) as connection:
+        [found] = connection.execute(
+            "select source_cluster, target_cluster from last_claims where flow = $flow", {"flow": flow}
+        ).fetchall()
+    return Direction(*found)
+
+
+def require_known(at: DeltaSnapshot, cluster: str, topic: str, partition: int | None) -> None:
+    """Raise `UsageError` for a topic, or a partition of it, that the ledger does not know a cluster to have had."""
+    known: dict[str, set[int]] = {}
+    for name, number in sql.partitions(at, cluster, narrowed.summed(at)):
+        known.setdefault(name, set()).add(number)
+    for row in at.rows(TOPICS.name, [("cluster", "=", cluster)]):
+        known.setdefault(row["topic"], set()).update(range(row["partitions"]))
+    if topic not in known:
+        raise UsageError(
+            f"the ledger knows no topic {topic!r} at {cluster}; it knows {_listed(sorted(known))}; "
+            "nothing was translated"
+        )
+    if partition is not None and partition not in known[topic]:
+        raise UsageError(
+            f"topic {topic} at {cluster} has no partition {partition} as far as the ledger knows; it has "
+            f"{_listed(list(map(str, sorted(known[topic]))))}; nothing was translated"
+        )
+
+
+_SHOWN = 20
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (", ".join(names[:_SHOWN]) or "none") + more
+
 
 # Between clusters ---------------------------------------------------------------------------------
 # Where groups of one cluster continue at another: their commits, one offset, and the offsets of a time.
@@ -41,15 +160,16 @@ def translate(
     snapshot: Snapshot,
     clusters: Clusters,
     *,
+    flow: str | None = None,
     at_ms: int | None = None,
     overrides: Mapping[str, Relation] = MappingProxyType({}),
 ) -> pa.Table:
     """The answer of `group_translation`; with a time, beside it what each group would skip and repeat by it.
 
-    `overrides` stand in for tables of the snapshot.
+    With a flow that of what it copies. `overrides` stand in for tables of the snapshot.
     """
     exact = catalog.query("group_translation")
-    params = {"from_cluster": clusters[0], "to_cluster": clusters[1]}
+    params: dict[str, Value] = {"from_cluster": clusters[0], "to_cluster": clusters[1], "flow": flow}
     if at_ms is None:
         return narrowed.run_query(exact, params, snapshot, overrides)
     reads = (*exact.reads, *_READ_FOR_A_TIME)
@@ -195,20 +315,29 @@ def translate_groups(
     """Where groups continue, partitions without a commit among them; `at_ms`: beside it, at the offset of a time.
 
     With `outputs` those groups continue where what they have written was copied (`beside_outputs`, its columns).
-    Raises `PreconditionError` when one of the groups, or all that was chosen, has no commit.
+    Raises `UsageError` for a topic or partition that the ledger does not know there, and `PreconditionError` when one
+    of the groups, or all that was chosen, has no commit.
     """
-    found = translate(at, (way.source, way.target), at_ms=at_ms)
+    found = translate(at, (way.source, way.target), flow=chosen.flow, at_ms=at_ms)
     if outputs:
-        found = _beside_outputs(at, way, found, outputs, at_ms=at_ms)
+        found = _beside_outputs(at, way, chosen.flow, found, outputs, at_ms=at_ms)
     for group in chosen.groups:
         required_rows(found, Chosen((group,)), way.source)
+    if chosen.topic is not None:
+        require_known(at, way.source, chosen.topic, chosen.partition)
     return required_rows(found, chosen, way.source)
 
 
 def _beside_outputs(
-    at: DeltaSnapshot, way: Direction, found: pa.Table, outputs: OutputsOfGroups, *, at_ms: int | None
+    at: DeltaSnapshot,
+    way: Direction,
+    flow: str | None,
+    found: pa.Table,
+    outputs: OutputsOfGroups,
+    *,
+    at_ms: int | None,
 ) -> pa.Table:
-    rows = answers_beside_outputs(at, way, found.to_pylist(), outputs, at_ms=at_ms)
+    rows = answers_beside_outputs(at, way, found.to_pylist(), outputs, flow=flow, at_ms=at_ms)
     columns = [("outputs", pa.string()), ("last_committed_offset", pa.int64())]
     return pa.Table.from_pylist(rows, schema=pa.schema([*found.schema, *columns]))
 
@@ -219,6 +348,7 @@ def answers_beside_outputs(
     answers: Sequence[Answer],
     outputs: OutputsOfGroups,
     *,
+    flow: str | None = None,
     at_ms: int | None = None,
     overrides: Mapping[str, Relation] = MappingProxyType({}),
 ) -> list[dict[str, object]]:
@@ -226,7 +356,7 @@ def answers_beside_outputs(
     commits = commits_beside_outputs(at, way, outputs, overrides)
     clusters = (way.source, way.target)
     shown = {"checkpoints": commits}
-    earlier = translate(at, clusters, at_ms=at_ms, overrides=shown) if commits.num_rows else None
+    earlier = translate(at, clusters, flow=flow, at_ms=at_ms, overrides=shown) if commits.num_rows else None
     return beside_outputs(answers, [] if earlier is None else earlier.to_pylist(), outputs)
 
 
@@ -264,12 +394,14 @@ def translate_offset(
         raise UsageError("one offset is that of a topic and a partition, of no group; nothing was translated")
     if not (0 <= partition < 2**31 and 0 <= offset < 2**63):
         raise UsageError(f"no partition {partition} with offset {offset}; nothing was translated")
+    require_known(at, way.source, topic, partition)
     commit = one_commit(at, way.source, topic=topic, partition=partition, offset=offset)
     if commit.num_rows == 0:
         raise UsageError(
             f"nothing is known of a topic {topic!r} at {way.source} that is there by now; nothing was translated"
         )
-    found = translate(at, (way.source, way.target), at_ms=at_ms, overrides={"checkpoints": commit})
+    shown = {"checkpoints": commit}
+    found = translate(at, (way.source, way.target), flow=chosen.flow, at_ms=at_ms, overrides=shown)
     found = chosen_rows(found, chosen)
     return found.filter(pc.is_null(found["group_id"]))
 
@@ -331,11 +463,6 @@ def last_group_syncs(snapshot: Snapshot, cluster: str, flow: str | None = None) 
 _UNTRANSLATED = pa.array(["share_group", "hidden", "unavailable"])
 
 
-def untranslated_groups(at: DeltaSnapshot, flow: str, groups: tuple[str, ...] = ()) -> pa.Table:
-    """The answer of the query of that name; none named: of all groups."""
-    return chosen_rows(sql.run_query(query("untranslated_groups"), {"flow": flow}, at), Chosen(groups))
-
-
 def unread_groups_at(at: DeltaSnapshot, cluster: str, groups: tuple[str, ...] = ()) -> dict[str, str]:
     """By group why nobody knows where it stands, the groups that were not listed (`OTHER_GROUPS`) among them.
 
@@ -350,9 +477,22 @@ def unread_groups_at(at: DeltaSnapshot, cluster: str, groups: tuple[str, ...] = 
 
 
 def untranslated_groups_at(at: DeltaSnapshot, cluster: str, groups: tuple[str, ...] = ()) -> pa.Table:
-    """The same of a cluster: rows of `cluster_groups`."""
+    """Rows of `cluster_groups`; none named: of all groups."""
     found = narrowed.run_query(query("cluster_groups"), {"cluster": cluster}, at)
     return chosen_rows(found.filter(pc.is_in(found["status"], value_set=_UNTRANSLATED)), Chosen(groups))
+
+
+# Source commits -----------------------------------------------------------------------------------
+
+
+def source_commits(last: pa.Table) -> dict[Place, SourceCommit]:
+    """By group, topic and partition what is known of the last known commits at a cluster."""
+    return {
+        (row["group_id"], row["topic"], row["partition"]): SourceCommit(
+            topic_id=row["topic_id"], leader_epoch=row["leader_epoch"], made_after_ms=row["made_after_ms"]
+        )
+        for row in last.to_pylist()
+    }
 
 
 # Share offsets ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ is copied: no marker, no gap, nothing of others between. Elsewhere it would name
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ledger.facts.syncs import OffsetSync, RecordedSync, TopicPartition, holding
 from ledger.offsets.setting import Answer
@@ -16,14 +16,18 @@ RecordedOf = Callable[[str, int], Iterable[RecordedSync]]
 """By topic and partition of the source all rows of a flow's map, superseded ones included."""
 
 
-def metadata_in_step(answers: Sequence[Answer], recorded: RecordedOf) -> list[Answer]:
-    """The answers; metadata that may be wrong at the target left out, and said."""
-    return [answer if _may_keep(answer, recorded) else _without_metadata(answer) for answer in answers]
+def metadata_in_step(answers: Sequence[Answer], flows: Collection[RecordedOf]) -> list[Answer]:
+    """The answers; metadata that may be wrong at the target left out, and said. `flows`: those that copy there."""
+    return [answer if _may_keep(answer, flows) else _without_metadata(answer) for answer in answers]
 
 
-def _may_keep(answer: Answer, recorded: RecordedOf) -> bool:
+def _may_keep(answer: Answer, flows: Collection[RecordedOf]) -> bool:
     if _says_nothing(answer) or answer["target_offset"] is None or answer["committed_offset"] is None:
         return True
+    return any(_is_in_step(answer, recorded) for recorded in flows)
+
+
+def _is_in_step(answer: Answer, recorded: RecordedOf) -> bool:
     rows = recorded(answer["source_topic"], answer["source_partition"])
     of_target = [
         sync

@@ -45,8 +45,8 @@ OTHER_GROUPS = ""
 
 
 Answer = Mapping[str, Any]
-"""A row of `offset_translation`, `uncommitted_partitions` or `group_translation`; of a share group it has the
-`group_type`, and says what its share-partition start offset comes to."""
+"""A row of `group_translation`; of a share group it has the `group_type`, and says what its share-partition start
+offset comes to."""
 WITHOUT_OFFSET = (
     TranslationStatus.NO_MAP,
     TranslationStatus.OTHER_INCARNATION,
@@ -293,7 +293,6 @@ def _repeated(row: Answer, then: Answer) -> int | None:
 ACCEPTABLE: tuple[TranslationStatus, ...] = (
     TranslationStatus.LOST,
     TranslationStatus.EXPIRED_ON_TARGET,
-    TranslationStatus.NOT_YET_COPIED,
     TranslationStatus.AHEAD,
     TranslationStatus.GONE,
     TranslationStatus.HIDDEN,
@@ -622,8 +621,7 @@ def _planned(
     answer, former = one.answer, one.former
     group, offset = one.group_id, answer["target_offset"]
     if offset is None:
-        is_left = answer["status"] in WITHOUT_OFFSET and answer["status"] in choice.accepted
-        outcome = Outcome.LEFT if is_left else Outcome.NO_ANSWER
+        outcome = Outcome.LEFT if answer["status"] in choice.accepted else Outcome.NO_ANSWER
     elif one.place in several:
         outcome = Outcome.SEVERAL_ANSWERS
     elif lacking:

@@ -4,6 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ledger.clock import Clock, SystemClock
@@ -15,15 +16,18 @@ from ledger.facts.direction import Direction
 from ledger.facts.groups import SHARE, Place
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.offsets.between_clusters import (
+    ALL,
+    Chosen,
     answers_beside_outputs,
     last_group_syncs,
     require_direction,
     share_commits,
+    source_commits,
     translate,
     translate_groups,
     unread_groups_at,
 )
-from ledger.offsets.flow_answers import ALL, Chosen, source_commits
+from ledger.offsets.metadata import metadata_in_step
 from ledger.offsets.setting import (
     ADVICE,
     NO_ATTEMPTS,
@@ -446,11 +450,11 @@ def set_positions(
     before: Watch | None = None,
     after: Watch | None = None,
     after_where_used: bool = False,
-    require: Callable[[PositionSheet], None] = lambda _sheet: None,
+    require: Callable[[Sequence[Answer]], None] = lambda _answers: None,
     require_own: Callable[[], None] = nothing_taken_over,
 ) -> tuple[str | None, PositionSheet, Basis]:
     """The same, set and read back; returns the operation id, None: nothing was lacking, and what was recorded of where
-    the offsets come from. `require` raises before that.
+    the offsets come from. `require` raises before the target is asked for anything.
 
     A group that an earlier attempt had set, and that was started since, reads on and is left alone. What cannot be set
     is said in the sheet that is returned, and is not an error here. Raises `ClusterUnavailableError` when the target
@@ -461,12 +465,13 @@ def set_positions(
     once where none of the groups had a commit there that was not a driver's: nobody was at work there. `require_own`:
     as `set_and_record` asks it.
     """
+    answers = group_answers(at, asked)
+    require(answers)
     target = _target(context, at, asked.way)
-    sheet = computed_sheet(at, target, asked)
-    require(sheet)
+    sheet = _metadata_in_step(context, computed_sheet(at, target, asked, answers), asked)
     if before is not None:
         sheet = _still(context, sheet, before)
-    basis = basis_of(at, sheet)
+    basis = replace(basis_of(at, sheet), flow=asked.chosen.flow)
     attempts = _earlier_attempts(context)
     operation_id, done = set_and_record(
         target,
@@ -484,6 +489,18 @@ def set_positions(
             after = replace(after, quiet_s=0.0)
         sheet = _kept(context.part_of(operation_id), target, sheet, after)
     return operation_id, sheet, basis
+
+
+def _metadata_in_step(context: Context, sheet: PositionSheet, asked: Asked) -> PositionSheet:
+    """The sheet with metadata of commits where it may be kept."""
+    between = [
+        one.name for one in context.config.flows.values() if Direction(one.source, one.target) == asked.way
+    ]
+    names = between if asked.chosen.flow is None else [asked.chosen.flow]
+    flows = [partial(context.state.recorded_syncs, name) for name in names]
+    kept = metadata_in_step(sheet.answers, flows)
+    settings = zip(sheet.settings, kept, strict=True)
+    return replace(sheet, settings=tuple(replace(one, answer=answer) for one, answer in settings))
 
 
 def basis_of(at: DeltaSnapshot, sheet: PositionSheet) -> Basis:
@@ -541,12 +558,17 @@ def _target(context: Context, at: DeltaSnapshot, way: Direction) -> ClusterAdmin
     return target
 
 
-def computed_sheet(at: DeltaSnapshot, target: ClusterAdmin, asked: Asked) -> PositionSheet:
-    """Where groups land as of a cut, compared with what the target has now; changes nothing."""
+def computed_sheet(
+    at: DeltaSnapshot, target: ClusterAdmin, asked: Asked, answers: Sequence[Answer] | None = None
+) -> PositionSheet:
+    """Where groups land as of a cut, compared with what the target has now; changes nothing.
+
+    `answers` None: those of `group_answers`.
+    """
     here = asked.way.source
     return compute_sheet(
         target,
-        group_answers(at, asked),
+        group_answers(at, asked) if answers is None else answers,
         _rules(at, asked),
         from_cluster=here,
         cut=at.cut.token,
@@ -567,9 +589,10 @@ def _synced(at: DeltaSnapshot, cluster: str) -> dict[Place, Collection[int]]:
 def group_answers(at: DeltaSnapshot, asked: Asked) -> list[Answer]:
     """Of groups that commit and of share groups; raises `PreconditionError` where one that is asked for has neither."""
     shared = _share_answers(at, asked)
-    found = translate_groups(at, asked.way, outputs=asked.outputs).to_pylist()
+    of_flow = Chosen(flow=asked.chosen.flow)
+    found = translate_groups(at, asked.way, of_flow, outputs=asked.outputs).to_pylist()
     chosen = asked.among([*found, *shared])
-    if not chosen and asked.chosen != ALL:
+    if not chosen and not asked.chosen.is_all:
         raise PreconditionError(
             f"the ledger has no committed offset of {asked.chosen} at {asked.way.source}; nothing was set"
         )
@@ -586,14 +609,15 @@ def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[Answer]:
     commits = share_commits(at)
     if commits.num_rows == 0:
         return []
-    way = (asked.way.source, asked.way.target)
+    way, flow = (asked.way.source, asked.way.target), asked.chosen.flow
     groups = {row["group_id"] for row in commits.to_pylist() if row["cluster"] == way[0]}
-    found = translate(at, way, overrides={"checkpoints": commits}).to_pylist()
+    shown = {"checkpoints": commits}
+    found = translate(at, way, flow=flow, overrides=shown).to_pylist()
     rows: list[Answer] = [{**row, "group_type": SHARE} for row in found if row["group_id"] in groups]
     outputs = {group: asked.outputs[group] for group in groups & asked.outputs.keys()}
     if not outputs:
         return rows
-    found = answers_beside_outputs(at, asked.way, rows, outputs, overrides={"checkpoints": commits})
+    found = answers_beside_outputs(at, asked.way, rows, outputs, flow=flow, overrides=shown)
     return [{**row, "group_type": SHARE} for row in found]
 
 

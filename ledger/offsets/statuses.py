@@ -1,14 +1,20 @@
 """What an answer says of a commit beside its offset: why the group continues there, or why nobody knows where."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
 class TranslationStatus(StrEnum):
     """Why a translation is what it is. The first that applies, in this order, is reported.
 
-    The first four come without an offset. Which of them one flow's map has, and which all maps between two clusters,
-    say the headers of `offset_translation`, `uncommitted_partitions` and `group_translation`.
+    The first four come without an offset. `mirrored` is said by `offset_translation` alone, which goes by the map of
+    one flow; all others are said by `group_translation`.
     """
+
+    @classmethod
+    def _missing_(cls, value: object) -> "TranslationStatus | None":
+        """By a name that it had in earlier versions of the program: in a script, or in what was recorded."""
+        return FORMER.get(value) if isinstance(value, str) else None
 
     NO_MAP = "no_map"
     """Nothing is recorded of a copy of the partition there. Target offset: none."""
@@ -34,8 +40,6 @@ class TranslationStatus(StrEnum):
     """It begins with records that are at the target alone, and that are to come. Target offset: the first one."""
     OTHERS = "others"
     """It begins with records of others, since its last commit there. Target offset: the first one."""
-    NOT_YET_COPIED = "not_yet_copied"
-    """The group has read further; a driver at work may have copied it since. Target offset: the end."""
     AHEAD = "ahead"
     """The group has read what is not there, as far as is known. Target offset: the first unread, or the end."""
     GONE = "gone"
@@ -50,3 +54,7 @@ class TranslationStatus(StrEnum):
     """The next unread record is known. Target offset: it, or an earlier copy that `resync` has yet to repeat."""
     AT_END = "at_end"
     """Nothing is unread. Target offset: the end."""
+
+
+FORMER: Mapping[str, TranslationStatus] = {"not_yet_copied": TranslationStatus.AHEAD}
+"""By name of earlier versions what it is called now."""

@@ -41,9 +41,9 @@ from ledger.offsets.between_clusters import (
     copied_up_to,
     last_group_syncs,
     left_offsets,
+    source_commits,
     translate,
 )
-from ledger.offsets.flow_answers import source_commits
 from ledger.offsets.metadata import metadata_in_step
 from ledger.offsets.moving import offsets_set_at
 from ledger.offsets.setting import (
@@ -57,8 +57,7 @@ from ledger.offsets.setting import (
     synced_before,
 )
 from ledger.offsets.statuses import TranslationStatus
-from ledger.store import narrowed, sql
-from ledger.store.catalog import Value, query
+from ledger.store import sql
 from ledger.store.delta_tables import newest_version
 from ledger.store.session import WriterSession
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
@@ -444,9 +443,6 @@ class LedgerAnswers:
             group: topics for group, topics in config.outputs_of_groups.items() if patterns.matches(group)
         }
         self._selection = config.topic_selection(flow.name)
-        self._is_both_ways = any(
-            (other.source, other.target) == (flow.target, flow.source) for other in config.flows.values()
-        )
         self._ledger = open_ledger(config.ledger.path)
         self._state = DeltaLedgerState(self._ledger)
 
@@ -485,16 +481,11 @@ class LedgerAnswers:
             and self._selection.selects(row["source_topic"])
             and row["target_topic"] == naming.target_name(row["source_topic"])
         ]
-        return metadata_in_step(wanted, partial(self._state.recorded_syncs, self._flow.name))
+        return metadata_in_step(wanted, [partial(self._state.recorded_syncs, self._flow.name)])
 
     def _translated(self, at: DeltaSnapshot, commits: pa.Table) -> list[dict[str, Any]]:
-        shown = {"checkpoints": commits}
-        if self._is_both_ways:
-            way = (self._flow.source, self._flow.target)
-            found = translate(at, way, overrides=shown)
-        else:
-            params: dict[str, Value] = {"flow": self._flow.name, "driver_lives": False}
-            found = narrowed.run_query(query("offset_translation"), params, at, shown)
+        clusters = (self._way.source, self._way.target)
+        found = translate(at, clusters, flow=self._flow.name, overrides={"checkpoints": commits})
         return list(found.to_pylist())
 
     def source_commits(self, groups: Collection[str]) -> Mapping[CommitKey, SourceCommit]:

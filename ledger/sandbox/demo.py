@@ -35,7 +35,7 @@ from ledger.mirror.progress import RunSummary
 from ledger.mirror.run import run_flow
 from ledger.mirror.spark import local_session
 from ledger.mirror.text import counters
-from ledger.offsets import flow_answers
+from ledger.offsets import between_clusters
 from ledger.offsets.statuses import TranslationStatus
 from ledger.recorders.run import record_clusters
 from ledger.sandbox import Sandbox
@@ -251,7 +251,8 @@ def translate(config: MirrorConfig, shown: Progress) -> None:
     """Where every group would continue, from the ledger alone."""
     with shown.step("translate every group from the ledger alone") as step:
         at = answers.snapshot(config, None)
-        translated = flow_answers.translate_groups(at, FLOW)
+        way = Direction(config.flow(FLOW).source, config.flow(FLOW).target)
+        translated = between_clusters.translate_groups(at, way)
         step.outcome = f"{translated.num_rows} partitions of groups, cut {at.cut.token}"
     show("Where committed offsets land", translated.select(_TRANSLATION_COLUMNS))
 

@@ -12,7 +12,7 @@ with compared as (
         x.place,
         greatest(c.there_offset, p.log_start) as time_offset,
         p.log_start
-    from answered_pairs as p
+    from recorded_pairs as p
     inner join params as a
         on a.from_cluster = p.here_cluster
         and a.to_cluster = p.there_cluster

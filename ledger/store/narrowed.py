@@ -53,7 +53,7 @@ _BETWEEN = frozenset(
     {"group_translation", "group_positions", "repeated_records", "consumed_not_copied", "one_sided_records"}
 )
 _BY_FLOW = frozenset({"offset_translation"})
-_IN_WHOLE = frozenset({"flow_losses", "flow_positions", "flow_status", "uncommitted_partitions"})
+_IN_WHOLE = frozenset({"flow_losses", "flow_positions", "flow_status"})
 """By what of the offset syncs queries are answered: those that the places of groups touch, or what all come to."""
 _BY_LAST_ROWS: Mapping[str, frozenset[str]] = {
     CHECKPOINTS.name: frozenset(
@@ -187,16 +187,6 @@ def _ends_within(connection: duckdb.DuckDBPyConnection, every: Facts, window_ms:
     ):
         connection.execute(f"set variable {name} = $value", {"value": value})
     return connection.sql(sql.sql_file("ends_within.sql")).to_arrow_table()
-
-
-def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
-    """What `sql.translate_offset` returns and raises."""
-    shown = summed(snapshot)
-    if _SYNCS not in shown:
-        return sql.translate_offset(snapshot, flow, topic, partition, offset)
-    commit = sql.commit_of_offset(snapshot, flow, topic, partition, offset, {_SYNCS: shown[_SYNCS]})
-    params: Mapping[str, Value] = {"flow": flow, "driver_lives": False}
-    return run_query(catalog.query("offset_translation"), params, snapshot, {CHECKPOINTS.name: commit})
 
 
 def for_question(

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import duckdb
 import pyarrow as pa
 
-from ledger.errors import UsageError
 from ledger.facts.cuts import Cut, LastAppend
 from ledger.facts.tables import HIGH_WATERMARKS, OFFSET_SYNCS, ROUNDS_PER_EPOCH, TABLE_BY_NAME, TABLES
 from ledger.store import catalog
@@ -36,7 +35,7 @@ COMPUTED_ONCE = frozenset({"last_syncs", "last_high_watermarks"})
 """Views with a row for each partition: joins with them are planned as what they are."""
 COMPUTED_FOR_A_FLOW = frozenset(
     {"last_commits", "current_maps", "commit_places", "asked_stripes", "next_stretches"}
-    | {"source_truncations", "driver_appends", "ended_targets", "written_sources", "earlier_copies"}
+    | {"source_truncations", "ended_targets", "written_sources", "earlier_copies"}
     | {"measured_positions", "measured_lags", "reading_levels", "reading_lags"}
 )
 """Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
@@ -170,15 +169,6 @@ EVERYTHING = (*(table.name for table in TABLES), *catalog.view_names())
 FUNCTIONS = sql_file("functions.sql")
 """What the views need of DuckDB, and of it alone."""
 
-_COMMIT = (
-    Named("flow", "string"),
-    Named("topic", "string"),
-    Named("partition", "int"),
-    Named("committed_offset", "bigint"),
-)
-_READ_FOR_A_COMMIT = ("last_claims", "last_syncs")
-"""The views that `translated_offset.sql` reads."""
-
 
 @dataclass(frozen=True, slots=True)
 class ParquetFiles:
@@ -269,9 +259,9 @@ def _computed(queries: Sequence[Query]) -> frozenset[str]:
 
 
 def _flow(params: Mapping[str, Value]) -> str | None:
-    """The flow that a query is asked about."""
+    """The flow by whose map alone a query answers."""
     flow = params.get("flow")
-    return flow if isinstance(flow, str) else None
+    return flow if isinstance(flow, str) and _clusters(params) is None else None
 
 
 def _clusters(params: Mapping[str, Value]) -> Clusters | None:
@@ -287,64 +277,20 @@ def answer(connection: duckdb.DuckDBPyConnection, query: Query, params: Mapping[
     return connection.sql(query.sql).to_arrow_table()
 
 
-def commit_of_offset(
-    snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int, overrides: Mapping[str, Relation]
-) -> pa.Table:
-    """A row of `checkpoints` for a single offset of the topic's latest mapped incarnation, of no group.
-
-    Raises `UsageError` for a flow that nobody knows, and for an offset that there cannot be. `overrides` stand in for
-    tables.
-    """
-    commit = _commit_of(snapshot, flow, topic, partition, offset)
-    with connect(snapshot, overrides, (*_READ_FOR_A_COMMIT, OFFSET_SYNCS.name)) as connection:
-        register_params(connection, _COMMIT, commit)
-        connection.execute(sql_file("translated_offset.sql"))
-        return connection.table("checkpoints").to_arrow_table()
-
-
-def _commit_of(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> dict[str, Value]:
-    if min(partition, offset) < 0 or partition >= 2**31 or offset >= 2**63:
-        raise UsageError(f"no partition {partition} with offset {offset}; nothing was translated")
-    known = flows(snapshot)
-    if flow not in known:
-        raise UsageError(f"no flow {flow!r}; known: {', '.join(known) or 'none'}; nothing was translated")
-    return {"flow": flow, "topic": topic, "partition": partition, "committed_offset": offset}
-
-
-def translate_offset(snapshot: Snapshot, flow: str, topic: str, partition: int, offset: int) -> pa.Table:
-    """One row of `offset_translation` for a single offset of the topic's latest mapped incarnation.
-
-    Of the offset syncs only those of the partition are read. Raises as `commit_of_offset`.
-    """
-    commit = _commit_of(snapshot, flow, topic, partition, offset)
-    query = catalog.query("offset_translation")
-    with connected() as connection:
-        for table in sorted(catalog.tables_of(query.reads) - {"checkpoints"}):
-            name = "recorded_syncs" if table == "offset_syncs" else table
-            register(connection, name, snapshot.relation(table))
-        partition_of = {name: commit[name] for name in ("flow", "topic", "partition")}
-        connection.execute(sql_file("one_partition.sql"), partition_of)
-        connection.execute(FUNCTIONS)
-        views = dict(catalog.views_of(query.reads))
-        make_views(connection, {name: views.pop(name) for name in _READ_FOR_A_COMMIT})
-        register_params(connection, _COMMIT, commit)
-        connection.execute(sql_file("translated_offset.sql"))
-        make_views(connection, views, flow)
-        return answer(connection, query, {"flow": flow, "driver_lives": False})
-
-
 def partitions(
-    snapshot: Snapshot, flow: str, overrides: Mapping[str, Relation] = MappingProxyType({})
+    snapshot: Snapshot, cluster: str, overrides: Mapping[str, Relation] = MappingProxyType({})
 ) -> list[tuple[str, int]]:
-    """Topic and number of every source partition that the flow has recorded something about.
+    """Topic and number of every partition of a cluster that flows have recorded something about.
 
     `overrides` stand in for tables of the snapshot.
     """
-    with connect(snapshot, overrides, ("offset_syncs", "partition_events")) as connection:
+    with connect(snapshot, overrides, ("offset_syncs", "partition_events", "last_claims")) as connection:
         return connection.execute(
-            "select source_topic, source_partition from offset_syncs where flow = $flow union "
-            "select source_topic, source_partition from partition_events where flow = $flow",
-            {"flow": flow},
+            "select source_topic, source_partition from offset_syncs where source_cluster = $cluster union "
+            "select target_topic, target_partition from offset_syncs where target_cluster = $cluster union "
+            "select e.source_topic, e.source_partition from partition_events as e inner join last_claims as c "
+            "on c.flow = e.flow where c.source_cluster = $cluster",
+            {"cluster": cluster},
         ).fetchall()
 
 
@@ -359,20 +305,13 @@ def incarnations(
         return dict(found.fetchall())
 
 
-def last_commits(snapshot: Snapshot, flow: str) -> pa.Table:
-    """What is known, beside its offset, of the last known commit of each group on each partition of a flow's source."""
-    with connect(snapshot, {}, ("last_commits",), flow) as connection:
-        return connection.sql(
-            "select group_id, topic, topic_id, partition, leader_epoch, made_after_ms from last_commits "
-            "where flow = $flow",
-            params={"flow": flow},
-        ).to_arrow_table()
-
-
 def cluster_commits(
     snapshot: Snapshot, cluster: str, overrides: Mapping[str, Relation] = MappingProxyType({})
 ) -> pa.Table:
-    """The same of each partition of a cluster; `overrides` stand in for tables of the snapshot."""
+    """What is known of the last known commit of each group on each partition of a cluster.
+
+    `overrides` stand in for tables of the snapshot.
+    """
     with connect(snapshot, overrides, ("cluster_commits",)) as connection:
         return connection.sql(
             "select group_id, topic, topic_id, partition, committed_offset, absence, leader_epoch, made_after_ms "

@@ -179,10 +179,9 @@ left join counted as c using (asked_number)
 left join aheads as a using (asked_number)
 left join group_losses as l using (asked_number);
 
--- The pairs that answers are about. Where a topic goes to one of the same name at a cluster, and to others there too,
--- a group that reads it continues in the first. map_recorded_at_ms: when the last row was recorded of the map that was
--- recorded longest ago.
-create or replace temporary view answered_pairs as
+-- Pairs with when the last row was recorded of the map that was recorded longest ago. is_first: where a topic goes to one
+-- of the same name at a cluster, and to others there too, a group that reads it continues in the first.
+create or replace temporary view recorded_pairs as
 with same_names as (
     select here_cluster, here_topic, there_cluster
     from pairs
@@ -217,15 +216,21 @@ recorded as (
     group by k.here_log, k.there_log
 )
 
-select p.*, w.map_recorded_at_ms
+select p.*, w.map_recorded_at_ms, s.here_topic is null or p.there_topic = p.here_topic as is_first
 from pairs as p
 left join same_names as s using (here_cluster, here_topic, there_cluster)
-inner join recorded as w using (here_log, there_log)
-where s.here_topic is null or p.there_topic = p.here_topic;
+inner join recorded as w using (here_log, there_log);
 
--- Between which partitions of two clusters flows have copied, of whatever incarnation, seen from either side.
+-- The pairs that answers are about, unless they are asked for by a flow.
+create or replace temporary view answered_pairs as
+select *
+from recorded_pairs
+where is_first;
+
+-- Between which partitions of two clusters a flow has copied, of whatever incarnation, seen from either side.
 create or replace temporary view copied_ways as
 select
+    flow,
     source_cluster as here_cluster,
     source_topic as here_topic,
     source_partition as here_partition,
@@ -235,6 +240,7 @@ select
 from last_syncs
 union
 select
+    flow,
     target_cluster as here_cluster,
     target_topic as here_topic,
     target_partition as here_partition,
@@ -242,3 +248,43 @@ select
     source_topic as there_topic,
     source_partition as there_partition
 from last_syncs;
+
+-- The last known commit of each group on each partition, and those partitions of the topics that it reads on which it
+-- never had one.
+create or replace temporary view read_partitions as
+select
+    cluster,
+    group_id,
+    topic,
+    partition,
+    committed_offset,
+    absence,
+    absent_since_ms,
+    first_read_ms,
+    metadata
+from cluster_commits
+union all
+select
+    r.cluster,
+    r.group_id,
+    h.topic,
+    h.partition,
+    cast(null as bigint) as committed_offset,
+    cast(null as string) as absence,
+    cast(null as bigint) as absent_since_ms,
+    cast(null as bigint) as first_read_ms,
+    cast(null as string) as metadata
+from committed_topics as r
+inner join current_topics as t
+    on t.cluster = r.cluster
+    and t.topic = r.topic
+inner join last_high_watermarks as h
+    on h.cluster = t.cluster
+    and h.topic = t.topic
+    and h.topic_id = t.topic_id
+left join cluster_commits as c
+    on c.cluster = h.cluster
+    and c.topic = h.topic
+    and c.partition = h.partition
+    and c.group_id is not distinct from r.group_id
+where r.is_present = 1 and c.cluster is null;

@@ -1,21 +1,5 @@
 -- What became of the targets of maps: whether they still live, and what else lies in them.
 
--- When each flow's driver appended something: rounds, claims and signs of life; age 1 is the last time.
-create or replace temporary view driver_appends as
-select
-    flow,
-    recorded_at_ms,
-    row_number() over (partition by flow order by recorded_at_ms desc nulls last) as age
-from (
-    select flow, recorded_at_ms
-    from offset_syncs
-    union all
-    select flow, recorded_at_ms
-    from writers
-    where flow is not null
-) as appends
-group by flow, recorded_at_ms;
-
 -- Maps whose target topic is gone, or has another topic id by now: as the recorder saw one after the other, else
 -- as it saw another life after the last word of any flow about this one; as it saw this one end; as the flow says.
 create or replace temporary view ended_targets as

@@ -320,8 +320,7 @@ left join next_earlier as f
     on f.flow = c.flow
     and f.commit_number = c.commit_number;
 
--- Each last commit at a flow's source, and where it lands at the target: the answer of offset_translation, of a driver
--- that does not live. may_be_under_way: what lies beyond the map may have been found by one that does.
+-- Each last commit at a flow's source, and where it lands at the target: the answer of offset_translation.
 -- In known, whether any incarnation of the partition was ever mapped.
 create or replace temporary view judged_commits as
 with known as (
@@ -346,7 +345,6 @@ placed as (
         o.held_to,
         w.mirror_write_end,
         l.map_number is not null as is_left_behind,
-        v.kind is not null as is_stopped,
         least(
             coalesce(
                 least(m.target_start, m.unpaired_start) + greatest(m.place - m.copied_start, 0),
@@ -373,12 +371,6 @@ placed as (
         and h.topic = w.target_topic
         and h.topic_id = w.target_topic_id
         and h.partition = w.target_partition
-    left join last_partition_events as v
-        on v.flow = w.flow
-        and v.source_topic = w.source_topic
-        and v.source_topic_id = w.source_topic_id
-        and v.source_partition = w.source_partition
-        and v.kind = 'partition_stopped'
 ),
 
 judged as (
@@ -405,14 +397,12 @@ judged as (
             when p.valid_to < c.committed_offset then 'truncated'
             else p.place
         end as status,
-        c.first_read_ms > r.recorded_at_ms and c.absence is null and not p.is_stopped as may_be_under_way,
         c.absence,
         c.absent_since_ms,
         c.metadata
     from last_commits as c
     left join known as k using (flow, commit_number)
     left join placed as p using (flow, commit_number)
-    left join driver_appends as r on r.flow = c.flow and r.age = 2
 )
 
 select
@@ -426,7 +416,6 @@ select
     target_partition,
     case when status not in ('no_map', 'other_target_incarnation', 'mirrored') then readable end as target_offset,
     status,
-    may_be_under_way,
     absence,
     absent_since_ms,
     metadata

@@ -253,7 +253,7 @@ class Moves:
         """Target offsets by group, source topic and partition."""
         answers = run_query(
             query("offset_translation"),
-            {"flow": flow, "driver_lives": False},
+            {"flow": flow},
             self.ledger.at(self.ledger.latest()),
         ).to_pylist()
         return {

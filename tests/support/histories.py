@@ -347,15 +347,7 @@ def offsets(history: History) -> range:
     return range(max(history.source_start - 2, 0), history.furthest + 3)
 
 
-def last_but_one_append_ms(histories: Sequence[History]) -> int:
-    """Of the flow, which has claimed at 0."""
-    times = {0, *(recorded_at_ms(recorded) for history in histories for recorded in history.recorded)}
-    return sorted(times)[-2]
-
-
-def known_map(
-    history: History, target_log_start: int | None, *, last_but_one_append_ms: int | None = None
-) -> KnownMap:
+def known_map(history: History, target_log_start: int | None) -> KnownMap:
     """What the ledger says of one history."""
     return KnownMap(
         offset_map=OffsetMap.from_syncs(FLOW, history.syncs),
@@ -363,7 +355,6 @@ def known_map(
         truncations=truncations_of(
             ((recorded.sync, recorded_at_ms(recorded)) for recorded in history.recorded), seen_ends(history)
         ),
-        last_but_one_append_ms=last_but_one_append_ms,
     )
 
 

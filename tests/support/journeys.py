@@ -343,7 +343,7 @@ class Clusters:
 
 def _answers(ledger: Ledger, trips: Iterable[Trip]) -> Iterator[tuple[tuple[str, Log, Log], Answer]]:
     for source, target in sorted({clusters for trip in trips for clusters in _both_ways(trip)}):
-        for row in ledger.translate_between(source, target):
+        for row in ledger.translate(source, target):
             if row.group_id is not None and row.target_topic is not None and row.target_partition is not None:
                 here = Log(source, row.source_topic, row.source_partition)
                 there = Log(target, row.target_topic, row.target_partition)
@@ -417,7 +417,7 @@ class Recorded:
         found = {}
         for flow in sorted(self.topology.flows):
             source, target = clusters[flow]["source_cluster"], clusters[flow]["target_cluster"]
-            params: dict[str, Value] = {"flow": flow, "driver_lives": False}
+            params: dict[str, Value] = {"flow": flow}
             for row in answers.run_query(self.at, "offset_translation", params).to_pylist():
                 here = Log(source, row["source_topic"], row["source_partition"])
                 there = Log(target, row["target_topic"], row["target_partition"])

@@ -174,18 +174,11 @@ def _outcomes() -> Iterator[str]:
 
 def _statuses() -> Iterator[str]:
     rows = (
-        (f"`{status}`", *_when_and_where(meaning), _answered_by(status), _in_a_reset_file(status))
+        (f"`{status}`", *_when_and_where(meaning), _in_a_reset_file(status))
         for status, meaning in meanings(TranslationStatus).items()
+        if status in catalog.query("group_translation").statuses
     )
-    return table(("status", "when", "target offset", "by", "in a reset file"), *rows)
-
-
-def _answered_by(status: TranslationStatus) -> str:
-    names = ("offset_translation", "uncommitted_partitions", "group_translation")
-    by_one, by_one_uncommitted, by_all = (status in catalog.query(name).statuses for name in names)
-    if by_all:
-        return "both" if by_one or by_one_uncommitted else "all"
-    return "one"
+    return table(("status", "when", "target offset", "in a reset file"), *rows)
 
 
 def _when_and_where(meaning: str) -> tuple[str, str]:

@@ -19,14 +19,13 @@ from tests.support.histories import (
     commit_at,
     group_of,
     known_map,
-    last_but_one_append_ms,
     ledger_of,
     offsets,
     random_history,
 )
 from tests.support.query_mutants import CURRENT_MAPS
 
-PARAMS: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": True}
+PARAMS: dict[str, catalog.Value] = {"flow": FLOW}
 EVERY_ROW = CURRENT_MAPS
 """A query without parameters."""
 VIEWS = (
@@ -65,7 +64,7 @@ class SparkLedger:
         history = random_history(random.Random(seed))
         log_start = history.target_start + 2
         snapshot = ledger_of(history, log_start)
-        known = known_map(history, log_start, last_but_one_append_ms=last_but_one_append_ms([history]))
+        known = known_map(history, log_start)
         translated = {offset: translate_commit([known], commit_at(offset)) for offset in offsets(history)}
         rows = self._answer(catalog.query("offset_translation"), snapshot, PARAMS).collect()
         assert {row.group_id: (row.target_offset, row.status) for row in rows} == {

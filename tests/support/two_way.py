@@ -219,7 +219,7 @@ class TwoWays:
         """The target's retention deletes some of its oldest records."""
         self.west.log_start = self.chance.randint(0, self.west.end)
 
-    def known(self, last_but_one_append_ms: int | None = None) -> KnownMap:
+    def known(self) -> KnownMap:
         rows = self.there.recorded
         return KnownMap(
             offset_map=OffsetMap.from_syncs(THERE, self.there.syncs),
@@ -229,7 +229,6 @@ class TwoWays:
                 ((recorded.sync, self.recorded_at_ms[index]) for index, recorded in enumerate(rows)),
                 self.seen_ends,
             ),
-            last_but_one_append_ms=last_but_one_append_ms,
         )
 
     def commit_of(self, group: Group) -> Commit:

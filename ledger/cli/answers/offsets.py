@@ -1,6 +1,7 @@
 """`offsets translate`: where committed offsets land on the target."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -19,15 +20,21 @@ from ledger.cli.options import (
 )
 from ledger.cli.printing import Form, put, rendered, require_tables, say, say_cut
 from ledger.errors import UnsafeError, UsageError
-from ledger.offsets.between_clusters import untranslated_groups, untranslated_groups_at
+from ledger.offsets.between_clusters import asked_way, untranslated_groups_at
 from ledger.offsets.rendering import KafkaReset, render_kafka_reset
 from ledger.offsets.restored import require_read
 from ledger.offsets.setting import ACCEPTABLE, NOT_COPIED, NOT_RECORDED
-from ledger.offsets.statuses import TranslationStatus
+from ledger.offsets.statuses import FORMER, TranslationStatus
 from ledger.store.answers import MISSING_ROWS, require_complete
 
-NAME_MAPS = "name either --flow, or --from and --to: one map answers, or all between two clusters"
 _RESET = "kafka-reset"
+
+
+class Status(click.Choice[str]):
+    """One of these, or what it was called in earlier versions."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(str(FORMER.get(value, value)), param, ctx)
 
 
 @click.group(cls=Commands, places={"set": "acts.offset_setting:set_offsets"})
@@ -36,9 +43,11 @@ def offsets() -> None:
 
 
 @offsets.command()
-@click.option("--flow", help="The flow whose map alone is used.")
-@click.option("--from", "from_cluster", help="With --to: the cluster where groups have committed.")
-@click.option("--to", "to_cluster", help="With --from: the cluster where they shall continue, by all flows.")
+@click.option("--from", "from_cluster", help="The cluster where groups have committed.")
+@click.option(
+    "--to", "to_cluster", help="The cluster where they shall continue, by all flows between the two."
+)
+@click.option("--flow", help="Only what this flow copies, from its source to its target.")
 @click.option("--group", "groups", multiple=True, help="Only this consumer group. Can be repeated.")
 @click.option("--topic", help="Only this source topic.")
 @partition_option
@@ -50,7 +59,7 @@ def offsets() -> None:
 @click.option(
     "--at",
     "at_time",
-    help="With --from and --to: a time; beside each offset what its group skips and repeats that continues by time.",
+    help="A time; beside each offset what its group skips and repeats that continues by time.",
 )
 @as_of_option
 @show_cut_option
@@ -58,7 +67,7 @@ def offsets() -> None:
 @click.option(
     "--accept",
     "accepted",
-    type=click.Choice([str(status) for status in (*ACCEPTABLE, NOT_COPIED, MISSING_ROWS, NOT_RECORDED)]),
+    type=Status([str(status) for status in (*ACCEPTABLE, NOT_COPIED, MISSING_ROWS, NOT_RECORDED)]),
     multiple=True,
     help="With kafka-reset: a status that the file may hold all the same. Can be repeated.",
 )
@@ -66,9 +75,9 @@ def offsets() -> None:
 @click.pass_context
 def translate(
     context: click.Context,
-    flow: str | None,
     from_cluster: str | None,
     to_cluster: str | None,
+    flow: str | None,
     groups: tuple[str, ...],
     topic: str | None,
     partition: int | None,
@@ -84,55 +93,29 @@ def translate(
     if accepted and output != _RESET:
         raise UsageError("--accept is about the file of -o kafka-reset; nothing was translated")
     _require_fitting(groups, topic, partition, offset, output)
-    asked = asked_maps(flow, from_cluster, to_cluster)
-    if asked is None:
-        raise UsageError(f"{NAME_MAPS}; nothing was translated")
-    if at_time is not None and isinstance(asked, str):
-        raise UsageError("--at goes with --from and --to; nothing was translated")
     ledger = opened(context, as_of)
+    way = asked_way(ledger.config, ledger.snapshot, from_cluster, to_cluster, flow)
     if output == _RESET:
-        _require_known(ledger, asked, accepted)
-    found: pa.Table
-    if not isinstance(asked, str):
-        if offset is None:
-            _say_untranslated(untranslated_groups_at(ledger.snapshot, asked[0], groups))
-            _say_old(ledger, asked[0])
-        found = ledger.translate_between(
-            *asked, groups=groups, topic=topic, partition=partition, offset=offset, at=at_time
-        ).table
-    elif topic is not None and partition is not None and offset is not None:
-        found = ledger.translate_offset(asked, topic=topic, partition=partition, offset=offset).table
-    else:
-        _say_untranslated(untranslated_groups(ledger.snapshot, asked, groups))
-        if asked in ledger.config.flows:
-            _say_old(ledger, ledger.config.flows[asked].source)
-        found = ledger.translate_groups(asked, groups=groups, topic=topic, partition=partition).table
+        require_complete(ledger.snapshot, accepted, undone="no file was made")
+        require_read(ledger.snapshot, way.source, accepted, undone="no file was made")
+    if offset is None:
+        _say_untranslated(untranslated_groups_at(ledger.snapshot, way.source, groups))
+        _say_old(ledger, way.source)
+    found = ledger.translate(
+        way.source,
+        way.target,
+        flow=flow,
+        groups=groups,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        at=at_time,
+    ).table
     if output == _RESET:
         _show_reset(found, accepted)
     else:
         Form(output, wide).put(found)
         say_cut(lambda: ledger.cut, output)
-
-
-def _require_known(ledger: Ledger, asked: str | tuple[str, str], accepted: tuple[str, ...]) -> None:
-    """Raise `UnsafeError` where the ledger has lost rows that a file of offsets would have to go by."""
-    require_complete(ledger.snapshot, accepted, undone="no file was made")
-    if not isinstance(asked, str):
-        require_read(ledger.snapshot, asked[0], accepted, undone="no file was made")
-    elif asked in ledger.config.flows:
-        source = ledger.config.flows[asked].source
-        require_read(ledger.snapshot, source, accepted, undone="no file was made")
-
-
-def asked_maps(
-    flow: str | None, from_cluster: str | None, to_cluster: str | None
-) -> str | tuple[str, str] | None:
-    """The flow, or the two clusters, that is asked about; None: `NAME_MAPS`."""
-    if flow is not None and from_cluster is None and to_cluster is None:
-        return flow
-    if flow is None and from_cluster is not None and to_cluster is not None:
-        return from_cluster, to_cluster
-    return None
 
 
 def _say_untranslated(found: pa.Table) -> None:

@@ -15,13 +15,13 @@ import pytest
 import ledger as package
 from ledger import Ledger
 from ledger.answers.drivers import DriverState
-from ledger.api import FlowRequest, PartitionLag, PartitionLoss, TranslatedOffset
+from ledger.api import FlowRequest, PartitionLag, PartitionLoss
 from ledger.config.file import CONFIG_VARIABLE
 from ledger.errors import ConfigurationError, PreconditionError, SetupError, UsageError
 from ledger.offsets.statuses import TranslationStatus
 from ledger.store import catalog
 from tests.support.checkout import CHECKOUT
-from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, operated, own_mark
+from tests.support.operated import FLOW, Operated, operated, own_mark
 
 README = (CHECKOUT / "queries" / "README.md").read_text(encoding="utf-8")
 
@@ -42,18 +42,23 @@ def printed(flow: Operated, *arguments: str) -> Any:
 
 
 def test_translations_are_those_of_the_command(flow: Operated, opened: Ledger) -> None:
-    found = opened.translate_groups(FLOW)
+    found = opened.translate(flow=FLOW)
     assert found.table.to_pylist() == printed(flow, "offsets", "translate", "--flow", FLOW)
-    assert [dataclasses.asdict(row) for row in found] == found.table.to_pylist()
+    unasked = dict.fromkeys(
+        ("time_offset", "skipped", "repeated_by_time", "outputs", "last_committed_offset")
+    )
+    assert [dataclasses.asdict(row) for row in found] == [
+        {**row, **unasked} for row in found.table.to_pylist()
+    ]
     assert {(row.group_id, row.source_partition): (row.target_offset, row.status) for row in found} == {
         ("billing", 0): (4, TranslationStatus.EXACT),
-        ("billing", 1): (None, TranslationStatus.NO_COMMIT),
+        ("billing", 1): (0, TranslationStatus.NO_COMMIT),
         ("unlucky", 0): (10, TranslationStatus.LOST),
-        ("unlucky", 1): (None, TranslationStatus.NO_COMMIT),
+        ("unlucky", 1): (0, TranslationStatus.NO_COMMIT),
         ("vanished", 0): (5, TranslationStatus.GONE),
     }
-    assert {row.group_id for row in opened.translate_groups(FLOW, groups=["billing"])} == {"billing"}
-    assert len(opened.translate_groups(FLOW, topic="orders", partition=1)) == 2
+    assert {row.group_id for row in opened.translate(flow=FLOW, groups=["billing"])} == {"billing"}
+    assert len(opened.translate(flow=FLOW, topic="orders", partition=1)) == 2
 
 
 @pytest.mark.parametrize("nobody", [(), []], ids=repr)
@@ -63,12 +68,12 @@ def test_none_named_are_all_groups_also_where_there_are_none(
     made = operated(tmp_path, empty_ledger, capsys)
     made.writer("claimed", "elsewhere:1:1", epoch=1)
     ledger = Ledger.open(made.config.file)
-    assert len(ledger.translate_groups(FLOW, groups=nobody)) == 0
-    assert len(ledger.translate_between("east", "west", groups=nobody)) == 0
+    assert len(ledger.translate(flow=FLOW, groups=nobody)) == 0
+    assert len(ledger.translate("east", "west", groups=nobody)) == 0
 
 
 def test_one_offset_is_one_row(flow: Operated, opened: Ledger) -> None:
-    found = opened.translate_offset(FLOW, topic="orders", partition=0, offset=7)
+    found = opened.translate(flow=FLOW, topic="orders", partition=0, offset=7)
     place = ("--topic", "orders", "--partition", "0", "--offset", "7")
     assert found.table.to_pylist() == printed(flow, "offsets", "translate", "--flow", FLOW, *place)
     [one] = found
@@ -122,7 +127,6 @@ def test_views_are_those_of_the_command(flow: Operated, opened: Ledger) -> None:
 @pytest.mark.parametrize(
     ("row", "queries"),
     [
-        (TranslatedOffset, ("offset_translation", "uncommitted_partitions")),
         (PartitionLag, ("replication_lag",)),
         (PartitionLoss, ("failover_loss",)),
         (FlowRequest, ("flow_operations",)),
@@ -146,15 +150,15 @@ def test_rows_have_the_columns_of_their_queries(row: type[Any], queries: tuple[s
 def test_what_is_recorded_later_is_in_no_answer_and_a_cut_is_found_again(
     flow: Operated, opened: Ledger
 ) -> None:
-    first, cut = opened.translate_groups(FLOW), opened.cut
+    first, cut = opened.translate(flow=FLOW), opened.cut
     flow.copied({("bills", 0): 10})
-    assert (opened.translate_groups(FLOW), opened.cut) == (first, cut)
+    assert (opened.translate(flow=FLOW), opened.cut) == (first, cut)
     assert opened.query("flow_positions", flow=FLOW).table.num_rows == 2
     newest = opened.at(None)
     assert (newest.query("flow_positions", flow=FLOW).table.num_rows, newest.cut == cut) == (3, False)
     again = newest.at(cut)
     assert again.cut == cut
-    assert again.translate_groups(FLOW) == first
+    assert again.translate(flow=FLOW) == first
     assert again.status().maintenance == ()
     assert again.status().flows[0].driver.state is DriverState.CLAIMED
 
@@ -182,25 +186,6 @@ def test_ages_are_counted_to_when_it_was_opened(flow: Operated) -> None:
     assert later.status().flows[0].driver.state is DriverState.SILENT
 
 
-@pytest.mark.parametrize("has_recorded", [True, False])
-def test_a_driver_that_ended_since_may_have_copied_what_the_cut_lacks(
-    flow: Operated, has_recorded: bool
-) -> None:
-    flow.writer("claimed", mark_of_a_gone_process(), epoch=2)
-    flow.append(
-        "checkpoints",
-        {"cluster": "east", "topic": "orders", "topic_id": "id-of-orders", "partition": 1}
-        | {"group_id": "fast", "committed_offset": 99, "read_at_ms": flow.clock.now_ms()},
-    )
-    held = Ledger.open(flow.config)
-    if has_recorded:
-        flow.writer("released", mark_of_a_gone_process(), epoch=2, round_number=1)
-    [fast] = held.translate_groups(FLOW, groups=["fast"], topic="orders", partition=1)
-    assert fast.status is (TranslationStatus.NOT_YET_COPIED if has_recorded else TranslationStatus.AHEAD)
-    [fast] = held.at(None).translate_groups(FLOW, groups=["fast"], topic="orders", partition=1)
-    assert fast.status is TranslationStatus.AHEAD
-
-
 # Errors -------------------------------------------------------------------------------------------
 
 
@@ -222,21 +207,21 @@ def test_what_cannot_be_opened_says_why(
 @pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
-        (lambda asked: asked.translate_groups("nope"), UsageError, "nope"),
-        (lambda asked: asked.translate_groups(FLOW, groups="billing"), UsageError, "list of names"),
-        (lambda asked: asked.translate_groups(FLOW, groups=[1]), UsageError, "is Unicode text"),
+        (lambda asked: asked.translate(flow="nope"), UsageError, "nope"),
+        (lambda asked: asked.translate(flow=FLOW, groups="billing"), UsageError, "list of names"),
+        (lambda asked: asked.translate(flow=FLOW, groups=[1]), UsageError, "is Unicode text"),
         (
-            lambda asked: asked.translate_groups(FLOW, topic="orders", partition="0"),
+            lambda asked: asked.translate(flow=FLOW, topic="orders", partition="0"),
             UsageError,
             "whole number",
         ),
-        (lambda asked: asked.translate_groups(None), UsageError, "is Unicode text"),
+        (lambda asked: asked.translate(flow=1), UsageError, "is Unicode text"),
         (lambda asked: asked.at(1.5), UsageError, "whole number"),
         (lambda asked: asked.at(True), UsageError, "whole number"),
-        (lambda asked: asked.translate_groups(FLOW, groups=["nobody"]), PreconditionError, "'nobody'"),
-        (lambda asked: asked.translate_groups(FLOW, partition=0), UsageError, "needs its topic"),
-        (lambda asked: asked.translate_groups(FLOW, groups=["\udc80"]), UsageError, "is Unicode text"),
-        (lambda asked: asked.translate_groups(FLOW, topic="\udc80"), UsageError, "is Unicode text"),
+        (lambda asked: asked.translate(flow=FLOW, groups=["nobody"]), PreconditionError, "'nobody'"),
+        (lambda asked: asked.translate(flow=FLOW, partition=0), UsageError, "needs its topic"),
+        (lambda asked: asked.translate(flow=FLOW, groups=["\udc80"]), UsageError, "is Unicode text"),
+        (lambda asked: asked.translate(flow=FLOW, topic="\udc80"), UsageError, "is Unicode text"),
         (lambda asked: asked.status("nope"), UsageError, "nope"),
         (lambda asked: asked.lag("nope"), UsageError, "nope"),
         (lambda asked: asked.query("nope"), UsageError, "no query 'nope'"),
@@ -265,15 +250,15 @@ def test_what_cannot_be_answered_says_why(
 
 @pytest.mark.parametrize(
     ("partition", "offset"),
-    [(0, -1), (-1, 0), (0, 2**63), (2**31, 0), (7, 0), (0, 1.0), ("0", 0), (True, 0), (0, None)],
+    [(0, -1), (-1, 0), (0, 2**63), (2**31, 0), (7, 0), (0, 1.0), ("0", 0), (True, 0)],
 )
 def test_a_place_that_there_cannot_be_is_refused(opened: Ledger, partition: Any, offset: Any) -> None:
     with pytest.raises(UsageError, match="nothing was"):
-        opened.translate_offset(FLOW, topic="orders", partition=partition, offset=offset)
+        opened.translate(flow=FLOW, topic="orders", partition=partition, offset=offset)
 
 
 def test_values_cannot_be_changed(opened: Ledger) -> None:
-    [one] = opened.translate_offset(FLOW, topic="orders", partition=0, offset=7)
+    [one] = opened.translate(flow=FLOW, topic="orders", partition=0, offset=7)
     rows = (one, opened.query("flow_positions", flow=FLOW).rows[0], opened.status(), opened)
     for row in rows:
         name = dataclasses.fields(row)[0].name
@@ -295,7 +280,7 @@ def modules_after(statement: str) -> set[str]:
 
 def test_to_import_the_package_costs_nothing_and_answers_need_neither_jvm_nor_broker(flow: Operated) -> None:
     assert not {"duckdb", "pyarrow", "deltalake", "pydantic"} & modules_after("import ledger.errors")
-    asked = f"ledger = Ledger.open({flow.config.file!r}); ledger.status(); ledger.translate_groups({FLOW!r})"
+    asked = f"ledger = Ledger.open({flow.config.file!r}); ledger.status(); ledger.translate(flow={FLOW!r})"
     found = modules_after(f"from ledger import Ledger; {asked}; ledger.sql('select 1 as a').rows")
     assert {"duckdb", "pyarrow"} <= found
     assert not {"pyspark", "py4j", "kafka", "confluent_kafka", "click", "rich"} & found
@@ -316,7 +301,7 @@ def test_the_example_of_the_readme_runs_as_it_stands(flow: Operated, monkeypatch
     *lines, attention = flow.capture.readouterr().out.splitlines()
     assert lines == [
         "orders 0 4 exact",
-        "orders 1 None no_commit",
+        "orders 1 0 no_commit",
         "east.orders 4 exact",
         "[5, None]",
         "20",

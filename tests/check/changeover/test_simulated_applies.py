@@ -30,7 +30,7 @@ from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.groups import NewCommit
 from ledger.facts.operations import Why
 from ledger.facts.permissions import Permission
-from ledger.offsets.flow_answers import Chosen
+from ledger.offsets.between_clusters import Chosen
 from ledger.offsets.setting import Choice
 from ledger.offsets.sheets import Asked, set_positions
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule

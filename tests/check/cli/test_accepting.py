@@ -24,7 +24,7 @@ def given(*words: str) -> tuple[int, dict[str, Any], str]:
 
     @click.command()
     @click.argument("cluster")
-    @accept_option(_RISKS, ["no_commit", "gone"], help="")
+    @accept_option(_RISKS, ["no_commit", "gone", "ahead"], help="")
     def act(**options: Any) -> None:
         assert options.pop("cluster") == "east"
         got.update(options)
@@ -46,6 +46,7 @@ def given(*words: str) -> tuple[int, dict[str, Any], str]:
         ("--accept super_user=User:a --accept super_user=User:b", {"confirmed_super_users": ("User:a", "User:b")}),
         ("--accept super_user=User:a --confirm-super-user User:b", {"confirmed_super_users": ("User:a", "User:b")}),
         ("--accept no_commit --accept gone", {"accepted": ("no_commit", "gone")}),
+        ("--accept not_yet_copied", {"accepted": ("ahead",)}),  # as earlier versions called it
     ],
 )  # fmt: skip
 def test_a_name_is_an_argument_of_the_command(words: str, accepted: dict[str, Any]) -> None:

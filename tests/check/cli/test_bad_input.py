@@ -288,11 +288,11 @@ SET = ("offsets", "set", "--flow")
         (("east-to-west", "--all-groups", "--group", "g"), "one of both; none was set"),
         (("east-to-west", "--all-groups", "--partition", "1"), "--partition needs --topic"),
         (("nope", "--all-groups"), "nope"),
-        (("east-to-west", "--all-groups", "--watch", "5"), "--watch goes with --from and --to"),
+        (("east-to-west", "--all-groups", "--watch", "5", "--dry-run"), "--watch does not go with --dry-run"),
         (("east-to-west", "--all-groups", "--accept", "exact"), "exact"),
         (
-            ("east-to-west", "--from", "east", "--to", "west", "--all-groups"),
-            "name either --flow, or --from and",
+            ("east-to-west", "--from", "west", "--to", "east", "--all-groups"),
+            "east-to-west copies from east to west, not from west to east",
         ),
         (("east-to-west", "--all-groups", "--wide", "-o", "csv"), "--wide is about tables"),
     ],
@@ -308,7 +308,7 @@ def test_what_does_not_go_together_is_refused(
 def test_clusters_of_which_nothing_is_known_are_refused(idle: Operated) -> None:
     between = ("offsets", "set", "--all-groups")
     done = idle.command(*between, "--from", "east")
-    assert (done.code, "name either --flow, or --from and --to" in done.err) == (2, True)
+    assert (done.code, "name the clusters (--from and --to), or a flow" in done.err) == (2, True)
     done = idle.command(*between, "--from", "east", "--to", "north")
     assert (done.code, "no cluster 'north'" in done.err) == (2, True)
 

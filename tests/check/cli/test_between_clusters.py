@@ -69,6 +69,39 @@ def test_one_offset_is_that_of_whoever_committed_it(both: Operated) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "named", [(), ("--from", "east", "--to", "west"), ("--from", "east"), ("--to", "west")]
+)
+def test_a_flow_is_asked_for_what_it_copies_from_its_source_to_its_target(
+    both: Operated, named: tuple[str, ...]
+) -> None:
+    done = both.command("offsets", "translate", "--flow", "east-to-west", *named, "-o", "json")
+    assert (done.code, json.loads(done.out)) == (0, rows(both))
+
+
+def test_what_a_flow_does_not_copy_has_no_map(both: Operated) -> None:
+    """Another flow copies `bills` there; asked about all flows the group has a place."""
+    flow, writer = "bills-to-west", "flow:bills-to-west"
+    claim = {"flow": flow, "writer": writer, "writer_epoch": 1, "round": 0, "event": "claimed"}
+    both.append("writers", {**claim, "source_cluster": "east", "target_cluster": "west"})
+    both.copied({("bills", 0): 10}, flow=flow, writer=writer)
+    both.append("checkpoints", commit("steady", 4, topic="bills", topic_id="id-of-bills"))
+    of_bills = ("--topic", "bills", "--partition", "0")
+    assert [row["status"] for row in rows(both, *of_bills)] == ["exact"]
+    assert [row["status"] for row in rows(both, "--flow", "east-to-west", *of_bills)] == ["no_map"]
+    assert [row["status"] for row in rows(both, "--flow", "bills-to-west", *of_bills)] == ["exact"]
+    [row] = rows(both, "--flow", "bills-to-west", *of_bills, "--offset", "7")
+    assert (row["target_offset"], row["status"]) == (7, "exact")
+
+
+def test_one_offset_is_that_of_the_topic_as_it_is_now(both: Operated) -> None:
+    asked = ("--topic", "orders", "--partition", "1", "--offset", "7")
+    both.topic("orders", "observed")
+    assert [row["target_offset"] for row in rows(both, *asked)] == [7]
+    both.topic("orders", "observed", topic_id="another-life")
+    assert [row["target_offset"] for row in rows(both, *asked)] == [None]
+
+
 def test_the_way_back_is_asked_for_in_the_same_way(both: Operated) -> None:
     at = {"cluster": "west", "topic": "east.orders", "topic_id": "id-of-east.orders"}
     both.append("checkpoints", commit("steady", 6, **at))
@@ -151,13 +184,14 @@ def test_the_reset_file_holds_what_is_sure(both: Operated) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--from", "east"), 2, "either --flow, or --from and --to"),
+        (("--from", "east"), 2, "name the clusters (--from and --to), or a flow between them (--flow)"),
+        (("--flow", "nowhere"), 2, "nowhere"),
         (
-            ("--flow", "east-to-west", "--from", "east", "--to", "west"),
+            ("--flow", "east-to-west", "--from", "west", "--to", "east"),
             2,
-            "either --flow, or --from and --to",
+            "east-to-west copies from east to west, not from west to east",
         ),
-        (("--flow", "east-to-west", "--at", "1"), 2, "--at goes with --from and --to"),
+        (("--flow", "east-to-west", "--to", "east"), 2, "not from east to east"),
         (("--from", "east", "--to", "mars"), 2, "no cluster 'mars'; known: east, west"),
         (("--from", "east", "--to", "east"), 2, "they are one cluster"),
         (("--from", "east", "--to", "west", "--at", "noon"), 2, "'noon' is no time"),
@@ -166,7 +200,7 @@ def test_the_reset_file_holds_what_is_sure(both: Operated) -> None:
         (
             ("--from", "east", "--to", "west", "--topic", "moon", "--partition", "0", "--offset", "1"),
             2,
-            "nothing is known of a topic 'moon' at east",
+            "the ledger knows no topic 'moon' at east; it knows orders",
         ),
         (("--from", "east", "--to", "west", "--offset", "1"), 2, "--offset needs --topic and --partition"),
     ],

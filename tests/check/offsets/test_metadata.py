@@ -44,7 +44,7 @@ def kept(rows: list[RecordedSync], offset: int, target: int | None, metadata: st
         "target_offset": target,
         "metadata": metadata,
     }
-    [found] = metadata_in_step([answer], lambda *at: rows if at == ("orders", 0) else [])
+    [found] = metadata_in_step([answer], [lambda *at: rows if at == ("orders", 0) else [], lambda *_at: []])
     return found["metadata"]
 
 

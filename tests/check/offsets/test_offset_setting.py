@@ -229,7 +229,8 @@ def test_what_the_target_does_not_allow_is_left_out_by_name(
     [
         ({"status": "no_map", "target_offset": None, "target_topic": None}, (), Outcome.NO_ANSWER),
         ({"status": "no_map", "target_offset": None, "target_topic": None}, ("no_map",), Outcome.LEFT),
-        ({"status": "no_commit", "target_offset": None}, ("no_commit",), Outcome.NO_ANSWER),
+        ({"status": "no_commit", "target_offset": None}, (), Outcome.NO_ANSWER),
+        ({"status": "no_commit", "target_offset": None}, ("no_commit",), Outcome.LEFT),
         ({"status": "lost"}, (), Outcome.NOT_ACCEPTED),
         ({"status": "lost"}, ("lost",), Outcome.SET),
         ({"status": "lost", "absence": "gone"}, ("lost",), Outcome.NOT_ACCEPTED),

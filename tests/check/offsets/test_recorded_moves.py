@@ -10,8 +10,7 @@ from ledger.facts.group_offsets import SeenAppend
 from ledger.facts.operations import Why
 from ledger.facts.tables import in_order
 from ledger.offsets import between_clusters
-from ledger.offsets.between_clusters import share_commits
-from ledger.offsets.flow_answers import source_commits
+from ledger.offsets.between_clusters import share_commits, source_commits
 from ledger.offsets.setting import (
     Basis,
     Choice,
@@ -27,7 +26,7 @@ from ledger.offsets.setting import (
 )
 from ledger.offsets.sheets import PositionSheet, compute_sheet
 from ledger.store import sql
-from ledger.store.catalog import query
+from ledger.store.catalog import Value, query
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
@@ -68,15 +67,11 @@ class Moved:
     def set(self) -> set[Outcome]:
         """What the ledger answers, set and recorded as the command does."""
         at = self.ledger.at(self.ledger.latest())
-        asked = [query("offset_translation"), query("uncommitted_partitions")]
-        found = sql.run_queries(asked, {"flow": FLOW, "driver_lives": False}, at)
-        rows = [answer for table in found.values() for answer in table.to_pylist()]
-        left = SourceCommits("east", source_commits(sql.last_commits(at, FLOW)))
+        asked: dict[str, Value] = {"from_cluster": "east", "to_cluster": "west", "flow": FLOW}
+        rows = sql.run_query(query("group_translation"), asked, at).to_pylist()
+        left = SourceCommits("east", source_commits(sql.cluster_commits(at, "east")))
         rules = Rules(Choice(accepted=("no_commit",)), oddities)
-        settings = rules.judged(
-            [{"committed_offset": None, "metadata": None, "absence": None} | answer for answer in rows],
-            TargetGroups.read(self.cluster, {"billing"}),
-        )
+        settings = rules.judged(rows, TargetGroups.read(self.cluster, {"billing"}))
         log = operators(self.ledger, self.cluster.clock)
         _, done = set_and_record(self.cluster, settings, log, Basis(FLOW, "v2.cut", left), Why(), rules)
         return {one.outcome for one in done}

@@ -53,7 +53,7 @@ def translation_of(status: str, absence: str | None = None) -> pa.Table:
 
 
 NEVER = ("no_map", "other_incarnation", "other_target_incarnation", "mirrored")
-BY_NAME = ("lost", "expired_on_target", "not_yet_copied", "ahead", "gone", "hidden", "no_commit")
+BY_NAME = ("lost", "expired_on_target", "ahead", "gone", "hidden", "no_commit")
 ALWAYS = (
     *("no_commit_empty", "before_first", "unplaced", "extras", "others"),
     *("truncated", "rewound", "exact", "at_end"),

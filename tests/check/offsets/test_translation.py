@@ -235,25 +235,6 @@ def test_a_commit_finds_the_map_of_its_topic_id() -> None:
     assert translate_commit([], at(4)) == Translation(None, STATUS.NO_MAP)
 
 
-@pytest.mark.parametrize(
-    ("last_but_one_append_ms", "first_read_ms", "status"),
-    [
-        (7, 8, STATUS.NOT_YET_COPIED),
-        (7, 7, STATUS.AHEAD),  # a round began after it was read
-        (7, None, STATUS.AHEAD),
-        (None, 8, STATUS.AHEAD),  # no driver is known to live
-    ],
-)
-def test_beyond_the_map_a_living_driver_may_not_have_come_so_far(
-    last_but_one_append_ms: int | None, first_read_ms: int | None, status: TranslationStatus
-) -> None:
-    told = replace(
-        known(copied(0, 9, 0), is_source_written=False), last_but_one_append_ms=last_but_one_append_ms
-    )
-    assert told.translate(at(11, first_read_ms=first_read_ms)) == Translation(9, status, ahead_offsets=2)
-    assert told.translate(at(9, first_read_ms=first_read_ms)) == Translation(9, STATUS.AT_END)
-
-
 IN_ORDER = [
     (STATUS.NO_MAP, None),
     (STATUS.OTHER_INCARNATION, None),
@@ -262,7 +243,6 @@ IN_ORDER = [
     (STATUS.BEFORE_FIRST, 50),
     (STATUS.LOST, 61),
     (STATUS.EXPIRED_ON_TARGET, 60),
-    (STATUS.NOT_YET_COPIED, 71),
     (STATUS.AHEAD, 71),
     (STATUS.GONE, 65),
     (STATUS.HIDDEN, 65),
@@ -282,7 +262,6 @@ def test_the_first_status_that_applies_in_their_order() -> None:
     rows = (*rows[:2], replace(rows[2], target_start=61, target_end=71))
     plain = known(*rows, is_source_written=False)
     beyond = known(copied(10, 20, 50), is_source_written=False, log_start=60)
-    driven = replace(plain, last_but_one_append_ms=7)
     gone = at(30, 1, absence=Absence.GONE)
     answers = [
         translate_commit([], gone),
@@ -292,8 +271,7 @@ def test_the_first_status_that_applies_in_their_order() -> None:
         translate_commit([plain], replace(gone, offset=9)),
         translate_commit([plain], replace(gone, offset=22, leader_epoch=1)),
         translate_commit([beyond], replace(gone, offset=15)),
-        translate_commit([driven], at(37, 2, first_read_ms=8)),
-        translate_commit([driven], replace(gone, offset=37, leader_epoch=2, first_read_ms=8)),
+        translate_commit([plain], replace(gone, offset=37, leader_epoch=2)),
         translate_commit([plain], replace(gone, offset=29, leader_epoch=2)),
         translate_commit([plain], at(29, 2, absence=Absence.HIDDEN)),
         translate_commit([plain], at(30, 1)),

@@ -29,7 +29,6 @@ from tests.support.histories import (
     group_of,
     histories,
     known_map,
-    last_but_one_append_ms,
     ledger_of_partitions,
     offsets,
 )
@@ -47,10 +46,8 @@ def ledger_of(several: Sequence[History]) -> MemorySnapshot:
     return ledger_of_partitions([(history, None) for history in several])
 
 
-def expected_answers(
-    history: History, log_start: int | None, last_append_ms: int | None
-) -> dict[str, Translation]:
-    known = known_map(history, log_start, last_but_one_append_ms=last_append_ms)
+def expected_answers(history: History, log_start: int | None) -> dict[str, Translation]:
+    known = known_map(history, log_start)
     return {group_of(offset): translate_commit([known], commit_at(offset)) for offset in offsets(history)}
 
 
@@ -62,18 +59,17 @@ def answers(table: pa.Table) -> dict[tuple[int, str], Answer]:
 
 
 @PRINTED
-@given(SEVERAL, LOG_STARTS, st.booleans())
+@given(SEVERAL, LOG_STARTS)
 def test_sql_translates_every_offset_as_the_algebra(
-    several: list[History], log_starts: list[int | None], driver_lives: bool
+    several: list[History], log_starts: list[int | None]
 ) -> None:
     partitions = list(zip(several, log_starts, strict=True))
     query = catalog.query("offset_translation")
-    append_ms = last_but_one_append_ms(several) if driver_lives else None
-    params: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": driver_lives}
+    params: dict[str, catalog.Value] = {"flow": FLOW}
     assert answers(run_query(query, params, ledger_of_partitions(partitions))) == {
         (number, group): (translation.target_offset, translation.status.value)
         for number, (history, log_start) in enumerate(partitions)
-        for group, translation in expected_answers(history, log_start, append_ms).items()
+        for group, translation in expected_answers(history, log_start).items()
     }
 
 
@@ -82,11 +78,10 @@ def test_sql_translates_every_offset_as_the_algebra(
 def test_sql_and_algebra_agree_where_two_clusters_mirror_each_other(seeds: list[tuple[int, bool]]) -> None:
     """And with several looks at the commits of a group, by clocks that differ."""
     lives = [lived(seed, is_two_way=is_two_way) for seed, is_two_way in seeds]
-    params: dict[str, catalog.Value] = {"flow": THERE, "driver_lives": True}
+    params: dict[str, catalog.Value] = {"flow": THERE}
     found = run_query(catalog.query("offset_translation"), params, snapshot_of(lives)).to_pylist()
-    append_ms = sorted({0, *(at_ms for life in lives for at_ms in life.recorded_at_ms.values())})[-2]
     expected = {
-        (topic_of(number), group.name): translate_commit([life.known(append_ms)], life.commit_of(group))
+        (topic_of(number), group.name): translate_commit([life.known()], life.commit_of(group))
         for number, life in enumerate(lives)
         for group in life.groups
         if group.seen

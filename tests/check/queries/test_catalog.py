@@ -63,7 +63,7 @@ def test_a_wrong_header_is_refused(old: str, new: str, message: str) -> None:
 
 
 def test_translations_have_one_list_of_statuses_in_one_order() -> None:
-    names = ("offset_translation", "uncommitted_partitions", "group_translation")
+    names = ("offset_translation", "group_translation")
     found = {name: catalog.query(name).statuses for name in names}
     for name, statuses in found.items():
         assert list(statuses) == [status for status in TranslationStatus if status in statuses], name
@@ -280,14 +280,16 @@ def test_with_a_flow_they_have_its_rows_alone_and_without_one_all() -> None:
         for flow in ("e->w", "e->n")
     ]
     ledger.append("writers", claims)
+    commit = {"cluster": "east", "group_id": "billing", "topic": "t", "committed_offset": 1}
+    ledger.append("checkpoints", [row("checkpoints", **commit)])
     at = ledger.at(ledger.latest())
-    with connect(at, {}, ["driver_appends"], "e->w") as of_one, connect(at, {}, ["driver_appends"]) as of_all:
+    with connect(at, {}, ["last_commits"], "e->w") as of_one, connect(at, {}, ["last_commits"]) as of_all:
         assert flows_of(of_one) == ["e->w"]
         assert flows_of(of_all) == ["e->n", "e->w"]
 
 
 def flows_of(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    rows = connection.execute("select flow from driver_appends order by flow").fetchall()
+    rows = connection.execute("select flow from last_commits order by flow").fetchall()
     return [flow for (flow,) in rows]
 
 

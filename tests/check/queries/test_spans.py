@@ -105,7 +105,7 @@ def test_a_commit_lands_on_the_target_of_a_flow_where_all_offset_syncs_say(
     at = aged_snapshot(worlds, chance)
     spans = spans_of(at, chance)
     for flow in sorted({str(found["flow"]) for found in rows_of(at.tables[SYNCS])}):
-        params: dict[str, catalog.Value] = {"flow": flow, "driver_lives": False}
+        params: dict[str, catalog.Value] = {"flow": flow}
         found = touched(BY_FLOW, at, spans, lambda _times: at.tables[SYNCS], {"flow": flow}, {})
         assert found is not None, worlds
         name = "offset_translation"

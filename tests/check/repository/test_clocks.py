@@ -43,8 +43,6 @@ IN_SQL = {
     ("kept_checkpoints", "order by read_at_ms desc"): "readings of one recorder",
     ("topics", "order by h.read_at_ms"): "rows of one stamp",
     ("topics", "order by h.recorded_at_ms"): "rows of one stamp",
-    ("uncommitted_partitions", "order by h.read_at_ms"): "readings of one recorder",
-    ("targets", "order by recorded_at_ms"): "fault 40: which incarnation is the later one",
     ("targets", "n.last_at_ms > r.last_at_ms"): "fault 40: which incarnation is the later one",
     ("logs", "order by last_at_ms"): "fault 40: which incarnation is the later one",
     ("reads", "k.read_at_ms + 300000 >= m.moved_at_ms"): "fault 40: seen since a flow synced the group",
@@ -55,13 +53,11 @@ IN_SQL = {
     ("doubts", "o.recorded_at_ms <= c.recorded_at_ms + 300000"): "fault 40: a flow's own beginning",
     ("doubts", "t.recorded_at_ms > d.recorded_at_ms + 300000"): "fault 40: truncations",
     ("doubts", "r.recorded_at_ms <= d.recorded_at_ms + 300000"): "fault 40: truncations",
-    ("translation", "c.first_read_ms > r.recorded_at_ms"): "fault 40: truncations",
 }
 """By file and what it says there."""
 
 IN_CODE = {
     "ledger/changeover/seeing.py": "fault 40: a record that is much younger",
-    "ledger/offsets/flow_answers.py": "appends of one writer",
     "ledger/doctor/places.py": "how long ago a folder was written to",
     "ledger/facts/roles.py": "fault 40: heartbeats",
     "ledger/mirror/requests.py": "how it is shown",

@@ -37,10 +37,9 @@ WRITERS = {"offset_syncs": f"flow:{FLOW}", "checkpoints": "recorder:east", "high
 BOTH: Mapping[str, Value] = {"from_cluster": "east", "to_cluster": "west"}
 BACK: Mapping[str, Value] = {"from_cluster": "west", "to_cluster": "east"}
 ASKED: tuple[tuple[str, Mapping[str, Value]], ...] = (
-    ("offset_translation", {"flow": FLOW, "driver_lives": False}),
+    ("offset_translation", {"flow": FLOW}),
     ("group_translation", BOTH),
     ("group_translation", BACK),
-    ("uncommitted_partitions", {"flow": FLOW}),
     ("flow_status", {"flow": FLOW_BACK}),
     ("flow_losses", {"flow": FLOW}),
     ("flow_positions", {"flow": FLOW}),
@@ -102,7 +101,7 @@ def require_same(at: DeltaSnapshot, *, is_narrowed: bool = True, asked: int = 1)
         query = catalog.query(name)
         every: list[Row] = sql.run_query(query, params, at).to_pylist()
         assert narrowed.run_query(query, params, at).to_pylist() == every, (name, params)
-        assert every or params is BACK or name in ("uncommitted_partitions", "flow_losses"), name
+        assert every or params is BACK or name == "flow_losses", name
     name, params = ASKED[0]
     shown = narrowed.for_question(at, catalog.query(name), params)
     assert ("offset_syncs" in shown) is is_narrowed
@@ -162,7 +161,7 @@ def test_of_two_that_extend_at_once_one_is_left(grown: Grown) -> None:
 
 def require_same_syncs(grown: Grown) -> None:
     query = catalog.query("offset_translation")
-    params: Mapping[str, Value] = {"flow": FLOW, "driver_lives": False}
+    params: Mapping[str, Value] = {"flow": FLOW}
     at = grown.now()
     assert "offset_syncs" in narrowed.for_question(at, query, params)
     assert narrowed.run_query(query, params, at).equals(sql.run_query(query, params, at))

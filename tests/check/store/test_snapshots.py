@@ -10,11 +10,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from ledger.errors import PreconditionError, SetupError, UsageError
 from ledger.facts.cuts import LastAppend
+from ledger.facts.direction import Direction
 from ledger.facts.tables import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
+from ledger.offsets.between_clusters import Chosen, translate_offset
 from ledger.store import catalog
 from ledger.store.delta_tables import arrow_schema, create_tables, table_uri
 from ledger.store.snapshots import DeltaLedger, open_ledger, parse_time
-from ledger.store.sql import run_query, translate_offset
+from ledger.store.sql import run_query
 from tests.support.ledger_rows import append, copied_to, row
 
 BEGAN_MS, CLAIMED_MS, FIRST_MS, STOPPED_MS, SECOND_MS = 1000, 2000, 3000, 3500, 4000
@@ -33,6 +35,8 @@ def append_sync(path: str, at_ms: int, source_start: int) -> None:
         source_topic="t",
         source_topic_id="T",
         target_topic="x",
+        source_cluster="e",
+        target_cluster="w",
         kind="copied",
         source_start=source_start,
         source_end=source_start + 10,
@@ -60,7 +64,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = str(tmp_path_factory.mktemp("recorded") / "ledger")
     create_tables(path, now_ms=BEGAN_MS)
     stamp = {"writer": "flow:f", "writer_epoch": 1, "recorded_at_ms": CLAIMED_MS}
-    claim = row("writers", **stamp, flow="f", source_cluster="e", event="claimed")
+    claim = row("writers", **stamp, flow="f", source_cluster="e", target_cluster="w", event="claimed")
     append(path, "writers", [claim])
     append_sync(path, FIRST_MS, 0)
     append_operation(path, STOPPED_MS, "op-1")
@@ -111,9 +115,10 @@ def test_a_token_counts_what_it_says_and_answers_again(ledger: DeltaLedger) -> N
     append_sync(ledger.path, 5000, 20)
     again = ledger.as_of(before.cut.token, now_ms=NOW_MS)
     assert again.cut == before.cut
-    row = translate_offset(again, "f", "t", 0, 15).to_pylist()[0]
+    way, orders = Direction("e", "w"), Chosen(topic="t", partition=0, flow="f")
+    [row] = translate_offset(again, way, orders, 15).to_pylist()
     assert (row["target_offset"], row["status"]) == (15, "ahead")
-    now = translate_offset(ledger.now(), "f", "t", 0, 15).to_pylist()[0]
+    [now] = translate_offset(ledger.now(), way, orders, 15).to_pylist()
     assert (now["target_offset"], now["status"]) == (20, "exact")
 
 

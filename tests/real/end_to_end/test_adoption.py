@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from ledger.adopt import adopting
 from ledger.adopt.adopting import Consent, PartitionAdoption, Verdict, adopt_flow
+from ledger.answers.ledger import Ledger
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError
-from ledger.offsets import flow_answers
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.log_gaps import (
     CLEANED_QUICKLY,
@@ -232,7 +232,7 @@ def translated(config: MirrorConfig, source: Readings) -> Mapping[tuple[str, int
     at = answers.snapshot(config, None)
     source_ends = {place: records[-1].offset + 1 for place, records in source.items()}
     checkpoints = {"checkpoints": every_offset(source_ends, topic_ids(at))}
-    params: dict[str, catalog.Value] = {"flow": FLOW, "driver_lives": False}
+    params: dict[str, catalog.Value] = {"flow": FLOW}
     found = sql.run_query(catalog.query("offset_translation"), params, at, checkpoints)
     return {
         (row["source_topic"], row["source_partition"], row["committed_offset"]): (
@@ -344,9 +344,8 @@ def test_foreign_records_at_the_end_need_consent(by_hand: ByHand, spark: SparkSe
     (adoption,) = adopt(by_hand.config, consent=Consent(missing=False, foreign=True))
     assert adoption.continues_at == (10, 15)
     assert run(by_hand.config, spark).records == 90
-    at = answers.snapshot(by_hand.config, None)
-    row = flow_answers.translate_offset(at, FLOW, topic=by_hand.topic, partition=0, offset=10).to_pylist()[0]
-    assert (row["status"], row["target_offset"]) == ("exact", 15)
+    found = Ledger.open(by_hand.config).translate(flow=FLOW, topic=by_hand.topic, partition=0, offset=10)
+    assert [(row.status, row.target_offset) for row in found] == [("exact", 15)]
 
 
 def test_what_the_flow_has_written_is_refused(site: RealSite, by_hand: ByHand) -> None:

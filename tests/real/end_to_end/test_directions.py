@@ -136,7 +136,7 @@ def test_the_way_back_begins_at_the_cut_and_the_way_there_continues_behind_it(si
         return [values(east, topic), values(west, topic)]
 
     def place(way: tuple[str, str], offset: int) -> tuple[int | None, str]:
-        [found] = Ledger.open(config).translate_between(*way, topic=topic, partition=0, offset=offset)
+        [found] = Ledger.open(config).translate(*way, topic=topic, partition=0, offset=offset)
         return found.target_offset, str(found.status)
 
     init_ledger(config)
@@ -170,7 +170,7 @@ def test_the_way_back_begins_at_the_cut_and_the_way_there_continues_behind_it(si
     for value in (b"e1", b"w3", b"e4"):
         assert place(("east", "west"), east_of[value])[0] == west_of[value]
         assert place(("west", "east"), west_of[value])[0] == east_of[value]
-    [moved] = Ledger.open(config).translate_between("west", "east", groups=[group], topic=topic)
+    [moved] = Ledger.open(config).translate("west", "east", groups=[group], topic=topic)
     assert (moved.target_offset, str(moved.status), moved.repeated) == (east_of[b"w3"], "exact", 0)
     again = site.command(config, "run", BACK, "--from-cut", "none", "--until-caught-up")
     assert (again.code, "took no cut of flow there" in again.err) == (2, True)

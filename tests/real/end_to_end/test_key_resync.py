@@ -10,10 +10,10 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from ledger.adopt.key_resync import PartitionKeys, resync_keys
+from ledger.answers.ledger import Ledger
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
-from ledger.offsets import flow_answers
 from ledger.sandbox.log_gaps import KEPT_AS_IT_IS
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
@@ -135,10 +135,8 @@ def test_keys_that_were_deleted_unseen_are_deleted_at_the_target_and_the_flow_go
     last = {p.record.key: p.record.value for p in target}
     alive = {key: value for key, value in last.items() if value is not None}
     assert alive == {KEPT: b"2", LATE: b"1", AFTERWARDS: b"1", deleted_key(0): b"back"}
-    at, source_end = answers.snapshot(config, None), 2 * DELETED + 3
-    found = flow_answers.translate_offset(at, FLOW, topic=topic, partition=0, offset=source_end)
-    [row] = found.to_pylist()
-    assert (row["status"], row["target_offset"]) == ("exact", 2 * DELETED + 3)
+    found = Ledger.open(config).translate(flow=FLOW, topic=topic, partition=0, offset=2 * DELETED + 3)
+    assert [(row.status, row.target_offset) for row in found] == [("exact", 2 * DELETED + 3)]
     assert broken_invariants(config) == {}
 
 

@@ -192,7 +192,7 @@ def test_every_offset_translates_to_the_next_record(mirrored: Mirrored) -> None:
     commits = every_offset(mirrored.source_ends, topic_ids(at))
     found = sql.run_query(
         catalog.query("offset_translation"),
-        {"flow": FLOW, "driver_lives": False},
+        {"flow": FLOW},
         at,
         {"checkpoints": commits},
     ).to_pylist()

@@ -22,9 +22,7 @@ _OUTPUTS = "invoices"
 
 def placed(config: MirrorConfig, group: str) -> tuple[int, int, set[str | None]]:
     """Sums of where the group has committed, by the answer, and of where it continues; what is said of its outputs."""
-    found = [
-        place for place in Ledger.open(config).translate_between("east", "west") if place.group_id == group
-    ]
+    found = [place for place in Ledger.open(config).translate("east", "west") if place.group_id == group]
     committed, target = (
         sum(getattr(place, name) or 0 for place in found) for name in ("committed_offset", "target_offset")
     )

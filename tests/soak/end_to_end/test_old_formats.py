@@ -75,8 +75,8 @@ def test_messages_of_versions_0_and_1_arrive_as_records(site: RealSite) -> None:
             at[0], 50
         )
         for place in (0, len(found) // 3, len(found) - 1):
-            [translated] = ledger.translate_offset(
-                FLOW, topic=at[0], partition=at[1], offset=found[place].offset
+            [translated] = ledger.translate(
+                flow=FLOW, topic=at[0], partition=at[1], offset=found[place].offset
             )
             assert translated.target_offset == copied[at][place].offset
     assert broken_invariants(config) == {}

@@ -14,9 +14,6 @@ A truncation is recorded as such where the driver met it. Where the target had l
 back at offsets that the source had still: that it truncated others is known by the leader epochs of what was copied
 before and after. Where it truncated what was not copied yet, a recorder may have seen its log reach further under an
 earlier leader epoch than to where a later one begins.
-
-A round copies what was there when it began, and is recorded while the next one runs. So a commit beyond the map is
-about records that are not copied yet when it was first read after the last but one append of a driver that is alive.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -121,8 +118,7 @@ class KnownMap:
     """A flow's map of one incarnation of a source partition, and what else the ledger knows about it.
 
     `is_source_written`: another flow writes to the source topic, and this one leaves that out. `is_other_incarnation`:
-    the target topic that the map is about was deleted, or has another topic id by now. `last_but_one_append_ms`: of a
-    driver that is alive and copies this partition; None: there is none as far as anybody knows.
+    the target topic that the map is about was deleted, or has another topic id by now.
     """
 
     offset_map: OffsetMap
@@ -130,7 +126,6 @@ class KnownMap:
     is_source_written: bool = False
     is_other_incarnation: bool = False
     truncations: tuple[Truncation, ...] = ()
-    last_but_one_append_ms: int | None = None
 
     def translate(self, commit: Commit) -> Translation:
         """Where a commit of this incarnation of the topic lands."""
@@ -140,8 +135,6 @@ class KnownMap:
         landed = self.offset_map.translate(
             offset, self.target_log_start, is_source_written=self.is_source_written
         )
-        if landed.status is TranslationStatus.AHEAD and self._is_coming(commit):
-            return replace(landed, status=TranslationStatus.NOT_YET_COPIED)
         if landed.status not in _PLAIN:
             return landed
         if commit.absence is not None:
@@ -149,11 +142,6 @@ class KnownMap:
         if offset < commit.offset:
             return replace(landed, status=TranslationStatus.TRUNCATED)
         return landed
-
-    def _is_coming(self, commit: Commit) -> bool:
-        if commit.absence is not None or commit.first_read_ms is None or self.last_but_one_append_ms is None:
-            return False
-        return commit.first_read_ms > self.last_but_one_append_ms
 
     def valid_to(self, commit: Commit) -> int:
         """The commit's offset, or the lower one from which on the source truncated what it was made on."""
