@@ -1,6 +1,7 @@
 """Copies of a ledger: of one instant, whole wherever the process dies, never appended to; and ledgers made of them."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -224,7 +225,8 @@ def test_a_copy_is_whole_wherever_copying_dies(
         assert cut_of(to) == new
         assert rows_of(to) == rows_of(origin.path)
         shutil.rmtree(to)
-    assert former in found and found <= {former, new}  # before the first one nothing can be read
+    assert former in found, "None: before the first one has ended nothing can be read"
+    assert found <= {former, new}
     assert write > (40 if first else 5)
 
 
