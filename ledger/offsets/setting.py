@@ -181,6 +181,11 @@ def repeated_of(answers: Iterable[Answer]) -> int | None:
     return None if None in found else sum(number for number in found if number is not None)
 
 
+def may_repeat_more(answers: Iterable[Answer]) -> bool:
+    """Whether a group may have read records that nobody can place at the target: these are not among its repeats."""
+    return any(row["status"] == TranslationStatus.UNPLACED for row in answers)
+
+
 def place_of(answer: Answer) -> Place:
     return str(answer["group_id"]), answer["target_topic"], answer["target_partition"]
 

@@ -44,6 +44,7 @@ from ledger.offsets.setting import (
     SourceCommits,
     TargetGroups,
     last_commit,
+    may_repeat_more,
     not_below_log_start,
     nothing_taken_over,
     oddities,
@@ -158,6 +159,7 @@ class PositionSheet:
             "groups": len({one.group_id for one in self.settings}),
             "partitions": self.counts,
             "repeated": repeated_of(one.answer for one in self.settings),
+            "repeated_bound": AT_LEAST if may_repeat_more(one.answer for one in self.settings) else None,
             "unread_groups": dict(self.unread_groups),
         }
 
@@ -637,6 +639,8 @@ def _earlier_attempts(context: Context) -> EarlierAttempts:
 
 
 _NAMED = 3
+AT_LEAST = "at_least"
+"""What a number of repeats is where there may be more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -662,27 +666,34 @@ def repeat_figures(
 ) -> Iterator[Figure]:
     """Of each group its records behind the places that it has read; unknown where it is of one of its partitions.
 
-    `read` None: the commits stand still. Where they were not recorded lately there may be more.
+    `read` None: the commits stand still. Where they were not recorded lately there may be more, and where nobody can
+    place what a group has read.
     """
-    is_open = read is not None and not read.is_fresh(fresh_seconds)
-    repeated: dict[str, list[int | None]] = defaultdict(list)
+    is_old = read is not None and not read.is_fresh(fresh_seconds)
+    by_name: dict[str, list[Answer]] = defaultdict(list)
     for row in answers:
         if row["group_id"] is not None:
-            repeated[row["group_id"]].append(row["repeated"])
-    for group, found in sorted(repeated.items()):
+            by_name[row["group_id"]].append(row)
+    for group, rows in sorted(by_name.items()):
+        found = [row["repeated"] for row in rows]
+        is_open = is_old or may_repeat_more(rows)
         total = None if None in found else sum(number for number in found if number is not None)
         value = (total or None) if is_open else total
         yield Figure(Objective.MAX_REPEATS_PER_GROUP, value, f"group {group!r}", is_at_least=is_open)
 
 
 def repeat_forecast(places: Sequence[Answer], read: CommitsRead | None) -> dict[str, Any]:
-    """Of all groups together, None where a part is unknown. `read` None: groups are stopped, and read again then."""
-    return {
+    """Of all groups together, None where a part is unknown. `read` None: groups are stopped, and read again then.
+
+    It says when commits were read where more may have been committed since.
+    """
+    found = {
         "repeated": repeated_of(places),
-        "repeated_bound": None if read is None else "at_least",
-        "commits_read_at_ms": None if read is None else read.at_ms,
-        "commits_unseen_seconds": None if read is None else read.unseen_seconds,
+        "repeated_bound": None if read is None and not may_repeat_more(places) else AT_LEAST,
     }
+    if read is None:
+        return found
+    return {**found, "commits_read_at_ms": read.at_ms, "commits_unseen_seconds": read.unseen_seconds}
 
 
 def repeat_words(forecast: Answer) -> str:
@@ -696,7 +707,7 @@ def repeat_words(forecast: Answer) -> str:
 
 def commits_age(forecast: Answer) -> str:
     """In brackets, what these are counted from; empty where commits are read again before groups move."""
-    if forecast.get("repeated_bound") is None:
+    if forecast.get("repeated_bound") is None or "commits_read_at_ms" not in forecast:
         return ""
     at_ms, unseen = forecast["commits_read_at_ms"], forecast["commits_unseen_seconds"]
     if at_ms is None:

@@ -96,6 +96,17 @@ def test_commits_that_nobody_reads_any_more_make_it_at_least_so_many() -> None:
     assert repeat_words(unknown) == "an unknown number of records"
 
 
+def test_records_that_nobody_can_place_make_it_at_least_so_many() -> None:
+    """A driver has copied them and not recorded where: the group reads again what it had read of them."""
+    places = [place(repeated=2), place(source_partition=1, repeated=0, status="unplaced")]
+    figures = repeat_forecast(places, None)
+    assert repeat_words(figures) == "at least 2 records"
+    assert commits_age(figures) == "", "commits are read again before groups move"
+    [figure] = repeat_figures(places)
+    assert (figure.value, figure.is_at_least) == (2, True)
+    assert repeat_words(repeat_forecast(places[:1], None)) == "2 records"
+
+
 @pytest.mark.parametrize(
     ("read", "is_met"),
     [

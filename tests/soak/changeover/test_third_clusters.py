@@ -105,6 +105,9 @@ def test_the_first_cluster_comes_back_to_a_third_one_that_took_over_from_the_sec
             figures = operations(config, "apply_ended")[-1]["figures"]
             assert figures["records_at_least"] <= len(alone), figures
             assert driver != "killed" or figures["records_lost"] == len(alone), figures
+            steps = [one for one in operations(config, "step_done") if one["step"] == "move_groups"]
+            moved = steps[-1]["read_back"]
+            assert moved["repeated_bound"] == ("at_least" if driver == "killed" else None), moved
             shop.written = [one for one in shop.written if one not in alone]
             with desk.open(third, [topic]):
                 shop.sell(third, 30)
