@@ -1,6 +1,7 @@
 """What a real MirrorMaker 2 has mirrored is taken over, and the flow goes on without copying it again."""
 
 import json
+import re
 import threading
 import time
 import uuid
@@ -396,7 +397,7 @@ def test_what_a_started_flow_has_stopped_at_is_taken_over_all_the_same(site: Rea
     [stopped] = report["stopped"]
     assert stopped["commands"][0] == f"mirror-ledger adopt {FLOW} --topic {topic}"
     asked = site.done(config, "accept-foreign", FLOW, "--topic", topic, "--partition", "0", "--reason", "try")
-    assert "a batch of 20 records, not transactional" in asked.err
+    assert re.search(r"a batch of \d+ records?, not transactional", asked.err)
     assert "a record that it copies too is there twice" in asked.err
     with watched_briefly():
         adopted = site.command(config, *stopped["commands"][0].split()[1:], "-o", "json")

@@ -73,6 +73,7 @@ def groups(
         "checkpoints",
         *({**at, "group_id": group, "committed_offset": offset} for group, offset in offsets.items()),
     )
+    flow.append("groups", {"cluster": "east", "event": "all_listed", "read_at_ms": 1})
     return Groups(flow, topic, offsets)
 
 
