@@ -21,7 +21,8 @@ def unread_since_restored(at: DeltaSnapshot, cluster: str) -> str | None:
     rows = at.rows(OPERATIONS.name, [("kind", "=", LedgerRestored.kind)])
     if not rows:
         return None
-    restored, writer = LedgerRestored.of_row(rows[-1]), recorder_of(cluster)
+    restored = max(map(LedgerRestored.of_row, rows), key=lambda one: one.first_epoch)
+    writer = recorder_of(cluster)
     since: list[Filter] = [("writer", "=", writer), ("writer_epoch", ">=", restored.first_epoch)]
     if any(at.rows(table.name, since) for table in (CHECKPOINTS, GROUPS)):
         return None

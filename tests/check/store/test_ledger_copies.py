@@ -15,7 +15,8 @@ from ledger.clock import SystemClock
 from ledger.errors import DamagedLedgerError, MirrorLedgerError, PreconditionError, ShutOutError, UsageError
 from ledger.facts.operations import Why
 from ledger.facts.state import WriterClaim
-from ledger.facts.tables import TABLES
+from ledger.facts.tables import STAMP, TABLES
+from ledger.offsets.restored import unread_since_restored
 from ledger.store import answers
 from ledger.store.comparing import compare_copy
 from ledger.store.copying import TableCopied, copy_ledger
@@ -28,7 +29,7 @@ from ledger.store.session import FLOW_TABLES, RECORDER_TABLES
 from ledger.store.snapshots import open_ledger
 from tests.support.commands import command, unreachable_flow
 from tests.support.histories import examples
-from tests.support.ledger_rows import TABLE, WRITER, copied_to, watermark
+from tests.support.ledger_rows import TABLE, WRITER, copied_to, row, watermark
 from tests.support.ledgers import claim_of
 
 FLOW_WRITER = "flow:east-to-west"
@@ -373,6 +374,22 @@ def test_a_restored_ledger_is_copied_on_to_the_same_copy(origin: Origin, tmp_pat
         .to_pyarrow_table()
         .num_rows
     )
+
+
+def test_after_each_restoration_commits_are_unknown_until_a_recorder_has_read(
+    origin: Origin, tmp_path: Path
+) -> None:
+    copied(origin, tmp_path / "copy")
+    restored(tmp_path / "copy", tmp_path / "made", read(tmp_path / "copy").ledger_id)
+    made = Origin(str(tmp_path / "made"))
+    assert unread_since_restored(open_ledger(made.path).now(), "east") is not None
+    listed = row("groups", cluster="east", event="all_listed")
+    stamp = {column.name for column in STAMP}
+    made.log.append(made.recorder, "groups", 1, [{name: listed[name] for name in listed.keys() - stamp}])
+    assert unread_since_restored(open_ledger(made.path).now(), "east") is None
+    copied(made, tmp_path / "next copy")
+    restored(tmp_path / "next copy", tmp_path / "made again", read(tmp_path / "next copy").ledger_id)
+    assert unread_since_restored(open_ledger(str(tmp_path / "made again")).now(), "east") is not None
 
 
 def read(path: Path) -> LedgerCopy:
