@@ -18,6 +18,7 @@ from tests.support.copy_tasks import writers
 from tests.support.forwarder import Forwarder, cut_every
 from tests.support.outages import assert_given_up_in_time, assert_lost_answers_are_made_up_for
 from tests.support.refusing import Refusals
+from tests.support.waiting import eventually
 
 Lines = dict[str, Forwarder]
 MBIT_PER_S = 125_000
@@ -166,8 +167,8 @@ def test_nothing_of_a_recreated_topic_is_an_answer_about_the_one_before(
     far_copy.produce(200)
     former = far_copy.at("source")
     with closing(far_copy.network()) as network:
-        network.source.refresh([former.topic])
-        leader = network.source.leader(former)
+        eventually(lambda: leader_of(network, former) is not None, "the source says who leads it")
+        leader = leader_of(network, former)
         assert leader is not None
         assert fetched_at(network, leader, former) == (ErrorCode.NONE, True)
         far_copy.replace("source", lambda _name: far_copy.create("source"))
@@ -175,6 +176,12 @@ def test_nothing_of_a_recreated_topic_is_an_answer_about_the_one_before(
         assert fetched_at(network, leader, former) == (ErrorCode.UNKNOWN_TOPIC_ID, False)
         assert fetched_at(network, leader, far_copy.at("source")) == (ErrorCode.NONE, True)
         assert network.is_idle
+
+
+def leader_of(network: KafkaNetwork, at: TopicPartition) -> int | None:
+    """What the source says now; None: nobody leads it yet."""
+    network.source.refresh([at.topic])
+    return network.source.leader(at)
 
 
 def fetched_at(network: KafkaNetwork, leader: int, at: TopicPartition) -> tuple[int, bool]:
