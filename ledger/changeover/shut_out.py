@@ -17,7 +17,7 @@ from ledger.facts.roles import LastClaim, ProcessMark, ProcessTable, RoleVerdict
 from ledger.facts.state import FactLog, LedgerState, OperationLog
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import ShutOutCluster, WriteProbe, require_recorded
-from ledger.kafka.epoch_markers import MARKER_EPOCH, write_markers
+from ledger.kafka.epoch_markers import markers_against, write_markers
 from ledger.mirror.assignment import StopCause
 from ledger.roles import driver_verdict
 from ledger.store.session import FLOW_TABLES, WriterSession
@@ -340,21 +340,13 @@ def _require_alone(of: ShutOut, found: PromotedPartitions) -> None:
 
 
 def _wanted_markers(of: ShutOut, found: PromotedPartitions, cluster_id: str) -> tuple[EpochMarker, ...]:
-    """Of all ids that a flow ever had there: an older copy of the ledger may name an earlier one."""
     producers = of.state.identities().producers(cluster_id)
     return tuple(
-        EpochMarker(
-            flow=flow,
-            producer_id=producer_id,
-            producer_epoch=MARKER_EPOCH,
-            topic=at.topic,
-            topic_id=at.topic_id,
-            partition=at.partition,
-        )
+        marker
         for flow, partitions in sorted(found.by_flow.items())
         if flow in producers
         for at in partitions
-        for producer_id in sorted({producers[flow].current, *producers[flow].former})
+        for marker in markers_against(flow, producers[flow], at)
     )
 
 

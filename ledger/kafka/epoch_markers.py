@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from ledger.errors import PreconditionError
 from ledger.facts.fences import EpochMarker
+from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import ShutOutCluster
 
@@ -12,6 +13,21 @@ MARKER_EPOCH = 1
 _POLL_S = 0.25
 _ATTEMPTS = 10
 """To write markers where leaders could not at first."""
+
+
+def markers_against(flow: str, producer: FlowProducer, at: TopicPartition) -> list[EpochMarker]:
+    """Those that end the epoch of every id a flow ever had: an older copy of the ledger may name an earlier one."""
+    return [
+        EpochMarker(
+            flow=flow,
+            producer_id=producer_id,
+            producer_epoch=MARKER_EPOCH,
+            topic=at.topic,
+            topic_id=at.topic_id,
+            partition=at.partition,
+        )
+        for producer_id in sorted({producer.current, *producer.former})
+    ]
 
 
 def write_markers(

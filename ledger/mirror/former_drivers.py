@@ -19,7 +19,7 @@ from ledger.facts.fences import EpochMarker, FormerDriversShutOut
 from ledger.facts.state import LedgerState, OperationLog
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import ShutOutCluster
-from ledger.kafka.epoch_markers import MARKER_EPOCH, write_markers
+from ledger.kafka.epoch_markers import markers_against, write_markers
 from ledger.mirror.dead_letters import dead_letter_flow
 from ledger.topics.naming import TopicSelection
 
@@ -101,13 +101,4 @@ def _wanted(
             if topic.name not in copied and not (is_copied and not topic.internal):
                 continue
             for number in range(topic.partitions):
-                at = TopicPartition(topic.name, topic.topic_id, number)
-                for producer_id in sorted({producer.current, *producer.former}):
-                    yield EpochMarker(
-                        flow=name,
-                        producer_id=producer_id,
-                        producer_epoch=MARKER_EPOCH,
-                        topic=at.topic,
-                        topic_id=at.topic_id,
-                        partition=at.partition,
-                    )
+                yield from markers_against(name, producer, TopicPartition(topic.name, topic.topic_id, number))

@@ -227,7 +227,7 @@ def _copy_table(
 ) -> tuple[CopiedTable, TableCopied]:
     """Send what is lacking of a version of a table; the log comes last, in its order."""
     known = former.tables[name].files if name in former.tables else {}
-    there = {**target.sizes(name), **target.sizes(f"{name}/{LOG}")}
+    there = target.sizes_of_table(name)
     files: dict[str, CopiedFile] = {}
     sent = sent_bytes = 0
     for file, size in files_of(source, name, opened).items():
@@ -268,12 +268,7 @@ def _row_count(relation: Relation) -> int:
 def _superseded(target: Place, new: LedgerCopy, former: LedgerCopy, now_ms: int) -> dict[str, int]:
     """What lies in the copy and its cut needs no more, with since when: also what a process left that died."""
     needed = new.files
-    there = [
-        name
-        for table in TABLES
-        for folder in (table.name, f"{table.name}/{LOG}")
-        for name in target.sizes(folder)
-    ]
+    there = [name for table in TABLES for name in target.sizes_of_table(table.name)]
     return {name: former.superseded.get(name, now_ms) for name in there if name not in needed}
 
 

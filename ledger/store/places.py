@@ -11,7 +11,7 @@ from typing import Any
 from deltalake._internal import DeltaFileSystemHandler
 
 from ledger.errors import LedgerUnavailableError
-from ledger.store.damage import is_of_a_library, local_folder, sync, words_of
+from ledger.store.damage import LOG, is_of_a_library, local_folder, sync, words_of
 
 _CHUNK_BYTES = 4 << 20
 
@@ -41,6 +41,10 @@ class Place:
                     if entry.is_file():
                         there[f"{folder}/{entry.name}"] = entry.stat().st_size
             return there
+
+    def sizes_of_table(self, table: str) -> dict[str, int]:
+        """The same of the files of a Delta table: those with its rows, and those of its log."""
+        return {**self.sizes(table), **self.sizes(f"{table}/{LOG}")}
 
     def is_there(self, name: str) -> bool:
         with self._reported(name, "found or missed"):
