@@ -50,5 +50,5 @@ left join receipts as r
     on r.flow = c.flow
     and r.request = c.operation_id
     and r.place = 1
-where c.kind in ('pause', 'resume', 'skip_to', 'accept_foreign', 'resync')
+where c.kind in ('pause', 'resume', 'skip_to', 'accept_foreign', 'resync', 'reload')
 order by c.flow nulls last, c.writer_epoch nulls last, c.round nulls last, c.operation_id nulls last

@@ -525,7 +525,10 @@ class _Comparison:
                 f"a transaction is open at the target from offset {target.last_stable} on: something still writes "
                 "to it; nothing of the partition was recorded"
             )
-        log.info("%s: comparing %s partition %d", self._flow.name, pair.source.topic, pair.source.partition)
+        log.info(
+            "%(flow)s: comparing %(topic)s partition %(partition)d",
+            {"flow": self._flow.name, "topic": pair.source.topic, "partition": pair.source.partition},
+        )
         findings = self._findings(pair, source, target)
         consent = Consent(
             self._consent.missing, self._consent.foreign or self._flow.target_mode is TargetMode.SHARED

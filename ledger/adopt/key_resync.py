@@ -341,7 +341,8 @@ class _Comparison:
         source, target = _ends(self._ports.source, pair.source), _ends(self._ports.target, pair.target)
         _require_both_ends(position, source, target)
         log.info(
-            "%s: comparing keys of %s partition %d", self._flow.name, pair.source.topic, pair.source.partition
+            "%(flow)s: comparing keys of %(topic)s partition %(partition)d",
+            {"flow": self._flow.name, "topic": pair.source.topic, "partition": pair.source.partition},
         )
         # Records of any writer, filtered or not: what could have brought a key to the target.
         ports, link = self._ports, self._ports.network

@@ -98,14 +98,10 @@ def _way(config: MirrorConfig, at: DeltaSnapshot, flow: FlowConfig, *, at_ms: in
     if flow.opposite is not None:
         other = config.flow(flow.opposite)
 
-        def last_driver() -> DriverReport:
-            appended = {"last_recorded_at_ms": at.last_recorded_at_ms(writer_of(other.name))}
-            return driver_of(at, other, [appended], at_ms=at_ms, is_now=is_now)
-
         opposite = OppositeFlow(
             name=other.name,
             enabled=other.enabled,
-            driver=last_driver,
+            driver=lambda: last_driver(at, other, at_ms=at_ms, is_now=is_now),
             copied_to=lambda: _copied_to(at, other.name),
         )
     return OneWay(
@@ -241,6 +237,12 @@ def driver_of(
     mark = ProcessMark.parse(start.host)
     is_alive = processes.is_alive(mark) if is_now and mark.is_beside(processes.own()) else None
     return drivers.with_start(driver, start, is_alive=is_alive, at_ms=at_ms)
+
+
+def last_driver(at: DeltaSnapshot, flow: FlowConfig, *, at_ms: int, is_now: bool) -> DriverReport:
+    """The same for whoever asks nothing else of the flow."""
+    appended = {"last_recorded_at_ms": at.last_recorded_at_ms(writer_of(flow.name))}
+    return driver_of(at, flow, [appended], at_ms=at_ms, is_now=is_now)
 
 
 # Objectives ---------------------------------------------------------------------------------------

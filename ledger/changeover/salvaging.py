@@ -59,6 +59,8 @@ def salvaging_flow(flow: FlowConfig) -> FlowConfig:
             "target_mode": TargetMode.SHARED,
             "opposite": None,
             "sync_groups": False,
+            "emit_checkpoints": False,
+            "emit_heartbeats": False,
             "filter": FilterConfig(),
         }
     )

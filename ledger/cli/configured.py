@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ledger.cli.logs import log_to_stderr
 from ledger.cli.printing import say
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
@@ -20,8 +21,12 @@ def configuration(context: click.Context) -> MirrorConfig:
 
 
 def configuration_to_connect_by(context: click.Context) -> MirrorConfig:
-    """The same, where a process begins that is to run for long: what of it has no effect is said on stderr."""
+    """The same, where a process begins that is to run for long: what of it has no effect is said on stderr.
+
+    Its log is written as the configuration has it, from here on.
+    """
     config = configuration(context)
+    log_to_stderr(config.logs.format, config.logs.level)
     for cluster in config.clusters.values():
         if idle := cluster.without_effect:
             names = ", ".join(idle)

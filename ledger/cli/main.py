@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 
 from ledger.cli.commands import Commands
-from ledger.cli.logs import log_to_stderr
+from ledger.cli.logs import FORMAT_VARIABLE, LEVEL_VARIABLE, LogFormat, LogLevel, log_to_stderr
 from ledger.cli.printing import say, say_error
 from ledger.config.file import CONFIG_VARIABLE
 from ledger.errors import MirrorLedgerError, UsageError
@@ -30,6 +30,7 @@ _PLACES = {
     "skip-to": "acts.operating:skip_to",
     "accept-foreign": "acts.operating:accept_foreign",
     "resync": "acts.operating:resync",
+    "reload": "acts.operating:reload",
     "accept-cluster": "acts.directions:accept_cluster",
     "promote": "acts.directions:promote",
     "demote": "acts.directions:demote",
@@ -50,6 +51,7 @@ _PLACES = {
     "maintain": "acts.maintenance:maintain",
     "ledger": "acts.ledger_copies:ledger",
     "status": "answers.reading:status",
+    "health": "answers.reading:health",
     "query": "answers.reading:query",
     "sql": "answers.sql:sql",
     "views": "answers.sql:views",
@@ -67,16 +69,30 @@ _PLACES = {
     type=click.Path(dir_okay=False),
     help=f"Configuration file; else {CONFIG_VARIABLE}.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice([one.value for one in LogFormat]),
+    help=f"How lines are written on stderr; else {FORMAT_VARIABLE}, else [logs] format; default text.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice([one.value for one in LogLevel]),
+    help=f"From which level on events are written; else {LEVEL_VARIABLE}, else [logs] level; default info.",
+)
 @click.version_option(package_name="mirror-ledger")
 @click.pass_context
-def cli(context: click.Context, config_file: str | None) -> None:
+def cli(
+    context: click.Context, config_file: str | None, log_format: str | None, log_level: str | None
+) -> None:
     """Mirror Kafka topics with Spark and answer for every offset from a Delta Lake ledger."""
     context.obj = config_file
+    given = {FORMAT_VARIABLE: log_format, LEVEL_VARIABLE: log_level}
+    os.environ.update({variable: value for variable, value in given.items() if value is not None})
+    log_to_stderr()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
-    log_to_stderr()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a locale may lack what is in names
     sys.exit(_exit_code(arguments))

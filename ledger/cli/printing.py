@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import click
 import pyarrow as pa
 
+from ledger.cli import logs
 from ledger.errors import MirrorLedgerError, PreconditionError, UnsafeError, UsageError
 from ledger.facts.syncs import PartitionPair
 from ledger.offsets.rendering import RENDERERS, render_table
@@ -65,8 +66,14 @@ def put(text: str) -> None:
     click.echo(shown_lines(text) if sys.stdout.isatty() else text.encode(), nl=False)
 
 
-def say(*lines: str) -> None:
-    """On stderr: names and reasons are of others, so what is not printable of them is escaped, line feeds too."""
+def say(*lines: str, **fields: object) -> None:
+    """On stderr: names and reasons are of others, so what is not printable of them is escaped, line feeds too.
+
+    `fields`: what the lines are about, of which a log in JSON has each by its name.
+    """
+    if logs.writes_json():
+        logs.said(*lines, **fields)
+        return
     for line in lines:
         click.echo(shown(line), err=True)
 

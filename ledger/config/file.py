@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ledger.config.flows import opposite_problems, overlap_problems, ring_problems
-from ledger.config.mirror import LedgerConfig, MirrorConfig, ObjectivesConfig
+from ledger.config.mirror import LedgerConfig, LogsConfig, MirrorConfig, ObjectivesConfig
 from ledger.config.values import (
     ADDRESS_PROPERTIES,
     NAME_PATTERN,
@@ -63,7 +63,7 @@ def _is_meant_as_reference(value: Table) -> bool:
 
 
 def problems_of(raw: Table) -> Iterator[str]:
-    for key in raw.keys() - {"ledger", "clusters", "flows", "objectives", "apps"}:
+    for key in raw.keys() - {"ledger", "clusters", "flows", "objectives", "apps", "logs"}:
         yield f"{key}: unknown key"
     for section in ("ledger", "clusters", "flows"):
         if not isinstance(raw.get(section), dict) or not raw[section]:
@@ -72,10 +72,11 @@ def problems_of(raw: Table) -> Iterator[str]:
         ledger = dict(_table(raw, "ledger"))
         yield from _store_problems(ledger.pop("store", {}))
         yield from _model_problems(LedgerConfig, ledger, "ledger")
-    if isinstance(objectives := raw.get("objectives", {}), dict):
-        yield from _model_problems(ObjectivesConfig, objectives, "objectives")
-    else:
-        yield f"objectives: is a table, got {type(objectives).__name__}"
+    for section, model in (("objectives", ObjectivesConfig), ("logs", LogsConfig)):
+        if isinstance(values := raw.get(section, {}), dict):
+            yield from _model_problems(model, values, section)
+        else:
+            yield f"{section}: is a table, got {type(values).__name__}"
     yield from _apps_problems(raw.get("apps", {}))
     clusters, flows = _table(raw, "clusters"), _table(raw, "flows")
     for name, table in clusters.items():
@@ -335,6 +336,7 @@ def _normalised(raw: Table, folder: Path) -> Table:
         "flows": flows,
         "objectives": raw.get("objectives", {}),
         "apps": raw.get("apps", {}),
+        "logs": raw.get("logs", {}),
     }
 
 

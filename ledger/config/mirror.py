@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
@@ -53,6 +53,13 @@ class ObjectivesConfig(Frozen):
     max_repeats_per_group: _Count | None = None
 
 
+class LogsConfig(Frozen):
+    """How processes that run for long write on stderr, unless options or the environment say it."""
+
+    format: Literal["text", "json"] = "text"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
 Named = TypeVar("Named", ClusterConfig, FlowConfig)
 
 
@@ -65,6 +72,7 @@ class MirrorConfig(Frozen):
     flows: Mapping[str, FlowConfig]
     objectives: ObjectivesConfig = ObjectivesConfig()
     apps: Mapping[str, AppConfig] = Field(default_factory=dict)
+    logs: LogsConfig = LogsConfig()
 
     @property
     def outputs_of_groups(self) -> Mapping[str, tuple[str, ...]]:

@@ -174,6 +174,8 @@ class FlowConfig(Frozen):
     groups_exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
     sync_groups: bool = False
     sync_groups_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60.0
+    emit_checkpoints: bool = False
+    emit_heartbeats: bool = False
     topic_naming: Annotated[NamingKind, Field(strict=False)] = NamingKind.PREFIX
     prefix: PlainName | None = None
     rename: Annotated[tuple[RenameConfig, ...], Field(strict=False)] = ()

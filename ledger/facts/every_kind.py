@@ -47,13 +47,13 @@ from ledger.facts.operations import (
     TopicFollowed,
 )
 from ledger.facts.recreated import TopicRecreated
-from ledger.facts.requests import AcceptForeign, Pause, Receipt, Resume, Resync, SkipTo, StopRequest
+from ledger.facts.requests import AcceptForeign, Pause, Receipt, Reload, Resume, Resync, SkipTo, StopRequest
 from ledger.facts.tables import Row
 
 EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
     kind.kind: kind
     for kind in (
-        *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync),
+        *(StopRequest, Pause, Resume, SkipTo, AcceptForeign, Resync, Reload),
         *(DriverStarting, ScopeReduced, ClusterAcceptance, OffsetsSet, OffsetsSetResult, MembersRemoved),
         ExtrasDecided,
         *(PlanRecorded, ApplyClaimed, ApplyAlive, StepBegun, StepDone, StepFailed, ApplyEnded),

@@ -196,7 +196,8 @@ EXPLAINED: Mapping[FindingName, Explanation] = {
     FindingName.CONFIGURATION_FILE_CHANGED: Explanation(
         "the configuration file says something else of the flow than when its driver was started, or cannot be used: "
         "the driver keeps to what it was started with",
-        "start the driver again: it stops at mirror-ledger stop FLOW --reason WHY; or put the file back",
+        "mirror-ledger reload FLOW --reason WHY, whose receipt says what of it holds from then on; what needs a start: "
+        "mirror-ledger stop FLOW --reason WHY, then run it again; or put the file back",
     ),
     FindingName.SOURCE_UNREACHABLE: Explanation(
         "no broker of the source answers, or no leader serves partitions of the topic: nothing is copied from there",
@@ -302,11 +303,22 @@ class Findings:
     def _raised(self, finding: Finding) -> OperationEntry:
         advice = EXPLAINED[finding.name].next
         since = "" if finding.since_ms is None else f"; since {instant(finding.since_ms)}"
-        log.warning("%s: %s: %s%s; %s", self._flow, finding.name, finding.message, since, advice)
+        log.warning(
+            "%(flow)s: %(finding)s: %(what)s; %(advice)s",
+            {
+                "flow": self._flow,
+                "finding": finding.name,
+                "topic": finding.topic,
+                "partition": finding.partition,
+                "what": f"{finding.message}{since}",
+                "advice": advice,
+            },
+        )
         return str(finding.name), raised(finding)
 
     def _cleared(self, key: FindingKey) -> OperationEntry:
-        log.info("%s: %s of %s is over", self._flow, key[0], key[1] or "the flow")
+        about = {"flow": self._flow, "finding": key[0], "topic": key[1], "of": key[1] or "the flow"}
+        log.info("%(flow)s: %(finding)s of %(of)s is over", about)
         return key[0], FindingCleared.of_key(key)
 
 

@@ -26,6 +26,7 @@ class OperationKind(StrEnum):
     SKIP_TO = "skip_to"
     ACCEPT_FOREIGN = "accept_foreign"
     RESYNC = "resync"
+    RELOAD = "reload"
     # Of operators: what they did, or declare.
     DRIVER_STARTING = "driver_starting"
     SCOPE_REDUCED = "scope_reduced"

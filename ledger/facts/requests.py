@@ -50,7 +50,7 @@ class Acceptance:
 class Receipt(OperationContent):
     """A driver's answer to a request, of an operation id; kind and result may be ones that only a later program knows.
 
-    By the flow's driver, for each of the five requests from `pause` to `resync`. `accepted` is there when
+    By the flow's driver, for each of the six requests from `pause` to `reload`. `accepted` is there when
     `accept-foreign` was done, or `resync` of a partition that stopped with `target_out_of_range`.
 
     Keys: `request` (its operation id), `request_kind`, `result` (`done`, `refused`), `message`, `accepted`: per
@@ -98,6 +98,7 @@ class RequestKind(StrEnum):
     SKIP_TO = OperationKind.SKIP_TO
     ACCEPT_FOREIGN = OperationKind.ACCEPT_FOREIGN
     RESYNC = OperationKind.RESYNC
+    RELOAD = OperationKind.RELOAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,8 +243,26 @@ class Resync(Request):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reload(Request):
+    """The driver reads its configuration file again and continues by it.
+
+    By `mirror-ledger reload`.
+
+    Keys: none.
+    """
+
+    kind: ClassVar = OperationKind.RELOAD
+    keys: ClassVar = ()
+
+    def concerns(self, topic: str, partition: int) -> bool:
+        """No partition: it is about what the driver works by."""
+        del topic, partition
+        return False
+
+
 REQUEST_CLASSES: Mapping[RequestKind, type[Request]] = {
-    RequestKind(request.kind): request for request in (Pause, Resume, SkipTo, AcceptForeign, Resync)
+    RequestKind(request.kind): request for request in (Pause, Resume, SkipTo, AcceptForeign, Resync, Reload)
 }
 
 

@@ -47,6 +47,8 @@ def dead_letter_flow(flow: FlowConfig) -> FlowConfig:
             "target_mode": TargetMode.SHARED,
             "opposite": None,
             "sync_groups": False,
+            "emit_checkpoints": False,
+            "emit_heartbeats": False,
             "dead_letters": None,
         }
     )
@@ -111,7 +113,7 @@ class DeadLetters:
         return TopicPartition(name, found.topic_id, partition)
 
     def _create(self, name: str, partitions: int, *, replicas: int) -> None:
-        log.info("creating topic %s at the target for dead letters", name)
+        log.info("creating topic %(topic)s at the target for dead letters", {"topic": name})
 
         def create(configuration: Mapping[str, str]) -> None:
             self.target.create_topic(
@@ -121,7 +123,9 @@ class DeadLetters:
         try:
             create(_KEPT)
         except RefusedSettingError as error:
-            log.warning("%s is made with the target's own settings: %s", name, error)
+            log.warning(
+                "%(topic)s is made with the target's own settings: %(cause)s", {"topic": name, "cause": error}
+            )
             create({})
 
     def _begun(

@@ -13,7 +13,7 @@ from ledger.facts.tables import Row
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.mirror.dead_letters import DeadLetters, dead_letter_flow
 from ledger.mirror.direction import DirectionWatch
-from ledger.mirror.progress import RunSummary, config_hash
+from ledger.mirror.progress import RunEnd, RunSummary, config_hash
 from ledger.mirror.rounds import FlowRun, RoundLoop
 from ledger.store.session import FLOW_TABLES, WriterSession, claim_row_of
 
@@ -43,7 +43,7 @@ def run_flow(run: FlowRun) -> RunSummary:
     session = WriterSession.claimed(
         run.fact_log, writer_of(flow.name), FLOW_TABLES, row, executor=run.executor, after=run.after
     )
-    log.info("%s: begins as writer epoch %d", flow.name, session.epoch)
+    log.info("%(flow)s: begins as writer epoch %(epoch)d", {"flow": flow.name, "epoch": session.epoch})
     run.operations.begin(session)
     run.on_claimed()
     with session, _dead_letters(run) as dead_letters:
@@ -61,10 +61,11 @@ def run_flow(run: FlowRun) -> RunSummary:
                 summary = loop.run(until_caught_up=run.until_caught_up, stop=run.stop)
             except LedgerUnavailableError as error:
                 # At once: it cannot be recorded, and what is under way may take its time to end.
-                text = "%s: ends, for the ledger is not there: %s; what was copied is found by the next run"
-                log.error(text, flow.name, error)
+                text = "%(flow)s: ends, for the ledger is not there: %(cause)s; the next run finds what was copied"
+                log.error(text, {"flow": flow.name, "cause": error})
                 raise
-    session.release()
+    if summary.end is not RunEnd.RELOADED:
+        session.release()  # the same process continues otherwise, and nobody else is to come in between
     if run.until_caught_up:
         run.topics.require_selected()
     return summary

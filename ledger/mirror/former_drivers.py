@@ -64,10 +64,13 @@ def shut_out_former_drivers(
     if why is None:
         recorded(markers, is_done=True, reason=None)
         log.info(
-            "%s: the ledger was restored: drivers of the lost one are shut out of %d partitions of %s",
-            flow.name,
-            len({(one.topic, one.partition) for one in markers}),
-            flow.target,
+            "%(flow)s: the ledger was restored: drivers of the lost one are shut out of %(partitions)d partitions of "
+            "%(cluster)s",
+            {
+                "flow": flow.name,
+                "partitions": len({(one.topic, one.partition) for one in markers}),
+                "cluster": flow.target,
+            },
         )
         return
     if held:
@@ -77,11 +80,9 @@ def shut_out_former_drivers(
         )
     recorded((), is_done=True, reason=why)
     log.warning(
-        "%s: the ledger was restored, and a driver of the lost one that is still at work can write to %s: %s. End it; "
-        "the target takes each batch once meanwhile",
-        flow.name,
-        flow.target,
-        why,
+        "%(flow)s: the ledger was restored, and a driver of the lost one that is still at work can write to "
+        "%(cluster)s: %(cause)s. End it; the target takes each batch once meanwhile",
+        {"flow": flow.name, "cluster": flow.target, "cause": why},
     )
 
 

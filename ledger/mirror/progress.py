@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,7 @@ class RunEnd(StrEnum):
     CAUGHT_UP = "caught_up"  # all that the source had at the start was copied
     NOT_CAUGHT_UP = "not_caught_up"  # what is left is paused, stopped, or blocked
     ASKED_TO_STOP = "asked_to_stop"  # by an operator, through the ledger
+    RELOADED = "reloaded"  # the same process continues at once, by its configuration file as it is now
     SIGNALLED = "signalled"
 
 
@@ -223,25 +225,38 @@ def require_scope(
     `accepted`: by source topic, up to which offsets (summed over partitions) it had been copied when
     leaving it out was accepted; what was copied since has to be accepted again.
     """
-    reached = Counter[str]()
-    for known in positions:
-        reached[known.source_topic] += known.position.source_offset
-    reasons = {
-        known.source_topic: reason
-        for known in positions
-        if (reason := _reason(selection, known)) is not None
-        and accepted.get(known.source_topic) != reached[known.source_topic]
-    }
-    if not reasons:
+    reached = _reached(positions)
+    left_out = topics_left_out(selection, positions, accepted)
+    if not left_out:
         return
     if not allow_reduction:
         raise PreconditionError(
             f"{flow} has mirrored topics that its configuration leaves out now; nothing was copied. If that is "
             "meant, start it with --allow-scope-reduction:",
-            *listed(f"{topic}: {reason}" for topic, reason in sorted(reasons.items())),
+            *listed(f"{topic}: {reason}" for topic, reason in sorted(left_out.items())),
         )
-    reduced = ScopeReduced({topic: reached[topic] for topic in sorted(reasons)})
+    reduced = ScopeReduced({topic: reached[topic] for topic in sorted(left_out)})
     operations.record(reduced, flow=flow, reason=None)
+
+
+def topics_left_out(
+    selection: TopicSelection, positions: Sequence[FlowPosition], accepted: Mapping[str, int]
+) -> dict[str, str]:
+    """By source topic that was mirrored, why it is no more, but for those that were `accepted` as they are."""
+    reached = _reached(positions)
+    return {
+        known.source_topic: reason
+        for known in positions
+        if (reason := _reason(selection, known)) is not None
+        and accepted.get(known.source_topic) != reached[known.source_topic]
+    }
+
+
+def _reached(positions: Sequence[FlowPosition]) -> Mapping[str, int]:
+    reached = Counter[str]()
+    for known in positions:
+        reached[known.source_topic] += known.position.source_offset
+    return reached
 
 
 def _reason(selection: TopicSelection, position: FlowPosition) -> str | None:
@@ -343,14 +358,15 @@ def configuration_of(flow: FlowConfig) -> dict[str, Any]:
     """Every key of the flow with its value as JSON has it; flows hold no secrets.
 
     Without `enabled`: no driver ever runs with another value than true. Keys that came later, `on_tail_lost`,
-    `opposite`, `dead_letters`, `sync_groups` and `let_in`, are among them only where they are given: a ledger of before
-    has no other configuration for that.
+    `opposite`, `dead_letters`, `sync_groups`, `emit_checkpoints`, `emit_heartbeats` and `let_in`, are among them only
+    where they are given: a ledger of before has no other configuration for that.
     """
     left_out = {"enabled"} | ({"on_tail_lost"} if flow.on_tail_lost is None else set())
     left_out |= {"opposite"} if flow.opposite is None else set()
     left_out |= set() if flow.let_in else {"let_in"}
     left_out |= {"dead_letters"} if flow.dead_letters is None else set()
     left_out |= set() if flow.sync_groups else {"sync_groups", "sync_groups_seconds"}
+    left_out |= {key for key in ("emit_checkpoints", "emit_heartbeats") if not getattr(flow, key)}
     return flow.model_dump(mode="json", exclude=left_out)
 
 
@@ -379,7 +395,10 @@ def record_change(
     changed = None if last_configuration is None else _changed_keys(last_configuration, configuration)
     if last_hash is not None:
         keys = "keys unknown" if changed is None else ", ".join(changed)
-        log.warning("%s: the configuration is not that of the last driver: %s", flow.name, keys)
+        log.warning(
+            "%(flow)s: the configuration is not that of the last driver: %(keys)s",
+            {"flow": flow.name, "keys": keys},
+        )
     change = ConfigurationChanged(
         old_hash=last_hash, new_hash=new_hash, changed=changed, configuration=configuration
     )
@@ -392,12 +411,24 @@ def _changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return sorted(key for key in old.keys() | new.keys() if old.get(key, absent) != new.get(key, absent))
 
 
+_BY_RESTART = frozenset({"source", "target", "relay", "tasks"})
+"""Keys of a flow that a running driver keeps: its connections, its workers and its Spark session are made by them."""
+
+
 @dataclass(slots=True)
 class ConfigurationFile:
-    """The file that a driver was started with, as far as it is about one flow; it is read when it has changed."""
+    """The file that a driver was started with, as far as it is about one flow; it is read when it has changed.
+
+    `refusal`: why this driver keeps what it began with, None: it may be asked to read the file again. `asked` is set
+    when a signal asks for that.
+    """
 
     config: MirrorConfig
     flow_name: str
+    refusal: str | None = None
+    asked: threading.Event = field(default_factory=threading.Event)
+    accepted: MirrorConfig | None = None
+    """What was read again, by which the driver is to continue."""
     _seen: tuple[int, int, int] | None = (-1, -1, -1)
     _troubles: Mapping[str, str] = field(default_factory=dict)
 
@@ -406,16 +437,52 @@ class ConfigurationFile:
         state = _state_of(Path(self.config.file))
         if state != self._seen:
             self._seen = state
-            said = "; ".join(self._differences())
+            try:
+                said = "; ".join(self._differences(load_config(Path(self.config.file))))
+            except ConfigurationError as error:
+                said = "; ".join(error.problems)
             self._troubles = {self.config.file: said} if said else {}
         return self._troubles
 
-    def _differences(self) -> Iterator[str]:
-        try:
-            now = load_config(Path(self.config.file))
-        except ConfigurationError as error:
-            yield from error.problems
-            return
+    def read_again(self, positions: Sequence[FlowPosition], accepted: Mapping[str, int]) -> str:
+        """What the driver does otherwise from now on, by keys, and what waits for a start; `accepted` is set then.
+
+        `positions` and `accepted`: as for `topics_left_out`. Raises `ConfigurationError` for a file with problems and
+        `PreconditionError` for what a running driver cannot do: nothing changes then.
+        """
+        unchanged = "the driver continues as before"
+        if self.refusal is not None:
+            raise PreconditionError(f"{self.refusal}; {unchanged}")
+        now = load_config(Path(self.config.file))
+        flow = now.flows.get(self.flow_name)
+        if flow is None or not flow.enabled:
+            what = "; ".join(self._differences(now))
+            raise PreconditionError(f"{what}; {unchanged}. `mirror-ledger stop {self.flow_name}` ends it")
+        continued = self._continued(now)
+        if left_out := topics_left_out(continued.topic_selection(self.flow_name), positions, accepted):
+            topics = "; ".join(f"{topic}: {reason}" for topic, reason in sorted(left_out.items()))
+            raise PreconditionError(
+                f"mirrored topics would be left out: {topics}; {unchanged}. If that is meant, stop the flow and start "
+                "it with --allow-scope-reduction"
+            )
+        changed = list(self._differences(continued))
+        waiting = list(ConfigurationFile(continued, self.flow_name)._differences(now))
+        self.accepted = continued if changed else None
+        says = (
+            f"from now on: {'; '.join(changed)}"
+            if changed
+            else "nothing that a running driver takes over has changed"
+        )
+        return f"{says}. Not before it is started again: {'; '.join(waiting)}" if waiting else says
+
+    def _continued(self, now: MirrorConfig) -> MirrorConfig:
+        """What of the file a running driver can follow."""
+        began_with = self.config.flow(self.flow_name)
+        kept = {key: getattr(began_with, key) for key in _BY_RESTART}
+        flow = now.flow(self.flow_name).model_copy(update=kept)
+        return self.config.model_copy(update={"flows": {**now.flows, self.flow_name: flow}, "apps": now.apps})
+
+    def _differences(self, now: MirrorConfig) -> Iterator[str]:
         started = self.config.flow(self.flow_name)
         flow = now.flows.get(self.flow_name)
         if flow is None or not flow.enabled:
@@ -428,6 +495,8 @@ class ConfigurationFile:
                 yield f"clusters.{alias} is another"
         if now.ledger != self.config.ledger:
             yield "ledger is another"
+        if now.apps != self.config.apps:
+            yield "apps is another"
 
 
 def _state_of(file: Path) -> tuple[int, int, int] | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ledger.errors import PreconditionError
+from ledger.errors import PreconditionError, UsageError
 from ledger.facts.requests import (
     Acceptance,
     FlowRequests,
@@ -125,6 +125,10 @@ def judged(ask: Request, flow: KnownFlow) -> Judgement:
             return _acceptance_judged(ask, flow)
         case RequestKind.RESYNC:
             return _resync_judged(ask, flow)
+        case RequestKind.RELOAD:
+            return needed(
+                "the driver reads its configuration file again; the receipt says what of it holds from then on"
+            )
 
 
 def _pause_judged(ask: Request, flow: KnownFlow) -> Judgement:
@@ -225,9 +229,16 @@ class Granted:
     accepting: Sequence[PartitionState] = ()
 
 
+def not_reloaded() -> str:
+    """Of a run that no file was given for."""
+    raise PreconditionError("this run has no configuration file that it could read again")
+
+
 @dataclass(frozen=True, slots=True)
 class RequestHandler:
     """Moves the partitions of a running flow as is asked; `on_resumed` gets partitions that resume together.
+
+    `reload` reads the driver's configuration file again, and says what comes of it or raises what speaks against it.
 
     Each kind of request moves the states, or raises `RefusedError` and moves nothing.
     """
@@ -239,6 +250,7 @@ class RequestHandler:
     operations: OperationLog
     on_resumed: Callable[[Sequence[PartitionPair]], None]
     hold: Hold = nothing_held
+    reload: Callable[[], str] = not_reloaded
 
     def answer(
         self, request: OperatorRequest, earlier: Sequence[OperatorRequest] = ()
@@ -272,6 +284,8 @@ class RequestHandler:
                 return self._accept_foreign(request)
             case RequestKind.RESYNC:
                 return self._resync(request)
+            case RequestKind.RELOAD:
+                return self._reload()
 
     def _concerned(self, request: OperatorRequest) -> list[PartitionState]:
         return [state for state in self.progress.states if request.concerns(*state.pair.source.place)]
@@ -339,6 +353,12 @@ class RequestHandler:
         self._let_resume(states)
         names = ", ".join(f"{state.name} from {state.position.source_offset}" for state in states)
         return Granted(f"copied again: {names}", facts, accepting=expired)
+
+    def _reload(self) -> Granted:
+        try:
+            return Granted(self.reload())
+        except (UsageError, PreconditionError) as refused:
+            raise RefusedError("; ".join(refused.lines)) from refused
 
     def _accept_expired(self, states: Sequence[PartitionState]) -> list[PartitionState]:
         """Where the target's log begins behind the recorded end, copying again can only continue there."""

@@ -13,7 +13,7 @@ from functools import cache
 
 from ledger.clock import Clock, StopSignal, now_by
 from ledger.config.values import FlowConfig, TargetMode
-from ledger.errors import ClusterUnavailableError, ProtocolError
+from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, UsageError
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.findings import FindingName, Findings, Side
 from ledger.facts.identity import FlowProducer
@@ -29,6 +29,7 @@ from ledger.mirror.dead_letters import DeadLetters
 from ledger.mirror.direction import DirectionWatch
 from ledger.mirror.other_mirrors import signs_of_mirror_maker
 from ledger.mirror.progress import (
+    ConfigurationFile,
     Heartbeat,
     LoopPrevention,
     RestoredByOtherFlow,
@@ -39,7 +40,7 @@ from ledger.mirror.progress import (
     progress_of,
     split_by_load,
 )
-from ledger.mirror.requests import RequestHandler
+from ledger.mirror.requests import RequestHandler, not_reloaded
 from ledger.mirror.starts import (
     AlsoCopiedBy,
     CutStarts,
@@ -91,6 +92,8 @@ class FlowRun:
     `last_stop`: stops up to this place among operations were meant for earlier drivers, None: all that there are.
     `after`: the epoch that this one is to follow, None: any.
     `from_cut`: partitions that it is about begin there, or continue behind it.
+    `file`: the configuration that it can be asked to read again, None: it has none.
+    `summary`: what the process has done before, which is counted on.
     `troubles`: by finding what there is to be said of the run beside its clusters, asked once a round.
     `probing` is the context in which somebody tells the watch whether the clusters answer, `beside` one in which
     others append under the same claim.
@@ -116,6 +119,8 @@ class FlowRun:
     last_stop: int | None = None
     after: int | None = None
     from_cut: Cut | None = None
+    file: ConfigurationFile | None = None
+    summary: RunSummary = field(default_factory=RunSummary)
     troubles: Mapping[FindingName, Troubles] = field(default_factory=dict)
     probing: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext
     beside: Callable[[WriterSession], AbstractContextManager[object]] = nullcontext
@@ -164,7 +169,7 @@ class RoundLoop:
             run.on_round,
         )
         self.dead_letters = dead_letters
-        self.directions, self.last_stop, self.summary = directions, last_stop, RunSummary()
+        self.directions, self.last_stop, self.summary = directions, last_stop, run.summary
         # Two first drivers may each have allocated an id: the first claim's is the flow's.
         self.producer = state.identities().producers(target_cluster_id)[flow.name]
         at_cut = run.at_cut(directions, self.producer)
@@ -193,6 +198,7 @@ class RoundLoop:
             operations,
             self.stop_events.resumed,
             directions.hold,
+            self._read_file_again,
         )
         self.foreign_writers = ForeignWriters(
             run.target,
@@ -217,6 +223,7 @@ class RoundLoop:
         self._progressed_at = 0.0
         self._leaderless = frozenset[tuple[str, int]]()
         self._troubles = frozenset[str]()
+        self.file = run.file
 
     def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
         self._progressed_at = self.clock.monotonic()
@@ -233,6 +240,8 @@ class RoundLoop:
                 self._followed_at = float("-inf")
             self._follow_topics_when_due(until_caught_up)
             self._answer(requests)
+            if self._is_reloaded():
+                return self._end(RunEnd.RELOADED)
             self._ask_for_outcomes()
             assignments = self._assignments()
             if assignments:
@@ -298,7 +307,9 @@ class RoundLoop:
         except ClusterUnavailableError as error:
             if is_first:
                 raise
-            log.warning("%s: topics could not be read: %s", self.flow.name, error)
+            log.warning(
+                "%(flow)s: topics could not be read: %(cause)s", {"flow": self.flow.name, "cause": error}
+            )
         self._is_incomplete = is_first and self.topics.changes.waits_until is not None
 
     def _follow_topics(self, until_caught_up: bool, *, is_first_refresh: bool) -> None:
@@ -321,7 +332,10 @@ class RoundLoop:
             target = target_ends.get(pair.target.place)
             if source is None or target is None:
                 at = pair.source.place
-                log.warning("%s: %s partition %d has no leader; it is taken on later", self.flow.name, *at)
+                log.warning(
+                    "%(flow)s: %(topic)s partition %(partition)d has no leader; it is taken on later",
+                    {"flow": self.flow.name, "topic": at[0], "partition": at[1]},
+                )
                 leaderless.add(at)
                 self._followed_at = float("-inf") if until_caught_up else self._followed_at
                 continue
@@ -364,15 +378,41 @@ class RoundLoop:
         self._pauses = Pauses.by(self.summary.paused)
         for request in requests.waiting:
             if any(request.concerns(*partition) for partition in self._leaderless):
-                log.info("%s: a request waits for a partition that has no leader", self.flow.name)
+                log.info(
+                    "%(flow)s: a request waits for a partition that has no leader", {"flow": self.flow.name}
+                )
                 continue
             try:
                 facts, give_receipt = self.handler.answer(request, requests.before(request))
             except ClusterUnavailableError as error:
-                log.warning("%s: a request waits: %s", self.flow.name, error)
+                log.warning("%(flow)s: a request waits: %(cause)s", {"flow": self.flow.name, "cause": error})
                 return
             self._record(facts)
             give_receipt()
+
+    def _is_reloaded(self) -> bool:
+        """Whether the configuration was read again, as a request or a signal asked, and is another."""
+        if self.file is None:
+            return False
+        if self.file.asked.is_set():
+            self.file.asked.clear()
+            try:
+                log.info(
+                    "%(flow)s: reloaded: %(what)s", {"flow": self.flow.name, "what": self._read_file_again()}
+                )
+            except (UsageError, PreconditionError) as error:
+                log.error(
+                    "%(flow)s: not reloaded: %(cause)s",
+                    {"flow": self.flow.name, "cause": "; ".join(error.lines)},
+                )
+        return self.file.accepted is not None
+
+    def _read_file_again(self) -> str:
+        if self.file is None:
+            return not_reloaded()
+        return self.file.read_again(
+            self.state.positions(self.flow.name), self.state.accepted_reductions(self.flow.name)
+        )
 
     # -- rounds ----------------------------------------------------------------------------------
 
@@ -431,7 +471,9 @@ class RoundLoop:
             }
             self.watch.check(results, begun=begun, reopened=reopened)
         except ClusterUnavailableError as error:
-            log.warning("%s: findings could not be judged: %s", self.flow.name, error)
+            log.warning(
+                "%(flow)s: findings could not be judged: %(cause)s", {"flow": self.flow.name, "cause": error}
+            )
 
     def _record_stops(self, results: Sequence[PartitionResult]) -> None:
         """Stops that no policy covers. As all stops they are recorded before the facts that come with them.
@@ -463,7 +505,7 @@ class RoundLoop:
         try:
             outcome = self._put_aside(state, result) or self.stop_policies.to(state, result, result.stop)
         except ClusterUnavailableError as error:
-            log.warning("%s: %s: to be tried again: %s", self.flow.name, state.name, error)
+            self._warn_of(state, f"to be tried again: {error}")
             return
         except ProtocolError as error:
             message = f"the target's log could not be read: {error}; nothing was written"
@@ -480,7 +522,7 @@ class RoundLoop:
         if outcome.facts:
             self._lower_end(state)
         if outcome.stop is None and outcome.notice is not None:
-            log.warning("%s: %s: %s", self.flow.name, state.name, outcome.notice)
+            self._warn_of(state, outcome.notice)
 
     def _ask_for_outcomes(self) -> None:
         """A source that lost its end: continue once it is known how transactions ended that reach across it."""
@@ -489,7 +531,7 @@ class RoundLoop:
                 try:
                     outcome = self.stop_policies.ended_otherwise(state)
                 except ClusterUnavailableError as error:
-                    log.warning("%s: %s: to be tried again: %s", self.flow.name, state.name, error)
+                    self._warn_of(state, f"to be tried again: {error}")
                     continue
                 self._carry_out(state, outcome)
 
@@ -551,13 +593,20 @@ class RoundLoop:
         )
         self.on_round(progress)
 
+    def _warn_of(self, state: PartitionState, what: str) -> None:
+        source = state.pair.source
+        log.warning(
+            "%(flow)s: %(topic)s partition %(partition)d: %(what)s",
+            {"flow": self.flow.name, "topic": source.topic, "partition": source.partition, "what": what},
+        )
+
     def _report_troubles(self, results: Sequence[PartitionResult]) -> None:
         """Say once what keeps partitions from getting on, and once that it is over."""
         troubles = frozenset(result.trouble for result in results if result.trouble is not None)
         for trouble in troubles - self._troubles:
-            log.warning("%s: %s", self.flow.name, trouble)
+            log.warning("%(flow)s: %(cause)s", {"flow": self.flow.name, "cause": trouble})
         if self._troubles and not troubles:
-            log.info("%s: copying again", self.flow.name)
+            log.info("%(flow)s: copying again", {"flow": self.flow.name})
         self._troubles = troubles
 
     def _check_progress(self) -> None:

@@ -1,6 +1,7 @@
 """A run of a flow: its driver, the recorders and the maintenance beside it."""
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +24,14 @@ from ledger.machine import LocalProcesses
 from ledger.mirror import driver
 from ledger.mirror.assignment import CopyLimits
 from ledger.mirror.former_drivers import shut_out_former_drivers
-from ledger.mirror.progress import ConfigurationFile, RunProgress, RunSummary, record_change, require_scope
+from ledger.mirror.progress import (
+    ConfigurationFile,
+    RunEnd,
+    RunProgress,
+    RunSummary,
+    record_change,
+    require_scope,
+)
 from ledger.mirror.rounds import FlowRun
 from ledger.mirror.spark import SessionFactory, SparkRoundRunner
 from ledger.mirror.starts import require_usable
@@ -109,6 +117,7 @@ def run_flow(
     recorded: frozenset[Subject] = frozenset(Subject),
     from_cut: str | None = None,
     stop: StopSignal,
+    reload: threading.Event | None = None,
     on_round: Callable[[RunProgress], None],
 ) -> RunSummary:
     """Run a flow until caught up or asked to stop; what is `recorded` of its clusters, recorders append beside it.
@@ -144,6 +153,7 @@ def run_flow(
             stop=stop,
             on_round=on_round,
             from_cut=cut,
+            reload=reload,
         )
 
 
@@ -218,16 +228,67 @@ def drive(
     on_claimed: Callable[[], None] = lambda: None,
     after: int | None = None,
     from_cut: Cut | None = None,
+    reload: threading.Event | None = None,
 ) -> RunSummary:
     """Claim the flow and run it, with the recorders of its clusters and the maintenance beside it.
 
     `after`: the epoch that is to be followed, None: any. Raises `ShutOutError` when there is a later one.
-    `from_cut`: where it begins, of the opposite flow.
+    `from_cut`: where it begins, of the opposite flow. `reload`: set when the configuration file is to be read again,
+    as it is by a request: what a running driver can follow of it holds under the next epoch of the same process.
     """
-    flow, source, target = connections.flow, connections.source, connections.target
-    fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     if (restored_by := state.restored_by()) is not None:
-        _shut_out_former_drivers(config, flow, state, restored_by)
+        _shut_out_former_drivers(config, connections.flow, state, restored_by)
+    summary = RunSummary()
+    while True:
+        file = ConfigurationFile(
+            config,
+            connections.flow.name,
+            refusal="a run until caught up keeps what it began with" if until_caught_up else None,
+            asked=reload or threading.Event(),
+        )
+        _drive_once(
+            file,
+            connections,
+            state,
+            begun,
+            summary,
+            until_caught_up=until_caught_up,
+            recorded=recorded,
+            stop=stop,
+            on_round=on_round,
+            on_claimed=on_claimed,
+            after=after,
+            from_cut=from_cut,
+        )
+        if summary.end is not RunEnd.RELOADED or file.accepted is None:
+            return summary
+        config, flow = file.accepted, file.accepted.flow(connections.flow.name)
+        after = _own_epoch(flow, state, begun.host)
+        connections, begun = (
+            replace(connections, flow=flow),
+            replace(begun, last=state.last_claim(writer_of(flow.name))),
+        )
+        summary.end, on_claimed = None, lambda: None
+
+
+def _drive_once(
+    file: ConfigurationFile,
+    connections: Connected,
+    state: DeltaLedgerState,
+    begun: Begun,
+    summary: RunSummary,
+    *,
+    until_caught_up: bool,
+    recorded: frozenset[Subject],
+    stop: StopSignal,
+    on_round: Callable[[RunProgress], None],
+    on_claimed: Callable[[], None],
+    after: int | None,
+    from_cut: Cut | None,
+) -> None:
+    """Until it ends or its configuration is another; what it does is added to `summary`, and how it ended."""
+    config, flow, source, target = file.config, connections.flow, connections.source, connections.target
+    fact_log = DeltaFactLog(config.ledger.path, SystemClock())
     operations = driver_operations()
     topics = flow_topics(config, flow, source, target, state, operations)
     sides = ((source, topics.source_partitions), (target, topics.target_partitions)) if recorded else ()
@@ -263,7 +324,7 @@ def drive(
             after=after,
             troubles={
                 FindingName.RECORDING_STOPPED: lambda: background.troubles,
-                FindingName.CONFIGURATION_FILE_CHANGED: ConfigurationFile(config, flow.name).troubles,
+                FindingName.CONFIGURATION_FILE_CHANGED: file.troubles,
             },
             probing=lambda watch: Prober(
                 watch,
@@ -274,13 +335,16 @@ def drive(
                 SystemClock(),
             ),
             from_cut=from_cut,
+            file=file,
+            summary=summary,
             beside=lambda session: syncing(config, flow, target, session),
         )
         while True:
             try:
-                return driver.run_flow(run)
+                driver.run_flow(run)
+                return
             except FencedProducerError as error:
-                log.warning("%s; this process claims it again", error)
+                log.warning("%(cause)s; this process claims it again", {"flow": flow.name, "cause": error})
             own = _own_epoch(flow, state, begun.host)
             run = replace(run, executor=one_thread(), on_claimed=lambda: None, after=own)
 

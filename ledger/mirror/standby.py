@@ -1,6 +1,7 @@
 """A driver that waits: it watches the flow's role and says once why it waits, until it is to take over."""
 
 import logging
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -159,7 +160,7 @@ class Standby:
 
     def _say(self, what: str) -> None:
         if what != self._said:
-            log.info("%s: %s", self.flow.name, what)
+            log.info("%(flow)s: %(what)s", {"flow": self.flow.name, "what": what})
         self._said = what
 
 
@@ -179,6 +180,7 @@ def stand_by(
     allow_scope_reduction: bool = False,
     recorded: frozenset[Subject] = frozenset(Subject),
     stop: StopSignal,
+    reload: threading.Event | None = None,
     on_round: Callable[[RunProgress], None],
 ) -> RunSummary | None:
     """Wait for the flow, then run it until asked to stop; None: asked to end while it waited.
@@ -222,11 +224,14 @@ def stand_by(
                     stop=stop,
                     on_round=on_round,
                     on_claimed=_telling(flow.name, succession),
+                    reload=reload,
                     # Refused once, and still nobody has it: who began to claim it died before it had.
                     after=None if refused == former else former,
                 )
             except ShutOutError as error:
-                log.warning("%s: waits as standby again: %s", flow.name, error)
+                log.warning(
+                    "%(flow)s: waits as standby again: %(cause)s", {"flow": flow.name, "cause": error}
+                )
                 refused = former
                 stop.wait(_RETRY_S)
     return None
@@ -240,7 +245,10 @@ def _once_both_answer(
         try:
             return connect()
         except ClusterUnavailableError as error:
-            log.warning("%s: waits as standby, for both clusters to answer first: %s", flow.name, error)
+            log.warning(
+                "%(flow)s: waits as standby, for both clusters to answer first: %(cause)s",
+                {"flow": flow.name, "cause": error},
+            )
             stop.wait(_RETRY_S)
     return None
 
@@ -250,7 +258,10 @@ def _answer(state: DeltaLedgerState, connections: Connected) -> bool:
     try:
         require_recorded(state, connections.source, connections.target)
     except ClusterUnavailableError as error:
-        log.warning("%s: to be taken over, once both clusters answer: %s", connections.flow.name, error)
+        log.warning(
+            "%(flow)s: to be taken over, once both clusters answer: %(cause)s",
+            {"flow": connections.flow.name, "cause": error},
+        )
         return False
     return True
 

@@ -256,7 +256,11 @@ class StopPolicies:
             try:
                 outcome = self._target_out_of_range(state, None)
             except ProtocolError as error:
-                log.warning("%s: the target's log could not be read: %s", state.name, error)
+                source = state.pair.source
+                log.warning(
+                    "%(topic)s partition %(partition)d: the target's log could not be read: %(cause)s",
+                    {"topic": source.topic, "partition": source.partition, "cause": error},
+                )
                 continue
             notice = outcome.notice if outcome.stop is None else outcome.stop.message
             yield state, PolicyOutcome(outcome.facts, notice=notice)
@@ -612,10 +616,21 @@ class StopEvents:
             if stop.cause is StopCause.PROMOTED:
                 promoted[stop.message].append(source.place)
             else:
-                text = "%s: %s partition %d stopped: %s"
-                log.error(text, self.flow, source.topic, source.partition, stop.message)
+                log.error(
+                    "%(flow)s: %(topic)s partition %(partition)d stopped: %(what)s",
+                    {
+                        "flow": self.flow,
+                        "topic": source.topic,
+                        "partition": source.partition,
+                        "cause": stop.cause,
+                        "what": stop.message,
+                    },
+                )
         for message, partitions in promoted.items():
-            log.info("%s: %s stopped: %s", self.flow, by_topic(partitions), message)
+            log.info(
+                "%(flow)s: %(partitions)s stopped: %(cause)s",
+                {"flow": self.flow, "partitions": by_topic(partitions), "cause": message},
+            )
 
     def resumed(self, pairs: Sequence[PartitionPair]) -> None:
         """The same of those that make progress again."""
@@ -630,7 +645,10 @@ class StopEvents:
     def copied_again(self, pair: PartitionPair, message: str) -> None:
         """Nothing stopped: the flow's policy is to copy again."""
         source = pair.source
-        log.warning("%s: %s partition %d: %s", self.flow, source.topic, source.partition, message)
+        log.warning(
+            "%(flow)s: %(topic)s partition %(partition)d: %(cause)s",
+            {"flow": self.flow, "topic": source.topic, "partition": source.partition, "cause": message},
+        )
         again = TailCopiedAgain(
             topic=source.topic, topic_id=source.topic_id, partition=source.partition, message=message
         )

@@ -83,7 +83,7 @@ class TargetChanges:
     def _create_together(self, wanted: Sequence[NewTopic]) -> frozenset[str]:
         """Names of those that were created; the others are attempted one by one, which tells why not."""
         more = f" and {len(wanted) - 1} more" if len(wanted) > 1 else ""
-        log.info("creating topic %s%s at the target", wanted[0].name, more)
+        log.info("creating topic %(topic)s%(more)s at the target", {"topic": wanted[0].name, "more": more})
         asked = [self._less_refused(topic) for topic in wanted]
         topic_ids = self._target.create_topics([topic for topic in asked if isinstance(topic, NewTopic)])
         done = [topic for topic in asked if isinstance(topic, NewTopic) and topic.name in topic_ids]
@@ -204,7 +204,10 @@ class TargetChanges:
     def _carry_out(self, action: FollowingAction, targets: Mapping[str, TopicDescription]) -> None:
         match action:
             case NewTopic(name, partitions, replication_factor, configuration):
-                log.info("creating topic %s at the target with %d partitions", name, partitions)
+                log.info(
+                    "creating topic %(topic)s at the target with %(partitions)d partitions",
+                    {"topic": name, "partitions": partitions},
+                )
                 self._target.create_topic(
                     name,
                     partitions=partitions,
@@ -213,7 +216,10 @@ class TargetChanges:
                 )
                 self._record.created([action], {name: self._target.topics()[name].topic_id})
             case AddPartitions(name, total):
-                log.info("bringing topic %s at the target to %d partitions", name, total)
+                log.info(
+                    "bringing topic %(topic)s at the target to %(partitions)d partitions",
+                    {"topic": name, "partitions": total},
+                )
                 self._target.add_partitions(name, total=total)
                 added, topic_id = TopicAction.PARTITIONS_ADDED, targets[name].topic_id
                 self._record.followed(
@@ -221,10 +227,8 @@ class TargetChanges:
                 )
             case ChangeSettings(name, topic_id, change):
                 log.info(
-                    "topic %s at the target: setting %s, removing %s",
-                    name,
-                    dict(change.to_set),
-                    change.to_remove,
+                    "topic %(topic)s at the target: setting %(set)s, removing %(removed)s",
+                    {"topic": name, "set": dict(change.to_set), "removed": change.to_remove},
                 )
                 self._target.change_settings(name, to_set=change.to_set, to_remove=change.to_remove)
                 self._changed(topic_id)

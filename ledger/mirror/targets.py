@@ -267,7 +267,9 @@ class SourceDeletions:
         try:
             return self._source.is_deleted(topic)
         except PreconditionError as error:
-            log.warning("%s is not listed at the source any more: %s", topic, error)
+            log.warning(
+                "%(topic)s is not listed at the source any more: %(cause)s", {"topic": topic, "cause": error}
+            )
             return False
 
     def _judge(
@@ -330,7 +332,10 @@ class SourceDeletions:
         except PreconditionError as error:
             name = FindingName.TARGET_TOPIC_NOT_DELETED
             return Finding(name=name, topic=topic.target, message=str(error))
-        log.warning("deleted topic %s: its source %s was deleted", topic.target, topic.source)
+        log.warning(
+            "deleted topic %(target_topic)s: its source %(topic)s was deleted",
+            {"target_topic": topic.target, "topic": topic.source},
+        )
         deleted = TopicFollowed(action=TopicAction.DELETED, topic=topic.target, topic_id=topic.target_id)
         self._record.followed(deleted)
         return None

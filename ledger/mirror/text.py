@@ -13,6 +13,7 @@ _ENDS = {
     RunEnd.CAUGHT_UP: "caught up",
     RunEnd.NOT_CAUGHT_UP: "not caught up",
     RunEnd.SIGNALLED: "ended by a signal, after its round",
+    RunEnd.RELOADED: "continues by another configuration",
 }
 
 

@@ -293,7 +293,10 @@ class FlowTopics:
         """What an earlier driver raised is not raised again; a driver that starts says it all the same."""
         for finding in found if self._is_first_refresh else ():
             if finding.key in self._record.findings.already_open():
-                log.warning("%s: %s", finding.name, finding.message)
+                log.warning(
+                    "%(finding)s: %(what)s",
+                    {"finding": finding.name, "topic": finding.topic, "what": finding.message},
+                )
 
     def _taken(self, listed: Described) -> TakenTopics:
         internal = {name: topic.internal for name, topic in listed.items()}

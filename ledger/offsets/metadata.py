@@ -62,10 +62,13 @@ def is_in_step(syncs: Iterable[OffsetSync], source_offset: int, target_offset: i
 
 def _without_metadata(answer: Answer) -> Answer:
     log.info(
-        "the commit of group %s on %s partition %d is made without its metadata: offsets in it would be others at %s",
-        answer["group_id"],
-        answer["source_topic"],
-        answer["source_partition"],
-        answer["target_topic"],
+        "the commit of group %(group)s on %(topic)s partition %(partition)d is made without its metadata: offsets in "
+        "it would be others at %(target_topic)s",
+        {
+            "group": answer["group_id"],
+            "topic": answer["source_topic"],
+            "partition": answer["source_partition"],
+            "target_topic": answer["target_topic"],
+        },
     )
     return {**answer, "metadata": None}

@@ -9,8 +9,8 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
@@ -44,6 +44,7 @@ from ledger.offsets.between_clusters import (
     source_commits,
     translate,
 )
+from ledger.offsets.maker_topics import Checkpoints, Heartbeats, TargetTopics
 from ledger.offsets.metadata import metadata_in_step
 from ledger.offsets.moving import offsets_set_at
 from ledger.offsets.setting import (
@@ -120,7 +121,10 @@ class SyncPass:
 
 @dataclass(slots=True)
 class GroupSync:
-    """The passes of one run. `record` appends rows of `group_syncs` without their stamp, and reads back."""
+    """The passes of one run. `record` appends rows of `group_syncs` without their stamp, and reads back.
+
+    `emit` gets all that is translated, in each pass. `commits` false: nothing is committed.
+    """
 
     flow: str
     source_cluster: str
@@ -129,6 +133,8 @@ class GroupSync:
     record: Callable[[Sequence[Row]], None]
     clock: Clock
     synced: dict[Place, Synced] = field(default_factory=dict)
+    emit: Callable[[Iterable[Answer]], None] | None = None
+    commits: bool = True
     _commits: Mapping[CommitKey, object] = field(default_factory=dict)
     _found: dict[CommitKey, Answer] = field(default_factory=dict)
     _left: dict[CommitKey, SourceCommit] = field(default_factory=dict)
@@ -140,6 +146,12 @@ class GroupSync:
     def run_once(self) -> SyncPass:
         """Raises as the target and the ledger do; the next pass finds again what this one has not done."""
         translated = self._translate()
+        done = self._sync(translated) if self.commits else SyncPass(translated, 0, {})
+        if self.emit is not None:  # last: a topic that cannot be written keeps no group from being synced
+            self.emit(self._found.values())
+        return done
+
+    def _sync(self, translated: int) -> SyncPass:
         now_ms = self.clock.now_ms()
         wanted = {
             place_of(answer): answer
@@ -238,12 +250,14 @@ class GroupSync:
             if self._said.get(place) is not why:
                 group, topic, partition = place
                 log.info(
-                    "%s: group %s is not synced in %s partition %d: %s",
-                    self.flow,
-                    group,
-                    topic,
-                    partition,
-                    why,
+                    "%(flow)s: group %(group)s is not synced in %(topic)s partition %(partition)d: %(cause)s",
+                    {
+                        "flow": self.flow,
+                        "group": group,
+                        "topic": topic,
+                        "partition": partition,
+                        "cause": why,
+                    },
                 )
         self._said = dict(hindered)
 
@@ -396,12 +410,16 @@ class SyncThread:
             return False  # the driver ends by the same
         except (MirrorLedgerError, OSError) as error:
             if str(error) != self._trouble:
-                log.warning("%s: groups are not synced for now: %s", self._flow, error)
+                log.warning(
+                    "%(flow)s: groups are not synced for now: %(cause)s", {"flow": self._flow, "cause": error}
+                )
             self._trouble = str(error)
             return True
         self._trouble = None
         if done.synced:
-            log.info("%s: synced %d commits of groups", self._flow, done.synced)
+            log.info(
+                "%(flow)s: synced %(commits)d commits of groups", {"flow": self._flow, "commits": done.synced}
+            )
         return True
 
 
@@ -409,12 +427,34 @@ class SyncThread:
 # Beside a driver of a flow with `sync_groups`: commits at the target for groups that read at the source.
 
 
+@contextmanager
 def syncing(
     config: MirrorConfig, flow: FlowConfig, target: KafkaAdmin, session: WriterSession
-) -> AbstractContextManager[object]:
-    """The context in which groups are synced, one pass at least; nothing where the flow does not."""
-    if not flow.sync_groups:
-        return nullcontext()
+) -> Iterator[None]:
+    """The context in which groups are synced, one pass at least, and what MirrorMaker would write beside is written.
+
+    Nothing where the flow does none of it.
+    """
+    with ExitStack() as begun:
+        if flow.emit_checkpoints or flow.emit_heartbeats:
+            topics = begun.enter_context(TargetTopics(config.cluster(flow.target), target))
+            if flow.emit_heartbeats:
+                begun.enter_context(Heartbeats(flow, topics, SystemClock()))
+        else:
+            topics = None
+        if flow.sync_groups or flow.emit_checkpoints:
+            emit = Checkpoints(flow.source, topics) if topics is not None and flow.emit_checkpoints else None
+            begun.enter_context(_syncing(config, flow, target, session, emit))
+        yield
+
+
+def _syncing(
+    config: MirrorConfig,
+    flow: FlowConfig,
+    target: KafkaAdmin,
+    session: WriterSession,
+    emit: Checkpoints | None,
+) -> "SyncThread":
     newest = open_ledger(config.ledger.path).now((GROUP_SYNCS.name,))
     sync = GroupSync(
         flow=flow.name,
@@ -424,6 +464,8 @@ def syncing(
         record=lambda rows: _record(session, rows),
         clock=SystemClock(),
         synced=synced_before(last_group_syncs(newest, flow.target, flow.name)),
+        emit=emit,
+        commits=flow.sync_groups,
     )
     return SyncThread(sync, flow.sync_groups_seconds, flow.name)
 

@@ -233,7 +233,10 @@ class PermissionRecord:
         """The rows of this read are in the ledger."""
         for event, kind, permission in permission_changes(self._known, read):
             if permission is None and event in _WHY_UNREAD:
-                log.warning("cluster %s: no %ss are recorded: %s", self._cluster, kind, _WHY_UNREAD[event])
+                log.warning(
+                    "cluster %(cluster)s: no %(kind)ss are recorded: %(cause)s",
+                    {"cluster": self._cluster, "kind": kind, "cause": _WHY_UNREAD[event]},
+                )
         self._known = known_after(self._known, read)
 
     def _row(self, event: PermissionEvent, kind: PermissionKind, permission: Permission | None) -> Row:

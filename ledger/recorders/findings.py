@@ -101,7 +101,17 @@ class LateWrites:
 
     def _raised(self, key: FindingKey, message: str) -> OperationEntry:
         _, topic, partition = key
-        log.warning("%s: %s; %s", _LATE_WRITE, message, EXPLAINED[_LATE_WRITE].next)
+        log.warning(
+            "%(finding)s: %(what)s; %(advice)s",
+            {
+                "finding": _LATE_WRITE,
+                "cluster": self.cluster,
+                "topic": topic,
+                "partition": partition,
+                "what": message,
+                "advice": EXPLAINED[_LATE_WRITE].next,
+            },
+        )
         finding = Finding(
             name=_LATE_WRITE, topic=topic, partition=partition, message=message, cluster=self.cluster
         )

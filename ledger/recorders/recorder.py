@@ -193,19 +193,15 @@ class GroupRecord:
         hidden = {(row.group_id, row.topic) for row in rows.checkpoints if row.absence is Absence.HIDDEN}
         for group, topic in sorted(hidden):
             log.warning(
-                "%s: commits of group %s for topic %s are not shown to this principal any more; "
+                "%(writer)s: commits of group %(group)s for topic %(topic)s are not shown to this principal any more; "
                 "what was recorded last is the last that is known",
-                self.writer,
-                group,
-                topic,
+                {"writer": self.writer, "group": group, "topic": topic},
             )
         for fact in rows.groups:
             if fact.event is GroupEvent.UNAVAILABLE:
                 log.warning(
-                    "%s: offsets of group %s are not recorded until they can be read: %s",
-                    self.writer,
-                    fact.group_id,
-                    fact.reason,
+                    "%(writer)s: offsets of group %(group)s are not recorded until they can be read: %(cause)s",
+                    {"writer": self.writer, "group": fact.group_id, "cause": fact.reason},
                 )
 
 
@@ -324,10 +320,11 @@ class TopicRecord:
         unread = {**seen.unread, **self.observer.hidden(sorted(missing))}
         for name in sorted(unread.keys() - self.unread.keys()):
             log.warning(
-                "%s: topic %s is not recorded until it may be described: %s", self.writer, name, unread[name]
+                "%(writer)s: topic %(topic)s is not recorded until it may be described: %(cause)s",
+                {"writer": self.writer, "topic": name, "cause": unread[name]},
             )
         for name in sorted(self.unread.keys() - unread.keys()):
-            log.info("%s: topic %s is recorded again", self.writer, name)
+            log.info("%(writer)s: topic %(topic)s is recorded again", {"writer": self.writer, "topic": name})
         self.unread = unread
         return {**{name: self.states[name] for name in unread if name in self.states}, **seen.topics}
 

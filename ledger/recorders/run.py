@@ -200,8 +200,8 @@ class BackgroundRecorders:
         self._failures.pop(recorder.writer, None)
         self._unavailable.discard(recorder.writer)
         log.info(
-            "%s: another process records the cluster from now on; this one takes over when it ends",
-            recorder.writer,
+            "%(writer)s: another process records the cluster from now on; this one takes over when it ends",
+            {"writer": recorder.writer},
         )
 
     def _give_back(self, recorder: ClusterRecorder) -> None:
@@ -231,14 +231,18 @@ class BackgroundRecorders:
         except ShutOutError:
             log.debug("%s: another process records the cluster", recorder.writer)
         except (MirrorLedgerError, OSError) as error:
-            log.warning("%s: not recorded at the end: %s", recorder.writer, error)
+            log.warning(
+                "%(writer)s: not recorded at the end: %(cause)s", {"writer": recorder.writer, "cause": error}
+            )
 
     def _record_last(self, recorder: ClusterRecorder) -> None:
         """A cluster that does not answer is no reason to keep the role: whoever comes next need not wait for it."""
         try:
             self._count(recorder, recorder.record_last())
         except ClusterUnavailableError as error:
-            log.warning("%s: not recorded at the end: %s", recorder.writer, error)
+            log.warning(
+                "%(writer)s: not recorded at the end: %(cause)s", {"writer": recorder.writer, "cause": error}
+            )
 
     def _count(self, recorder: ClusterRecorder, recorded: RecordedRound) -> None:
         self._rows[recorder.writer].update(recorded.rows)
@@ -246,13 +250,16 @@ class BackgroundRecorders:
     def _say_once(self, recorder: ClusterRecorder, error: Exception) -> None:
         if recorder.writer not in self._unavailable:
             self._unavailable.add(recorder.writer)
-            log.warning("%s: nothing is recorded for now: %s", recorder.writer, error)
+            log.warning(
+                "%(writer)s: nothing is recorded for now: %(cause)s",
+                {"writer": recorder.writer, "cause": error},
+            )
 
     def _say_available(self, recorder: ClusterRecorder) -> None:
         self._failures.pop(recorder.writer, None)
         if recorder.writer in self._unavailable:
             self._unavailable.discard(recorder.writer)
-            log.info("%s: recording again", recorder.writer)
+            log.info("%(writer)s: recording again", {"writer": recorder.writer})
 
 
 # Alone --------------------------------------------------------------------------------------------
@@ -269,7 +276,10 @@ def record_once(recorder: ClusterRecorder, stop: StopSignal) -> Mapping[str, int
         try:
             return recorder.record_once().rows
         except ClusterUnavailableError as error:
-            log.warning("%s: the cluster is read once more: %s", recorder.writer, error)
+            log.warning(
+                "%(writer)s: the cluster is read once more: %(cause)s",
+                {"writer": recorder.writer, "cause": error},
+            )
             stop.wait(_TICK_S)
     return recorder.record_once().rows
 

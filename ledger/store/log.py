@@ -70,9 +70,13 @@ def _report(state: RetryCallState) -> None:
     if state.attempt_number == _REPORTED_AT_ATTEMPT and state.outcome is not None:
         seconds = state.seconds_since_start or 0.0
         log.error(
-            "the ledger takes no append since %s: %s; tried again",
-            datetime.fromtimestamp(time.time() - seconds, tz=UTC).isoformat(sep=" ", timespec="seconds"),
-            state.outcome.exception(),
+            "the ledger takes no append since %(since)s: %(cause)s; tried again",
+            {
+                "since": datetime.fromtimestamp(time.time() - seconds, tz=UTC).isoformat(
+                    sep=" ", timespec="seconds"
+                ),
+                "cause": state.outcome.exception(),
+            },
         )
 
 

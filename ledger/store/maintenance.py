@@ -430,7 +430,10 @@ class BackgroundMaintenance:
     def _say_once(self, table: str, reason: str) -> None:
         if table not in self._failing:
             self._failing.add(table)
-            log.warning("the ledger's table %s is not maintained for now: %s", table, reason)
+            log.warning(
+                "the ledger's table %(table)s is not maintained for now: %(cause)s",
+                {"table": table, "cause": reason},
+            )
 
 
 # Upkeeps ------------------------------------------------------------------------------------------

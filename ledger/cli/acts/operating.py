@@ -1,4 +1,4 @@
-"""Commands that ask a flow's driver for something: `pause`, `resume`, `skip-to`, `accept-foreign`, `resync`; `stop`.
+"""Commands that ask a flow's driver for something: `pause` to `reload`, and `stop`.
 
 A request is a row of the ledger; the driver answers it with a receipt after the round under way. What will
 happen goes to stderr, the operation id to stdout. Exit codes: 0 recorded (with --wait: done), or nothing to
@@ -24,7 +24,7 @@ from ledger.cli.options import (
 )
 from ledger.cli.printing import put_operation, say
 from ledger.facts.operations import Why
-from ledger.facts.requests import AcceptForeign, Pause, Request, Resume, Resync, SkipTo
+from ledger.facts.requests import AcceptForeign, Pause, Reload, Request, Resume, Resync, SkipTo
 
 _topic = click.option("--topic", help="Only this source topic.")
 _the_topic = click.option("--topic", required=True, help="The source topic.")
@@ -75,7 +75,8 @@ resync = _requesting(
     "Copy again what the source holds, behind what the target holds.",
     *(_offset, partition_option, _the_topic),
 )
-COMMANDS = (pause, resume, skip_to, accept_foreign, resync)
+reload = _requesting(Reload, "Let the driver of FLOW read its configuration file again and continue by it.")
+COMMANDS = (pause, resume, skip_to, accept_foreign, resync, reload)
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Commands that read the ledger alone: `status` and `query`. No JVM, no broker."""
+"""Commands that read the ledger alone: `status`, `health` and `query`. No JVM, no broker."""
 
 import re
 import shutil
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import click
 import pyarrow as pa
 
+from ledger.answers.drivers import DriverState
+from ledger.answers.flow_status import last_driver
 from ledger.answers.ledger import Ledger
 from ledger.answers.text import WIDTH, render_open_apply, render_report, render_reports_json
 from ledger.cli.configured import configuration
@@ -15,7 +17,7 @@ from ledger.cli.printing import Form, put, say, say_cut
 from ledger.errors import UnsafeError, UsageError
 from ledger.store import catalog
 from ledger.store.catalog import Value
-from ledger.words import counted
+from ledger.words import counted, duration
 
 _NARROWEST = 60
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
@@ -72,6 +74,26 @@ def status(
             for line in found.of_flows:
                 say(line)
         raise UnsafeError(f"{counted(len(found.needs_attention), 'reason')} to act, named above")
+
+
+@click.command()
+@click.argument("flows", nargs=-1, metavar="[FLOW]...")
+@click.pass_context
+def health(context: click.Context, flows: tuple[str, ...]) -> None:
+    """Whether a driver of each FLOW (of all that are enabled) is at work, for probes: 0 yes, 4 no, 1 nobody knows."""
+    ledger = opened(context, None)
+    config = ledger.config
+    wanted = [config.enabled_flow(name) for name in flows] or config.enabled_flows
+    away = 0
+    for flow in wanted:
+        driver = last_driver(ledger.snapshot, flow, at_ms=ledger.opened_at_ms, is_now=True)
+        away += driver.state is not DriverState.RUNNING
+        last = (
+            "" if driver.silent_seconds is None else f", last recorded {duration(driver.silent_seconds)} ago"
+        )
+        put(f"{flow.name}: {driver.state}{last}\n")
+    if away:
+        raise UnsafeError(f"{counted(away, 'flow')} of {len(wanted)} without a driver at work, named above")
 
 
 @click.command()

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
+from ledger.cli.logs import writes_json
 from ledger.cli.printing import say
 from ledger.clock import Clock, SystemClock
 from ledger.mirror.progress import RunProgress
@@ -59,13 +61,13 @@ class ProgressLines:
 
 def lines_on_stderr(flow: str) -> ProgressLines:
     """For a run that nobody watches at a terminal."""
-    return ProgressLines(flow, SystemClock(), say)
+    return ProgressLines(flow, SystemClock(), partial(say, flow=flow))
 
 
 @contextmanager
 def shown_progress(flow: str, shown: StatusLine) -> Iterator[Tell]:
     """For a run at a terminal, whose last line is `shown`, or at none."""
-    if not shown.is_terminal:
+    if not shown.is_terminal or writes_json():
         yield lines_on_stderr(flow)
         return
     clock = SystemClock()

@@ -9,7 +9,7 @@ from ledger.answers.maintenance import init_ledger
 from ledger.cli.configured import configuration_to_connect_by
 from ledger.cli.printing import put, say
 from ledger.cli.processes.progress import lines_on_stderr, shown_progress
-from ledger.cli.processes.signals import start_spark
+from ledger.cli.processes.signals import reload_on_sighup, start_spark
 from ledger.errors import UnsafeError, UsageError
 from ledger.jvm import delta_jars
 from ledger.mirror.progress import RunSummary
@@ -56,7 +56,7 @@ def run(
         )
     config = configuration_to_connect_by(context)
     tasks = config.flow(flow).tasks
-    stop_signal = threading.Event()
+    stop_signal, reload = threading.Event(), reload_on_sighup()
 
     def session() -> SparkSession:
         return start_spark(lambda: local_session(tasks=tasks), stop_signal)
@@ -69,6 +69,7 @@ def run(
             session=session,
             allow_scope_reduction=allow_scope_reduction,
             stop=stop_signal,
+            reload=reload,
             on_round=lines_on_stderr(flow),
         )
     else:
@@ -82,6 +83,7 @@ def run(
                 allow_scope_reduction=allow_scope_reduction,
                 from_cut=from_cut,
                 stop=stop_signal,
+                reload=reload,
                 on_round=tell,
             )
     if summary is None:

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT for commands that run Spark: after the round under way, or once Spark has started.
+"""SIGTERM and SIGINT for commands that run Spark: after the round under way, or once Spark has started; SIGHUP.
 
 The start of Spark is not interrupted: that leaves a JVM behind which waits for a program that has ended.
 """
@@ -12,6 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from ledger.cli.logs import events_of_children
+from ledger.cli.printing import say
 from ledger.errors import EndedBySigintError, EndedBySigtermError, MirrorLedgerError, SetupError
 from ledger.mirror.spark import reason
 
@@ -47,7 +49,8 @@ def start_spark(start: Callable[[], SparkSession], stop: threading.Event) -> Spa
 def _started(start: Callable[[], SparkSession], received: list[int]) -> SparkSession:
     """Once its context is there, Spark has a handler of its own for SIGINT, which raises `KeyboardInterrupt`."""
     try:
-        return start()
+        with events_of_children():
+            return start()
     except KeyboardInterrupt:
         raise _ended_by(signal.SIGINT) from None
     except (Py4JError, PySparkException, OSError, MirrorLedgerError) as error:
@@ -63,11 +66,19 @@ def _ended_by(number: int) -> MirrorLedgerError:
     return _ERRORS[number](f"ended by {name} while Spark was starting; nothing was copied")
 
 
+def reload_on_sighup() -> threading.Event:
+    """Set by SIGHUP: the configuration file is to be read again. At a terminal SIGHUP ends a process, as ever."""
+    reload = threading.Event()
+    if not sys.stderr.isatty():
+        signal.signal(signal.SIGHUP, lambda *_: reload.set())
+    return reload
+
+
 def stop_on_signals(stop: threading.Event) -> None:
     """End after the round under way. To be set once Spark has started, which installs a handler of its own."""
 
     def ask(number: int, _frame: object) -> None:
-        sys.stderr.write(f"{signal.Signals(number).name}: ending after the round under way\n")
+        say(f"{signal.Signals(number).name}: ending after the round under way")
         stop.set()
 
     for number in _ERRORS:

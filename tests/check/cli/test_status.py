@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -193,7 +194,36 @@ def test_whether_anybody_is_at_work_on_it_is_said(flow: Operated, host: str, wor
     assert f"; {words}, last recorded 20" in flat(text(flow, "--check", code=4))
 
 
+@pytest.mark.parametrize(
+    ("event", "mark", "seconds", "state"),
+    [
+        ("alive", own_mark(), 1, "running"),
+        ("alive", "elsewhere:1:1", 1, "running"),
+        ("alive", "elsewhere:1:1", 300, "silent"),
+        ("alive", own_mark(), 300, "silent"),
+        ("alive", mark_of_a_gone_process(), 1, "dead"),
+        ("released", own_mark(), 1, "released"),
+    ],
+    ids=["here", "elsewhere", "silent", "silent-here", "dead", "released"],
+)
+def test_whether_a_driver_is_at_work(idle: Operated, event: str, mark: str, seconds: int, state: str) -> None:
+    last_ms = idle.clock.now_ms() - seconds * 1000
+    idle.writer("claimed", mark, at_ms=last_ms - 1000)
+    idle.writer(event, mark, round_number=1, at_ms=last_ms)
+    done = idle.command("health")
+    assert done.out.startswith(f"{FLOW}: {state}, last recorded ")
+    assert done.code == (0 if state == "running" else 4)
+
+
+def test_whether_a_driver_is_at_work_is_not_known_without_a_ledger(idle: Operated) -> None:
+    shutil.rmtree(idle.config.ledger.path)
+    done = idle.command("health", FLOW)
+    assert (done.code, done.out) == (2, "")
+    assert idle.command("health", "nobody").code == 2
+
+
 def test_a_flow_that_never_ran(idle: Operated) -> None:
+    assert idle.command("health", FLOW).out == f"{FLOW}: never_ran\n"
     told = text(idle, "--check", code=4)
     assert told.startswith("east-to-west: it has never run: mirror-ledger run east-to-west\n")
     assert "driver    has never run" in told

@@ -125,7 +125,7 @@ def test_what_earlier_programs_left_out_is_read_as_nothing() -> None:
     assert read.content() == {**accepted, "retired_epochs": {}}
 
 
-@pytest.mark.parametrize("kind", RequestKind)
+@pytest.mark.parametrize("kind", [kind for kind in RequestKind if "topic" in REQUEST_CLASSES[kind].keys])
 def test_a_request_that_names_less_is_about_all_of_it(kind: RequestKind) -> None:
     read = REQUEST_CLASSES[kind].of_row(row(kind, {"topic": "orders"}))
     assert (read.topic, read.partition, read.offset) == ("orders", None, None)

@@ -3,12 +3,13 @@
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from ledger.config.values import FlowConfig
-from ledger.errors import PreconditionError
+from ledger.errors import ConfigurationError, PreconditionError
 from ledger.facts.operations import accepted_reductions
 from ledger.facts.syncs import FlowPosition, Position
 from ledger.mirror.progress import (
@@ -120,6 +121,79 @@ def test_a_file_that_is_gone_is_noticed(tmp_path: Path) -> None:
     assert ConfigurationFile(config, "east-to-west").troubles() == {
         config.file: "cannot be read: No such file or directory"
     }
+
+
+# -- Read again ------------------------------------------------------------------------------------
+
+
+def read_again(
+    folder: Path, text: str, mirrored: Sequence[FlowPosition] = ()
+) -> tuple[str, ConfigurationFile]:
+    """What comes of it where the file says `text` by now."""
+    file = ConfigurationFile(load(folder, BASE + FLOW_TEXT), "east-to-west")
+    Path(file.config.file).write_text(text + "\n")
+    return file.read_again(mirrored, {}), file
+
+
+def test_what_a_running_driver_can_follow_is_accepted(tmp_path: Path) -> None:
+    said, file = read_again(tmp_path, BASE + ELSEWHERE + "round_seconds = 2.5")
+    assert (
+        said
+        == "from now on: flows.east-to-west.round_seconds is another; flows.east-to-west.topics is another"
+    )
+    assert file.accepted is not None
+    flow = file.accepted.flow("east-to-west")
+    assert (flow.topics, flow.round_seconds) == (("orders", "users"), 2.5)
+
+
+def test_what_waits_for_a_start_is_said_and_left_as_it_was(tmp_path: Path) -> None:
+    moved = BASE.replace("west:9092", "west:9093") + ELSEWHERE + "tasks = 3"
+    said, file = read_again(tmp_path, moved)
+    assert said == (
+        "from now on: flows.east-to-west.topics is another. Not before it is started again: "
+        "flows.east-to-west.tasks is another; clusters.west is another"
+    )
+    assert file.accepted is not None
+    assert file.accepted.flow("east-to-west").tasks == file.config.flow("east-to-west").tasks
+    assert file.accepted.cluster("west") == file.config.cluster("west")
+
+
+@pytest.mark.parametrize("text", [BASE + FLOW_TEXT, BASE + FLOW_TEXT + "tasks = 3"])
+def test_where_nothing_can_be_followed_the_driver_continues_as_it_is(tmp_path: Path, text: str) -> None:
+    said, file = read_again(tmp_path, text)
+    assert said.startswith("nothing that a running driver takes over has changed")
+    assert ("tasks" in said) == ("tasks" in text)
+    assert file.accepted is None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (BASE + FLOW_TEXT + 'sauce = "x"', "sauce: unknown key"),
+        (
+            BASE + FLOW_TEXT + "enabled = false",
+            "is disabled; the driver continues as before. `mirror-ledger stop east",
+        ),
+        (
+            BASE + FLOW_TEXT.replace("[flows.east-to-west]", "[flows.other]"),
+            "is gone; the driver continues as before",
+        ),
+        (BASE + FLOW_TEXT.replace('"orders"', '"users"'), "orders: not selected.*--allow-scope-reduction"),
+    ],
+)
+def test_what_speaks_against_it_is_said_and_nothing_changes(tmp_path: Path, text: str, why: str) -> None:
+    file = ConfigurationFile(load(tmp_path, BASE + FLOW_TEXT), "east-to-west")
+    Path(file.config.file).write_text(text + "\n")
+    with pytest.raises((ConfigurationError, PreconditionError), match=why):
+        file.read_again([position("orders", "east.orders")], {})
+    assert file.accepted is None
+
+
+def test_a_run_until_caught_up_keeps_what_it_began_with(tmp_path: Path) -> None:
+    file = ConfigurationFile(load(tmp_path, BASE + FLOW_TEXT), "east-to-west", refusal="until caught up")
+    Path(file.config.file).write_text(BASE + ELSEWHERE + "\n")
+    with pytest.raises(PreconditionError, match=r"^until caught up; the driver continues as before$"):
+        file.read_again([], {})
 
 
 # -- What it leaves out ----------------------------------------------------------------------------

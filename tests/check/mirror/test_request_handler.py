@@ -283,6 +283,13 @@ def test_without_a_leader_a_request_is_refused() -> None:
     assert handler.result == "refused"
 
 
+def test_without_a_file_nothing_is_read_again() -> None:
+    handler = Handler()
+    assert handler.ask(RequestKind.RELOAD, topic=None, partition=None) == []
+    assert handler.result == "refused"
+    assert "no configuration file" in str(handler.receipts[0]["message"])
+
+
 def test_pauses_and_resumptions_add_up_in_order() -> None:
     def asked(kind: RequestKind, topic: str | None, partition: int | None = None) -> OperatorRequest:
         return _asked("o", kind, topic, partition)
@@ -298,7 +305,7 @@ def test_pauses_and_resumptions_add_up_in_order() -> None:
     assert part.covers("a"), "resuming a stopped partition ends no pause"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in RequestKind if kind is not RequestKind.PAUSE])
+@pytest.mark.parametrize("kind", sorted({*RequestKind} - {RequestKind.PAUSE, RequestKind.RELOAD}))
 def test_no_request_lets_two_flows_copy_one_partition(kind: RequestKind) -> None:
     handler = Handler(StopCause.COPIED_BY_ANOTHER_FLOW)
     assert handler.ask(kind, offset=40 if kind is RequestKind.SKIP_TO else None) == []

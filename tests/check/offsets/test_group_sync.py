@@ -1,15 +1,17 @@
 """Groups that read at the source keep a commit at the target: over whose commits, when again, and when not."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from ledger.adopt.synced_groups import MakersCheckpoint, makers_checkpoint
 from ledger.errors import ClusterUnavailableError
 from ledger.facts.direction import Promotion, nothing_promoted
 from ledger.facts.groups import RECOMMIT_AFTER_MS, CommitRefusal, Hindrance, NewCommit, Place
 from ledger.facts.tables import Row
+from ledger.offsets.maker_topics import Checkpoints
 from ledger.offsets.setting import SourceCommit, synced_before
 from ledger.offsets.syncing import CommitKey, GroupSync, SyncPass
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -374,3 +376,46 @@ def test_a_group_waits_for_what_it_has_written(syncing: Syncing) -> None:
     syncing.ledger.outputs, syncing.ledger.earlier_by = "copied", 0
     syncing.run()
     assert syncing.there == 40
+
+
+# -- Checkpoints as MirrorMaker writes them ---------------------------------------------------------
+
+
+@dataclass
+class Written:
+    """Implements `Write`: the records of each topic."""
+
+    records: list[tuple[str, MakersCheckpoint | None]] = field(default_factory=list)
+    is_away: bool = False
+
+    def __call__(self, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
+        if self.is_away:
+            raise ClusterUnavailableError("west did not take it")
+        self.records += [(topic, makers_checkpoint(key, value)) for key, value in records]
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_checkpoint_is_written_where_a_commit_lands_elsewhere_than_before(
+    syncing: Syncing, commits: bool
+) -> None:
+    written = Written()
+    syncing.sync.emit, syncing.sync.commits = Checkpoints("east", written), commits
+    for offset in (40, 40, 60):
+        syncing.ledger.committed[KEY] = offset
+        syncing.run()
+    expected = [MakersCheckpoint(AT, offset, offset) for offset in (40, 60)]
+    assert written.records == [("east.checkpoints.internal", one) for one in expected]
+    assert syncing.there == (60 if commits else None)
+
+
+def test_groups_are_synced_where_no_checkpoint_can_be_written_and_it_is_written_later(
+    syncing: Syncing,
+) -> None:
+    written = Written(is_away=True)
+    syncing.sync.emit = Checkpoints("east", written)
+    with pytest.raises(ClusterUnavailableError, match="west did not take it"):
+        syncing.run()
+    assert syncing.there == 40
+    written.is_away = False
+    syncing.run()
+    assert [one for _, one in written.records] == [MakersCheckpoint(AT, 40, 40)]

@@ -47,8 +47,9 @@ def test_what_stopped_partitions_need_can_be_typed() -> None:
 @pytest.mark.parametrize("kind", RequestKind)
 def test_every_request_can_be_typed_as_it_is_printed(kind: RequestKind) -> None:
     offset = 7 if kind in (RequestKind.RESYNC, RequestKind.SKIP_TO) else None
-    partition = None if kind is RequestKind.PAUSE else 0
-    line = command_line(kind, "f", topic="t", partition=partition, offset=offset)
+    partition = None if kind in (RequestKind.PAUSE, RequestKind.RELOAD) else 0
+    topic = None if kind is RequestKind.RELOAD else "t"
+    line = command_line(kind, "f", topic=topic, partition=partition, offset=offset)
     assert lacking(line.removeprefix("mirror-ledger ")) is None
 
 
