@@ -382,12 +382,23 @@ def commit_rows(
     )
     opened.update_incremental()
     sync_entries(uri, after=before, until=opened.version())
+    checkpoint_when_due(opened, uri, before=before)
+
+
+def checkpoint_when_due(opened: DeltaTable, uri: str, *, before: int) -> bool:
+    """A checkpoint where commits since the version `before` have come to the next one; returns whether there is one.
+
+    What was committed stays so without, and the next commits try again.
+    """
     interval = int(opened.metadata().configuration.get(_CHECKPOINT_INTERVAL) or _COMMITS_PER_CHECKPOINT)
-    if before // interval < opened.version() // interval:
-        try:
-            make_checkpoint(opened, uri)
-        except (DeltaError, OSError) as error:  # what was committed stays so, and the next append tries again
-            log.debug("%s: no checkpoint was made: %s", uri, error)
+    if before // interval == opened.version() // interval:
+        return False
+    try:
+        make_checkpoint(opened, uri)
+    except (DeltaError, OSError) as error:
+        log.debug("%s: no checkpoint was made: %s", uri, error)
+        return False
+    return True
 
 
 def _write_small(folder: TableFolder, rows: pa.Table) -> WrittenFile:

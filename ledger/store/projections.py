@@ -16,6 +16,7 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
@@ -34,7 +35,7 @@ from ledger.store.behind import HOUR_MS, Behind, file_stamps, last_of_each, read
 from ledger.store.damage import sync_entries
 from ledger.store.delta_tables import arrow_schema, is_table, table_id, table_uri
 from ledger.store.fetched import places
-from ledger.store.merging import NO_HOOKS, TableFolder, data_files
+from ledger.store.merging import NO_HOOKS, TableFolder, checkpoint_when_due, data_files
 from ledger.store.spans import SCHEMA, merged_spans, spans_of
 from ledger.store.sql import FUNCTIONS, connected, sql_file
 
@@ -44,10 +45,12 @@ PROJECTED = tuple(GRAINS)
 """Tables with a projection: those that grow with every round."""
 _LAST_ALONE = (SHARE_OFFSETS.name, WRITERS.name)
 """Those of which it has the last rows, and nothing else."""
-LEAST_ROWS = 100_000
+LEAST_ROWS = 25_000
 """So many rows an answer may read before they become a block."""
 FANOUT = 16
 """So many blocks of one tier become one of the next."""
+LAST_FANOUT = 4
+"""So many of like size where a block has last rows: what a later one has takes the place of most of it."""
 _FORM = 1
 _FOOTER = b"mirrorLedger.block"
 _NAMED_BY_ROWS = re.compile(r"block-(\d+)r-")
@@ -74,7 +77,7 @@ class Block:
 
     `last`: the smallest block that it ends with, by name; `previous`: that of the block before it, None of the first.
     `noted`: which rows of the table are in it and in those before it; `appended_ms`: by writer when the last append of
-    these was recorded.
+    these was recorded. `kept`: how many rows it has itself, 0 before it is written.
     """
 
     file: Path
@@ -84,11 +87,13 @@ class Block:
     table_id: str
     noted: Noted
     appended_ms: Mapping[str, int]
+    kept: int = 0
 
     @classmethod
     def read(cls, file: Path) -> Self:
         """By the footer of a file; raises `ValueError`, `KeyError` or what Arrow raises where it says nothing."""
-        said = json.loads(pq.read_metadata(file).metadata[_FOOTER])
+        metadata = pq.read_metadata(file)
+        said = json.loads(metadata.metadata[_FOOTER])
         if said["form"] != _FORM:
             raise _OtherFormError(
                 f"{file.name} is a block of form {said['form']}; this program knows {_FORM}"
@@ -96,11 +101,19 @@ class Block:
         until = {writer: LastPlace(*at) for writer, at in said["until"].items()}
         noted = Noted(said["rows"], until, said["settled_ms"])
         names = said["previous"], said["last"]
-        return cls(file, *names, said["tier"], said["table_id"], noted, said["appended_ms"])
+        rows = said["appended_ms"], metadata.num_rows
+        return cls(file, *names, said["tier"], said["table_id"], noted, *rows)
 
     @property
     def name(self) -> str:
         return self.file.name
+
+    def write(self, place: Path, schema: pa.Schema, rows: Iterable[pa.Table]) -> None:
+        """Make the file of a block, with these rows."""
+        with pq.ParquetWriter(place, schema, compression="zstd") as writer:
+            writer.add_key_value_metadata({_FOOTER: self.footer})
+            for part in rows:
+                writer.write_table(part)
 
     @property
     def footer(self) -> bytes:
@@ -118,6 +131,24 @@ class Block:
                 "appended_ms": dict(self.appended_ms),
             }
         ).encode()
+
+
+def due_merge(chain: Sequence[Block], table: str) -> Sequence[Block]:
+    """The last blocks of a table's projection, where there are enough of them to become one; none: there are not.
+
+    Spans add up, so blocks go by how often they were merged. Of last rows one block has hardly more than another.
+    """
+    if table == OFFSET_SYNCS.name:
+        parts = [block for block in chain if block.tier == chain[-1].tier]
+        return parts if len(parts) >= FANOUT else ()
+    alike = takewhile(lambda block: _size(block) <= _size(chain[-1]), reversed(chain))
+    parts = list(alike)[::-1]
+    return parts if len(parts) >= LAST_FANOUT else ()
+
+
+def _size(block: Block) -> int:
+    """By powers of four."""
+    return block.kept.bit_length() // 2
 
 
 class Blocks:
@@ -190,7 +221,7 @@ class Projection:
         self._of = table
         self._uri = table_uri(path, f"projections/{table}")
         self._files = TableFolder(self._uri)
-        self._schema = SCHEMA if table == OFFSET_SYNCS.name else arrow_schema(TABLE_BY_NAME[table])
+        self.schema = SCHEMA if table == OFFSET_SYNCS.name else arrow_schema(TABLE_BY_NAME[table])
 
     @property
     def is_there(self) -> bool:
@@ -253,10 +284,10 @@ class Projection:
         Of a long history each has as few hours as have so many rows. Of two that do so at once one is refused, or takes
         the place of the other. Beside blocks of a later program nothing is made. Raises what DuckDB and Arrow raise.
         """
-        least = LEAST_ROWS if least_rows is None else least_rows
         chain = self._sound_chain(opened)
         if chain is None:
             return False
+        least = self._least(chain) if least_rows is None else least_rows
         known = chain[-1].noted if chain else NOTHING
         if (
             sum(
@@ -279,6 +310,10 @@ class Projection:
             is_made = True
         return is_made
 
+    def _least(self, chain: Sequence[Block]) -> int:
+        """How many rows become a block: of last rows as many as a block has, or it would have nearly all of them."""
+        return LEAST_ROWS if self.schema is SCHEMA else max(LEAST_ROWS, *(block.kept for block in chain), 0)
+
     def _extend(self, opened: DeltaTable, until_ms: int, now_ms: int) -> bool:
         """Make a block of what was recorded since the last one up to a time; returns whether it is there."""
         chain = self._chain(table_id(opened), lambda _: True, only_active=True)
@@ -292,7 +327,7 @@ class Projection:
         """Make a block of rows behind the last one, and larger ones where it makes enough; whether it is there."""
         noted = Noted.of(behind.noted.rows, behind.noted.until, now_ms=now_ms)
         last = chain[-1].last if chain else None
-        name = _new_name(noted.rows)
+        name = new_name(noted.rows)
         appended_ms = {**(chain[-1].appended_ms if chain else {}), **behind.appended_ms()}
         block = Block(Path(name), last, name, 0, table_id(opened), noted, appended_ms)
         if not self._put(block, self._rows_behind(behind), chain, now_ms):
@@ -323,11 +358,9 @@ class Projection:
 
     def _merge(self, chain: Sequence[Block], now_ms: int) -> bool:
         """Put one block in the place of the last ones of a tier, where there are enough of them; whether it did."""
-        parts = [block for block in chain if block.tier == chain[-1].tier]
-        if len(parts) < FANOUT:
+        if not (parts := due_merge(chain, self._of)):
             return False
-        file = Path(_new_name(parts[-1].noted.rows))
-        merged = replace(parts[-1], file=file, previous=parts[0].previous, tier=parts[-1].tier + 1)
+        merged = merged_block(parts)
         rows = self._merged(self._rows(parts))
         return self._put(merged, [rows], chain[: -len(parts)], now_ms)
 
@@ -339,10 +372,7 @@ class Projection:
         table = self._table()
         active = {file.path for file in data_files(table)}
         with self._files.writable(block.name) as place:
-            with pq.ParquetWriter(place, self._schema, compression="zstd") as writer:
-                writer.add_key_value_metadata({_FOOTER: block.footer})
-                for part in rows:
-                    writer.write_table(part)
+            block.write(place, self.schema, rows)
             size = place.stat().st_size
         superseded = active - {kept.name for kept in chain}
         before = table.version()
@@ -362,13 +392,16 @@ class Projection:
             self._files.delete(block.name)
             return False
         sync_entries(self._uri, after=before, until=before + 1)
+        table.update_incremental()
+        if checkpoint_when_due(table, self._uri, before=before):
+            table.cleanup_metadata()
         return True
 
     def _table(self) -> DeltaTable:
         try:
             return DeltaTable(self._uri)
         except TableNotFoundError:
-            return DeltaTable.create(self._uri, self._schema, mode="ignore")
+            return DeltaTable.create(self._uri, self.schema, mode="ignore")
 
     def _chain(self, of_table: str, covers: Callable[[Noted], bool], *, only_active: bool) -> list[Block]:
         """Blocks that follow each other from the first row on, as few and as far as they go; empty: there are none."""
@@ -401,7 +434,7 @@ class Projection:
         """With null in columns that the table has gained since."""
         # By a table of a dataset each command would wait for what reads these.
         parts = [pq.ParquetFile(block.file).read(columns) for block in chain]
-        schema = self._schema if columns is None else pa.schema(map(self._schema.field, columns))
+        schema = self.schema if columns is None else pa.schema(map(self.schema.field, columns))
         found = pa.concat_tables([schema.empty_table(), *parts], promote_options="default")
         return found.select(schema.names).cast(schema)
 
@@ -412,22 +445,22 @@ class Projection:
         hours = connection.execute(
             f"select recorded_at_ms // {HOUR_MS} as hour, count(*) from behind group by hour order by hour"
         ).fetchall()
-        kept = self._schema.empty_table()
+        kept = self.schema.empty_table()
         for first, last in _together(hours):
             connection.register("kept", kept)
             connection.execute(
                 "create or replace temporary view facts as select * from behind "
                 f"where recorded_at_ms >= {int(first) * HOUR_MS} and recorded_at_ms < {(int(last) + 1) * HOUR_MS}"
-                + ("" if self._schema is SCHEMA else " union all select * from kept")
+                + ("" if self.schema is SCHEMA else " union all select * from kept")
             )
-            if self._schema is SCHEMA:
+            if self.schema is SCHEMA:
                 yield spans_of(connection)
             else:
                 kept = self._kept(connection)
         yield kept
 
     def _merged(self, rows: pa.Table) -> pa.Table:
-        if self._schema is SCHEMA:
+        if self.schema is SCHEMA:
             return merged_spans(rows)
         with connected() as connection:
             connection.register("facts", rows)
@@ -437,10 +470,16 @@ class Projection:
         if self._of in _LAST_ALONE:
             return last_of_each(connection, self._of, "facts")
         connection.execute("create or replace temporary view recorded as select * from facts")
-        return connection.sql(sql_file(f"kept_{self._of}.sql")).to_arrow_table().cast(self._schema)
+        return connection.sql(sql_file(f"kept_{self._of}.sql")).to_arrow_table().cast(self.schema)
 
 
-def _new_name(rows: int) -> str:
+def merged_block(parts: Sequence[Block]) -> Block:
+    """What one block says that has the place of these."""
+    file, tier = Path(new_name(parts[-1].noted.rows)), 1 + max(part.tier for part in parts)
+    return replace(parts[-1], file=file, previous=parts[0].previous, tier=tier, kept=0)
+
+
+def new_name(rows: int) -> str:
     """By the rows of the table that are in it or before it: so few blocks are read to find one."""
     return f"block-{rows}r-{uuid.uuid4()}.zstd.parquet"
 

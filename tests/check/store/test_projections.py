@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from ledger.facts.last_rows import Noted
 from ledger.facts.state import WriterClaim
 from ledger.facts.tables import Row
-from ledger.store import catalog, narrowed, projections, sql
+from ledger.store import catalog, merging, narrowed, projections, sql
 from ledger.store.behind import HOUR_MS, Behind
 from ledger.store.catalog import Value
 from ledger.store.delta_tables import opened_at, table_uri
@@ -120,6 +120,7 @@ def test_blocks_become_larger_ones_and_cuts_of_the_past_are_answered_by_those_of
     grown: Grown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(projections, "FANOUT", 3)
+    monkeypatch.setattr(merging, "_COMMITS_PER_CHECKPOINT", 4)
     ends = []
     for _ in range(5):
         grown.extend()
@@ -128,6 +129,13 @@ def test_blocks_become_larger_ones_and_cuts_of_the_past_are_answered_by_those_of
     active = DeltaTable(table_uri(grown.path, "projections/offset_syncs")).file_uris()
     assert len(active) < 4
     assert len(grown.files("offset_syncs")) > 5
+    of_ends = Path(table_uri(grown.path, "projections/high_watermarks"))
+    assert (
+        len(DeltaTable(str(of_ends)).file_uris()) < projections.LAST_FANOUT < len(grown.files(of_ends.name))
+    )
+    assert (of_ends / "_delta_log" / "_last_checkpoint").is_file(), (
+        "five blocks, and what four of them became"
+    )
     require_same(grown.now())
     for end in random.Random(7).sample(ends, examples(check=1, soak=3)):
         require_same(grown.at_round(end + random.Random(end).randint(0, 1)), asked=2)
@@ -240,6 +248,20 @@ def test_it_is_extended_when_answers_would_read_much_and_not_before(
     assert not TableUpkeep(grown.path, "topics", grown.clock, keep_hours=1).project_when_due()
     assert upkeep.project_when_due()
     assert not upkeep.project_when_due()
+
+
+def test_last_rows_become_a_block_where_there_are_as_many_as_one_has(
+    grown: Grown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown.extend()
+    assert Block.read(grown.files("high_watermarks")[0]).kept == 2 * LENGTH.partitions
+    monkeypatch.setattr(projections, "LEAST_ROWS", 1)
+    upkeep = TableUpkeep(grown.path, "high_watermarks", grown.clock, keep_hours=1)
+    grown.append(1)
+    assert not upkeep.project_when_due(), "one cluster was read: half as many"
+    assert TableUpkeep(grown.path, "offset_syncs", grown.clock, keep_hours=1).project_when_due()
+    grown.append(1)
+    assert upkeep.project_when_due()
 
 
 # -- Of a history, at once -------------------------------------------------------------------------
