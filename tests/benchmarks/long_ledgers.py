@@ -1,20 +1,23 @@
-"""Ledgers of days, written as files and as maintenance leaves them: a week in two minutes.
+"""Ledgers of days and years, written as files and as maintenance leaves them, with their projections.
 
-Every round of five seconds is a commit of each table that it appends to. A UTC day that is over is one file, sorted by
-partition and offset, and small files are left of the last rounds only. One flow goes from `east` to `west`. Most of its
-topics are plain, one is compacted and one transactional: these have gaps in every offset sync. Of a ledger both ways a
-flow goes back between the same topics, and each round brings records of both: what a cluster's own producers wrote,
-then the copies, so that the records of the two alternate in both logs.
+Every round of five seconds is a commit of each table that it appends to. A UTC day that is over is one file, or as many
+as a merge bounds them to, sorted by partition and offset, and small files are left of the last rounds only. One flow
+goes from `east` to `west`. Most of its topics are plain, one is compacted and one transactional: these have gaps in
+every offset sync. Of a ledger both ways a flow goes back between the same topics, and each round brings records of
+both: what a cluster's own producers wrote, then the copies, so that the records of the two alternate in both logs.
 """
 
 import json
 import uuid
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from math import lcm
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -26,8 +29,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from ledger.facts.tables import STAMP, TABLE_BY_NAME, place_of
-from ledger.store.delta_tables import RECORDED_AT, arrow_schema, create_tables, table_uri
-from ledger.store.merging import BATCH_ROWS, SORTED_BY, merged_writer
+from ledger.store.delta_tables import RECORDED_AT, STATISTICS, arrow_schema, create_tables, table_uri
+from ledger.store.merging import BATCH_ROWS, SORTED_BY, TARGET_ROWS, merged_writer
 from tests.support.ledger_rows import empty, row
 
 FLOW, FLOW_BACK, EAST, WEST = "east-to-west", "west-to-east", "east", "west"
@@ -38,16 +41,16 @@ _SMALL_FILES = 50
 DAY_MS = 86_400_000
 ROUNDS_A_DAY = DAY_MS // ROUND_MS
 RECORDS_A_ROUND = 500
-GROUPS = 50
-"""Each has commits on `COMMITTED` partitions: a thousand commits."""
-COMMITTED = 20
-SWEEP_ROUNDS = 60
+GROUPS, COMMITTED = 50, 20
+"""So many groups, each with commits on so many partitions: a thousand commits."""
+COMMIT_ROUNDS, SWEEP_ROUNDS = 50, 60
+"""Rounds from a commit of a group to its next one, and from one read of all groups to the next."""
 Row = dict[str, Any]
 
-# Rows of rounds `first` to `stop`, less what is the same in all of them. A transactional topic has a marker behind
-# every 99 records, a compacted one a hole of 15 offsets in every 50. Own records of a round lie from `own_start` on at
-# either side; with `back` the copies of the other side's lie behind them, which a flow passes in its next round.
-_PLACES = """
+# Rows of `rounds`, less what is the same in all of them. A transactional topic has a marker behind every 99 records, a
+# compacted one a hole of 15 offsets in every 50. Own records of a round lie from `own_start` on at either side; with
+# `back` the copies of the other side's lie behind them, which a flow passes in its next round.
+PLACES = """
     with sizes as (
         select
             r.number as round,
@@ -55,7 +58,7 @@ _PLACES = """
             case p.number when 0 then 'compacted' when 1 then 'transactional' else 'plain' end as topic,
             case when p.number < 2 then 0 else p.number end as partition,
             case p.number when 0 then 350 when 1 then 495 else $records end as copied
-        from range($first, $stop) as r(number)
+        from rounds as r
         cross join range($partitions) as p(number)
     ),
 
@@ -75,20 +78,18 @@ _PLACES = """
             (round - 1) * ($records + back) + $records as source_end,
             round * ($records + back) as source_log_end,
             (round - 1) * (ahead + copied) + ahead as target_start,
-            round * (ahead + copied) as target_end
+            round * (ahead + copied) as target_end,
+            (round - 1) * copied % 2147483648 as first_sequence,
+            copied * 1000 as bytes
         from logs
     )
 """
-_SYNCS = f"""{_PLACES}
+_SYNCS = f"""{PLACES}
     select
         round,
-        $flow as flow,
-        $source as source_cluster,
-        $target as target_cluster,
         topic as source_topic,
         topic || '-' || $source_side as source_topic_id,
         partition as source_partition,
-        1 as source_leader_epoch,
         topic as target_topic,
         topic || '-' || $target_side as target_topic_id,
         partition as target_partition,
@@ -96,8 +97,7 @@ _SYNCS = f"""{_PLACES}
         source_end,
         target_start,
         target_end,
-        (round - 1) * copied % 2147483648 as first_sequence,
-        1 as producer_id,
+        first_sequence,
         case
             when source_start < own_start
                 then [{{'source_start': source_start, 'source_end': own_start, 'cause': 'mirror_write'}}]
@@ -109,81 +109,110 @@ _SYNCS = f"""{_PLACES}
                 for x in range(own_start, source_end, 100)]
             else []
         end as gaps,
-        'copied' as kind,
-        null as cause,
         copied as records,
-        copied * 1000 as bytes,
-        round * 7919 % 4294967296 as checksum,
-        5 as raw_batches
-    from places order by round, place
+        bytes,
+        round * 7919 % 4294967296 as checksum
+    from places
 """
-_ENDS = f"""{_PLACES}
+_ENDS = f"""{PLACES}
     select
         round,
-        $cluster as cluster,
         topic,
         topic || '-' || $side as topic_id,
         partition,
-        1 as leader_epoch,
         case $side when 'source' then source_log_end else target_end end as last_stable,
         case $side when 'source' then source_log_end else target_end end as high_watermark
-    from places order by round, place
+    from places
 """
-_CHECKPOINTS = f"""{_PLACES}
+_CHECKPOINTS = f"""{PLACES},
+
+    due as (
+        select r.number as round, g.number as group_number
+        from rounds as r
+        cross join range($groups) as g(number)
+        where r.number % {SWEEP_ROUNDS} = 0 or r.number % {COMMIT_ROUNDS} = g.number % {COMMIT_ROUNDS}
+    )
+
     select
-        p.round,
-        'east' as cluster,
-        'group-' || g.number as group_id,
-        'classic' as group_type,
-        'Stable' as group_state,
+        d.round,
+        'group-' || d.group_number as group_id,
         p.topic,
         p.topic || '-source' as topic_id,
         p.partition,
-        greatest(p.source_end - 37 * (g.number + 1), 0) as committed_offset,
-        1 as leader_epoch,
-        '' as metadata
-    from places as p
-    cross join range({GROUPS}) as g(number)
-    where p.place < {COMMITTED} and (p.round % {SWEEP_ROUNDS} = 0 or p.round % {GROUPS} = g.number)
-    order by p.round, g.number, p.place
+        greatest(p.source_end - 37 * (d.group_number % {COMMIT_ROUNDS} + 1), 0) as committed_offset
+    from due as d
+    cross join range(least($committed, $partitions)) as c(number)
+    inner join places as p
+        on p.round = d.round and p.place = (d.group_number * $committed + c.number) % $partitions
 """
+_OF_PARTITIONS = ("topic", "partition")
 
 
 @dataclass(frozen=True, slots=True)
 class _Writes:
-    """What a writer appends to a table."""
+    """What a writer appends to a table: by a statement, with what is the same in all rows, in the order of a round."""
 
     writer: str
     sql: str
-    constants: Mapping[str, str] = field(default_factory=dict)
+    same: Mapping[str, object]
+    order: Sequence[str] = _OF_PARTITIONS
+    values: Mapping[str, str] = field(default_factory=dict)
 
 
-_FORTH = {"flow": FLOW, "source": EAST, "target": WEST, "source_side": "source", "target_side": "target"}
-_BACK = {"flow": FLOW_BACK, "source": WEST, "target": EAST, "source_side": "target", "target_side": "source"}
-_FILLED: Mapping[str, Sequence[_Writes]] = {
-    "offset_syncs": [_Writes(f"flow:{FLOW}", _SYNCS, _FORTH), _Writes(f"flow:{FLOW_BACK}", _SYNCS, _BACK)],
-    "high_watermarks": [
-        _Writes(f"recorder:{EAST}", _ENDS, {"cluster": EAST, "side": "source"}),
-        _Writes(f"recorder:{WEST}", _ENDS, {"cluster": WEST, "side": "target"}),
-    ],
-    "checkpoints": [_Writes(f"recorder:{EAST}", _CHECKPOINTS)],
+def _flows(flow: str, source: str, target: str, *sides: str) -> _Writes:
+    same = {
+        **{"flow": flow, "source_cluster": source, "target_cluster": target},
+        **{"source_leader_epoch": 1, "producer_id": 1, "kind": "copied", "raw_batches": 5},
+    }
+    values = dict(zip(("source_side", "target_side"), sides, strict=True))
+    return _Writes(f"flow:{flow}", _SYNCS, same, ("source_topic", "source_partition"), values)
+
+
+def _reads(cluster: str, side: str) -> _Writes:
+    same = {"cluster": cluster, "leader_epoch": 1}
+    return _Writes(f"recorder:{cluster}", _ENDS, same, values={"side": side})
+
+
+_COMMITS = {
+    "cluster": EAST,
+    "group_type": "classic",
+    "group_state": "Stable",
+    "leader_epoch": 1,
+    "metadata": "",
 }
+_FILLED: Mapping[str, Sequence[_Writes]] = {
+    "offset_syncs": [
+        _flows(FLOW, EAST, WEST, "source", "target"),
+        _flows(FLOW_BACK, WEST, EAST, "target", "source"),
+    ],
+    "high_watermarks": [_reads(EAST, "source"), _reads(WEST, "target")],
+    "checkpoints": [_Writes(f"recorder:{EAST}", _CHECKPOINTS, _COMMITS, ("group_id", *_OF_PARTITIONS))],
+}
+FILLED = tuple(_FILLED)
+"""The tables that grow with every round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How much history: rounds of five seconds, and partitions that had progress in each of them, one or both ways."""
+    """How much history: rounds of five seconds, and partitions that had progress in each of them, one or both ways.
+
+    `groups` have commits on so many partitions (`committed`) each.
+    """
 
     rounds: int
     partitions: int
     is_both_ways: bool = False
+    groups: int = GROUPS
+    committed: int = COMMITTED
 
     @classmethod
     def parsed(cls, text: str) -> "Length":
-        """Rounds, `x` and partitions, and `x2` where records go both ways."""
-        rounds, partitions, *ways = text.split("x")
-        assert ways in ([], ["2"]), text
-        return cls(int(rounds), int(partitions), is_both_ways=bool(ways))
+        """Rounds, `x` and partitions; `x2` where records go both ways; `x1000g100` for groups and their partitions."""
+        rounds, partitions, *others = text.split("x")
+        groups, committed = GROUPS, COMMITTED
+        for of_groups in (other for other in others if other != "2"):
+            groups, committed = map(int, of_groups.split("g"))
+        return cls(int(rounds), int(partitions), "2" in others, groups, committed)
 
     @property
     def began_ms(self) -> int:
@@ -201,7 +230,14 @@ class Length:
     def name(self) -> str:
         hours = self.rounds * ROUND_MS / 3_600_000
         told = f"{self.days:g} days" if self.days >= 1 else f"{hours:g} hours"
-        return f"{told}, {self.partitions} partitions{', both ways' if self.is_both_ways else ''}"
+        ways = ", both ways" if self.is_both_ways else ""
+        groups = f", {self.groups:,} groups" if self.groups != GROUPS else ""
+        return f"{told}, {self.partitions:,} partitions{ways}{groups}"
+
+    @property
+    def commits(self) -> int:
+        """How many commits groups have."""
+        return self.groups * min(self.committed, self.partitions)
 
     def writes(self, table: str) -> Sequence[_Writes]:
         """What writers append to a table."""
@@ -209,9 +245,27 @@ class Length:
             writes for writes in _FILLED[table] if self.is_both_ways or writes.writer != f"flow:{FLOW_BACK}"
         ]
 
+    def rows(self, table: str, rounds: range) -> int:
+        """How many rows these rounds are in a table."""
+        if table != "checkpoints":
+            return len(rounds) * self.partitions * len(self.writes(table))
+        due = self._due_until(rounds.stop) - self._due_until(rounds.start)
+        return due * min(self.committed, self.partitions)
+
+    def _due_until(self, stop: int) -> int:
+        """How many reads of a group there are in the rounds before one: in all of 300 rounds each has as many."""
+        period = lcm(COMMIT_ROUNDS, SWEEP_ROUNDS)
+        of_each = Counter(number % COMMIT_ROUNDS for number in range(self.groups))
+        due = [
+            self.groups if number % SWEEP_ROUNDS == 0 else of_each[number % COMMIT_ROUNDS]
+            for number in range(period)
+        ]
+        return stop // period * sum(due) + sum(due[: stop % period])
+
 
 def write_ledger(path: str, length: Length) -> None:
-    """A ledger of that length as maintenance leaves it; `BEGAN_MS` is when its first round began."""
+    """A ledger of that length as maintenance leaves it, less its projections (`long_projections`); `BEGAN_MS` is when
+    its first round began."""
     create_tables(path, now_ms=BEGAN_MS - 1)
     recorders = [_claim(f"recorder:{side}", None, side, None) for side in (EAST, WEST)]
     flows = [_claim(f"flow:{FLOW}", FLOW, EAST, WEST)]
@@ -219,25 +273,58 @@ def write_ledger(path: str, length: Length) -> None:
         flows.append(_claim(f"flow:{FLOW_BACK}", FLOW_BACK, WEST, EAST))
     for claim in (*flows, *recorders):
         CommitLog(path, "writers").append(str(claim["writer"]), 0, _table("writers", [claim]))
-    # deltalake's threads do not live on in a process that was forked.
-    with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn")) as side_by_side:
-        list(side_by_side.map(partial(_fill, path, length), _FILLED))
+    recent = range(max(length.rounds - _SMALL_FILES, 0) + 1, length.rounds + 1)
+    files = [(table, part) for table in FILLED for part in _files(table, length, range(1, recent.start))]
+    logs = {table: CommitLog(path, table) for table in FILLED}
+    with side_by_side() as processes:
+        added = processes.map(partial(_write_file, path, length), *zip(*files, strict=True)) if files else ()
+        for (table, part), file in zip(files, added, strict=True):
+            of_writers = (_append(writes.writer, part[-1])[1] for writes in length.writes(table))
+            logs[table].commit(*of_writers, file)
+    for table, log in logs.items():
+        for writes in length.writes(table):
+            rows = rows_of(table, writes, recent, length, is_sorted=False)
+            for number, part in _by_round(rows, recent):
+                log.append(writes.writer, number, part)
+        DeltaTable(str(log.folder)).create_checkpoint()
 
 
-def _fill(path: str, length: Length, table: str) -> None:
-    writers = length.writes(table)
-    log = CommitLog(path, table)
-    recent = max(length.rounds - _SMALL_FILES, 0)
-    for day in _days(range(1, recent + 1)):
-        rows = pa.concat_tables(_rows(table, writes, day, length) for writes in writers)
-        files = [log.write_sorted(rows)]
-        log.commit(*(_append(writes.writer, day[-1])[1] for writes in writers), *files)
-    for writes in writers:
-        rounds = range(recent + 1, length.rounds + 1)
-        rows = _rows(table, writes, rounds, length)
-        for number, part in _by_round(rows, rounds):
-            log.append(writes.writer, number, part)
-    DeltaTable(str(log.folder)).create_checkpoint()
+def side_by_side() -> ProcessPoolExecutor:
+    """Two processes: deltalake's threads do not live on in one that was forked."""
+    return ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn"))
+
+
+def _files(table: str, length: Length, rounds: range) -> Iterator[range]:
+    """The rounds of each file: those of a day, or as many of them as have the rows that a merge writes at most."""
+    at_once = max(TARGET_ROWS * len(rounds) // max(length.rows(table, rounds), 1), 1)
+    for day in _days(rounds):
+        yield from (day[first : first + at_once] for first in range(0, len(day), at_once))
+
+
+def _write_file(path: str, length: Length, table: str, rounds: range) -> Row:
+    """The action that adds rows of rounds as a file that maintenance has made of their appends."""
+    parts = (rows_of(table, writes, rounds, length, is_sorted=True) for writes in length.writes(table))
+    return _merged_file(Path(table_uri(path, table)), arrow_schema(TABLE_BY_NAME[table]), parts)
+
+
+def _merged_file(folder: Path, schema: pa.Schema, parts: Iterable[pa.Table]) -> Row:
+    """The action that adds rows, sorted as maintenance sorts them, as one file; with the statistics that it gives."""
+    name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
+    rows, found = 0, dict[str, list[Any]]()
+    with merged_writer(folder / name, schema) as writer:
+        for part in parts:
+            writer.write_table(part, row_group_size=BATCH_ROWS)
+            rows += len(part)
+            for column in STATISTICS:
+                found.setdefault(column, []).extend(pc.min_max(part[column]).as_py().values())
+    stats = {
+        "numRecords": rows,
+        "minValues": {column: min(values) for column, values in found.items()},
+        "maxValues": {column: max(values) for column, values in found.items()},
+        "nullCount": dict.fromkeys(STATISTICS, 0),
+    }
+    file = name, (folder / name).stat().st_size
+    return _add(file, max(found["recorded_at_ms"]), is_change=True, stats=stats)
 
 
 def _days(rounds: range) -> Iterator[range]:
@@ -258,34 +345,64 @@ def _by_round(rows: pa.Table, rounds: range) -> Iterator[tuple[int, pa.Table]]:
         yield number, rows.slice(start, end - start)
 
 
-def _rows(table: str, writes: _Writes, rounds: range, length: Length) -> pa.Table:
+def rows_of(
+    table: str, writes: _Writes, rounds: Iterable[int], length: Length, *, is_sorted: bool
+) -> pa.Table:
+    """What a writer appends in rounds: as maintenance sorts it, or in the order of rounds."""
+    order = (*writes.order, "round") if is_sorted else ("round", *writes.order)
+    with computing(rounds) as connection:
+        found = connection.sql(writes.sql, params=params_of(writes.sql, length, writes.values))
+        return _whole(found.order(", ".join(order)).to_arrow_table(), table, writes)
+
+
+@contextmanager
+def computing(rounds: Iterable[int]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with these as `rounds`; one thread, for two processes compute at once."""
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        connection.register("rounds", pa.table({"number": pa.array(rounds, pa.int64())}))
+        yield connection
+
+
+def params_of(sql: str, length: Length, more: Mapping[str, str]) -> dict[str, object]:
+    """Those that a statement takes."""
     values = {
-        "first": rounds.start,
-        "stop": rounds.stop,
         "partitions": length.partitions,
         "records": RECORDS_A_ROUND,
         "both_ways": length.is_both_ways,
+        "groups": length.groups,
+        "committed": length.committed,
+        **more,
     }
-    with duckdb.connect(":memory:") as connection:
-        found = connection.sql(writes.sql, params={**values, **writes.constants}).to_arrow_table()
-    return _whole(found, table, writes.writer)
+    return {name: value for name, value in values.items() if f"${name}" in sql}
 
 
-def _whole(found: pa.Table, table: str, writer: str) -> pa.Table:
+def _whole(found: pa.Table, table: str, writes: _Writes) -> pa.Table:
     """All columns of the table: what was not computed is empty, or the same in every row."""
     schema = arrow_schema(TABLE_BY_NAME[table])
     at_ms = pc.add(pc.multiply(found["round"], ROUND_MS), BEGAN_MS)
-    times = [
-        column.name for column in TABLE_BY_NAME[table].columns if column.name.endswith(("_at_ms", "stamp_ms"))
-    ]
-    known = {
-        **{column.name: empty(column) for column in TABLE_BY_NAME[table].columns},
-        "writer": writer,
-        "writer_epoch": 1,
+    columns = dict.fromkeys(times_of(table), at_ms) | {name: found[name] for name in found.column_names}
+    return with_same_in_all(columns, table, writes, schema)
+
+
+def times_of(table: str) -> list[str]:
+    """The columns that say when the round was."""
+    columns = TABLE_BY_NAME[table].columns
+    return [column.name for column in columns if column.name.endswith(("_at_ms", "stamp_ms"))]
+
+
+def with_same_in_all(
+    columns: Mapping[str, pa.ChunkedArray], table: str, writes: _Writes, schema: pa.Schema
+) -> pa.Table:
+    """Rows of a schema by their columns, and what a writer says in all rows of a table; what else lacks is empty."""
+    of_table = {column.name: empty(column) for column in TABLE_BY_NAME[table].columns}
+    same = {**of_table, "writer": writes.writer, "writer_epoch": 1, **writes.same}
+    rows = len(columns["round"])
+    lacking = {
+        name: pa.repeat(pa.scalar(value, schema.field(name).type), rows)
+        for name, value in same.items()
+        if name not in columns
     }
-    columns = {name: pa.array([value] * len(found), schema.field(name).type) for name, value in known.items()}
-    columns |= dict.fromkeys(times, at_ms) | {name: found[name] for name in found.column_names}
-    return pa.table(columns).select(schema.names).cast(schema)
+    return pa.table({**columns, **lacking}).select(schema.names).cast(schema)
 
 
 @dataclass(slots=True)
@@ -309,20 +426,10 @@ class CommitLog:
         return file
 
     def write_sorted(self, rows: pa.Table) -> Row:
-        """The action that adds rows as one file, sorted as maintenance sorts them, with statistics of its times."""
+        """The action that adds rows as one file, sorted as maintenance sorts them."""
         order = (*SORTED_BY[self.table], "writer", "writer_epoch", "round")
         ordered = rows.sort_by([(name, "ascending") for name in order])
-        name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
-        with merged_writer(self.folder / name, ordered.schema) as writer:
-            writer.write_table(ordered, row_group_size=BATCH_ROWS)
-        times = pc.min_max(rows["recorded_at_ms"]).as_py()
-        stats = {
-            "numRecords": len(rows),
-            "minValues": {"recorded_at_ms": times["min"]},
-            "maxValues": {"recorded_at_ms": times["max"]},
-            "nullCount": {"recorded_at_ms": 0},
-        }
-        return _add((name, (self.folder / name).stat().st_size), times["max"], is_change=True, stats=stats)
+        return _merged_file(self.folder, rows.schema, [ordered])
 
     def _write(self, rows: pa.Table) -> tuple[str, int]:
         name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
@@ -369,7 +476,7 @@ def _add(file: tuple[str, int], at_ms: int, *, is_change: bool, stats: Row | Non
 
 def rows_to_append(table: str, length: Length, number: int) -> list[Row]:
     """What the first writer of a table appends in a round, as a fact log takes it: without the stamp."""
-    rows = _rows(table, _FILLED[table][0], range(number, number + 1), length)
+    rows = rows_of(table, _FILLED[table][0], [number], length, is_sorted=False)
     unstamped: list[Row] = rows.drop_columns([column.name for column in STAMP]).to_pylist()
     return unstamped
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -14,15 +16,17 @@ from ledger.facts.last_rows import Noted
 from ledger.facts.state import WriterClaim
 from ledger.facts.tables import Row
 from ledger.store import catalog, merging, narrowed, projections, sql
-from ledger.store.behind import HOUR_MS, Behind
+from ledger.store.behind import HOUR_MS, Behind, file_stamps
 from ledger.store.catalog import Value
 from ledger.store.delta_tables import opened_at, table_uri
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import TableUpkeep
+from ledger.store.merging import SORTED_BY, data_files
 from ledger.store.projections import PROJECTED, Block, Projection
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
 from tests.benchmarks.long_ledgers import (
     BEGAN_MS,
+    FILLED,
     FLOW,
     FLOW_BACK,
     ROUND_MS,
@@ -30,6 +34,7 @@ from tests.benchmarks.long_ledgers import (
     rows_to_append,
     write_ledger,
 )
+from tests.benchmarks.long_projections import project_table
 from tests.support.fakes import FakeClock
 from tests.support.histories import examples
 
@@ -289,6 +294,66 @@ def test_a_history_is_projected_in_hours_and_answers_at_its_cuts_are_the_same(of
     for number in (559, 560, 1_279, 1_300)[:: examples(check=3, soak=1)]:
         require_same(of_hours.at_round(number), asked=examples(check=1, soak=2))
     require_same(of_hours.at_round(400), is_narrowed=False)
+
+
+@pytest.mark.parametrize("is_both_ways", [False, True])
+def test_a_generated_projection_is_the_one_that_maintenance_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_both_ways: bool
+) -> None:
+    monkeypatch.setattr(projections, "LEAST_ROWS", 1_000)
+    monkeypatch.setattr(projections, "FANOUT", 2)
+    monkeypatch.setattr(projections, "LAST_FANOUT", 2)
+    length = Length(1_300, 3, is_both_ways, groups=40, committed=2)
+    made, generated = str(tmp_path / "made"), str(tmp_path / "generated")
+    write_ledger(made, length)
+    shutil.copytree(made, generated)
+    for table in FILLED:
+        opened = opened_at(table_uri(made, table))
+        require_as_merged(opened, table)
+        assert Projection(made, table).extend_when_due(opened, now_ms=length.end_ms)
+        project_table(generated, length, length.end_ms, table)
+        expected, found = (blocks_of(path, table) for path in (made, generated))
+        assert len(found) == 3, "two of hours, and what they became"
+        assert expected[:3] == found
+        rows_until = [rows for rows, *_ in expected[3:]]
+        assert set(rows_until) <= {length.rows(table, range(1, 1_301))}, "what is not worth a block yet"
+        folder = Path(table_uri(generated, f"projections/{table}"))
+        active = [Path(uri).name for uri in DeltaTable(str(folder)).file_uris()]
+        assert [Block.read(folder / name).tier for name in active] == [1]
+
+
+def blocks_of(path: str, table: str) -> list[tuple[object, ...]]:
+    """What blocks of a projection say, in the order of what they stand for: rows have no order in a block."""
+    found = map(Block.read, Path(table_uri(path, f"projections/{table}")).glob("block-*.parquet"))
+    blocks = sorted(found, key=lambda block: (block.noted.rows, block.tier))
+    rows_until = {block.name: block.noted.rows for block in blocks}
+    return [
+        (
+            block.noted.rows,
+            block.noted,
+            block.tier,
+            block.appended_ms,
+            block.table_id,
+            rows_until[block.last],
+            block.previous and rows_until[block.previous],
+            sorted(map(repr, pq.read_table(block.file).to_pylist())),
+        )
+        for block in blocks
+    ]
+
+
+def require_as_merged(opened: DeltaTable, table: str) -> None:
+    """The large file of a table is sorted as a merge sorts it, and the log says of it what a merge says."""
+    large = max(data_files(opened), key=lambda file: file.rows or 0)
+    rows = pq.read_table(Path(opened.table_uri.removeprefix("file://")) / large.path)
+    order = (*SORTED_BY[table], "writer", "writer_epoch", "round")
+    assert rows.equals(rows.sort_by([(name, "ascending") for name in order]))
+    times = pc.min_max(rows["recorded_at_ms"]).as_py()
+    assert (large.rows, large.first_ms, large.last_ms) == (len(rows), times["min"], times["max"])
+    (stamps,) = (one for one in file_stamps(opened) if one.name == large.path)
+    writers = sorted(set(rows["writer"].to_pylist()))
+    assert (stamps.writers, stamps.last_epoch) == ((writers[0], writers[-1]), 1)
+    assert stamps.last_round == pc.max(rows["round"]).as_py()
 
 
 @pytest.mark.parametrize("seed", range(20))
