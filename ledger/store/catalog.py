@@ -194,8 +194,13 @@ def _read_by(relations: Iterable[str]) -> frozenset[str]:
     views = _views()
     for name in reversed(tuple(views)):  # a view reads earlier ones
         if name in found:
-            found.update(_READ.findall(views[name]))
+            found |= _names_read(views[name])
     return frozenset(found)
+
+
+@cache
+def _names_read(text: str) -> frozenset[str]:
+    return frozenset(_READ.findall(text))
 
 
 def _views() -> Mapping[str, str]:

@@ -37,7 +37,7 @@ from ledger.store.delta_tables import arrow_schema, is_table, table_id, table_ur
 from ledger.store.fetched import places
 from ledger.store.merging import NO_HOOKS, TableFolder, checkpoint_when_due, data_files
 from ledger.store.spans import SCHEMA, merged_spans, spans_of
-from ledger.store.sql import FUNCTIONS, connected, sql_file
+from ledger.store.sql import connected, sql_file
 
 log = logging.getLogger(__name__)
 
@@ -441,7 +441,6 @@ class Projection:
     def _rows_behind(self, behind: Behind) -> Iterator[pa.Table]:
         """What stands for new rows, of as many hours at a time as memory is to be had for."""
         connection = behind.connection
-        connection.execute(FUNCTIONS)
         hours = connection.execute(
             f"select recorded_at_ms // {HOUR_MS} as hour, count(*) from behind group by hour order by hour"
         ).fetchall()

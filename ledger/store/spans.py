@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ledger.facts.tables import OFFSET_SYNCS, TABLE_BY_NAME
 from ledger.store.delta_tables import arrow_schema
-from ledger.store.sql import FUNCTIONS, Relation, Snapshot, connect, connected, register, sql_file
+from ledger.store.sql import Relation, Snapshot, connect, connected, register, sql_file
 
 _CUT = "cut_spans.sql"
 _SYNCS = arrow_schema(TABLE_BY_NAME[OFFSET_SYNCS.name])
@@ -82,7 +82,7 @@ too. None: there are none."""
 
 
 def spans_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """Spans of the relation `facts` of a connection, which are offset syncs; it has to have `FUNCTIONS`."""
+    """Spans of the relation `facts` of a connection, which are offset syncs; it is one of `connected`."""
     connection.execute(f"create or replace temporary view recorded as {sql_file('single_spans.sql')}")
     return _spans(connection)
 
@@ -90,7 +90,6 @@ def spans_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:
 def merged_spans(spans: pa.Table) -> pa.Table:
     """The same by the day."""
     with connected() as connection:
-        connection.execute(FUNCTIONS)
         connection.register("spans", spans)
         connection.execute(
             "create temporary view recorded as select * replace (hour - hour % 24 as hour) from spans"
@@ -101,7 +100,6 @@ def merged_spans(spans: pa.Table) -> pa.Table:
 def spans_of_rows(facts: Relation) -> pa.Table:
     """Spans of offset syncs."""
     with connected() as connection:
-        connection.execute(FUNCTIONS)
         register(connection, "facts", facts)
         return spans_of(connection)
 
@@ -177,7 +175,6 @@ def _with_opened(kept: pa.Table, wanted: pa.Table, facts: Facts) -> pa.Table | N
 def _opened(wanted: pa.Table, facts: Facts) -> Iterator[pa.Table]:
     """What wanted spans stand for, those of a day together."""
     with connected() as connection:
-        connection.execute(FUNCTIONS)
         connection.register("every", wanted)
         days = connection.execute(
             "select hour // 24 as day, min(first_recorded_at_ms), max(recorded_at_ms) from every group by day"

@@ -113,9 +113,10 @@ def _parsed(statement: str) -> duckdb.Statement:
 
 
 def _is_shared(name: str, statements: Mapping[str, str]) -> bool:
+    if name not in COMPUTED_WHERE_OTHERS_SHARE_IT:
+        return False
     read = re.compile(rf"\b(?:from|join) {name}\b")
-    readers = sum(len(read.findall(statement)) for statement in statements.values())
-    return name in COMPUTED_WHERE_OTHERS_SHARE_IT and readers > 1
+    return sum(len(read.findall(statement)) for statement in statements.values()) > 1
 
 
 def _select(name: str, statement: str) -> str:
@@ -156,9 +157,14 @@ def is_read(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
 _folders_read: dict[int, set[str]] = {}
 
 
-@cache
-def _database() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(":memory:")
+def opened() -> duckdb.DuckDBPyConnection:
+    """A database in memory that has `FUNCTIONS` for all its connections: to make them takes as long as an answer."""
+    database = duckdb.connect(":memory:")
+    database.execute(FUNCTIONS.replace("create or replace temporary macro", "create or replace macro"))
+    return database
+
+
+_database = cache(opened)
 
 
 # Engine -------------------------------------------------------------------------------------------
@@ -274,7 +280,7 @@ def answer(connection: duckdb.DuckDBPyConnection, query: Query, params: Mapping[
     """The answer of a query on a connection that has what it reads."""
     query.check(params)
     register_params(connection, query.params, params)
-    return connection.sql(query.sql).to_arrow_table()
+    return connection.sql(_parsed(query.sql)).to_arrow_table()
 
 
 def partitions(
@@ -353,7 +359,6 @@ def connect(
             register(connection, table, snapshot.relation(table))
         for name, relation in overrides.items():
             register(connection, name, relation)
-        connection.execute(FUNCTIONS)
         unmade = {name: text for name, text in views.items() if name not in overrides}
         make_views(connection, unmade, flow, clusters, at_ms, computed)
         yield connection
@@ -396,6 +401,8 @@ def _parquet(connection: duckdb.DuckDBPyConnection, files: ParquetFiles) -> duck
     is_read(connection, str(Path(files.paths[0]).parent))
     # By name means that every file is opened first: only where files may differ.
     parquet = connection.read_parquet(list(files.paths), union_by_name=bool(files.added))
+    if tuple(parquet.columns) == files.columns:
+        return parquet
     lacking = files.added.keys() - set(parquet.columns)
     return parquet.select(*(_column(files, column, lacking) for column in files.columns))
 

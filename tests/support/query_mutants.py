@@ -11,7 +11,7 @@ import duckdb
 
 from ledger.store import catalog
 from ledger.store.catalog import Query, parse_query
-from ledger.store.sql import FUNCTIONS, register, register_params
+from ledger.store.sql import opened, register, register_params
 from tests.support.cases import Case, cases_of
 from tests.support.group_cases import QUERY, SEEDS, SIDES, lived_case
 
@@ -303,7 +303,6 @@ def _replaced(code: str, span: tuple[int, int], by: str) -> tuple[str, str]:
 def laid_out(query: Query, case: Case) -> duckdb.DuckDBPyConnection:
     """What a query reads of a case: tables, and the views that it needs, each as a table."""
     connection = _database().cursor()
-    connection.execute(FUNCTIONS)
     for table in catalog.tables_of(query.reads):
         register(connection, table, case.relation(table))
     for statement in catalog.views_of(query.reads).values():
@@ -315,7 +314,7 @@ def laid_out(query: Query, case: Case) -> duckdb.DuckDBPyConnection:
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
     """Opened once; what cases lay out is temporary, and so seen on their own connections alone."""
-    connection = duckdb.connect(":memory:")
+    connection = opened()
     connection.execute("set threads = 1")
     connection.execute(
         "set memory_limit = '4GB'"
