@@ -11,7 +11,7 @@ BIN := .venv/bin
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap demo lint check test soak seeds references bench clean
+.PHONY: help bootstrap demo lint check quick test soak seeds references bench clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -28,7 +28,10 @@ lint: bootstrap ## Check style, types and imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint ## Lint, then run what needs neither JVM nor broker: before each commit
+check: bootstrap ## Lint, and beside it run what needs neither JVM nor broker: before each commit
+	@$(MAKE) --no-print-directory --jobs 2 lint quick
+
+quick: bootstrap
 	$(BIN)/pytest tests/check -n 2 --dist loadfile --no-loadscope-reorder
 
 test: check ## All of check, then the tests on real brokers, Delta and Spark: what continuous integration runs
