@@ -206,7 +206,7 @@ def test_a_copy_is_whole_wherever_copying_dies(
         origin.append(3)
     new = cut_of(origin.path)
     found: set[str | None] = set()
-    step = EVERY if first else examples(check=3, soak=1)
+    step = EVERY if first else examples(check=7, soak=1)
     for write in count(1, step):
         to = tmp_path / f"copy-{write}"
         shutil.copytree(template, to)
