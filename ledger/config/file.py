@@ -43,6 +43,7 @@ OWN_KEYS = ("bootstrap_servers", "mirror_principal")
 """Keys of a cluster's table that are no client properties."""
 _SENTENCES = {"missing": "is missing", "extra_forbidden": "unknown key"}
 _MISSPELT = 0.9
+_ADDRESS = re.compile(r"[^\s:/]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 _CLIENT_PROPERTIES = SECURITY_PROPERTIES | TUNING_PROPERTIES
 ADMIN_TABLE = "admin"
 """The table of client properties of those credentials that change access control lists."""
@@ -189,9 +190,21 @@ def _address_problems(table: Table, where: str) -> Iterator[str]:
     elif not isinstance(servers, str):
         yield f"{where}.bootstrap_servers: is text host:port[,host:port...], got {type(servers).__name__}"
     else:
-        for address in servers.split(","):
-            if not re.fullmatch(r"\s*[^\s:]+:\d{1,5}\s*|\s*\[[0-9a-fA-F:]+\]:\d{1,5}\s*", address):
-                yield f"{where}.bootstrap_servers: is host:port[,host:port...], got {address.strip()!r}"
+        protocol = next((value for key, value in flattened(table) if key == "security.protocol"), "PLAINTEXT")
+        for address in _addresses(servers):
+            scheme, _, rest = address.rpartition("://")
+            if not _ADDRESS.fullmatch(rest):
+                yield f"{where}.bootstrap_servers: is host:port[,host:port...], got {address!r}"
+            elif "://" in address and scheme.upper() != str(protocol).upper():
+                yield (
+                    f"{where}.bootstrap_servers: {address!r} speaks of {scheme}, and security.protocol is {protocol}: "
+                    "that key alone decides; leave the scheme out, or write the same"
+                )
+
+
+def _addresses(servers: str) -> list[str]:
+    """The addresses of a list, without the comma that may stand behind the last one."""
+    return [address.strip() for address in servers.strip().removesuffix(",").split(",")]
 
 
 def _property_problems(where: str, key: str, value: object) -> Iterator[str]:
@@ -300,26 +313,32 @@ def load_config(path: Path) -> MirrorConfig:
 
     What it says of the ledger's store is in the environment of this process afterwards.
     """
-    file = str(path)
-    raw = _parse(path)
-    problems = list(problems_of(raw))
-    if problems:
-        raise ConfigurationError(file, problems)
-    config = MirrorConfig.model_validate({"file": file, **_normalised(raw, path.absolute().parent)})
+    config = checked_config(_read(path), path)
     # Libraries that read and write the ledger, in this process and in those that it starts, look there.
     os.environ.update(config.ledger.store_environment(os.environ))
     return config
 
 
-def _parse(path: Path) -> Table:
+def checked_config(text: str, path: Path) -> MirrorConfig:
+    """What a file of that path says with this text; raises one `ConfigurationError` with every problem."""
+    file = str(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(file, [f"is not TOML: {error}"]) from error
+    problems = list(problems_of(raw))
+    if problems:
+        raise ConfigurationError(file, problems)
+    return MirrorConfig.model_validate({"file": file, **_normalised(raw, path.absolute().parent)})
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(str(path), [f"cannot be read: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(str(path), [f"is not UTF-8 text: byte {error.start}"]) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(str(path), [f"is not TOML: {error}"]) from error
 
 
 def _normalised(raw: Table, folder: Path) -> Table:
@@ -347,9 +366,11 @@ def _ledger_path(path: str, folder: Path) -> str:
 
 def _cluster_values(name: str, table: Table, folder: Path) -> Table:
     own = {key: table[key] for key in OWN_KEYS if key in table}
+    servers = ",".join(address.rpartition("://")[2] for address in _addresses(table["bootstrap_servers"]))
     return {
         "name": name,
         **own,
+        "bootstrap_servers": servers,
         "properties": _properties(client_properties(table), folder),
         "admin_properties": _properties(table.get(ADMIN_TABLE, {}), folder),
     }

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from ledger.errors import InvalidValueError, Trouble, UsageError
 from ledger.facts.acls import AclFollow
-from ledger.topics.following import ConfigurationFollow, SettingsFollowing
+from ledger.topics.following import BROKERS_DEFAULT, ConfigurationFollow, SettingsFollowing
 from ledger.topics.naming import (
     TOPIC_PLACE,
     NamePatterns,
@@ -138,6 +138,17 @@ def _valid_start(start: str) -> str:
     return start
 
 
+def _valid_replication_factor(replicas: int) -> int:
+    if replicas != BROKERS_DEFAULT and not 1 <= replicas <= _MOST_REPLICAS:
+        raise ValueError(
+            f"is 1 to {_MOST_REPLICAS} replicas, or {BROKERS_DEFAULT} for the default of the target's brokers"
+        )
+    return replicas
+
+
+_MOST_REPLICAS = 32767
+
+
 def _valid_dead_letters(name: str) -> str:
     """Each topic has one of its own: with its partitions, and so that each batch there is of one source partition."""
     if name.count(TOPIC_PLACE) != 1 or name == TOPIC_PLACE:
@@ -201,7 +212,7 @@ class FlowConfig(Frozen):
     open_transaction_seconds: Annotated[float, Field(gt=0)] = (
         900.0  # brokers end transactions after 15 minutes by default
     )
-    replication_factor: Annotated[int, Field(ge=1, le=32767)] | None = None
+    replication_factor: Annotated[int, AfterValidator(_valid_replication_factor)] | None = None
     configuration_follow: Annotated[ConfigurationFollow | None, Field(strict=False)] = None
     configuration_include: Annotated[tuple[Pattern, ...], Field(strict=False)] = (".*",)
     configuration_exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()

@@ -31,7 +31,7 @@ from ledger.facts.findings import EXPLAINED, FindingName
 from ledger.facts.permissions import Permission
 from ledger.kafka.cluster import PartitionEnds, TopicDescription
 from ledger.mirror.other_mirrors import signs_of_mirror_maker
-from ledger.topics.following import ConfiguredTopic, NewTopic, TopicFollowing
+from ledger.topics.following import BROKERS_DEFAULT, ConfiguredTopic, NewTopic, TopicFollowing
 from ledger.topics.naming import (
     IdlePattern,
     NamePatterns,
@@ -368,6 +368,7 @@ _BROKER_DEFAULTS = {
     "unclean.leader.election.enable": "unclean.leader.election.enable",
 }
 """Settings of a topic by the broker's setting that they default to."""
+_DEFAULT_REPLICAS = "default.replication.factor"
 
 
 @dataclass(frozen=True)
@@ -651,7 +652,12 @@ def _absent_sides(one: FlowMeasurements, sources: Sequence[SideOfPair]) -> dict[
     inherited = {name: brokers[default] for name, default in _BROKER_DEFAULTS.items()}
     return {
         made.name: SideOfPair(
-            made.name, made.partitions, made.replication_factor, {**inherited, **made.configuration}
+            made.name,
+            made.partitions,
+            int(brokers[_DEFAULT_REPLICAS])
+            if made.replication_factor == BROKERS_DEFAULT
+            else made.replication_factor,
+            {**inherited, **made.configuration},
         )
         for made in _created(one, sources)
     }

@@ -53,6 +53,9 @@ NEVER_COPIED = (
 )
 """Settings that belong to one cluster, or that `target_configuration` decides itself."""
 
+BROKERS_DEFAULT = -1
+"""As a replication factor: as many replicas as the brokers of the target give a topic by default."""
+
 _UNBOUNDED_MS = str(2**63 - 1)
 REQUIRED_AT_TARGET: Mapping[str, str] = {
     "compression.type": "producer",
@@ -73,7 +76,9 @@ def target_configuration(
         if not matches_any(NEVER_COPIED, name) and copied.matches(name) and not is_fence(name, value)
     }
     in_sync = source.get(_IN_SYNC)
-    if in_sync is not None and copied.matches(_IN_SYNC):
+    # Who has the brokers choose how many replicas there are leaves to them as well how many are to be in sync, until
+    # the topic is there.
+    if in_sync is not None and replication_factor != BROKERS_DEFAULT and copied.matches(_IN_SYNC):
         taken[_IN_SYNC] = str(min(int(in_sync), replication_factor))
     return dict(sorted({**taken, **REQUIRED_AT_TARGET}.items()))
 
@@ -227,7 +232,7 @@ class TopicFollowing:
             target = targets.get(self.naming.target_name(source.name))
             if target is None:
                 actions.append(created := self.creation(source))
-                if created.replication_factor < source.replication_factor:
+                if 0 < created.replication_factor < source.replication_factor:
                     warnings.append(
                         f"{source.name} has {source.replication_factor} replicas at the source, "
                         f"its target topic gets {created.replication_factor}"

@@ -248,7 +248,7 @@ FLOW_PROBLEMS = {
     'tasks = "2"': ("tasks", "integer"),
     'relay = "yes"': ("relay", "boolean"),
     "checkpoint_seconds = 0": ("checkpoint_seconds", "greater than 0"),
-    "replication_factor = 0": ("replication_factor", "greater than or equal to 1"),
+    "replication_factor = 0": ("replication_factor", "is 1 to 32767 replicas, or -1 for the default"),
     'prefix = "a b"': ("prefix", "match pattern"),
     'topic_naming = "identity"\nprefix = "x"': ("prefix", "no meaning"),
     'name = "x"': ("name", "unknown key"),
@@ -539,3 +539,34 @@ def test_what_patterns_do_not_tell_is_asked_by_topic(tmp_path: Path) -> None:
     assert config.also_copied_by("one")("ab") == {"two"}
     assert config.also_copied_by("two")("ab") == {"one"}
     assert config.also_copied_by("one")("ac") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("SASL_SSL://h:9093, SASL_SSL://i:9093,", "h:9093,i:9093"),
+        (" h:9093 ,i:9093", "h:9093,i:9093"),
+        ("sasl_ssl://[::1]:9093", "[::1]:9093"),
+    ],
+)
+def test_addresses_with_a_scheme_and_a_comma_at_the_end(tmp_path: Path, given: str, taken: str) -> None:
+    text = BASE.replace('"east:9092"', f'"{given}"\n"security.protocol" = "SASL_SSL"') + FLOW_TEXT
+    assert load(tmp_path, text).cluster("east").bootstrap_servers == taken
+
+
+@pytest.mark.parametrize(
+    "given", ["SSL://h:9093", "://h:9093", "h:9093,,i:9093", ",", "SASL_SSL://h", "x://y://h:1"]
+)
+def test_addresses_that_are_refused(tmp_path: Path, given: str) -> None:
+    text = BASE.replace('"east:9092"', f'"{given}"\n"security.protocol" = "SASL_SSL"') + FLOW_TEXT
+    assert all(line.startswith("clusters.east.bootstrap_servers: ") for line in problems(tmp_path, text))
+
+
+def test_a_scheme_that_speaks_of_another_protocol_is_refused(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, BASE.replace('"east:9092"', '"SSL://east:9092"') + FLOW_TEXT)
+    assert "speaks of SSL, and security.protocol is PLAINTEXT" in problem
+
+
+def test_the_default_of_the_targets_brokers_as_replication_factor(tmp_path: Path) -> None:
+    flow = load(tmp_path, BASE + FLOW_TEXT + "replication_factor = -1").flow("east-to-west")
+    assert flow.replication_factor == -1

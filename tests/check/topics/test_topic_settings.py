@@ -8,6 +8,7 @@ import pytest
 
 from ledger.errors import PreconditionError
 from ledger.topics.following import (
+    BROKERS_DEFAULT,
     FENCE_MAX_MESSAGE_BYTES,
     REQUIRED_AT_TARGET,
     AddPartitions,
@@ -205,6 +206,23 @@ def test_a_configured_replication_factor_wins_and_must_be_feasible() -> None:
     three = TopicFollowing(PREFIX, target_brokers=2, replication_factor=3)
     with pytest.raises(PreconditionError, match="the target has 2; no topic was created"):
         three.plan([source()], {}, written_topic_ids=frozenset(), set_by_mirror={})
+
+
+def test_the_targets_brokers_choose_replicas_and_how_many_are_in_sync() -> None:
+    topic = replace(source(), configuration={"min.insync.replicas": "2", "retention.ms": "7"})
+    for brokers in (1, 3):
+        theirs = TopicFollowing(PREFIX, target_brokers=brokers, replication_factor=BROKERS_DEFAULT)
+        made = theirs.plan([topic], {}, written_topic_ids=frozenset(), set_by_mirror={})
+        [action] = made.actions
+        assert isinstance(action, NewTopic)
+        assert (action.replication_factor, made.warnings) == (-1, ())
+        assert action.configuration["retention.ms"] == "7"
+        assert "min.insync.replicas" not in action.configuration
+    there = replace(target(3), configuration=REQUIRED_AT_TARGET)
+    written = frozenset({there.topic_id})
+    [change] = theirs.plan([topic], {there.name: there}, written_topic_ids=written, set_by_mirror={}).actions
+    assert isinstance(change, ChangeSettings)
+    assert change.change.to_set["min.insync.replicas"] == str(min(2, there.replication_factor))
 
 
 @pytest.mark.parametrize(("partitions", "total"), [(2, 3), (3, None), (4, None)])
