@@ -20,6 +20,7 @@ from ledger.words import is_unicode
 _PLACES = {
     "init": "processes.running:init",
     "doctor": "answers.doctor:doctor",
+    "import": "answers.importing:import_command",
     "adopt": "acts.adoption:adopt",
     "resync-keys": "acts.adoption:resync_keys",
     "run": "processes.running:run",

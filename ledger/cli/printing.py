@@ -34,9 +34,17 @@ class Form:
 
     def put_rows(self, rows: Iterable[Mapping[str, object]], columns: str) -> None:
         """Rows under columns that are declared as headers of queries do: `topic string, partition bigint`."""
-        declared = (column.split() for column in columns.split(", "))
-        schema = pa.schema([(name, _TYPES[type_]) for name, type_ in declared])
-        self.put(pa.Table.from_pylist(list(rows), schema=schema))
+        self.put(_table(rows, columns))
+
+    def say_rows(self, rows: Iterable[Mapping[str, object]], columns: str) -> None:
+        """The same on stderr, as a table, beside data on stdout."""
+        click.echo(shown_lines(rendered(_table(rows, columns), "table", wide=self.wide)), nl=False, err=True)
+
+
+def _table(rows: Iterable[Mapping[str, object]], columns: str) -> pa.Table:
+    declared = (column.split() for column in columns.split(", "))
+    schema = pa.schema([(name, _TYPES[type_]) for name, type_ in declared])
+    return pa.Table.from_pylist(list(rows), schema=schema)
 
 
 def say_cut(token: Callable[[], str], output: str) -> None:

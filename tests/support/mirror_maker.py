@@ -1,5 +1,6 @@
-"""A real MirrorMaker 2, as a process of its own."""
+"""A real MirrorMaker 2, as a process of its own: dedicated, or as connectors of Kafka Connect."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,6 +8,7 @@ from pathlib import Path
 
 from ledger.jvm import check_java
 from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
+from ledger.sandbox.ports import free_ports
 from tests.support.drivers import ended_afterwards
 
 _OWN_TOPICS = (
@@ -14,6 +16,7 @@ _OWN_TOPICS = (
     *("offset.storage", "status.storage", "config.storage"),
 )
 _MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
+_WORKER = "org.apache.kafka.connect.cli.ConnectStandalone"
 
 
 @contextmanager
@@ -46,9 +49,45 @@ def mirror_maker(
         **{f"{name}.replication.factor": "1" for name in _OWN_TOPICS},
         **(more or {}),
     }
-    file = folder / "maker.properties"
-    file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()), encoding="utf-8")
-    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
-    command = [str(check_java()), *jvm, "-cp", classpath, _MAIN, str(file)]
-    with ended_afterwards(command, folder / "maker.log"):
+    text = "".join(f"{key} = {value}\n" for key, value in properties.items())
+    with maker_of(text, folder, jvm=jvm):
         yield
+
+
+@contextmanager
+def maker_of(
+    properties: str, folder: Path, *, jvm: tuple[str, ...] = (*QUICK_JVM, "-Xmx512m")
+) -> Iterator[None]:
+    """Runs with a file of properties while the body runs, then stops."""
+    file = folder / "maker.properties"
+    file.write_text(properties, encoding="utf-8")
+    with ended_afterwards([*_java(jvm), _MAIN, str(file)], folder / "maker.log"):
+        yield
+
+
+@contextmanager
+def connectors_of(text: str, target: str, folder: Path) -> Iterator[None]:
+    """A worker of Kafka Connect beside a target, with the connectors of a list in JSON, while the body runs."""
+    [port] = free_ports(1)
+    worker = {
+        "bootstrap.servers": target,
+        "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "offset.storage.file.filename": str(folder / "worker.offsets"),
+        "listeners": f"http://127.0.0.1:{port}",
+    }
+    file = folder / "worker.properties"
+    file.write_text("".join(f"{key} = {value}\n" for key, value in worker.items()), encoding="utf-8")
+    connectors = []
+    for connector in json.loads(text):
+        connectors.append(folder / f"{connector['name']}.json")
+        connectors[-1].write_text(json.dumps(connector), encoding="utf-8")
+    jvm = (*QUICK_JVM, "-Xmx512m")
+    command = [*_java(jvm), _WORKER, str(file), *map(str, connectors)]
+    with ended_afterwards(command, folder / "worker.log"):
+        yield
+
+
+def _java(jvm: tuple[str, ...]) -> list[str]:
+    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
+    return [str(check_java()), *jvm, "-cp", classpath]

@@ -1,0 +1,59 @@
+"""What an import decides: keys of the configuration with their values, each with why and from where."""
+
+from dataclasses import dataclass, field
+
+from ledger.mirror_maker.keys import Verdict
+from ledger.mirror_maker.reading import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Where a secret is found: a variable of the environment, or a file."""
+
+    env: str | None = None
+    file: str | None = None
+
+
+Value = str | int | float | bool | tuple[str, ...] | tuple[tuple[str, str], ...] | Reference
+"""Of pairs: rules of renaming, `match` and `to`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One key of a table. `value` None: somebody has to write it, or it stays out; `remark` says why.
+
+    `entries`: which of the file it comes from; none: from a default of MirrorMaker. `is_shown`: whether it has a place
+    in the text, as a comment where there is no value.
+    """
+
+    key: str
+    value: Value | None
+    remark: str = ""
+    entries: tuple[Entry, ...] = ()
+    verdict: Verdict = Verdict.TAKEN
+    is_shown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FlowChoices:
+    """The table of a flow."""
+
+    name: str
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterChoices:
+    """The table of a cluster."""
+
+    name: str
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A whole configuration, and what is to be said beside its keys: `notes`, by what they are about."""
+
+    clusters: tuple[ClusterChoices, ...]
+    flows: tuple[FlowChoices, ...]
+    notes: tuple[tuple[str, Verdict, str], ...] = field(default_factory=tuple)

@@ -1,0 +1,220 @@
+"""How clusters are reached: what is taken over, what is not yet, and that no secret appears anywhere."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.errors import InvalidValueError
+from ledger.mirror_maker.keys import Verdict
+from ledger.mirror_maker.logins import jaas_options
+from tests.support.maker_files import BASE, Imported, imported, of_lines
+
+SECRET = "correct-horse-battery"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+LOGIN = ("a.security.protocol = SASL_SSL", "a.sasl.mechanism = SCRAM-SHA-512")
+
+
+def table(found: Imported, name: str = "a") -> Mapping[str, Any]:
+    return tomllib.loads(found.text)["clusters"][name]  # type: ignore[no-any-return]
+
+
+def verdicts(found: Imported) -> Mapping[str, Verdict]:
+    return {row.key: row.verdict for row in found.all_rows if row.where != "default"}
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("h:1", "h:1"),
+        (" h:1 , i:2 ,", "h:1,i:2"),
+        ("SASL_SSL://h.example:9093", "h.example:9093"),
+        ("10.0.0.1:9092,[::1]:9092", "10.0.0.1:9092,[::1]:9092"),
+    ],
+)
+def test_addresses(given: str, taken: str) -> None:
+    found = imported(BASE.replace("a1:9092", given))
+    assert table(found)["bootstrap_servers"] == taken
+    assert found.config.cluster("a").bootstrap_servers == taken
+
+
+@pytest.mark.parametrize("given", ["", "h", "h:port", "${NOBODY_SETS_THIS}"])
+def test_an_address_that_is_none_has_to_be_written(given: str) -> None:
+    found = imported(BASE.replace("a1:9092", given))
+    assert "bootstrap_servers" not in table(found)
+    assert found.rows["a.bootstrap.servers"].verdict is Verdict.NOT_YET
+
+
+def test_an_address_from_the_environment() -> None:
+    for given in ("${HOST}:9092", "$HOST:9092", "${env:HOST}:9092"):
+        found = imported(BASE.replace("a1:9092", given), environ={"HOST": "h"})
+        assert table(found)["bootstrap_servers"] == "h:9092"
+
+
+def test_a_login_by_password() -> None:
+    found = of_lines(
+        *LOGIN,
+        f'a.sasl.jaas.config = {SCRAM} required \\\n  username="mirror" \\\n  password="{SECRET}";',
+    )
+    assert dict(table(found)) == {
+        "bootstrap_servers": "a1:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "mirror",
+        "sasl.password": {"env": "A_SASL_PASSWORD"},
+    }
+    assert found.config.cluster("a").properties["sasl.username"] == "mirror"
+    assert_hidden(found)
+
+
+def assert_hidden(found: Imported) -> None:
+    rows = json.dumps([[row.key, row.value, row.remark, row.taken_as] for row in found.all_rows])
+    assert SECRET not in found.text + rows
+
+
+@pytest.mark.parametrize(
+    ("placeholder", "reference"),
+    [
+        ("${env:PASSWORD}", {"env": "PASSWORD"}),
+        ("${PASSWORD}", {"env": "PASSWORD"}),
+        ("${dir:/run/secrets:password}", {"file": "/run/secrets/password"}),
+        ("${file:/etc/mirror/x.properties:password}", {"env": "A_SASL_PASSWORD"}),
+        ("${vault:secret/x:password}", {"env": "A_SASL_PASSWORD"}),
+    ],
+)
+def test_placeholders_of_secrets_become_references(placeholder: str, reference: Mapping[str, str]) -> None:
+    providers = "org.apache.kafka.common.config.provider"
+    found = of_lines(
+        *LOGIN,
+        f'a.sasl.jaas.config = {SCRAM} required username="u" password="{placeholder}";',
+        "config.providers = env,dir,file",
+        f"config.providers.env.class = {providers}.EnvVarConfigProvider",
+        f"config.providers.dir.class = {providers}.DirectoryConfigProvider",
+        f"config.providers.file.class = {providers}.FileConfigProvider",
+    )
+    assert table(found)["sasl.password"] == reference
+
+
+def test_values_of_files_that_are_no_secrets_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "x.properties"
+    file.write_text(f"servers = h:1\npassword = {SECRET}\n")
+    provider = "config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider"
+    found = imported(BASE.replace("a1:9092", f"${{file:{file}:servers}}") + provider)
+    assert table(found)["bootstrap_servers"] == "h:1"
+    found = imported(BASE.replace("a1:9092", f"${{file:{file}:password}}") + provider)
+    assert "bootstrap_servers" not in table(found)
+    assert_hidden(found)
+
+
+SECRETS = (
+    f"a.ssl.truststore.password = {SECRET}",
+    f"a.ssl.keystore.password = {SECRET}",
+    f"a.ssl.key.password = {SECRET} # change it",
+    f"a.ssl.keystore.key = {SECRET}",
+    f'a.sasl.jaas.config = {SCRAM} required username="u" password="{SECRET}"',
+    f"a.sasl.jaas.config = {SCRAM} password={SECRET};",
+    f"a.sasl.jas.config = {SCRAM} required username=u password={SECRET};",
+    f'a.sasl.jaas.config = {SCRAM} required\n  username="u"\n  password="{SECRET}";',
+    f"a.sasl.jaas.config = {SCRAM} required username=u \\\npassword=\n{SECRET};",
+    f"a.sasl.oauthbearer.client.credentials.client.secret = {SECRET}",
+    f"a.ssl.trustore.pasword = {SECRET}",
+    f"password = {SECRET}",
+    f"{SECRET}",
+    f"{SECRET}:",
+    f"x.secret={SECRET}",
+    f"a.producer.sasl.jaas.config = {SCRAM} required username=u password={SECRET};",
+    f"tasks.max = password={SECRET}",
+)
+
+
+@pytest.mark.parametrize("line", SECRETS)
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_SSL"])
+def test_no_secret_is_printed(line: str, protocol: str) -> None:
+    found = of_lines(f"a.security.protocol = {protocol}", "a.sasl.mechanism = SCRAM-SHA-256", line)
+    assert_hidden(found)
+    assert found.config
+
+
+def test_stores_in_pem_are_taken_and_others_say_what_to_do() -> None:
+    pem = of_lines(
+        "a.security.protocol = SSL",
+        "a.ssl.truststore.type = PEM",
+        "a.ssl.truststore.location = /etc/ca.crt",
+        "a.ssl.keystore.type = PEM",
+        "a.ssl.keystore.location = /etc/client.crt",
+        f"a.ssl.key.password = {SECRET}",
+        "a.ssl.endpoint.identification.algorithm =",
+    )
+    assert {key: value for key, value in table(pem).items() if key.startswith("ssl.")} == {
+        "ssl.ca.location": "/etc/ca.crt",
+        "ssl.certificate.location": "/etc/client.crt",
+        "ssl.key.location": "/etc/client.crt",
+        "ssl.key.password": {"env": "A_SSL_KEY_PASSWORD"},
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+    jks = of_lines(
+        "a.security.protocol = SSL", "a.ssl.truststore.location = /t.jks", "a.ssl.keystore.location = /k.jks"
+    )
+    for key in ("a.ssl.truststore.location", "a.ssl.keystore.location"):
+        assert jks.rows[key].verdict is Verdict.NOT_YET
+        assert "PEM" in str(jks.rows[key].remark)
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"])
+def test_logins_that_the_mirror_cannot_make_are_left_out_and_said(mechanism: str) -> None:
+    found = of_lines(
+        "a.security.protocol = SASL_PLAINTEXT",
+        f"a.sasl.mechanism = {mechanism}",
+        "a.sasl.client.callback.handler.class = org.example.Handler",
+        "a.sasl.jaas.config = org.example.LoginModule required;",
+    )
+    of_login = {key: verdict for key, verdict in verdicts(found).items() if ".sasl." in key}
+    assert set(of_login.values()) == {Verdict.NOT_YET}
+    assert len(of_login) == 3
+    assert found.config
+
+
+def test_what_no_protocol_uses_is_said() -> None:
+    found = of_lines("a.sasl.mechanism = PLAIN", "a.ssl.truststore.location = /t.jks")
+    assert verdicts(found)["a.sasl.mechanism"] is Verdict.IGNORED
+    assert "security.protocol is PLAINTEXT" in str(found.rows["a.sasl.mechanism"].remark)
+
+
+def test_properties_at_the_top_are_of_all_clusters() -> None:
+    found = of_lines("security.protocol = SSL", "b.security.protocol = PLAINTEXT")
+    assert (table(found)["security.protocol"], table(found, "b")["security.protocol"]) == ("SSL", "PLAINTEXT")
+
+
+def test_a_login_of_the_consumer_alone_is_taken() -> None:
+    found = of_lines("a.consumer.security.protocol = SSL", "a.producer.security.protocol = SSL")
+    assert table(found)["security.protocol"] == "SSL"
+    assert verdicts(found)["a.consumer.security.protocol"] is Verdict.TAKEN
+    assert verdicts(found)["a.producer.security.protocol"] is Verdict.DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ('x.Module required username="u" password="p";', {"username": "u", "password": "p"}),
+        (
+            'x.Module  required\n username=\'u v\'\n password="p\\"q" ;',
+            {"username": "u v", "password": 'p"q'},
+        ),
+        ("x.Module required;", {}),
+        ("x.Module REQUIRED a=b;", {"a": "b"}),
+    ],
+)
+def test_options_of_jaas(text: str, options: Mapping[str, str]) -> None:
+    assert jaas_options(text) == options
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x.Module", f"x.Module required password={SECRET}", f"required {SECRET};"]
+)
+def test_a_broken_jaas_text_is_never_quoted(text: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        jaas_options(text)
+    assert SECRET not in str(caught.value)

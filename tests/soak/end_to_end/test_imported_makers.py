@@ -1,0 +1,26 @@
+"""Further configurations of MirrorMaker 2 that were imported mirror the same topics and groups as a real one."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.maker_runs import assert_mirrored_alike, maker_site
+
+NAMES = ("both_ways", "empty_separator", "underscore", "misspelt", "fan_out")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_mirror_the_same(
+    name: str, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with maker_site(tmp_path, spark, capsys) as site:
+        assert_mirrored_alike(site, f"{name}.properties")
+
+
+def test_connectors_whose_checkpoints_never_translate(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The source connector names topics with a hyphen, the checkpoint connector with a dot."""
+    with maker_site(tmp_path, spark, capsys) as site:
+        assert_mirrored_alike(site, "connectors.json", has_checkpoints=False)
