@@ -39,6 +39,13 @@ class MakerPolicy:
     internal_separator: str = "."
     is_before_4: bool = False
 
+    @property
+    def keeps_names(self) -> bool:
+        """Whether topics are called as at the source: by an identity policy, or without an alias and a separator."""
+        return self.kind is PolicyKind.IDENTITY or (
+            self.kind is PolicyKind.DEFAULT and not self.alias and not self.separator
+        )
+
     def target_name(self, topic: str) -> str:
         if self.kind is PolicyKind.IDENTITY and not topic.endswith(_HEARTBEATS):
             return topic
@@ -51,10 +58,23 @@ class MakerPolicy:
 
     def is_internal(self, topic: str) -> bool:
         suffix = f"{self.internal_separator}internal"
-        # Before Kafka 4.0 the end of a name was enough.
-        is_makers = (self.is_before_4 or topic.startswith("mm2")) and topic.endswith(suffix)
+        if self.is_before_4 and topic.endswith((suffix, "-internal", ".internal")):
+            return True
+        is_makers = topic.startswith("mm2") and topic.endswith(suffix)
         is_checkpoints = topic.endswith(f"{self.internal_separator}checkpoints{suffix}")
         return is_makers or is_checkpoints or topic.startswith(("__", "."))
+
+    @property
+    def never_mirrored(self) -> tuple[str, ...]:
+        """Expressions for internal topics, as far as their names are not left out here in any case."""
+        separator = re.escape(self.internal_separator)
+        if self.is_before_4:
+            ends = TOPICS_EXCLUDE_BEFORE_4[:1]
+            return ends if self.internal_separator in (".", "-") else (*ends, f".*{separator}internal")
+        makers = f"mm2.*{separator}internal"
+        if self.internal_separator == ".":
+            return (makers,)
+        return (makers, f".*{separator}checkpoints{separator}internal")
 
     def is_from_target(self, topic: str) -> bool:
         """Whether one of the prefixes of its name is the target's alias."""

@@ -63,8 +63,7 @@ def policy_of(flow: MakerFlow, kind: ConnectorKind = ConnectorKind.SOURCE) -> Ma
     internal = "." if inner is not None and not is_true(inner.value.strip()) else between
     found = PolicyKind.IDENTITY if short in _IDENTITY else PolicyKind.OTHER
     if short == "DefaultReplicationPolicy":
-        # Without a separator and an alias a name stays as it is.
-        found = PolicyKind.DEFAULT if flow.alias or between else PolicyKind.IDENTITY
+        found = PolicyKind.DEFAULT
     return MakerPolicy(found, flow.alias, flow.target_alias, between, internal, flow.is_before_4)
 
 
@@ -164,7 +163,7 @@ class _Flow:
             )
             yield Choice("topic_naming", None, remark, _some(given), Verdict.NOT_YET)
             return
-        if policy.kind is PolicyKind.IDENTITY:
+        if policy.keeps_names:
             is_trick = given is None or given.value.endswith("DefaultReplicationPolicy")
             remark = "without an alias and a separator names stay as they are" if is_trick else ""
             yield Choice("topic_naming", "identity", remark, entries)
@@ -209,7 +208,7 @@ class _Flow:
         return flow.is_enabled and any(
             other.is_enabled
             and (other.source, other.target) == (flow.target, flow.source)
-            and policy_of(other).kind is PolicyKind.IDENTITY
+            and policy_of(other).keeps_names
             for other in self._made.flows
         )
 
@@ -255,17 +254,25 @@ class _Flow:
         return Choice(key, found.patterns, "; ".join(remarks), (entry,))
 
     def _excluded(self) -> Choice:
-        default = _excluded_by_default(self._flow)
-        made = self._list("topics.exclude", "exclude", default, "MirrorMaker's default")
-        policy = self._policy
-        if made.value is None or policy.kind is not PolicyKind.DEFAULT or policy.separator == ".":
+        """What the lists leave out, and what else MirrorMaker does by names that lists here can say."""
+        made = self._list(
+            "topics.exclude", "exclude", _excluded_by_default(self._flow), "MirrorMaker's default"
+        )
+        policy, listed = self._policy, made.value
+        if not isinstance(listed, tuple):
             return made
-        if not policy.target_alias or not policy.separator:
-            return made
-        back = separator_pattern(policy.target_alias, policy.separator)
-        patterns = tuple(map(str, made.value)) if isinstance(made.value, tuple) else ()
-        remark = "; ".join(filter(None, (made.remark, "the last: names of copies from the target")))
-        return Choice("exclude", (*patterns, back), remark, made.entries, made.verdict)
+        remarks = [made.remark]
+        more = [pattern for pattern in policy.never_mirrored if pattern not in listed]
+        if more:
+            remarks.append(
+                f"{' and '.join(more)}: names that MirrorMaker never mirrors, whatever its lists say"
+            )
+        is_default = policy.kind is PolicyKind.DEFAULT and policy.separator not in ("", ".")
+        if is_default and policy.target_alias:
+            more.append(separator_pattern(policy.target_alias, policy.separator))
+            remarks.append("the last: names of copies from the target")
+        patterns = (*map(str, listed), *more)
+        return Choice("exclude", patterns, "; ".join(filter(None, remarks)), made.entries, made.verdict)
 
     def _groups(self) -> Iterator[Choice]:
         kind = ConnectorKind.CHECKPOINT

@@ -5,12 +5,13 @@ import pytest
 from ledger.mirror_maker.comparing import Comparison, compared_groups, compared_topics
 from ledger.mirror_maker.selection import MakerPolicy, MakerSelection, PolicyKind
 from ledger.mirror_maker.translating import selection_of
-from tests.support.maker_files import Imported, of_lines
+from tests.support.maker_files import BASE, Imported, imported, of_lines
 
 DEFAULT = MakerPolicy(PolicyKind.DEFAULT, "a", "b")
 UNDERSCORE = MakerPolicy(PolicyKind.DEFAULT, "a", "b", "_", "_")
 IDENTITY = MakerPolicy(PolicyKind.IDENTITY, "a", "b")
 EMPTY = MakerPolicy(PolicyKind.DEFAULT, "", "", "", "")
+BEFORE_4 = MakerPolicy(PolicyKind.DEFAULT, "a", "b", is_before_4=True)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,9 @@ EMPTY = MakerPolicy(PolicyKind.DEFAULT, "", "", "", "")
         (IDENTITY, "b.orders", True),
         (IDENTITY, "b.heartbeats", False),
         (EMPTY, "orders", True),
+        (BEFORE_4, "orders", True),
+        (BEFORE_4, "audit-internal", False),
+        (BEFORE_4, "customer.internal", False),
     ],
 )
 def test_what_mirror_maker_takes_without_lists(policy: MakerPolicy, topic: str, is_taken: bool) -> None:
@@ -71,6 +75,25 @@ def test_what_both_select_under_one_name_is_the_same() -> None:
     ):
         found = compared(of_lines(*lines), "orders", "x.replica", "__tools", "audit-internal")
         assert found == {"orders": Comparison.SAME, "audit-internal": Comparison.SAME}
+
+
+def test_names_without_a_separator_and_an_alias() -> None:
+    found = of_lines("replication.policy.separator =", "source.cluster.alias =", "target.cluster.alias =")
+    assert compared(found, "orders", "audit-internal") == dict.fromkeys(
+        ("orders", "audit-internal"), Comparison.SAME
+    )
+
+
+def test_internal_names_stay_out_whatever_the_lists_say() -> None:
+    for separator in (".", "_"):
+        found = of_lines("topics.exclude =", f"replication.policy.separator = {separator}")
+        names = (f"mm2-x{separator}internal", f"z{separator}checkpoints{separator}internal", "x.replica")
+        assert compared(found, *names) == {"x.replica": Comparison.SAME}
+
+
+def test_before_kafka_4_internal_names_stay_out_of_both() -> None:
+    found = imported(f"{BASE}topics.exclude =\n", release=(3, 9))
+    assert compared(found, "orders", "audit-internal") == {"orders": Comparison.SAME}
 
 
 def test_what_differs_is_named() -> None:

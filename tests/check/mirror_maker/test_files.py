@@ -114,7 +114,7 @@ def test_resources_of_strimzi(name: str) -> None:
     if name == "strimzi_v1beta2.yaml":
         flow = found.config.flow("site-a-to-site-b")
         assert (flow.topic_naming, flow.tasks, flow.replication_factor) == ("identity", 4, -1)
-        assert (flow.topics, flow.exclude) == (("orders|payments.*",), (".*[.]us",))
+        assert (flow.topics, flow.exclude) == (("orders|payments.*",), (".*[.]us", r".*[\-\.]internal"))
         assert (flow.groups_exclude, flow.sync_groups) == (("test-.*",), True)
         assert found.config.cluster("site-a").properties == {"security.protocol": "SSL"}
     else:
