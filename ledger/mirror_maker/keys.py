@@ -464,5 +464,6 @@ _WORDS = frozenset(word for name in _ALL for word in re.split(r"[.-]", name) if 
 def shown_key(key: str) -> str:
     """A key as it may be printed. What is no key at all may be the second line of a secret."""
     words = re.split(r"[.\->\"' ,]+", key)
-    is_like_one = any(get_close_matches(word, _WORDS, n=1, cutoff=0.75) for word in words if word)
-    return key if is_like_one and len(key) < 120 and "=" not in key else HIDDEN
+    has_known_word = any(get_close_matches(word, _WORDS, n=1, cutoff=0.75) for word in words if word)
+    is_like_one = nearest(key) is not None or ("." in key and has_known_word)
+    return key if meaning_of(key) is not None or (is_like_one and len(key) < 120) else HIDDEN

@@ -124,6 +124,7 @@ SECRETS = (
     f"password = {SECRET}",
     f"{SECRET}",
     f"{SECRET}:",
+    f"status-{SECRET}",
     f"x.secret={SECRET}",
     f"a.producer.sasl.jaas.config = {SCRAM} required username=u password={SECRET};",
     f"tasks.max = password={SECRET}",

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from tests.support.maker_runs import assert_mirrored_alike, maker_site
 
-NAMES = ("both_ways", "empty_separator", "underscore", "misspelt", "fan_out")
+NAMES = ("both_ways", "empty_separator", "underscore", "misspelt")
 
 
 @pytest.mark.parametrize("name", NAMES)
