@@ -395,7 +395,15 @@ STORE_OPTIONS = STORE_SECRETS | {
 # Names of client properties, as librdkafka spells them, that mean something to the configuration.
 
 
-SECRET_PROPERTIES = frozenset({"sasl.password", "ssl.key.password"})
+SECRET_PROPERTIES = frozenset(
+    {
+        "sasl.oauthbearer.client.secret",
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.keystore.password",
+        "ssl.truststore.password",
+    }
+)
 """Client properties that are never written down in a configuration file."""
 
 OWN_PROPERTIES = frozenset(
@@ -420,29 +428,51 @@ ADDRESS_PROPERTIES = frozenset({"bootstrap.servers", "metadata.broker.list"})
 
 SECURITY_PROPERTIES = SECRET_PROPERTIES | {
     "enable.ssl.certificate.verification",
+    "https.ca.location",
+    "sasl.kerberos.keytab",
+    "sasl.kerberos.principal",
     "sasl.kerberos.service.name",
     "sasl.mechanism",
     "sasl.mechanisms",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.extensions",
+    "sasl.oauthbearer.method",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
     "sasl.username",
     "security.protocol",
     "ssl.ca.location",
     "ssl.certificate.location",
     "ssl.endpoint.identification.algorithm",
     "ssl.key.location",
+    "ssl.keystore.location",
+    "ssl.keystore.type",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+    "ssl.verification.strict",
 }
-"""Client properties that say how the mirror connects and who it is; all that it can use."""
+"""Client properties that say how the mirror connects and who it is; all that it can use.
+
+The names are librdkafka's, and Java's where librdkafka has none; `ssl.verification.strict` is our own.
+"""
+
+_LOGINS = (
+    "the logins that it can make are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI, AWS_MSK_IAM"
+)
 
 UNUSABLE_SECURITY = {
-    "ssl.keystore.": "write ssl.certificate.location and ssl.key.location, files in PEM format",
-    "ssl.truststore.": "write ssl.ca.location, a file in PEM format",
+    "ssl.keystore.": "write ssl.keystore.location, a file in PEM, PKCS#12 or JKS format",
+    "ssl.truststore.": "write ssl.truststore.location, a file in PEM, PKCS#12 or JKS format",
     "ssl.ca.": "write ssl.ca.location, a file in PEM format",
     "ssl.certificate.": "write ssl.certificate.location, a file in PEM format",
     "ssl.key.": "write ssl.key.location, a file in PEM format",
-    "sasl.jaas.": "write sasl.username and sasl.password",
-    "sasl.": "the logins that the mirror can make are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512",
-    "enable.sasl.": "the logins that the mirror can make are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512",
+    "sasl.jaas.": "write what it says as properties: sasl.username, sasl.password, sasl.kerberos.keytab and the like",
+    "sasl.oauthbearer.": "tokens come by sasl.oauthbearer.token.endpoint.url, .client.id, .client.secret and .scope",
+    "sasl.kerberos.": "tickets come by sasl.kerberos.keytab and sasl.kerberos.principal",
+    "sasl.": _LOGINS,
+    "enable.sasl.": _LOGINS,
     "enable.ssl.": "write enable.ssl.certificate.verification",
-    "https.": "the mirror asks no token server",
+    "https.": "write https.ca.location, a file in PEM format",
     "ssl.": "it is as the TLS library of this machine is set up",
 }
 """By how it begins, the first that fits: what to write instead of a security property that the mirror cannot use.

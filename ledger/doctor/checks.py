@@ -160,8 +160,9 @@ class Check(StrEnum):
 
 OF_TROUBLE: Mapping[Trouble, str] = {
     Trouble.SECRET: "set the variable, or write the file, where doctor and the mirror run; nothing was sent yet",
-    Trouble.TLS_FILES: "correct ssl.ca.location, ssl.certificate.location and ssl.key.location: PEM files that the "
-    "mirror may read, and the password of the key",
+    Trouble.TLS_FILES: "correct the location of that file or its password; the mirror has to be allowed to read it",
+    Trouble.OWN_CERTIFICATE: "renew the mirror's certificate if it has expired, else let the broker trust who signed "
+    "it; where none is configured, set ssl.certificate.location and ssl.key.location, or ssl.keystore.location",
     Trouble.NAME: "correct the host name, or the name service of this machine",
     Trouble.REFUSED: "nobody listens there: start the broker, or correct the port",
     Trouble.UNREACHABLE: "nothing comes back from there: correct the address, or open the route or firewall",
@@ -173,11 +174,25 @@ OF_TROUBLE: Mapping[Trouble, str] = {
     Trouble.NO_TLS: "the port speaks no TLS: take the address of the TLS listener, or set security.protocol to "
     "plaintext or sasl_plaintext",
     Trouble.TLS: "compare the TLS versions of both sides, and whether the broker asks for a certificate of the mirror",
-    Trouble.AUTHORITY: "set ssl.ca.location to the certificate of who signed the broker's",
+    Trouble.AUTHORITY: "set ssl.ca.location or ssl.truststore.location to the certificate of who signed the broker's",
+    Trouble.STRICT: "have the certificates made with these extensions, or leave out ssl.verification.strict",
     Trouble.HOST_NAME: "use the name that the certificate is for, or have one made for this name; "
     'ssl.endpoint.identification.algorithm = "none" leaves the name unchecked',
     Trouble.EXPIRED: "renew the broker's certificate; when it is valid, set this machine's clock",
     Trouble.CREDENTIALS: "correct sasl.username and sasl.password, or make the user at the broker",
+    Trouble.LOGIN: "correct that property of the cluster",
+    Trouble.TOKEN: "compare issuer, audience, scope and claims of the token with what the broker expects, and "
+    "the clocks of both",
+    Trouble.TOKEN_EXPIRED: "have whoever writes the file write a new token, and do so before the old one ends",
+    Trouble.TOKEN_ENDPOINT: "correct sasl.oauthbearer.token.endpoint.url, open the route to it, or set "
+    "https.ca.location to the certificate of who signed its own",
+    Trouble.TOKEN_CLIENT: "correct sasl.oauthbearer.client.id, .client.secret and .scope, or make the client there",
+    Trouble.AWS: "set AWS_REGION, and give the mirror credentials as AWS's clients find them (variables, a profile, a "
+    "role of the machine)",
+    Trouble.KERBEROS: "correct sasl.kerberos.principal, .keytab and .service.name, or make the principals of the "
+    "mirror and of the broker; the keytab has to hold the principal's present key",
+    Trouble.KDC: "correct the realm in krb5.conf, or open the route to its KDC",
+    Trouble.EXTRA: "install it: pip install 'mirror-ledger[NAME]' with the name in brackets",
     Trouble.MECHANISM: "set sasl.mechanism to one that is offered; where none is, security.protocol to plaintext or "
     "ssl",
     Trouble.NOT_ALLOWED: "grant it to the mirror's principal",

@@ -52,7 +52,6 @@ from ledger.errors import (
     RefusedSettingError,
     SetupError,
     Trouble,
-    UsageError,
 )
 from ledger.facts.cuts import ClockStep
 from ledger.facts.direction import Directions
@@ -65,7 +64,6 @@ from ledger.kafka.connection import (
     BrokerConnection,
     parse_addresses,
     resolved_properties,
-    tls_context,
 )
 from ledger.kafka.copying import ClusterLink, Completion, Network, answer_to
 from ledger.kafka.groups import hidden_groups
@@ -73,6 +71,7 @@ from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.permissions import has_authorizer
 from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, FetchItem, ProduceItem
 from ledger.kafka.sockets import connected_socket
+from ledger.kafka.tls import own_certificate, tls_context
 from ledger.kafka.topics import broker_settings, delete_topic, metadata, partition_sizes
 from ledger.mirror.assignment import StopCause
 from ledger.store.damage import words_of
@@ -159,16 +158,10 @@ def broker_validity(address: Address, properties: Mapping[str, str], *, timeout_
     return validity(shown)
 
 
-def file_validity(path: Path) -> Validity:
-    """The validity of the first certificate of a PEM file."""
-    try:
-        return _dates(x509.load_pem_x509_certificate(path.read_bytes()))
-    except OSError as error:
-        raise UsageError(
-            f"certificate {path} cannot be read: {error.strerror}", trouble=Trouble.TLS_FILES
-        ) from error
-    except ValueError as error:
-        raise UsageError(f"{path} holds no PEM certificate: {error}", trouble=Trouble.TLS_FILES) from error
+def own_validity(peer: str, properties: Mapping[str, str]) -> Validity | None:
+    """The validity of the certificate that the mirror shows; None: it shows none. Raises `UsageError`."""
+    certificate = own_certificate(peer, properties)
+    return None if certificate is None else _dates(certificate)
 
 
 def validity(certificate: bytes) -> Validity:
@@ -250,8 +243,7 @@ class ClusterProbe:
 
     def client_certificate(self) -> Validity | None:
         """None when the mirror presents no certificate."""
-        location = resolved_properties(self._cluster, self._environ).get("ssl.certificate.location")
-        return None if location is None else file_validity(Path(location))
+        return own_validity(f"cluster {self.alias}", resolved_properties(self._cluster, self._environ))
 
     def brokers(self) -> Sequence[Broker]:
         answer = self.admin.connection.run("list the brokers", metadata, [])

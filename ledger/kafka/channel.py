@@ -107,9 +107,10 @@ _WOULD_BLOCK = (BlockingIOError, SSLWantReadError, SSLWantWriteError)
 
 
 class Channel:
-    """Owns a connected socket. `flush` and `receive` never wait; they raise `OSError` once the peer has closed."""
+    """Owns a connection. `flush` and `receive` never wait; they raise `OSError` once the peer has closed."""
 
     def __init__(self, connection: BrokerConnection) -> None:
+        self.connection = connection
         self.address = connection.address
         self.socket = connection.socket
         self.socket.setblocking(False)

@@ -8,18 +8,20 @@ slow brokers.
 """
 
 import logging
+import math
+import random
 import socket
 import ssl
 import struct
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
-from kafka.net.sasl import get_sasl_mechanism
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import (
@@ -39,8 +41,11 @@ from ledger.errors import (
     Trouble,
     UsageError,
 )
+from ledger.kafka.logins import login_settings, mechanism_of, refused_trouble, security_protocol
 from ledger.kafka.sockets import ANY_ADDRESS, connected_socket
 from ledger.kafka.spoken import METADATA, NO_TOPIC_IDS
+from ledger.kafka.tls import own_certificate, tls_context
+from ledger.words import instant
 
 # Client properties --------------------------------------------------------------------------------
 # A cluster's configuration as kafka-python and plain sockets take it: secrets are looked up here.
@@ -49,13 +54,6 @@ from ledger.kafka.spoken import METADATA, NO_TOPIC_IDS
 
 
 CLIENT_ID = "mirror-ledger"
-
-_KAFKA_PYTHON_NAMES = {
-    "sasl.username": "sasl_plain_username",
-    "sasl.password": "sasl_plain_password",
-    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
-}
-_MECHANISM_NAMES = ("sasl.mechanism", "sasl.mechanisms")
 
 
 def resolved_properties(cluster: ClusterConfig, environ: Mapping[str, str]) -> dict[str, str]:
@@ -69,48 +67,17 @@ def resolved_properties(cluster: ClusterConfig, environ: Mapping[str, str]) -> d
 def kafka_python_properties(cluster: ClusterConfig, environ: Mapping[str, str]) -> dict[str, object]:
     """Who connects and how, for kafka-python; properties that only tune librdkafka are left out."""
     properties = resolved_properties(cluster, environ)
-    protocol = properties.get("security.protocol", "plaintext").upper()
+    protocol = security_protocol(properties)
+    hosts = [address.host for address in parse_addresses(cluster.bootstrap_servers)]
+    peer = f"cluster {cluster.name}"
     settings: dict[str, object] = {
         "client_id": CLIENT_ID,
         "security_protocol": protocol,
+        **login_settings(peer, properties, hosts),
     }
-    if protocol.startswith("SASL"):
-        settings["sasl_mechanism"] = next(
-            (properties[name] for name in _MECHANISM_NAMES if name in properties), "GSSAPI"
-        )
-        settings |= {
-            ours: properties[theirs] for theirs, ours in _KAFKA_PYTHON_NAMES.items() if theirs in properties
-        }
     if protocol.endswith("SSL"):
-        settings["ssl_context"] = tls_context(f"cluster {cluster.name}", properties)
+        settings["ssl_context"] = tls_context(peer, properties)
     return settings
-
-
-def tls_context(peer: str, properties: Mapping[str, str]) -> ssl.SSLContext:
-    """The TLS settings of resolved librdkafka properties, as Python's own sockets take them.
-
-    `peer` is the cluster or broker that an error names.
-    """
-    try:
-        context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
-        if "ssl.certificate.location" in properties:
-            context.load_cert_chain(
-                properties["ssl.certificate.location"],
-                properties.get("ssl.key.location"),
-                properties.get("ssl.key.password"),
-            )
-    except (OSError, ssl.SSLError) as error:
-        raise UsageError(
-            f"{peer}: TLS files cannot be used: {error}; not connected", trouble=Trouble.TLS_FILES
-        ) from error
-    # From Python 3.13 on it is set; in-house authorities leave out extensions that neither Java nor librdkafka ask for.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if properties.get("ssl.endpoint.identification.algorithm", "https") in {"none", ""}:  # "" as Java has it
-        context.check_hostname = False
-    if properties.get("enable.ssl.certificate.verification", "true") == "false":
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 # Troubles -----------------------------------------------------------------------------------------
@@ -128,6 +95,7 @@ _BY_VERIFICATION = {
     _HOST_NAME_MISMATCH: Trouble.HOST_NAME,
     _ADDRESS_MISMATCH: Trouble.HOST_NAME,
 }
+_STRICT = range(80, 94)  # what only strict verification asks for: identifiers of keys, and the like
 _OTHER_PROTOCOL = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"})
 
 
@@ -141,7 +109,10 @@ def trouble_of_connecting(error: OSError) -> Trouble:
 def trouble_of_handshake(error: OSError) -> Trouble:
     """Why TLS was not spoken over a connection. A Kafka port without TLS closes it at the first message."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _BY_VERIFICATION.get(error.verify_code, Trouble.AUTHORITY)
+        by_default = Trouble.STRICT if error.verify_code in _STRICT else Trouble.AUTHORITY
+        return _BY_VERIFICATION.get(error.verify_code, by_default)
+    if _is_about_own_certificate(error):
+        return Trouble.OWN_CERTIFICATE
     if isinstance(error, TimeoutError):
         return Trouble.NO_ANSWER
     # Whether the end of the stream or the reset is seen first depends on who is faster.
@@ -153,7 +124,17 @@ def trouble_of_handshake(error: OSError) -> Trouble:
 
 def trouble_of(error: OSError | EOFError) -> Trouble:
     """Why a request over a connection has no answer."""
+    if _is_about_own_certificate(error):
+        return Trouble.OWN_CERTIFICATE
     return Trouble.NO_ANSWER if isinstance(error, TimeoutError) else Trouble.CLOSED
+
+
+def _is_about_own_certificate(error: OSError | EOFError) -> bool:
+    """A broker says so when it has seen it: within the handshake up to TLS 1.2, behind it from 1.3 on."""
+    reason = str(getattr(error, "reason", ""))
+    return (
+        isinstance(error, ssl.SSLError) and "ALERT" in reason and ("CERTIFICATE" in reason or "_CA" in reason)
+    )
 
 
 # Broker connection --------------------------------------------------------------------------------
@@ -163,6 +144,7 @@ def trouble_of(error: OSError | EOFError) -> Trouble:
 # kafka-python; its own socket layer is too slow for copying records.
 
 
+_LOGIN_DUE = (0.8, 0.9)  # of the time that a login lasts; not all connections at once
 _SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
 _TLS_ALERT = b"\x15\x03"  # no answer is so long: it would be 336 MiB
@@ -190,21 +172,45 @@ def parse_addresses(bootstrap_servers: str) -> list[Address]:
 
 
 class BrokerConnection:
-    """A connected, authenticated socket; `call` sends one request and waits for its answer."""
+    """A connected, authenticated socket; `call` sends one request and waits for its answer.
+
+    Where the broker ends a login after a time (KIP-368), `call` logs in again before that, on the same connection; who
+    takes the socket for requests of his own does so by `log_in_again` when `is_login_due`.
+    """
 
     def __init__(self, address: Address, properties: Mapping[str, str], *, timeout_s: float) -> None:
         self.address = address
+        self.timeout_s = timeout_s
         self._correlation_id = 0
         self._spoken: dict[int, tuple[int, int]] | None = None
+        self._properties = properties
+        self._protocol = security_protocol(properties)
+        self._login = login_settings(str(address), properties, [address.host])
+        self._login_due_at = math.inf
         self.socket = _connect(address, properties, timeout_s)
         try:
-            _authenticate(self, properties)
+            self.log_in_again()
         except BaseException:
             self.close()
             raise
 
+    @property
+    def is_login_due(self) -> bool:
+        """Whether the broker ends the login soon."""
+        return time.monotonic() >= self._login_due_at
+
+    def log_in_again(self) -> None:
+        """Log in, for the first time or once more, while no request waits for its answer."""
+        self._login_due_at = math.inf
+        if self._login:
+            began_at = time.monotonic()
+            if lasts_ms := _authenticate(self, self._login, self._protocol):
+                self._login_due_at = began_at + lasts_ms / 1000 * random.uniform(*_LOGIN_DUE)
+
     def call(self, request: Any, response_type: Any) -> Any:
         """Send a kafka-python request of a set version; raises `ClusterUnavailableError` without an answer."""
+        if self.is_login_due:
+            self.log_in_again()
         self._correlation_id += 1
         request.with_header(correlation_id=self._correlation_id, client_id=CLIENT_ID)
         try:
@@ -212,8 +218,10 @@ class BrokerConnection:
             body = self._receive(self._answer_size())
         except (OSError, EOFError) as error:
             self.close()
+            trouble = trouble_of(error)
+            own = f"; {_own_certificate(self._properties)}" if trouble is Trouble.OWN_CERTIFICATE else ""
             raise ClusterUnavailableError(
-                f"{self.address} did not answer a {request.name}: {error}", trouble=trouble_of(error)
+                f"{self.address} did not answer a {request.name}: {error}{own}", trouble=trouble
             ) from error
         return response_type.decode(body, version=request.API_VERSION, header=True)
 
@@ -284,35 +292,40 @@ def _connect(address: Address, properties: Mapping[str, str], timeout_s: float) 
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
-    if not _protocol(properties).endswith("SSL"):
+    if not security_protocol(properties).endswith("SSL"):
         return plain
     try:
         return tls_context(str(address), properties).wrap_socket(plain, server_hostname=address.host)
+    except UsageError:
+        plain.close()
+        raise
     except OSError as error:
         plain.close()
+        trouble = trouble_of_handshake(error)
+        own = f"; {_own_certificate(properties)}" if trouble is Trouble.OWN_CERTIFICATE else ""
         raise ClusterUnavailableError(
-            f"{address} failed the TLS handshake: {error}", trouble=trouble_of_handshake(error)
+            f"{address} failed the TLS handshake: {error}{own}", trouble=trouble
         ) from error
 
 
-def _protocol(properties: Mapping[str, str]) -> str:
-    return properties.get("security.protocol", "plaintext").upper()
+def _own_certificate(properties: Mapping[str, str]) -> str:
+    """What is known of the certificate that a broker did not take: brokers seldom say why."""
+    shown = own_certificate("the mirror", properties)
+    if shown is None:
+        return "it was shown no certificate, for none is configured"
+    name, ends_ms = shown.subject.rfc4514_string(), int(shown.not_valid_after_utc.timestamp() * 1000)
+    word = "expired at" if ends_ms < time.time() * 1000 else "is valid until"
+    return f"it was shown that of {name}, which {word} {instant(ends_ms)}"
 
 
-def _authenticate(connection: BrokerConnection, properties: Mapping[str, str]) -> None:
-    """SASL by handshake v1 and authenticate v1, as every broker since 1.0 speaks it."""
-    if not _protocol(properties).startswith("SASL"):
-        return
-    name = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms", "")
-    mechanism_type = _known_mechanism(name)
-    _agree_on_mechanism(connection, name)
-    mechanism = mechanism_type(
-        host=connection.address.host,
-        sasl_mechanism=name,
-        security_protocol=_protocol(properties),
-        sasl_plain_username=properties.get("sasl.username"),
-        sasl_plain_password=properties.get("sasl.password"),
-    )
+def _authenticate(connection: BrokerConnection, login: Mapping[str, Any], protocol: str) -> int:
+    """SASL by handshake v1 and authenticate v1, as every broker since 1.0 speaks it.
+
+    How long the login lasts, in milliseconds; 0: as long as the connection.
+    """
+    mechanism = mechanism_of(login, host=connection.address.host, protocol=protocol)
+    _agree_on_mechanism(connection, login["sasl_mechanism"])
+    lasts_ms = 0
     while not mechanism.is_done():
         answer = connection.call(
             SaslAuthenticateRequest[1](auth_bytes=mechanism.auth_bytes()), SaslAuthenticateResponse
@@ -320,18 +333,11 @@ def _authenticate(connection: BrokerConnection, properties: Mapping[str, str]) -
         if answer.error_code:
             raise UsageError(
                 f"{connection.address} refused the credentials: {answer.error_message}",
-                trouble=Trouble.CREDENTIALS,
+                trouble=refused_trouble(login),
             )
         mechanism.receive(answer.auth_bytes)
-
-
-def _known_mechanism(name: str) -> Any:
-    try:
-        return get_sasl_mechanism(name)
-    except KeyError as error:
-        raise UsageError(
-            f"SASL mechanism {name!r} is not known; no connection was made", trouble=Trouble.MECHANISM
-        ) from error
+        lasts_ms = max(0, answer.session_lifetime_ms)
+    return lasts_ms
 
 
 def _agree_on_mechanism(connection: BrokerConnection, name: str) -> None:
@@ -452,8 +458,11 @@ class ClusterConnection:
         all, and would try again until the deadline.
         """
         properties = resolved_properties(self._cluster, self._environ)
+        timeout_s = min(_PROBE_S, _left_ms(deadline) / 1000)
         try:
-            BrokerConnection(address, properties, timeout_s=min(_PROBE_S, _left_ms(deadline) / 1000)).close()
+            with closing(BrokerConnection(address, properties, timeout_s=timeout_s)) as connection:
+                if security_protocol(properties) == "SSL":
+                    connection.api_versions()  # what the broker says of our certificate comes with its first answer
         except UsageError as error:
             raise PreconditionError(
                 f"cluster {self._cluster.name} refused the login, needed to {operation}: {error}; not done",

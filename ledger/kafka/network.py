@@ -80,16 +80,18 @@ Opened = tuple[BrokerConnection, Versions]
 class Node:
     """One broker: where it is, its channel when connected, how fast it answers, what a fetch may ask for.
 
-    While it is being connected, `queued` holds what is to be sent then. `unconfirmed`: answers to requests that named
-    topics, until the broker has said which topics these names are; `is_confirming`: it has been asked; `unasked`: how
-    many requests went since. `held`: what is to be written by name, until it has said the same; `named`: topic ids by
-    name, and when it said so last.
+    While it is being connected, or logs in again, `queued` holds what is to be sent then; `is_login_due`: it is to log
+    in again when what was sent is answered. `unconfirmed`: answers to requests that named topics, until the broker has
+    said which topics these names are; `is_confirming`: it has been asked; `unasked`: how many requests went since.
+    `held`: what is to be written by name, until it has said the same; `named`: topic ids by name, and when it said so
+    last.
     """
 
     address: Address
     channel: Channel | None = None
     opening: Future[Opened] | None = None
     queued: list[tuple[Waiting, Request]] = field(default_factory=list)
+    is_login_due: bool = False
     versions: Versions = field(default_factory=dict)
     moved_at: float = 0.0
     round_trip_ms: float | None = None
@@ -226,10 +228,24 @@ class KafkaLink:
             except ClusterUnavailableError as error:
                 self._drop(node_id, str(error))
                 continue
-            node.channel = Channel(connection)
+            node.channel, node.moved_at = Channel(connection), time.monotonic()
             queued, node.queued = node.queued, []
             for waiting, request in queued:
                 self._transmit(node_id, node, waiting, request)
+
+    def _log_in_when_answered(self, node_id: int, node: Node) -> None:
+        """Log in again, on the same connection and a thread of its own, once nothing that was sent is unanswered.
+
+        A broker that ends a login takes no other request meanwhile; what is to be sent waits in `queued`.
+        """
+        channel, unsent = node.channel, {waiting.ticket for waiting, _ in node.queued}
+        if channel is None or channel.has_outgoing or node.unconfirmed or node.held:
+            return
+        if any(waiting.ticket not in unsent for waiting in self._waiting_for(node_id)):
+            return
+        self._network.unwatch(channel)
+        node.channel, node.is_login_due = None, False
+        node.opening = self._network.in_background(partial(_logged_in_again, channel, node.versions))
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -289,12 +305,17 @@ class KafkaLink:
         if not self._waiting_for(node_id):
             node.moved_at = now
         self._waiting[waiting.ticket] = waiting
-        if node.channel is not None:
+        node.is_login_due = node.is_login_due or (
+            node.channel is not None and node.channel.connection.is_login_due
+        )
+        if node.channel is not None and not node.is_login_due:
             self._transmit(node_id, node, waiting, request)
-        else:
-            node.queued.append((waiting, request))
-            if node.opening is None:
-                node.opening = self._network.in_background(partial(self._open, node.address))
+            return waiting.ticket
+        node.queued.append((waiting, request))
+        if node.is_login_due:
+            self._log_in_when_answered(node_id, node)
+        elif node.opening is None:
+            node.opening = self._network.in_background(partial(self._open, node.address))
         return waiting.ticket
 
     def _transmit(self, node_id: int, node: Node, waiting: Waiting, request: Request) -> None:
@@ -421,6 +442,8 @@ class KafkaLink:
                 self._confirm_when_due(node_id, node)
             else:
                 completions.append(self._completion(waiting, body))
+        if node.is_login_due:
+            self._log_in_when_answered(node_id, node)
         return completions
 
     def take_failed(self) -> list[Completion]:
@@ -483,7 +506,7 @@ class KafkaLink:
         if node.opening is not None:
             node.opening.add_done_callback(_close_opened)
             node.opening = None
-        node.queued = []
+        node.queued, node.is_login_due = [], False
         # A line that is cut again and again gets smaller pieces through.
         node.fetch_bytes = max(_LEAST_FETCH_BYTES, min(node.fetch_bytes, FIRST_FETCH_BYTES) // 2)
         lost = [*(waiting for waiting, _ in node.unconfirmed), *self._waiting_for(node_id)]
@@ -501,6 +524,18 @@ class KafkaLink:
             self._metadata.close()
         else:
             self._asking.add_done_callback(lambda _: self._metadata.close())
+
+
+def _logged_in_again(channel: Channel, versions: Versions) -> Opened:
+    """The channel's connection; it is closed where the login failed."""
+    connection = channel.connection
+    connection.socket.settimeout(connection.timeout_s)
+    try:
+        connection.log_in_again()
+    except BaseException:
+        connection.close()
+        raise
+    return connection, versions
 
 
 def _close_opened(opening: Future[Opened]) -> None:

@@ -41,7 +41,7 @@ def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -
     optional = (
         *("# prefix", "# rename", "# replication_factor"),
         *("# configuration_exclude", "# configuration_follow", "# on_tail_lost", "# opposite"),
-        *("# dead_letters", "# aws_"),
+        *("# dead_letters", "# aws_", "# sasl.", '# "ssl.', '# "https.'),
     )
     spelled_out = [line.removeprefix("# ") if not line.startswith(optional) else line for line in lines]
     kept = [line for line, raw in zip(spelled_out, lines, strict=True) if line == raw or line in uncommented]
@@ -176,21 +176,19 @@ def test_a_secret_file_that_is_missing_or_empty_is_named(tmp_path: Path) -> None
 
 CLUSTER_PROBLEMS = {
     'sasl.password = "hunter2"': ("sasl.password", "written as a reference"),
+    '"ssl.truststore.password" = "hunter2"': ("ssl.truststore.password", "written as a reference"),
+    '"sasl.oauthbearer.client.secret" = "x"': ("sasl.oauthbearer.client.secret", "written as a reference"),
     '"ssl.key.pem" = "hunter2"': ("ssl.key.pem", "cannot be used: write ssl.key.location"),
-    '"ssl.keystore.password" = "hunter2"': (
-        "ssl.keystore.password",
-        "write ssl.certificate.location and ssl.key",
-    ),
-    '"ssl.truststore.location" = "x.jks"': (
-        "ssl.truststore.location",
-        "write ssl.ca.location, a file in PEM",
-    ),
+    '"ssl.keystore.password" = "hunter2"': ("ssl.keystore.password", "written as a reference"),
+    '"ssl.keystore.key" = { env = "A" }': ("ssl.keystore.key", "write ssl.keystore.location"),
+    '"ssl.truststore.certificates" = "x"': ("ssl.truststore.certificates", "write ssl.truststore.location"),
     '"ssl.enabled.protocols" = "TLSv1.3"': ("ssl.enabled.protocols", "as the TLS library of this machine"),
-    'sasl.jaas.config = { env = "A" }': ("sasl.jaas.config", "write sasl.username and sasl.password"),
-    '"sasl.oauthbearer.method" = "oidc"': (
-        "sasl.oauthbearer.method",
-        "PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512",
+    'sasl.jaas.config = { env = "A" }': ("sasl.jaas.config", "as properties: sasl.username"),
+    '"sasl.oauthbearer.jwks.endpoint.url" = "x"': (
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.token.endpoint.url",
     ),
+    '"sasl.login.class" = "x"': ("sasl.login.class", "SCRAM-SHA-512, OAUTHBEARER, GSSAPI"),
     '"client.id" = "x"': ("client.id", "set by the mirror itself"),
     'group.id = "x"': ("group.id", "set by the mirror itself"),
     '"bootstrap.servers" = "x:1"': ("bootstrap.servers", "is written bootstrap_servers"),
@@ -222,10 +220,13 @@ def test_client_properties_that_are_refused(tmp_path: Path, line: str) -> None:
 
 
 def test_known_client_properties_are_those_of_librdkafka() -> None:
-    """It refuses the value of each; of a name that it does not have it refuses the name."""
+    """Or Java's of stores, or our own: it refuses the value of each; of a name that it does not have, the name."""
     names = SECURITY_PROPERTIES | TUNING_PROPERTIES
+    trust_store = {"ssl.truststore.password", "ssl.truststore.type"}  # for the location it has a sentence
+    of_others = {*trust_store, "ssl.keystore.type", "ssl.verification.strict"}
     assert {name for name in (*names, "socket.timeout.s") if not is_of_librdkafka(name)} == {
-        "socket.timeout.s"
+        "socket.timeout.s",
+        *of_others,
     }
 
 

@@ -13,7 +13,7 @@ from ledger.config.values import ClusterConfig
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.cluster import certificate
 from ledger.doctor.measurements import Validity
-from ledger.doctor.probes import ClusterProbe, broker_validity, file_validity, validity
+from ledger.doctor.probes import ClusterProbe, broker_validity, own_validity, validity
 from ledger.errors import ClusterUnavailableError, ProtocolError, UsageError
 from ledger.kafka.connection import Address
 from tests.support.tls_servers import TlsServer, make_certificate
@@ -36,6 +36,10 @@ def server(expired: tuple[Path, Path]) -> Iterator[TlsServer]:
     serving = TlsServer(*expired)
     yield serving
     serving.close()
+
+
+def file_validity(pem: Path) -> Validity | None:
+    return own_validity("cluster east", {"ssl.certificate.location": str(pem)})
 
 
 def as_openssl_says(pem: Path) -> Validity:
@@ -91,6 +95,7 @@ def test_dates_of_another_century_and_form(tmp_path: Path) -> None:
     ago = (datetime.now(UTC) - first).days
     pem, _ = make_certificate(tmp_path, began_days_ago=ago, days=(last - first).days)
     found = file_validity(pem)
+    assert found is not None
     assert found == as_openssl_says(pem)
     assert found.not_before_ms < 946_684_800_000, "before 2000"
     assert found.not_after_ms > 2_524_608_000_000, "in 2050"

@@ -14,6 +14,12 @@ NOT_IMPORTED = {
     "delta-spark": "its version is that of the jars which Spark needs (`ledger/jvm.py`)",
 }
 BROUGHT_ALONG = {"py4j": "pyspark"}  # pinned by the dependency that brings it, whose errors it carries
+OF_EXTRAS = {
+    "aws_msk_iam_sasl_signer": ("iam", "aws-msk-iam-sasl-signer-python"),
+    "botocore": ("iam", "aws-msk-iam-sasl-signer-python"),
+    "gssapi": ("kerberos", "gssapi"),
+}
+"""Modules of extras that few need, and what brings them: they need not be installed."""
 PACKAGE = ("ledger", "jobs")
 
 
@@ -72,7 +78,9 @@ def test_each_declared_dependency_is_imported_or_has_its_reason() -> None:
 def test_each_import_is_of_a_declared_dependency() -> None:
     known = declared()
     undeclared = {module for module, found in distributions(of_package()).items() if not found & known}
-    assert undeclared == set(BROUGHT_ALONG)
+    assert undeclared == set(BROUGHT_ALONG) | set(OF_EXTRAS)
+    extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert all(name in map(named, extras[extra]) for extra, name in OF_EXTRAS.values())
     assert set(BROUGHT_ALONG.values()) <= known
 
 
