@@ -37,7 +37,15 @@ def configuration_to_connect_by(context: click.Context) -> MirrorConfig:
 
 
 def command_context(context: click.Context, why: Why | None = None) -> "Context":
-    """What a command works with that may ask clusters, or record something; it is closed when the command ends."""
-    from ledger.context import Context  # it brings the Kafka client, and most answers need none
+    """What a command works with that may ask clusters, or record something; it is closed when the command ends.
 
-    return context.with_resource(Context(configuration(context), why))
+    Raises `PreconditionError` where a reason is given for what would be recorded, and a copy of a ledger lies there:
+    before anybody is asked anything.
+    """
+    from ledger.context import Context  # it brings the Kafka client, and most answers need none
+    from ledger.store.ledger_copy import require_no_copy
+
+    config = configuration(context)
+    if why is not None and why.reason is not None:
+        require_no_copy(config.ledger.path)
+    return context.with_resource(Context(config, why))

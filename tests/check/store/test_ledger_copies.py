@@ -310,6 +310,9 @@ def test_commands_copy_compare_and_read(
         ("init",),
         ("run", "east-to-west"),
         ("record", "east"),
+        ("promote", "west", "--over", "east", "--reason", "x"),
+        ("apply", "some-plan", "--reason", "x", "--yes"),
+        ("undo", "some-apply", "--reason", "x", "--yes"),
     ):
         done = command(with_ledger.capture, config, *refused)
         assert (done.code, done.out) == (5, ""), done.err
