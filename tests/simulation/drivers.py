@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 from ledger.clock import Clock
 from ledger.config.values import FlowConfig
-from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError
+from ledger.errors import (
+    ClusterUnavailableError,
+    LedgerUnavailableError,
+    PreconditionError,
+    UnsafeError,
+)
 from ledger.facts.acls import AclFollow
 from ledger.facts.cut_offsets import Cut
 from ledger.mirror import driver as flow_driver
@@ -37,7 +42,7 @@ from tests.simulation.processes import (
 from tests.simulation.starts import NotedLastRows, StartingState
 from tests.support.ledgers import numbered
 
-_SURVIVABLE = (Killed, PreconditionError, ClusterUnavailableError, UnsafeError)
+_SURVIVABLE = (Killed, PreconditionError, ClusterUnavailableError, LedgerUnavailableError, UnsafeError)
 _RESTART_LIMIT_S = 120.0
 
 

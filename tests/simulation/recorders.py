@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterable, Sequence
 
-from ledger.errors import ClusterUnavailableError
+from ledger.errors import ClusterUnavailableError, LedgerUnavailableError
 from ledger.recorders.observation import RecorderSettings
 from ledger.recorders.recorder import ClusterRecorder
 from ledger.topics.naming import NamePatterns
@@ -24,7 +24,7 @@ _SETTINGS = RecorderSettings(
 
 
 class Recorders:
-    """One for each cluster; a cluster that does not answer is looked at the next time."""
+    """One for each cluster; where a cluster or the ledger does not answer it looks the next time."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Recorders:
         try:
             recorder.take_role()
             recorder.record_once()
-        except ClusterUnavailableError:
+        except (ClusterUnavailableError, LedgerUnavailableError):
             return False
         return True
 

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
+
 from ledger.changeover import pairs
 from ledger.changeover.applying import apply_plan
 from ledger.changeover.directions import change_direction
@@ -32,14 +34,17 @@ from ledger.facts.direction import Demoted, Direction
 from ledger.facts.fences import FenceHow
 from ledger.facts.operations import DriverStarting, OperationKind, Why
 from ledger.kafka.batches import Record
+from ledger.mirror import run
+from ledger.store import restoring
+from ledger.store.ledger_copy import LedgerCopy, Restoration
 from ledger.topics.naming import NamingKind
 from tests.simulation.crash_points import CrashPlan
 from tests.simulation.drivers import FlowDrivers, World
 from tests.simulation.kafka.administered import CLUSTER, MIRROR, AdministeredCluster, rule, topic_rule
 from tests.simulation.kafka.schedule import Schedule
 from tests.simulation.kafka.stored_batches import application_batch, content
-from tests.simulation.ledger.fact_log import MemoryLedgerState
-from tests.simulation.ledger.opened import OpenedSnapshot
+from tests.simulation.ledger.fact_log import MemoryLedgerState, RestoringFactLog
+from tests.simulation.ledger.opened import OpenedLedger, OpenedSnapshot
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.recorders import Recorders
 from tests.simulation.weather import StormyWeather
@@ -328,6 +333,45 @@ class ChangingPair:
             assert self.produce(*_place(number))
         self.schedule.spawn("supervisor", self.forward.supervise)
         self.schedule.wait(4.0)
+
+    def lose_ledger(self, copied: Mapping[str, int]) -> None:
+        """The ledger's host is lost, with driver and recorders; a copy becomes the ledger, by the program's own steps.
+
+        `copied`: how many appends to each table the copy has.
+        """
+        self.forward.end_at_once()
+        self.recorders.is_over = True
+        self.schedule.wait(3.0)
+        self.ledger.go_back(copied)
+        then = OpenedSnapshot(self.ledger)
+        at_ms = then.last_recorded_at_ms()
+        copy = LedgerCopy(then.cut.ledger_id, "memory", then.cut.token, at_ms)
+        log = RestoringFactLog(self.ledger, self.schedule)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(restoring, "DeltaLedger", lambda _path: OpenedLedger(self.ledger))
+            restoring._raise_epochs("memory", log, restoring.EPOCHS_APART, "elsewhere:1:1:")  # type: ignore[arg-type]
+            made = Restoration("restored", restoring.EPOCHS_APART)
+            restoring._record("memory", log, copy, made, Why("a fire"), "ann")  # type: ignore[arg-type]
+
+    def go_on_with_restored(self) -> None:
+        """A driver and recorders begin, as `run` begins them on a ledger that was restored."""
+        self._world.noted.known = None
+        state = MemoryLedgerState(self.ledger)
+        restored_by = state.restored_by()
+        assert restored_by is not None
+        with self.outside.seen_by(self.outside.process()):
+            run._shut_out_former_drivers(self.config, self.config.flow(FORWARD), state, restored_by)  # type: ignore[arg-type]
+        self.recorders = Recorders(
+            self._world.rng, self.schedule, self.outside.clusters.values(), self.ledger
+        )
+        self.recorders.start()
+        self.forward.host = "mirrors:9:9:"
+        operators(self.ledger, self.schedule).record(
+            DriverStarting(self.forward.host), flow=FORWARD, reason=None
+        )
+        self.schedule.spawn("supervisor", self.forward.supervise)
+        self.until(lambda: self.is_copied, "all is copied")
+        self.recorders.record_all()
 
     # -- operators -------------------------------------------------------------------------------
 

@@ -27,10 +27,13 @@ class MemoryFactLog:
         self._ledger = ledger
         self._clock = clock
 
+    _least_epoch = 0
+    """The first one that may be claimed."""
+
     def claim(self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None) -> WriterClaim:
         last = max(self._version(table, writer) for table in (_WRITERS, *tables))
         require_last(writer, epoch_of(last), after=after)
-        claim = WriterClaim(writer, epoch_of(last) + 1)
+        claim = WriterClaim(writer, max(epoch_of(last) + 1, self._least_epoch))
         shut_out = []
         for table in tables:
             shut_out += self._shut_out(table, writer)
@@ -71,6 +74,7 @@ class MemoryFactLog:
         return self._ledger.transactions.get((table, writer), 0)
 
     def _write(self, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]) -> bool:
+        self._ledger.require_there()
         version = place_of(claim.epoch, round_number)
         if version <= self._version(table, claim.writer):
             return False
@@ -84,6 +88,16 @@ class MemoryFactLog:
         if rows:
             self._ledger.append(table, [{**stamp, **row} for row in rows])
         return True
+
+
+class RestoringFactLog(MemoryFactLog):
+    """As who restores a ledger has it."""
+
+    def claim(
+        self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None, least: int = 0
+    ) -> WriterClaim:
+        self._least_epoch = least
+        return super().claim(writer, tables, row, after=after)
 
 
 class MemoryLedgerState(LedgerState):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ledger.errors import InvalidValueError
-from ledger.facts.tables import TABLE_BY_NAME, TABLES
+from ledger.errors import InvalidValueError, LedgerUnavailableError
+from ledger.facts.tables import TABLE_BY_NAME, TABLES, place_of
 from ledger.store.delta_tables import arrow_rows, arrow_schema
 from ledger.store.merging import SORTED_BY
 
@@ -29,10 +29,12 @@ class MemorySnapshot:
 class MemoryLedger:
     """Append-only: each append to a table makes its next version; version 0 is empty.
 
-    `transactions`: last version that a writer stamped on its appends to a table, by (table, writer).
+    `transactions`: last version that a writer stamped on its appends to a table, by (table, writer). `is_away`: nobody
+    can read it or append to it.
     """
 
     transactions: dict[tuple[str, str], int] = field(default_factory=dict)
+    is_away: bool = False
     _appends: dict[str, list[pa.Table]] = field(default_factory=dict)
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _files: dict[str, dict[int, list[dict[str, Any]]]] = field(default_factory=dict)
@@ -42,6 +44,7 @@ class MemoryLedger:
         """Append rows that name every column of the table; the version that this made."""
         if table not in TABLE_BY_NAME:
             raise InvalidValueError(f"no table {table!r} in a ledger; nothing was appended")
+        self.require_there()
         appended = arrow_rows(TABLE_BY_NAME[table], rows)
         appends = self._appends.setdefault(table, [])
         appends.append(appended)
@@ -49,12 +52,31 @@ class MemoryLedger:
         self._add_file(table, appended.to_pylist())
         return len(appends)
 
+    def go_back(self, versions: Mapping[str, int]) -> None:
+        """Become what a copy of it is that was made after so many appends to each table."""
+        for table, after in versions.items():
+            self._appends[table] = self._appends.get(table, [])[:after]
+            self._rows[table] = [row for one in self._appends[table] for row in one.to_pylist()]
+            self._files[table] = {}
+            self._add_file(table, list(self._rows[table]))
+        self.transactions.clear()
+        for table, rows in self._rows.items():
+            for row in rows:
+                key, place = (table, row["writer"]), place_of(row["writer_epoch"], row["round"])
+                self.transactions[key] = max(place, self.transactions.get(key, 0))
+
+    def require_there(self) -> None:
+        if self.is_away:
+            raise LedgerUnavailableError("the store does not answer")
+
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a table in the order of appending, as they are now."""
+        self.require_there()
         return list(self._rows.get(table, ()))
 
     def stored(self, table: str) -> list[dict[str, Any]]:
         """The same rows as the files of the newest version hold them, one file after the other."""
+        self.require_there()
         return [row for rows in self._files.get(table, {}).values() for row in rows]
 
     def files(self, table: str) -> list[int]:
@@ -63,6 +85,7 @@ class MemoryLedger:
 
     def rows_by_file(self, table: str) -> dict[str, list[dict[str, Any]]]:
         """The rows of each of these files, by its name."""
+        self.require_there()
         return {str(file): rows for file, rows in self._files.get(table, {}).items()}
 
     def merge(self, table: str, files: Sequence[int]) -> bool:
