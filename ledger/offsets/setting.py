@@ -182,8 +182,16 @@ def repeated_of(answers: Iterable[Answer]) -> int | None:
 
 
 def may_repeat_more(answers: Iterable[Answer]) -> bool:
-    """Whether a group may have read records that nobody can place at the target: these are not among its repeats."""
-    return any(row["status"] == TranslationStatus.UNPLACED for row in answers)
+    """Whether a group may have read records that nobody can place at the target: these are not among its repeats.
+
+    So it is also where a status may hide that, which is reported before it.
+    """
+    return any(row["status"] in _MAY_BE_UNPLACED for row in answers)
+
+
+_MAY_BE_UNPLACED = frozenset(
+    {TranslationStatus.LOST, TranslationStatus.EXPIRED_ON_TARGET, TranslationStatus.UNPLACED}
+)
 
 
 def place_of(answer: Answer) -> Place:

@@ -96,9 +96,13 @@ def test_commits_that_nobody_reads_any_more_make_it_at_least_so_many() -> None:
     assert repeat_words(unknown) == "an unknown number of records"
 
 
-def test_records_that_nobody_can_place_make_it_at_least_so_many() -> None:
-    """A driver has copied them and not recorded where: the group reads again what it had read of them."""
-    places = [place(repeated=2), place(source_partition=1, repeated=0, status="unplaced")]
+@pytest.mark.parametrize("status", ["unplaced", "lost", "expired_on_target"])
+def test_records_that_nobody_can_place_make_it_at_least_so_many(status: str) -> None:
+    """A driver has copied them and not recorded where: the group reads again what it had read of them.
+
+    That records were lost, or have expired, is said first, and may hide it.
+    """
+    places = [place(repeated=2), place(source_partition=1, repeated=0, status=status)]
     figures = repeat_forecast(places, None)
     assert repeat_words(figures) == "at least 2 records"
     assert commits_age(figures) == "", "commits are read again before groups move"
