@@ -9,6 +9,8 @@ from typing import Protocol
 
 from ledger.errors import MirrorLedgerError
 
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 MARGIN_MS = 300_000
 """By how much the clocks of those who record may differ."""
 

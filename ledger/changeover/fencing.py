@@ -28,6 +28,7 @@ from ledger.changeover.measures import (
     run_hook,
 )
 from ledger.changeover.plans import undo_command
+from ledger.clock import HOUR_MS
 from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError, UnsafeError, UsageError
@@ -850,9 +851,6 @@ def _words(lifted: Sequence[Unfenced]) -> str:
 # Fences of topics, as `fence` and `unfence` make and lift them.
 
 
-_HOUR_MS = 3_600_000
-
-
 def fence_topics(context: Context, asked: AskedFence, say: Say) -> FenceResult:
     """Fence topics of a cluster; none named: all that flows of the configuration read there."""
     asked = topics_to_fence(context, asked)
@@ -946,7 +944,7 @@ def recorded_limits(context: Context, cluster: str) -> dict[str, str | None]:
 
 def write_pauses(context: Context, cluster: str) -> Mapping[tuple[str, int], float]:
     """By topic id and partition for how many seconds its writers paused at most in the last hour."""
-    asked: dict[str, Value] = {"cluster": cluster, "since_ms": context.clock.now_ms() - _HOUR_MS}
+    asked: dict[str, Value] = {"cluster": cluster, "since_ms": context.clock.now_ms() - HOUR_MS}
     rows = run_query(context.snapshot(), "write_pauses", asked).to_pylist()
     return {
         (row["topic_id"], row["partition"]): row["longest_pause_ms"] / 1000

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ledger.clock import DAY_MS, HOUR_MS
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.measurements import TableCommit, TableState
 from ledger.doctor.results import (
@@ -29,7 +30,6 @@ DELTA_CHECKPOINT_INTERVAL = 10
 BEHIND_ENTRIES = 1000
 """A table with so many entries in its log takes twice as long to open as one with a hundred."""
 CLEANED_WITHIN_HOURS = 1
-_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 CLOCK_STEP_MS, CLOCK_STEP_DAYS = 1_000, 7
 DISK_FAILED_BYTES, DISK_WARNING_BYTES = 512 * 2**20, 5 * 2**30
 OLDEST_PYTHON = (3, 11)
@@ -209,7 +209,7 @@ def _outlived(table: TableState, now_ms: int) -> int:
     hours = _hours(table.properties.get("delta.logRetentionDuration"))
     if hours is None:
         return 0  # that nobody can tell is said by the check of how long they stay
-    oldest_ms = now_ms - (hours + CLEANED_WITHIN_HOURS) * _HOUR_MS
+    oldest_ms = now_ms - (hours + CLEANED_WITHIN_HOURS) * HOUR_MS
     return sum(commit.committed_at_ms < oldest_ms for commit in table.commits)
 
 
@@ -237,7 +237,7 @@ def clocks(steps: Sequence[ClockStep] | Unmeasured, *, now_ms: int) -> CheckResu
     matter = [
         step
         for step in steps
-        if step.back_ms > CLOCK_STEP_MS and now_ms - step.before_ms <= CLOCK_STEP_DAYS * _DAY_MS
+        if step.back_ms > CLOCK_STEP_MS and now_ms - step.before_ms <= CLOCK_STEP_DAYS * DAY_MS
     ]
     if matter:
         measured = named(

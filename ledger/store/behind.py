@@ -12,13 +12,13 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from ledger.clock import HOUR_MS
 from ledger.facts.last_rows import GRAINS, FileStamps, LastPlace, Noted, Split
 from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME
 from ledger.store.delta_tables import arrow_schema
 from ledger.store.relations import relation_of
 from ledger.store.sql import ParquetFiles, Relation, connected, register, sql_file
 
-HOUR_MS = 3_600_000
 _UNTIL = pa.schema({"noted_writer": pa.string(), "noted_place": pa.int64()})
 
 

@@ -26,13 +26,13 @@ from deltalake._internal import DeltaFileSystemHandler
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
+from ledger.clock import DAY_MS, HOUR_MS
 from ledger.errors import MirrorLedgerError
 from ledger.facts.tables import TABLE_BY_NAME
 from ledger.store.damage import local_folder, make_checkpoint, sync, sync_entries
 from ledger.store.delta_tables import STATISTICS, arrow_schema
 from ledger.store.fetched import fetch
 
-DAY_MS = 86_400_000
 SORTED_BY: Mapping[str, Sequence[str]] = {
     "offset_syncs": ("flow", "source_topic", "source_topic_id", "source_partition"),
     "checkpoints": ("cluster", "group_id", "topic", "partition"),
@@ -54,7 +54,7 @@ TARGET_BYTES = 32 << 20
 """Merged files are no larger; what is half of that is left alone."""
 TARGET_ROWS = 2_000_000
 """Nor have they more rows, as far as rows are known: that bounds the memory and the time of one merge."""
-CLOSED_AFTER_MS = 3_600_000
+CLOSED_AFTER_MS = HOUR_MS
 """A day counts as over so long after its end: clocks of writers differ, and appends are on their way."""
 BEHIND_FILES = 200
 """A table with so many files to merge is behind: at five seconds a round nobody merged for a quarter of an hour.

@@ -27,11 +27,12 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from ledger.clock import HOUR_MS
 from ledger.errors import InvalidValueError
 from ledger.facts.cuts import LastAppend
 from ledger.facts.last_rows import GRAINS, NOTHING, LastPlace, Noted, Split
 from ledger.facts.tables import OFFSET_SYNCS, SHARE_OFFSETS, TABLE_BY_NAME, WRITERS
-from ledger.store.behind import HOUR_MS, Behind, file_stamps, last_of_each, read_behind
+from ledger.store.behind import Behind, file_stamps, last_of_each, read_behind
 from ledger.store.damage import sync_entries
 from ledger.store.delta_tables import arrow_schema, is_table, table_id, table_uri
 from ledger.store.fetched import places

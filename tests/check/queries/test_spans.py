@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger.clock import HOUR_MS
 from ledger.facts.tables import TABLE_BY_NAME, Row
 from ledger.store import catalog, sql
-from ledger.store.behind import HOUR_MS
 from ledger.store.delta_tables import arrow_schema
 from ledger.store.narrowed import answered_by_readings
 from ledger.store.spans import (

@@ -14,11 +14,12 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from ledger.clock import DAY_MS
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError
 from ledger.store.delta_tables import table_uri, upkeep_properties
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import MAINTAINED_BY, BackgroundMaintenance, TableUpkeep, Upkeep, maintain
-from ledger.store.merging import DAY_MS, FANOUT, data_files, write_merged
+from ledger.store.merging import FANOUT, data_files, write_merged
 from ledger.store.snapshots import open_ledger
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import TABLE, append, claim, copied_to, row, watermark

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger.clock import DAY_MS
 from ledger.facts.tables import TABLE_BY_NAME
 from ledger.store.merging import (
     BEHIND_FILES,
     CLOSED_AFTER_MS,
-    DAY_MS,
     FANOUT,
     SORTED_BY,
     TARGET_BYTES,
@@ -138,7 +138,7 @@ def test_a_row_is_rewritten_seldom_and_files_stay_few(rows: int, appends_a_pass:
         st.tuples(
             st.integers(0, TARGET_BYTES),
             st.one_of(st.none(), st.integers(0, TARGET_ROWS)),
-            st.one_of(st.none(), st.integers(NOON - 3 * DAY_MS, NOON)),
+            st.one_of(st.none(), st.integers(NOON - 3 * NOON)),
             st.integers(0, DAY_MS),
         ),
         max_size=60,
