@@ -10,7 +10,7 @@ from ledger.config.values import FlowConfig
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import FlowPosition, Position
 from ledger.store.narrowed import summed
-from ledger.store.sql import Snapshot, incarnations
+from ledger.store.sql import READ_FOR_INCARNATIONS, Snapshot, incarnations
 
 
 def paired(state: LedgerState, flow: FlowConfig) -> list[FlowPosition]:
@@ -50,10 +50,10 @@ def brought(state: LedgerState, flow: FlowConfig) -> Iterator[FlowPosition]:
 def last_incarnations(at: Snapshot, flow: FlowConfig, new: Collection[FlowPosition]) -> dict[str, str]:
     """By source topic the id of the one that a flow has copied last; of topics that it has not begun with (`new`) the
     one that was brought there last."""
-    own = incarnations(at, flow.name, summed(at))
+    own = incarnations(at, flow.name, summed(at, READ_FOR_INCARNATIONS))
     if not new or flow.opposite is None:
         return own
-    there = incarnations(at, flow.opposite, summed(at))
+    there = incarnations(at, flow.opposite, summed(at, READ_FOR_INCARNATIONS))
     last = {
         one.source_topic: one.source_topic_id
         for one in new

@@ -123,7 +123,7 @@ def _direction_of(config: MirrorConfig, at: DeltaSnapshot, flow: str) -> Directi
 def require_known(at: DeltaSnapshot, cluster: str, topic: str, partition: int | None) -> None:
     """Raise `UsageError` for a topic, or a partition of it, that the ledger does not know a cluster to have had."""
     known: dict[str, set[int]] = {}
-    for name, number in sql.partitions(at, cluster, narrowed.summed(at)):
+    for name, number in sql.partitions(at, cluster, narrowed.summed(at, sql.READ_FOR_PARTITIONS)):
         known.setdefault(name, set()).add(number)
     for row in at.rows(TOPICS.name, [("cluster", "=", cluster)]):
         known.setdefault(row["topic"], set()).update(range(row["partitions"]))
@@ -192,7 +192,8 @@ def one_commit(snapshot: Snapshot, cluster: str, *, topic: str, partition: int, 
 
     None where there is no such topic. It counts as committed now, with the last leader epoch recorded of the log.
     """
-    with connect(snapshot, narrowed.summed(snapshot), ("current_topics", "offset_syncs")) as connection:
+    reads = ("current_topics", "offset_syncs")
+    with connect(snapshot, narrowed.summed(snapshot, reads), reads) as connection:
         found = connection.execute(
             "select t.topic_id, max(o.source_leader_epoch), coalesce(max(o.recorded_at_ms), 0) "
             "from current_topics as t left join offset_syncs as o on o.source_topic_id = t.topic_id "
@@ -318,7 +319,8 @@ def translate_groups(
     Raises `UsageError` for a topic or partition that the ledger does not know there, and `PreconditionError` when one
     of the groups, or all that was chosen, has no commit.
     """
-    found = translate(at, (way.source, way.target), flow=chosen.flow, at_ms=at_ms)
+    shown = {CHECKPOINTS.name: commits_of_groups(at, chosen.groups)} if chosen.groups else {}
+    found = translate(at, (way.source, way.target), flow=chosen.flow, at_ms=at_ms, overrides=shown)
     if outputs:
         found = _beside_outputs(at, way, chosen.flow, found, outputs, at_ms=at_ms)
     for group in chosen.groups:
@@ -411,8 +413,12 @@ def translate_offset(
 
 
 def commits_of_groups(snapshot: Snapshot, groups: Collection[str]) -> pa.Table:
-    """Rows of `checkpoints` of these groups, at all clusters: what is asked about them alone costs as much."""
-    with connect(snapshot, {}, ("checkpoints",)) as connection:
+    """Rows of `checkpoints` that tell where these groups stand, at all clusters.
+
+    What is asked about these groups alone costs as much.
+    """
+    reads = (CHECKPOINTS.name,)
+    with connect(snapshot, narrowed.summed(snapshot, reads), reads) as connection:
         return connection.sql(
             "select * from checkpoints where group_id in (select unnest($groups))",
             params={"groups": list(groups)},

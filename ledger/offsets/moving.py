@@ -6,7 +6,7 @@ from ledger.facts.direction import Direction
 from ledger.facts.group_offsets import OffsetsSet
 from ledger.facts.operations import OperationKind
 from ledger.facts.tables import CHECKPOINTS, GROUP_SYNCS, OPERATIONS, Row
-from ledger.store import sql
+from ledger.store import narrowed, sql
 from ledger.store.snapshots import DeltaSnapshot
 
 LATELY_MS = 600_000
@@ -72,7 +72,7 @@ def groups_at_own_commits(
 
 def _commits(at: DeltaSnapshot, cluster: str) -> Iterator[tuple[str, str, int, int]]:
     """Groups of a cluster, the topics and partitions that they have commits on, and these."""
-    for row in sql.cluster_commits(at, cluster).to_pylist():
+    for row in sql.cluster_commits(at, cluster, narrowed.summed(at, sql.READ_FOR_COMMITS)).to_pylist():
         if row["committed_offset"] is not None and row["absence"] is None:
             yield row["group_id"], row["topic"], row["partition"], row["committed_offset"]
 

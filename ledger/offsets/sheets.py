@@ -57,7 +57,7 @@ from ledger.offsets.setting import (
     synced_before,
 )
 from ledger.offsets.statuses import TranslationStatus
-from ledger.store import sql
+from ledger.store import narrowed, sql
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.words import counted, duration, instant, some_of
 
@@ -525,7 +525,8 @@ def watch_for(quiet_s: float, say: Callable[[str], None]) -> Watch:
 
 def _left(at: DeltaSnapshot, cluster: str) -> SourceCommits:
     shared = sql.cluster_commits(at, cluster, {"checkpoints": share_commits(at)})
-    return SourceCommits(cluster, source_commits(shared) | source_commits(sql.cluster_commits(at, cluster)))
+    last = sql.cluster_commits(at, cluster, narrowed.summed(at, sql.READ_FOR_COMMITS))
+    return SourceCommits(cluster, source_commits(shared) | source_commits(last))
 
 
 def _still(context: Context, sheet: PositionSheet, watch: Watch) -> PositionSheet:

@@ -4,7 +4,7 @@ Where there is no projection, or what it says is not what the snapshot has, all 
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -212,12 +212,22 @@ def for_question(
     return shown if found is None else {**shown, **found}
 
 
-def summed(snapshot: Snapshot) -> Mapping[str, Relation]:
-    """What stands for large tables where it is asked what rows come to, and when the last of them was recorded."""
+def summed(snapshot: Snapshot, reads: Iterable[str]) -> Mapping[str, Relation]:
+    """What stands for large tables where it is asked what rows come to, and when the last of them was recorded.
+
+    `reads`: the tables and views that the question goes by.
+    """
     if not isinstance(snapshot, DeltaSnapshot):
         return {}
-    kept = {table: kept_rows(snapshot, table) for table in (CHECKPOINTS.name, HIGH_WATERMARKS.name)}
+    tables = catalog.tables_of(tuple(reads))
+    kept = {
+        table: kept_rows(snapshot, table)
+        for table in (CHECKPOINTS.name, HIGH_WATERMARKS.name)
+        if table in tables
+    }
     shown: dict[str, Relation] = {table: rows for table, rows in kept.items() if rows is not None}
+    if _SYNCS not in tables:
+        return shown
     try:
         return {**shown, **(_whole_spans(snapshot) or {})}
     except _UNREADABLE as error:

@@ -283,6 +283,12 @@ def answer(connection: duckdb.DuckDBPyConnection, query: Query, params: Mapping[
     return connection.sql(_parsed(query.sql)).to_arrow_table()
 
 
+READ_FOR_PARTITIONS = ("offset_syncs", "partition_events", "last_claims")
+READ_FOR_INCARNATIONS = ("topic_pairs",)
+READ_FOR_COMMITS = ("cluster_commits",)
+"""The tables and views by which `partitions`, `incarnations` and `cluster_commits` answer."""
+
+
 def partitions(
     snapshot: Snapshot, cluster: str, overrides: Mapping[str, Relation] = MappingProxyType({})
 ) -> list[tuple[str, int]]:
@@ -290,7 +296,7 @@ def partitions(
 
     `overrides` stand in for tables of the snapshot.
     """
-    with connect(snapshot, overrides, ("offset_syncs", "partition_events", "last_claims")) as connection:
+    with connect(snapshot, overrides, READ_FOR_PARTITIONS) as connection:
         return connection.execute(
             "select source_topic, source_partition from offset_syncs where source_cluster = $cluster union "
             "select target_topic, target_partition from offset_syncs where target_cluster = $cluster union "
@@ -304,7 +310,7 @@ def incarnations(
     snapshot: Snapshot, flow: str, overrides: Mapping[str, Relation] = MappingProxyType({})
 ) -> dict[str, str]:
     """By source topic the topic id of the incarnation that a flow copied last; `overrides` stand in for tables."""
-    with connect(snapshot, overrides, ("topic_pairs",)) as connection:
+    with connect(snapshot, overrides, READ_FOR_INCARNATIONS) as connection:
         found = connection.execute(
             "select source_topic, source_topic_id from topic_pairs where flow = $flow", {"flow": flow}
         )
@@ -318,7 +324,7 @@ def cluster_commits(
 
     `overrides` stand in for tables of the snapshot.
     """
-    with connect(snapshot, overrides, ("cluster_commits",)) as connection:
+    with connect(snapshot, overrides, READ_FOR_COMMITS) as connection:
         return connection.sql(
             "select group_id, topic, topic_id, partition, committed_offset, absence, leader_epoch, made_after_ms "
             "from cluster_commits where cluster = $cluster",

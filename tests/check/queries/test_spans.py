@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -94,6 +95,24 @@ def test_a_group_continues_at_the_other_cluster_where_all_offset_syncs_say(
 @given(PAIRS)
 def test_so_it_does_where_at_most_one_flow_goes_each_way(worlds: list[tuple[int, str]]) -> None:
     require_between(worlds)
+
+
+@settings(deadline=None, max_examples=examples(check=1, soak=30))
+@given(WORLDS_OF_LEDGERS)
+def test_a_group_that_is_asked_alone_continues_where_it_does_among_all(
+    worlds: list[tuple[int, str]],
+) -> None:
+    chance = random.Random(worlds[0][0])
+    at = aged_snapshot(worlds, chance)
+    commits = at.relation("checkpoints")
+    assert isinstance(commits, pa.Table)
+    for here in SIDES:
+        params = dict(zip(("from_cluster", "to_cluster"), (here, other_than(here)), strict=True))
+        every = answers(at, GROUPS, params)
+        group = chance.choice(sorted({found["group_id"] for found in every} - {None} or {"nobody"}))
+        of_group = {"checkpoints": commits.filter(pc.equal(commits["group_id"], group))}
+        alone = [found for found in answers(at, GROUPS, params, of_group) if found["group_id"] == group]
+        assert alone == [found for found in every if found["group_id"] == group], (worlds, here, group)
 
 
 @settings(deadline=None, max_examples=examples(check=2, soak=30))
