@@ -1,11 +1,14 @@
-"""What a ledger of hours, days and a week costs: answers, a driver's start, an append, and room on disk.
+"""What a ledger of days, of a year, and of a thousand partitions costs: answers, a driver's start, an append, and disk.
 
-    python -m tests.benchmarks.growth [--lengths 720x21,17280x21,120960x21,17280x100,17280x21x2] [--keep FOLDER]
+    python -m tests.benchmarks.growth [--lengths LENGTH,...] [--runs 3] [--keep FOLDER] [--plot FILE]
 
-A length is rounds of five seconds times partitions, with `x2` both ways; its ledger is written as files
-(`long_ledgers`), or taken from the folder where an earlier run kept it, and maintained by the command. Commands are
-whole processes, as people type them, with their peak of memory; a driver's start is what one asks the ledger before its
-first round; an append is one round of its rows by the driver's own fact log. The plot shows wall time over length.
+A length is rounds of five seconds times partitions, with `x2` both ways and `x1000g100` for a thousand groups that have
+commits on a hundred partitions each; its ledger is written as files (`long_ledgers`, `long_projections`), or taken from
+the folder where an earlier run kept it, and maintained by the command. Commands are whole processes, as people type
+them: medians of their time on the wall, their CPU time (user and system) and their peak of memory. Both clusters refuse
+connections. A driver's start is what one asks the ledger before its first round; an append is one round of its rows by
+the driver's own fact log. What an answer may cost is compared with the CPU time, which does not depend on what else the
+machine does; the plot shows that over length.
 """
 
 import argparse
@@ -27,14 +30,19 @@ from ledger.facts.state import WriterClaim
 from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
-from tests.benchmarks.long_ledgers import FLOW, Length, rows_to_append, write_ledger
+from tests.benchmarks.long_ledgers import FLOW, FLOW_BACK, Length, rows_to_append, write_ledger
+from tests.benchmarks.long_projections import project
 from tests.support.config_files import write_config
 
-LENGTHS = "720x21,17280x21,120960x21,17280x100,17280x21x2"
-BETWEEN_CLUSTERS = ("group_positions", "repeated_records", "consumed_not_copied", "one_sided_records")
+DAY, YEAR = 17_280, 365 * 17_280
+LENGTHS = f"{DAY}x21,{30 * DAY}x21,{30 * DAY}x21x2,{YEAR}x21,{DAY}x1000x1000g100,{3 * DAY}x1000x1000g100"
 APPENDS = 200
 DEADLINE_S = 900.0
-_WIDTH = 50
+_HAS_BLOCKERS = 4
+_OPTIONS = 'topics = [".*"]\ntopic_naming = "identity"\n'
+_MANY_PARTITIONS = 1_000
+_THREE_DAYS_BESIDE_ONE = 1.15
+_EARLIER = " a day after the beginning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +54,65 @@ class Cost:
     peak_mb: float
     failure: str | None = None
 
+    @classmethod
+    def median(cls, costs: Sequence["Cost"]) -> "Cost":
+        """Of each figure by itself; a failure of any."""
+        seconds, cpu_s, peak_mb = (
+            statistics.median(getattr(cost, name) for cost in costs)
+            for name in ("seconds", "cpu_s", "peak_mb")
+        )
+        return cls(seconds, cpu_s, peak_mb, next((cost.failure for cost in costs if cost.failure), None))
+
     def __str__(self) -> str:
-        told = f"{self.seconds:.2f} s, CPU {self.cpu_s:.2f} s, {self.peak_mb:.0f} MB"
+        told = f"{self.seconds:6.2f} s, CPU {self.cpu_s:6.2f} s, {self.peak_mb:5,.0f} MB"
         return told if self.failure is None else f"{told}: {self.failure}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a question may cost at most, whatever the history; None: that much memory nobody has named."""
+
+    seconds: float
+    peak_mb: float | None = None
+
+    def excess(self, cost: Cost) -> str:
+        """What a cost has too much; empty: nothing."""
+        over = [f"over {self.seconds:g} s"] if cost.cpu_s > self.seconds else []
+        if self.peak_mb is not None and cost.peak_mb > self.peak_mb:
+            over.append(f"over {self.peak_mb:g} MB")
+        return ", ".join(over)
+
+
+TRANSLATE, FLOW_ALONE, ONE_OFFSET, ONE_GROUP = (
+    "translate between clusters",
+    "translate --flow",
+    "translate one offset",
+    "translate one group",
+)
+STATUS, PLAN, LAG = "status", "plan failover", "lag"
+LIMITS: Mapping[str, Limit] = {
+    TRANSLATE: Limit(3.0, 500),
+    FLOW_ALONE: Limit(3.0, 500),
+    ONE_OFFSET: Limit(1.3, 300),
+    STATUS: Limit(1.5),
+    PLAN: Limit(5.0, 600),
+}
+LIMITS_OF_MANY: Mapping[str, Limit] = {
+    TRANSLATE: Limit(12.0, 1_500),
+    FLOW_ALONE: Limit(12.0, 1_500),
+    ONE_GROUP: Limit(2.0),
+    STATUS: Limit(3.0),
+    PLAN: Limit(20.0, 2_000),
+}
+Costs = dict[str, dict[Length, Cost]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lengths", default=LENGTHS)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", help="Questions whose names have this in them.", default="")
+    parser.add_argument("--plot", type=Path, default=Path("build/growth.svg"))
     parser.add_argument(
         "--keep", type=Path, help="Ledgers are written to this folder, unless they are there."
     )
@@ -62,24 +121,30 @@ def main() -> None:
     if options.start:
         start_of_a_driver(options.start)
         return
-    costs: dict[str, dict[Length, Cost]] = {}
+    costs: Costs = {}
     for text in options.lengths.split(","):
         length = Length.parsed(text)
         with tempfile.TemporaryDirectory() as temporary:
             folder = options.keep / text if options.keep else Path(temporary)
-            for name, cost in measured(folder, length):
+            for name, cost in measured(folder, length, options.runs, options.only):
                 costs.setdefault(name, {})[length] = cost
-    plot(costs)
-    if any(cost.failure for by_length in costs.values() for cost in by_length.values()):
+    plot(costs, options.plot)
+    if wrong := [*failures(costs), *excesses(costs)]:
+        print("\n" + "\n".join(wrong))
         sys.exit(1)
 
 
-def measured(folder: Path, length: Length) -> Sequence[tuple[str, Cost]]:
+def measured(folder: Path, length: Length, runs: int, only: str) -> Sequence[tuple[str, Cost]]:
     began = time.monotonic()
     if not (folder / "ledger").is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
         write_ledger(str(folder / "ledger"), length)
+        project(str(folder / "ledger"), length, now_ms=SystemClock().now_ms())
     servers = {"east": "127.0.0.1:1", "west": "127.0.0.1:2"}
-    flows = {FLOW: 'topics = [".*"]\ntopic_naming = "identity"'}
+    flows = {FLOW: _OPTIONS}
+    if length.is_both_ways:
+        back = f'source = "west"\ntarget = "east"\n{_OPTIONS}opposite = "{FLOW}"\n'
+        flows = {FLOW: f'{_OPTIONS}opposite = "{FLOW_BACK}"\n', FLOW_BACK: back}
     configuration = Path(write_config(folder, servers, flows).file)
     maintenance = whole_process([sys.executable, "-m", "ledger.cli.main", "maintain"], configuration)
     size_mb = sum(file.stat().st_size for file in (folder / "ledger").rglob("*") if file.is_file()) / 1e6
@@ -90,40 +155,104 @@ def measured(folder: Path, length: Length) -> Sequence[tuple[str, Cost]]:
     )
     print(f"  {'maintenance':28} {maintenance}", flush=True)
     found = []
-    for name, command in commands(length).items():
-        cost = whole_process([sys.executable, "-m", "ledger.cli.main", *command], configuration)
-        print(f"  {name:28} {cost}", flush=True)
-        found.append((name, cost))
+    asked = {
+        name: ([sys.executable, "-m", "ledger.cli.main", *command], name.startswith(PLAN))
+        for name, command in commands(length).items()
+    }
     module = [sys.executable, "-m", "tests.benchmarks.growth", "--start", str(folder / "ledger")]
-    cost = whole_process(module, configuration)
-    print(f"  {'start of a driver':28} {cost}", flush=True)
-    with tempfile.TemporaryDirectory() as copy:
-        append(shutil.copytree(folder / "ledger", Path(copy) / "ledger"), length)
-    return [*found, ("start of a driver", cost)]
+    asked["start of a driver"] = (module, False)
+    for name, (command, may_have_blockers) in asked.items():
+        if only not in name:
+            continue
+        fine = (0, _HAS_BLOCKERS) if may_have_blockers else (0,)
+        cost = Cost.median([whole_process(command, configuration, fine) for _ in range(runs)])
+        print(f"  {name:52} {cost} {excess(name, length, cost)}", flush=True)
+        found.append((name, cost))
+    if not only:
+        with tempfile.TemporaryDirectory(dir=folder) as copy:
+            append(linked(folder / "ledger", Path(copy) / "ledger"), length)
+    return found
+
+
+def linked(ledger: Path, copy: Path) -> Path:
+    """A copy with the same files of rows: they never change."""
+    return Path(shutil.copytree(ledger, copy, copy_function=_link))
+
+
+def _link(source: str, target: str) -> str:
+    if "_delta_log" in source:
+        return str(shutil.copy2(source, target))
+    os.link(source, target)
+    return target
 
 
 def commands(length: Length) -> Mapping[str, Sequence[str]]:
-    before_the_last_seventh_ms = length.end_ms - (length.end_ms - length.began_ms) // 7
-    earlier = datetime.fromtimestamp(before_the_last_seventh_ms / 1000, tz=UTC).isoformat()
+    between = ["offsets", "translate", "--from", "east", "--to", "west"]
     one = ["--topic", "plain", "--partition", "5", "--offset", str(length.rounds * 250)]
+    now = {
+        TRANSLATE: [*between, "-o", "csv"],
+        FLOW_ALONE: ["offsets", "translate", "--flow", FLOW, "-o", "csv"],
+        ONE_OFFSET: [*between, *one],
+        ONE_GROUP: [*between, "--group", "group-7", "-o", "csv"],
+        STATUS: ["status", FLOW],
+        PLAN: ["plan", "failover", "--from", "east", "--to", "west", "--fence", "none", "-o", "json"],
+        LAG: ["query", "replication_lag", "--param", f"flow={FLOW}"],
+    }
+    if length.days < 2:
+        return now
+    at = datetime.fromtimestamp((length.began_ms + 90_000_000) / 1000, tz=UTC).isoformat()
+    earlier = [*one[:-1], str(DAY * 250)]
     return {
-        "translate 1,000 commits": ["offsets", "translate", "--flow", FLOW, "-o", "csv"],
-        "translate one offset": ["offsets", "translate", "--flow", FLOW, *one],
-        "translate between clusters": ["offsets", "translate", "--from", "east", "--to", "west", "-o", "csv"],
-        "one offset between clusters": ["offsets", "translate", "--from", "east", "--to", "west", *one],
-        "status": ["status", FLOW],
-        "status as of earlier": ["status", FLOW, "--as-of", earlier],
-        **{
-            name: ["query", name, "--param", "from_cluster=east", "--param", "to_cluster=west", "-o", "csv"]
-            for name in BETWEEN_CLUSTERS
-        },
-        "lag": ["query", "replication_lag", "--param", f"flow={FLOW}"],
-        "audit L1": ["query", "audit_l1_tiling"],
+        **now,
+        TRANSLATE + _EARLIER: [*now[TRANSLATE], "--as-of", at],
+        ONE_OFFSET + _EARLIER: [*between, *earlier, "--as-of", at],
+        STATUS + _EARLIER: [*now[STATUS], "--as-of", at],
     }
 
 
-def whole_process(command: Sequence[str], configuration: Path) -> Cost:
-    """Time and memory of a process from its start to its end, which is at the deadline at the latest."""
+def excess(name: str, length: Length, cost: Cost) -> str:
+    """What a question of that name costs too much; empty: nothing, or nobody has named a limit."""
+    limits = LIMITS_OF_MANY if length.partitions >= _MANY_PARTITIONS else LIMITS
+    return limits[name].excess(cost) if name in limits else ""
+
+
+def failures(costs: Costs) -> Sequence[str]:
+    return [
+        f"{name}, {length.name}: {cost.failure}"
+        for name, by_length in costs.items()
+        for length, cost in by_length.items()
+        if cost.failure
+    ]
+
+
+def excesses(costs: Costs) -> Sequence[str]:
+    """What costs more than it may: by itself, as of long ago beside now, after three days beside after one."""
+    found = [
+        f"{name}, {length.name}: {over}"
+        for name, by_length in costs.items()
+        for length, cost in by_length.items()
+        if (over := excess(name, length, cost))
+    ]
+    for name, by_length in costs.items():
+        now = costs.get(name.removesuffix(_EARLIER), {})
+        for length, cost in by_length.items():
+            if name.endswith(_EARLIER) and length in now and cost.cpu_s > 2 * now[length].cpu_s:
+                found.append(
+                    f"{name}, {length.name}: {cost.cpu_s / now[length].cpu_s:.2f} times what it is now"
+                )
+            first = Length(DAY, length.partitions, length.is_both_ways, length.groups, length.committed)
+            many = length.partitions >= _MANY_PARTITIONS and length.rounds == 3 * DAY
+            if many and first in by_length and cost.cpu_s > _THREE_DAYS_BESIDE_ONE * by_length[first].cpu_s:
+                times = cost.cpu_s / by_length[first].cpu_s
+                found.append(f"{name}, {length.name}: {times:.2f} times what it is after a day")
+    return found
+
+
+def whole_process(command: Sequence[str], configuration: Path, fine: Sequence[int] = (0,)) -> Cost:
+    """Time and memory of a process from its start to its end, which is at the deadline at the latest.
+
+    An exit code that is not `fine` is a failure.
+    """
     began = time.monotonic()
     environment = {**os.environ, "MIRROR_LEDGER_CONFIG": str(configuration)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed was compiled before
@@ -136,9 +265,8 @@ def whole_process(command: Sequence[str], configuration: Path) -> Cost:
         process.returncode = os.waitstatus_to_exitcode(status)
         stderr.seek(0)
         lines = stderr.read().decode(errors="replace").strip().splitlines()
-    failure = (
-        f"exit code {process.returncode}: {lines[-1][:200] if lines else ''}" if process.returncode else None
-    )
+    is_fine = process.returncode in fine
+    failure = None if is_fine else f"exit code {process.returncode}: {lines[-1][:200] if lines else ''}"
     return Cost(time.monotonic() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, failure)
 
 
@@ -180,14 +308,21 @@ def append(path: Path, length: Length) -> None:
     )
 
 
-def plot(costs: Mapping[str, Mapping[Length, Cost]]) -> None:
-    """A bar for each length; as long as the time that it took, of the longest."""
-    for name, by_length in costs.items():
-        longest = max(cost.seconds for cost in by_length.values())
-        print(f"\n{name}")
-        for length, cost in by_length.items():
-            bar = "#" * max(1, round(_WIDTH * cost.seconds / longest))
-            print(f"  {length.name:34} {bar} {cost}")
+def plot(costs: Costs, file: Path) -> None:
+    """For each question its CPU time by length, as SVG."""
+    import pygal  # each start of a driver would wait for it
+
+    lengths = list(dict.fromkeys(length for by_length in costs.values() for length in by_length))
+    chart = pygal.HorizontalBar(
+        title="CPU time of answers by the length of the ledger (s)", width=1_200, height=1_400
+    )
+    chart.x_labels = list(costs)
+    for length in lengths:
+        found = [by_length.get(length) for by_length in costs.values()]
+        chart.add(length.name, [None if cost is None else round(cost.cpu_s, 2) for cost in found])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    chart.render_to_file(str(file))
+    print(f"\nplot: {file}")
 
 
 if __name__ == "__main__":
