@@ -271,7 +271,7 @@ def test_last_rows_become_a_block_where_there_are_as_many_as_one_has(
 
 # -- Of a history, at once -------------------------------------------------------------------------
 
-HOURS = Length(1_300, 3, is_both_ways=True)
+HOURS = Length(1_300, examples(check=1, soak=3), is_both_ways=True)
 """Its first hour ends in round 560, the next one 720 rounds later."""
 
 
@@ -289,7 +289,9 @@ def of_hours(tmp_path_factory: pytest.TempPathFactory) -> Grown:
 
 def test_a_history_is_projected_in_hours_and_answers_at_its_cuts_are_the_same(of_hours: Grown) -> None:
     files = of_hours.files("offset_syncs")
-    assert sorted(Block.read(file).noted.rows for file in files) == [6 * 559, 6 * 1_279, 6 * 1_300, 6 * 1_300]
+    each = 2 * HOURS.partitions
+    rows = sorted(Block.read(file).noted.rows for file in files)
+    assert rows == [each * rounds for rounds in (559, 1_279, 1_300, 1_300)]
     require_same(of_hours.at_round(1_100), asked=examples(check=2, soak=len(ASKED)))
     for number in (559, 560, 1_279, 1_300)[:: examples(check=3, soak=1)]:
         require_same(of_hours.at_round(number), asked=examples(check=1, soak=2))
