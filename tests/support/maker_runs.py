@@ -56,7 +56,10 @@ refresh.groups.interval.seconds = 1
 emit.checkpoints.enabled = true
 emit.checkpoints.interval.seconds = 1
 offset.lag.max = 0
+second.offset.flush.interval.ms = 1000
+B.offset.flush.interval.ms = 1000
 """
+"""The last two by the aliases of targets: workers send offset syncs that have to wait when they flush."""
 _ONE_REPLICA = "".join(
     f"{name}replication.factor = 1\n"
     for name in (
@@ -192,7 +195,7 @@ def eventually_checkpoints(site: MakerSite, compared: list[dict[str, object]]) -
         found.update(checkpointed(site))
         return wanted <= {group for group, _ in found}
 
-    eventually(is_there, f"MirrorMaker has a checkpoint of {sorted(wanted)}", within_s=90)
+    eventually(is_there, f"MirrorMaker has a checkpoint of {sorted(wanted)}", within_s=180)
     return found
 
 
