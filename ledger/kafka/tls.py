@@ -222,13 +222,36 @@ class _StoreError(Exception):
     """Why a store cannot be read, in words without its password."""
 
 
-@lru_cache(maxsize=32)
+class _NoKeytoolError(_StoreError):
+    """Which may be otherwise the next time."""
+
+
 def _entries(
     kind: str, content: bytes, password: str | None, key_password: str | None
 ) -> pkcs12.PKCS12KeyAndCertificates:
-    """Key and certificates of a store; each content is read once, for `keytool` takes a second."""
-    if kind != _PKCS12:
-        content, password = _by_keytool(kind, content, password, key_password)
+    """Key and certificates of a store."""
+    found = _found_entries(kind, content, password, key_password)
+    if isinstance(found, _StoreError):
+        raise _StoreError(*found.args)
+    return found
+
+
+@lru_cache(maxsize=32)
+def _found_entries(
+    kind: str, content: bytes, password: str | None, key_password: str | None
+) -> pkcs12.PKCS12KeyAndCertificates | _StoreError:
+    """Each content is read once with the same passwords, for `keytool` takes a second."""
+    try:
+        if kind == _PKCS12:
+            return _opened(content, password)
+        return _opened(*_by_keytool(kind, content, password, key_password))
+    except _NoKeytoolError:
+        raise
+    except _StoreError as error:
+        return error
+
+
+def _opened(content: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
     try:
         return pkcs12.load_pkcs12(content, None if password is None else password.encode())
     except ValueError as error:
@@ -265,7 +288,7 @@ def _by_keytool(
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise _StoreError(f"Java's keytool, which reads {kind}, does not run: {error}") from None
+            raise _NoKeytoolError(f"Java's keytool, which reads {kind}, does not run: {error}") from None
         if run.returncode != 0 or not target.exists():
             raise _StoreError(_why_keytool_failed(run.stdout, password, key_password))
         return target.read_bytes(), own

@@ -6,10 +6,7 @@ The broker has two doors: TLS with a certificate of the client, and tokens or pa
 import os
 import threading
 import time
-import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,124 +18,12 @@ from ledger.doctor.checks import OF_TROUBLE, Check, Verdict
 from ledger.doctor.results import one_row_for_each_cause
 from ledger.errors import MirrorLedgerError, Trouble
 from ledger.kafka.admin import KafkaAdmin
-from ledger.sandbox import ListenerSecurity, Sandbox, state
-from tests.support.copies import Pair, config_of
-from tests.support.forwarder import Forwarder, forwarding
-from tests.support.guarded import PLAIN, SECRET, Login, lines_of, plain_login
-from tests.support.key_stores import (
-    KEY_PASSWORD,
-    STORE_PASSWORD,
-    Authority,
-    as_jks,
-    as_pem_files,
-    as_pkcs12,
-)
+from tests.support.copies import config_of
+from tests.support.doors import ALIAS, CLIENT_SECRET, LOGIN_LASTS_MS, Doors, stores
+from tests.support.guarded import SECRET, Login, lines_of, plain_login
+from tests.support.key_stores import KEY_PASSWORD, STORE_PASSWORD, Authority
 from tests.support.mirrors import Mirror
 from tests.support.shops import beside
-from tests.support.token_servers import AUDIENCE, CLIENT, TokenServer
-
-_ALIAS = "solo"
-_LOGIN_LASTS_MS = 2_000
-_BEARER = "org.apache.kafka.common.security.oauthbearer"
-CLIENT_SECRET = "MIRROR_LEDGER_CLIENT_SECRET"
-
-
-@dataclass(frozen=True)
-class Doors:
-    """A broker, and who may come in."""
-
-    over_tls: str
-    by_token: Forwarder
-    open: str
-    authority: Authority
-    tokens: TokenServer
-    tokens_authority: Path
-    folder: Path
-
-    def pair(self, address: str, login: Mapping[str, str | SecretReference]) -> Pair:
-        """Two topics; only the copy comes in by the address."""
-        sides = ("source", "target")
-        return Pair(dict.fromkeys(sides, self.open), dict.fromkeys(sides, address), login=login)
-
-    def token_login(self) -> dict[str, str | SecretReference]:
-        return {
-            "security.protocol": "sasl_plaintext",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.token.endpoint.url": self.tokens.url,
-            "sasl.oauthbearer.client.id": CLIENT,
-            "sasl.oauthbearer.client.secret": SecretReference(env=CLIENT_SECRET),
-            "sasl.oauthbearer.scope": "kafka",
-            "sasl.oauthbearer.extensions": "tenant=east",
-            "https.ca.location": str(self.tokens_authority),
-        }
-
-
-@pytest.fixture(scope="module")
-def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
-    folder, secret = tmp_path_factory.mktemp("doors"), uuid.uuid4().hex
-    authority, of_tokens = Authority("in-house"), Authority("provider")
-    trusted = authority.write(folder / "authority.pem")
-    (folder / "broker.pem").write_bytes(authority.signed("broker").as_pem())
-    (folder / "tokens.pem").write_bytes(of_tokens.signed("tokens").as_pem())
-    tokens = TokenServer(secret)
-    keys = tokens.write_keys(folder / "keys.json").as_uri()
-    with ExitStack() as stack:
-        environment = stack.enter_context(pytest.MonkeyPatch.context())
-        for name in (CLIENT_SECRET, SECRET, STORE_PASSWORD, KEY_PASSWORD):
-            environment.setenv(name, secret if name in {CLIENT_SECRET, SECRET} else f"{name}-of-test")
-        environment.setenv("JAVA_TOOL_OPTIONS", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}")
-        stack.enter_context(tokens.serving(folder / "tokens.pem"))
-        sandbox = Sandbox(folder / "sandbox")
-        stack.callback(sandbox.down)
-        cluster = sandbox.up(
-            [_ALIAS],
-            1,
-            security={_ALIAS: _certificates(folder, trusted)},
-            overrides={_ALIAS: _tokens_and_passwords(keys, secret)},
-            far=[_ALIAS],
-        )[_ALIAS]
-        (broker,) = cluster.brokers
-        records = state.load(sandbox.root)
-        assert broker.far is not None
-        assert records is not None
-        yield Doors(
-            over_tls=cluster.bootstrap_servers,
-            by_token=stack.enter_context(forwarding(broker.far)),
-            open=f"127.0.0.1:{records[_ALIAS].nodes[0].ports.internal}",
-            authority=authority,
-            tokens=tokens,
-            tokens_authority=of_tokens.write(folder / "of-tokens.pem"),
-            folder=folder,
-        )
-
-
-def _certificates(folder: Path, trusted: Path) -> ListenerSecurity:
-    here = "listener.name.client.ssl."
-    return ListenerSecurity(
-        "SSL",
-        {
-            f"{here}client.auth": "required",
-            f"{here}keystore.type": "PEM",
-            f"{here}keystore.location": str(folder / "broker.pem"),
-            f"{here}truststore.type": "PEM",
-            f"{here}truststore.location": str(trusted),
-        },
-    )
-
-
-def _tokens_and_passwords(keys: str, password: str) -> dict[str, str]:
-    here = "listener.name.far."
-    return {
-        "listener.security.protocol.map": "CLIENT:SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,FAR:SASL_PLAINTEXT",
-        f"{here}sasl.enabled.mechanisms": "OAUTHBEARER,PLAIN",
-        f"{here}connections.max.reauth.ms": str(_LOGIN_LASTS_MS),
-        f"{here}plain.sasl.jaas.config": f'{PLAIN} required user_mirror="{password}";',
-        f"{here}oauthbearer.sasl.jaas.config": f"{_BEARER}.OAuthBearerLoginModule required;",
-        f"{here}oauthbearer.sasl.server.callback.handler.class": f"{_BEARER}.OAuthBearerValidatorCallbackHandler",
-        "sasl.oauthbearer.jwks.endpoint.url": keys,
-        "sasl.oauthbearer.expected.audience": AUDIENCE,
-    }
 
 
 def copied(doors: Doors, address: str, login: Login, records: int = 300) -> None:
@@ -147,7 +32,7 @@ def copied(doors: Doors, address: str, login: Login, records: int = 300) -> None
         pair.produce(records)
         pair.run()
         assert pair.assert_same() == records
-        with closing(KafkaAdmin(_ALIAS, config_of(_ALIAS, address, login), SystemClock())) as admin:
+        with closing(KafkaAdmin(ALIAS, config_of(ALIAS, address, login), SystemClock())) as admin:
             assert pair.topics["source"] in admin.topics()
 
 
@@ -168,7 +53,7 @@ def trouble(folder: Path, address: str, login: Login) -> Trouble | None:
     assert all(OF_TROUBLE[cause] in str(row.advice) and "\n" not in row.measured for row in bad)
     for name in (CLIENT_SECRET, STORE_PASSWORD, KEY_PASSWORD):
         assert not any(os.environ[name] in row.measured for row in bad), "a secret is shown"
-    with closing(KafkaAdmin(_ALIAS, config_of(_ALIAS, address, login), SystemClock(), timeout_s=3)) as admin:
+    with closing(KafkaAdmin(ALIAS, config_of(ALIAS, address, login), SystemClock(), timeout_s=3)) as admin:
         with pytest.raises(MirrorLedgerError) as refused:
             admin.topics()
         assert refused.value.trouble is cause
@@ -176,19 +61,6 @@ def trouble(folder: Path, address: str, login: Login) -> Trouble | None:
 
 
 # -- Certificates ----------------------------------------------------------------------------------
-
-
-def stores(doors: Doors, kind: str, **named: Any) -> Login:
-    own = named.get("own") or doors.authority.signed("mirror")
-    trusted = named.get("trusted") or doors.authority
-    folder = doors.folder / f"{kind}-{uuid.uuid4().hex[:8]}"
-    password, of_key = os.environ[STORE_PASSWORD], os.environ[KEY_PASSWORD]
-    made = {
-        "pem": lambda: as_pem_files(folder, own, trusted, of_key),
-        "pkcs12": lambda: as_pkcs12(folder, own, trusted, password),
-        "jks": lambda: as_jks(folder, own, trusted, password, of_key),
-    }
-    return {"security.protocol": "ssl", **made[kind]()}
 
 
 @pytest.mark.parametrize("kind", ["pem", "pkcs12", "jks"])
@@ -213,7 +85,7 @@ def test_certificates_that_are_not_taken_are_one_cause_each(
     assert told(stores(doors, "pkcs12", own=other.signed("mirror"))) is Trouble.OWN_CERTIFICATE
     expired = stores(doors, "pkcs12", own=doors.authority.signed("mirror", days=-1))
     assert told(expired) is Trouble.OWN_CERTIFICATE
-    admin = KafkaAdmin(_ALIAS, config_of(_ALIAS, doors.over_tls, expired), SystemClock())
+    admin = KafkaAdmin(ALIAS, config_of(ALIAS, doors.over_tls, expired), SystemClock())
     with closing(admin), pytest.raises(MirrorLedgerError, match="shown that of CN=mirror, which expired at"):
         admin.topics()
     none = {key: value for key, value in good.items() if "keystore" not in key}
@@ -286,7 +158,7 @@ def test_logins_are_renewed_on_the_same_connections(doors: Doors, by: str) -> No
     """For three lives of a login: no connection is made anew, no answer is lost, so no tail is read again."""
     login = doors.token_login() if by == "token" else plain_login("mirror", SecretReference(env=SECRET))
     address = doors.by_token.address
-    admin = KafkaAdmin(_ALIAS, config_of(_ALIAS, address, login), SystemClock())
+    admin = KafkaAdmin(ALIAS, config_of(ALIAS, address, login), SystemClock())
     with doors.pair(address, login) as pair, closing(admin):
         early: list[int] = []
 
@@ -295,11 +167,11 @@ def test_logins_are_renewed_on_the_same_connections(doors: Doors, by: str) -> No
             while not ended.wait(0.1):
                 pair.produce(20)
                 admin.topics()
-                if not early and time.monotonic() - began_at > 0.75 * _LOGIN_LASTS_MS / 1000:
+                if not early and time.monotonic() - began_at > 0.75 * LOGIN_LASTS_MS / 1000:
                     early.append(doors.by_token.accepted)
 
         with beside(write_and_ask):
-            (result,) = pair.run(seconds=4 * _LOGIN_LASTS_MS / 1000, to_the_end=False)
+            (result,) = pair.run(seconds=4 * LOGIN_LASTS_MS / 1000, to_the_end=False)
             late = doors.by_token.accepted
         assert early == [late]
         assert result.stop is None
