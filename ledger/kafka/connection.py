@@ -80,6 +80,13 @@ def kafka_python_properties(cluster: ClusterConfig, environ: Mapping[str, str]) 
     return settings
 
 
+def prepare_login(cluster: ClusterConfig, environ: Mapping[str, str]) -> None:
+    """Read stores and ask for a token, which the process keeps: connections are not to be late by what that takes."""
+    provider: Any = kafka_python_properties(cluster, environ).get("sasl_oauth_token_provider")
+    if provider is not None:
+        provider.token()
+
+
 # Troubles -----------------------------------------------------------------------------------------
 # What kept a socket from being used: the operating system's and OpenSSL's errors as a `Trouble`.
 #

@@ -25,6 +25,7 @@ from ledger.kafka.connection import (
     metadata_request,
     parse_addresses,
     parse_metadata_response,
+    prepare_login,
     resolved_properties,
 )
 from ledger.kafka.copying import Completion
@@ -702,5 +703,8 @@ class KeptNetwork:
         if kept is not None and not kept.is_idle:
             kept.close()
             kept = None
+        if kept is None:
+            for cluster in (self.source, self.target):
+                prepare_login(cluster, os.environ)
         _kept[self] = kept or KafkaNetwork(self.source, self.target, request_timeout_s=self.request_timeout_s)
         return _kept[self]
