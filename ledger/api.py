@@ -8,6 +8,7 @@ from ledger.answers.elsewhere import SealedLedger
 from ledger.answers.ledger import AsOf, Ledger
 from ledger.answers.values import (
     Answer,
+    Audit,
     FlowRequest,
     PartitionLag,
     PartitionLoss,
@@ -18,6 +19,7 @@ from ledger.answers.values import (
 __all__ = [
     "Answer",
     "AsOf",
+    "Audit",
     "FlowRequest",
     "Ledger",
     "PartitionLag",

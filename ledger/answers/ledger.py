@@ -21,6 +21,7 @@ from ledger.answers.flow_status import (
 )
 from ledger.answers.values import (
     Answer,
+    Audit,
     FlowRequest,
     PartitionLag,
     PartitionLoss,
@@ -36,6 +37,7 @@ from ledger.clock import SystemClock
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import InvalidValueError, UsageError
+from ledger.facts.cuts import Cut
 from ledger.facts.direction import Direction
 from ledger.offsets import between_clusters
 from ledger.offsets.between_clusters import Chosen
@@ -141,6 +143,16 @@ def _type_of(name: str, value: Value) -> str:
     if not -_BIGINTS <= value < _BIGINTS:
         raise UsageError(f"parameter {name} is a bigint, got {value!r}; nothing was read")
     return "bigint"
+
+
+# Audits -------------------------------------------------------------------------------------------
+
+
+def audits_of(rows: Mapping[str, int], since: Cut | None) -> tuple[Audit, ...]:
+    """Every audit of the catalog with the rows that it found, and those that were left out."""
+    token = None if since is None else since.token
+    names = (query.name for query in catalog.queries().values() if query.is_audit)
+    return tuple(Audit.of(name, rows.get(name), token) for name in names)
 
 
 # Ledger -------------------------------------------------------------------------------------------
@@ -293,6 +305,33 @@ class Ledger:
         wanted = catalog.query(name)
         found = answers.run_query(self.snapshot, name, self.filled_in(wanted, params))
         return Answer(found, row_class(wanted))
+
+    def cut_since(self, since: AsOf) -> Cut:
+        """What `since` names, to be audited from there on; raises `UsageError` where it is later than this cut."""
+        return answers.cut_since(self.config, self.snapshot, as_of_text(since) or "")
+
+    def query_since(self, name: str, since: AsOf) -> Answer[Any]:
+        """The rows that an audit finds in what came after a cut, as `audit` counts them.
+
+        Raises `UsageError` for a query that is no audit, and for the one that needs all rows.
+        """
+        wanted = catalog.query(name)
+        cut = self.range_since(wanted, since)
+        return Answer(answers.run_audit(self.snapshot, wanted, cut), row_class(wanted))
+
+    def range_since(self, wanted: Query, since: AsOf) -> Cut:
+        """From which cut on an audit is asked about; raises as `query_since`."""
+        answers.require_range(wanted)
+        return self.cut_since(since)
+
+    def audit(self, *, since: AsOf = None) -> tuple[Audit, ...]:
+        """All audits of the ledger; `since`: of what came after a cut alone, which has to have been audited itself.
+
+        With it the rows that came since are audited, and those before that they continue, overlap or deny. Raises
+        `UsageError` where `since` is later than this cut.
+        """
+        cut = None if since is None else self.cut_since(since)
+        return audits_of(answers.audit_rows(self.snapshot, cut), cut)
 
     def sql(self, statements: str, /, **params: Value) -> Answer[Mapping[str, Any]]:
         """Carry out statements; the answer is that of the last one which has rows.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, make_dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
@@ -39,6 +39,33 @@ class Answer(Generic[Row]):
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+
+class AuditStatus(StrEnum):
+    """What an audit came to."""
+
+    KEPT = "kept"
+    BROKEN = "broken"
+    NOT_AUDITED = "not_audited"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """An audit of the ledger. `rows`: so many break its invariant; None: it was left out, for what came since a cut
+    alone does not tell. `since`: the token of that cut; None: all rows were audited."""
+
+    audit: str
+    rows: int | None
+    status: AuditStatus
+    since: str | None
+
+    @classmethod
+    def of(cls, name: str, rows: int | None, since: str | None) -> Self:
+        if rows is None:
+            return cls(audit=name, rows=None, status=AuditStatus.NOT_AUDITED, since=since)
+        return cls(
+            audit=name, rows=rows, status=AuditStatus.BROKEN if rows else AuditStatus.KEPT, since=since
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,7 @@ _PLACES = {
     "ledger": "acts.ledger_copies:ledger",
     "status": "answers.reading:status",
     "health": "answers.reading:health",
+    "audit": "answers.auditing:audit",
     "query": "answers.reading:query",
     "sql": "answers.sql:sql",
     "views": "answers.sql:views",

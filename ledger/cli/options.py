@@ -22,6 +22,10 @@ partition_option = click.option("--partition", type=PARTITION, help="Only this p
 as_of_option = click.option(
     "--as-of", help="A time (ISO-8601 with offset, or epoch ms), an operation id or a cut token; default now."
 )
+since_option = click.option(
+    "--since",
+    help="Audit what came after this cut alone: a time, an operation id or a cut token; default all rows.",
+)
 wide_option = click.option(
     "--wide", is_flag=True, help="Tables with every column, a line for each row, however wide."
 )

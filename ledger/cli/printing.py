@@ -34,14 +34,15 @@ class Form:
 
     def put_rows(self, rows: Iterable[Mapping[str, object]], columns: str) -> None:
         """Rows under columns that are declared as headers of queries do: `topic string, partition bigint`."""
-        self.put(_table(rows, columns))
+        self.put(table_of(rows, columns))
 
     def say_rows(self, rows: Iterable[Mapping[str, object]], columns: str) -> None:
         """The same on stderr, as a table, beside data on stdout."""
-        click.echo(shown_lines(rendered(_table(rows, columns), "table", wide=self.wide)), nl=False, err=True)
+        click.echo(shown_lines(rendered(table_of(rows, columns), "table", wide=self.wide)), nl=False, err=True)
 
 
-def _table(rows: Iterable[Mapping[str, object]], columns: str) -> pa.Table:
+def table_of(rows: Iterable[Mapping[str, object]], columns: str) -> pa.Table:
+    """Rows under columns that are declared as headers of queries do."""
     declared = (column.split() for column in columns.split(", "))
     schema = pa.schema([(name, _TYPES[type_]) for name, type_ in declared])
     return pa.Table.from_pylist(list(rows), schema=schema)

@@ -373,3 +373,21 @@ def _projected(snapshot: DeltaSnapshot, table: str, version: DeltaTable) -> tupl
             register(connection, "counted", CutRows(since, *counted))
             since = connection.view("counted").to_arrow_table()
     return projected.rows, since.cast(arrow_schema(TABLE_BY_NAME[table]))
+
+
+# For who compares both ------------------------------------------------------------------------------
+
+
+def projected(snapshot: DeltaSnapshot, table: str) -> tuple[pa.Table, pa.Table] | None:
+    """What the projection of a table says at the cut, and the rows behind it; None: it cannot be used."""
+    version = snapshot.version(table)
+    try:
+        return None if version is None else _projected(snapshot, table, version)
+    except _UNREADABLE as error:
+        log.debug("all of %s is read: %s", table, error)
+        return None
+
+
+def views_by_last_rows(table: str) -> frozenset[str]:
+    """The views that say of the rows which a projection of a table keeps what they say of all."""
+    return _BY_LAST_ROWS[table].intersection(catalog.view_names())

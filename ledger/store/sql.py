@@ -210,6 +210,7 @@ def bounds(last: Sequence[LastAppend]) -> pa.Table:
             "writer": pa.array([append.writer for append in last], pa.string()),
             "last_epoch": pa.array([append.epoch for append in last], pa.int64()),
             "last_round": pa.array([append.round for append in last], pa.int64()),
+            "last_recorded_at_ms": pa.array([append.recorded_at_ms for append in last], pa.int64()),
         }
     )
 
@@ -429,22 +430,30 @@ def register_params(
 
 
 # Rows since ---------------------------------------------------------------------------------------
-# What came to a ledger since an earlier cut, for questions that were prepared by then, or about the rest
-# alone.
+# What came to a ledger since an earlier cut, for audits of that alone.
+
+
+COUNTED = {OFFSET_SYNCS.name: "counted_syncs", HIGH_WATERMARKS.name: "counted_ends"}
+"""By table what says which of its rows an earlier cut counts, for `rows_since.sql`: of each writer the last append."""
+SINCE = {OFFSET_SYNCS.name: "syncs_since", HIGH_WATERMARKS.name: "ends_since"}
+"""By table the view of `rows_since.sql` that stands in for it."""
+
+
+def since_statements() -> list[str]:
+    """What makes the views `SINCE` of the tables and of `COUNTED`, in words of both engines."""
+    return [statement for statement in sql_file("rows_since.sql").split(";\n") if statement.strip()]
 
 
 def rows_since(snapshot: Snapshot, before: Cut) -> dict[str, pa.Table]:
-    """By table the rows that a cut did not count: of offset syncs also the last ones before, which they continue."""
-    return {
-        OFFSET_SYNCS.name: _rows(snapshot, OFFSET_SYNCS.name, "offset_syncs_since.sql", before),
-        HIGH_WATERMARKS.name: _rows(snapshot, HIGH_WATERMARKS.name, "rows_since.sql", before),
-    }
+    """By table the rows that a cut did not count, and those before that they continue, overlap or deny."""
+    with connect(snapshot, {}, tuple(SINCE)) as connection:
+        for table, name in COUNTED.items():
+            connection.register(name, bounds(before.of_table(table)))
+        for statement in since_statements():
+            connection.execute(statement)
+        return {table: _of_table(connection, table, view) for table, view in SINCE.items()}
 
 
-def _rows(snapshot: Snapshot, table: str, file: str, before: Cut) -> pa.Table:
+def _of_table(connection: duckdb.DuckDBPyConnection, table: str, view: str) -> pa.Table:
     schema = arrow_schema(TABLE_BY_NAME[table])
-    with connect(snapshot, {}, (table,)) as connection:
-        connection.register("counted", bounds(before.of_table(table)))
-        connection.execute(f"create temporary view recorded as select * from {table}")
-        found = connection.sql(sql_file(file)).to_arrow_table()
-    return found.select(schema.names).cast(schema)
+    return connection.table(view).select(*schema.names).to_arrow_table().cast(schema)

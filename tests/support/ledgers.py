@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -126,6 +127,17 @@ def appended_in_two(path: str, table: str, relation: Relation) -> None:
     for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
         if part:
             append(path, table, part)
+
+
+# -- Projections -----------------------------------------------------------------------------------
+
+
+def rewrite_block(file: Path, rows: pa.Table) -> None:
+    """Other rows in a block of a projection, whose footer says what it said."""
+    footer = pq.read_metadata(file).metadata or {}
+    with pq.ParquetWriter(file, rows.schema, compression="zstd") as writer:
+        writer.add_key_value_metadata({key: value for key, value in footer.items() if b"Ledger" in key})
+        writer.write_table(rows)
 
 
 # -- From before a table was added -----------------------------------------------------------------

@@ -12,7 +12,7 @@ from ledger.answers.flow_status import last_driver
 from ledger.answers.ledger import Ledger
 from ledger.answers.text import WIDTH, render_open_apply, render_report, render_reports_json
 from ledger.cli.configured import configuration
-from ledger.cli.options import as_of_option, show_cut_option, table_options
+from ledger.cli.options import as_of_option, show_cut_option, since_option, table_options
 from ledger.cli.printing import Form, put, say, say_cut
 from ledger.errors import UnsafeError, UsageError
 from ledger.store import catalog
@@ -100,6 +100,7 @@ def health(context: click.Context, flows: tuple[str, ...]) -> None:
 @click.argument("name", required=False)
 @click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the query.")
 @click.option("--list", "list_only", is_flag=True, help="List the queries and what they answer.")
+@since_option
 @as_of_option
 @show_cut_option
 @table_options
@@ -109,6 +110,7 @@ def query(
     name: str | None,
     params: tuple[str, ...],
     list_only: bool,
+    since: str | None,
     as_of: str | None,
     form: Form,
 ) -> None:
@@ -123,7 +125,13 @@ def query(
     wanted = catalog.query(name)
     values = values_of(wanted, params)
     ledger = opened(context, as_of)
-    answer = ledger.query(name, **values)
+    if since is None:
+        answer = ledger.query(name, **values)
+    else:
+        wanted.check(values)
+        token = ledger.cut_since(since).token
+        answer = ledger.query_since(name, token)
+        say(f"what came since cut {token} was audited")
     form.put(answer.table)
     say_cut(lambda: ledger.cut, form.output)
     if wanted.is_audit and len(answer):

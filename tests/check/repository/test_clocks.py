@@ -32,6 +32,7 @@ ABOUT_TIMES = {
     "readings": "durations are measured",
     "cluster_reach": "since when, of one recorder",
     "audit_l5_produce_before_record": "fault 40: audit L5",
+    "rows_since": "what came since, of one writer; fault 40: audit L5",
     "audit_l4_append_once": "rows that are one by their stamp are told apart",
 }
 """Files that may order and compare times, and why."""

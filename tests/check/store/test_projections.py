@@ -7,21 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from ledger.clock import HOUR_MS
 from ledger.facts.last_rows import Noted
 from ledger.facts.state import WriterClaim
 from ledger.facts.tables import Row
 from ledger.store import catalog, merging, narrowed, projections, sql
-from ledger.store.behind import HOUR_MS, Behind, file_stamps
+from ledger.store.behind import Behind, file_stamps
 from ledger.store.catalog import Value
 from ledger.store.delta_tables import opened_at, table_uri
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import TableUpkeep
 from ledger.store.merging import SORTED_BY, data_files
+from ledger.store.projection_audit import audit_projections
 from ledger.store.projections import PROJECTED, Block, Projection
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
 from tests.benchmarks.long_ledgers import (
@@ -37,6 +40,7 @@ from tests.benchmarks.long_ledgers import (
 from tests.benchmarks.long_projections import project_table
 from tests.support.fakes import FakeClock
 from tests.support.histories import examples
+from tests.support.ledgers import rewrite_block
 
 LENGTH = Length(24, 3, is_both_ways=True)
 WRITERS = {"offset_syncs": f"flow:{FLOW}", "checkpoints": "recorder:east", "high_watermarks": "recorder:east"}
@@ -157,6 +161,30 @@ def test_the_cut_is_that_of_all_rows(grown: Grown) -> None:
     for table in PROJECTED:
         Projection(grown.path, table).drop()
     assert grown.now().cut == with_more != every
+
+
+def test_the_audit_finds_what_a_projection_says_otherwise_than_the_facts(
+    grown: Grown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projections, "FANOUT", 2)
+    then = grown.rounds
+    for _ in range(2):
+        grown.extend()
+        grown.append(1)
+    assert {one.table: one.status for one in audit_projections(grown.now())} == {
+        table: "not_used" if table == "share_offsets" else "same" for table in PROJECTED
+    }
+    past = {one.table: one for one in audit_projections(grown.at_round(then))}
+    assert {past[table].differing for table in WRITERS} == {0}
+    assert past["offset_syncs"].projected == past["offset_syncs"].rows == then * 6
+    for table, column in (("offset_syncs", "records"), ("high_watermarks", "high_watermark")):
+        for file in grown.files(table):
+            changed = pq.read_table(file)
+            place = changed.column_names.index(column)
+            wrong = pa.array([value and value - 1 for value in changed[column].to_pylist()], pa.int64())
+            rewrite_block(file, changed.set_column(place, changed.schema.field(column), wrong))
+    found = {one.table for one in audit_projections(grown.now()) if one.status == "differs"}
+    assert found == {"offset_syncs", "high_watermarks"}
 
 
 def test_of_two_that_extend_at_once_one_is_left(grown: Grown) -> None:
