@@ -189,6 +189,10 @@ _DUCKDB_KEEPS = "It names files: it can be read until maintenance removes one of
 _SPARK_KEEPS = (
     "It counts the rows of the cut: it reads them for ever, whatever is appended, merged or removed (VACUUM)."
 )
+_SPARK_KEEPS_OF_A_COPY = (
+    "It names versions of a copy: it can be read until what these need is removed from the copy "
+    "(keep_superseded_hours)."
+)
 
 
 def for_duckdb(at: DeltaSnapshot) -> str:
@@ -204,7 +208,9 @@ def for_spark(at: DeltaSnapshot) -> str:
     """For a Spark session with Delta Lake, in ANSI mode."""
     functions = files(__package__).joinpath("functions.sql").read_text(encoding="utf-8")
     made = [spark_table(at, table) for table in TABLES]
-    head = _head(at, "Spark with Delta Lake, in ANSI mode", _SPARK_KEEPS)
+    is_copy = any(at.copied_version(table.name) is not None for table in TABLES)
+    keeps = _SPARK_KEEPS_OF_A_COPY if is_copy else _SPARK_KEEPS
+    head = _head(at, "Spark with Delta Lake, in ANSI mode", keeps)
     return "\n".join([head, *made, functions, catalog.VIEWS])
 
 
@@ -236,7 +242,10 @@ def _duckdb_table(at: DeltaSnapshot, table: Table) -> str:
 
 
 def spark_table(at: DeltaSnapshot, table: Table) -> str:
-    """What makes one table of the cut readable in a Spark session."""
+    """What makes one table of the cut readable in a Spark session: of a copy at the version that it names.
+
+    Behind that may lie what a copying that died has left: entries of the log whose files it has not sent.
+    """
     lacking = at.lacking(table.name)
     columns = ",\n    ".join(
         f"cast(null as {c.type}) as {c.name}" if c.name in lacking else c.name for c in table.columns
@@ -245,9 +254,11 @@ def spark_table(at: DeltaSnapshot, table: Table) -> str:
         return _view(table, f"select\n    {columns}\nwhere false")
     path = at.path.replace("s3://", "s3a://", 1) if "://" in at.path else str(Path(at.path).absolute())
     location = table_uri(path, table.name).replace("`", "``")
+    copied = at.copied_version(table.name)
+    version = "" if copied is None else f" version as of {copied}"
     last = at.cut.of_table(table.name)
     counted = _counting(last) if last else "where false"
-    return _view(table, f"select\n    {columns}\nfrom delta.`{location}` as found\n{counted}")
+    return _view(table, f"select\n    {columns}\nfrom delta.`{location}`{version} as found\n{counted}")
 
 
 def _counting(last: Sequence[LastAppend]) -> str:

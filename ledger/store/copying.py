@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
 
-from ledger.clock import Clock
+from ledger.clock import HOUR_MS, Clock
 from ledger.errors import LedgerUnavailableError, PreconditionError, SetupError, Trouble, UsageError
 from ledger.facts.tables import TABLES
 from ledger.store.damage import LOG, local_folder, reported
@@ -29,14 +29,12 @@ from ledger.store.ledger_copy import (
     write_copy,
 )
 from ledger.store.places import Place, send
-from ledger.store.relations import relation_of
+from ledger.store.relations import relation_of, row_count
 from ledger.store.snapshots import DeltaLedger, OpenedTables
-from ledger.store.sql import Relation, connected, register
 
 _ENTRY, _CHECKPOINT = ".json", ".checkpoint.parquet"
 _INSTANT_WITHIN_S = 60.0
 _LISTED_AGAIN = 3
-_HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +115,15 @@ def files_of(place: Place, table: str, opened: DeltaTable) -> dict[str, int]:
 
 
 def _log_of(listed: Mapping[str, int], table: str, version: int) -> dict[str, int] | None:
-    """The last checkpoint that the version has, and the entries behind it; None: one is missing."""
+    """The last checkpoint that the version has, and the entries behind it; None: one is missing.
+
+    The entry of the checkpoint's own version comes along where there is one: without it Delta on Spark opens the newest
+    version alone, and no other by its number.
+    """
     begins = max((number for number in _numbers(listed, _CHECKPOINT) if number <= version), default=None)
     wanted = [] if begins is None else [_checkpoint(table, begins)]
+    if begins is not None and _entry(table, begins) in listed:
+        wanted.append(_entry(table, begins))
     wanted += [_entry(table, number) for number in range(0 if begins is None else begins + 1, version + 1)]
     return {name: listed[name] for name in wanted} if listed.keys() >= set(wanted) else None
 
@@ -164,7 +168,7 @@ def copy_ledger(
     new = replace(former, origin=path, cut=cut, cut_at_ms=now_ms, tables=copied)
     new = replace(new, superseded=_superseded(target, new, former, now_ms))
     write_copy(target, new)
-    removed = _remove(target, new, before_ms=now_ms - keep_hours * _HOUR_MS)
+    removed = _remove(target, new, before_ms=now_ms - keep_hours * HOUR_MS)
     return new, [replace(one, removed=removed.get(one.table, 0)) for one in done]
 
 
@@ -241,7 +245,7 @@ def _copy_table(
         sent, sent_bytes = sent + 1, sent_bytes + size
     version = opened.version()
     _remove_strange_checkpoints(target, name, files, version)
-    rows = _row_count(relation_of(opened, name))
+    rows = row_count(relation_of(opened, name))
     copied = CopiedTable(table_id(opened), version, rows, files)
     return copied, TableCopied(name, version, rows, len(files), sent, sent_bytes)
 
@@ -256,13 +260,6 @@ def _remove_strange_checkpoints(target: Place, table: str, files: Container[str]
     for number in _numbers(listed, _CHECKPOINT):
         if begins < number <= version:
             target.delete(_checkpoint(table, number))
-
-
-def _row_count(relation: Relation) -> int:
-    with connected() as connection:
-        register(connection, "wanted", relation)
-        [(rows,)] = connection.execute("select count(*) from wanted").fetchall()
-    return int(rows)
 
 
 def _superseded(target: Place, new: LedgerCopy, former: LedgerCopy, now_ms: int) -> dict[str, int]:

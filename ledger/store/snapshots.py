@@ -74,6 +74,11 @@ class OpenedTables:
             self._by_name[name] = open_table(self.path, name, self._copy)
         return self._by_name[name]
 
+    def copied_version(self, name: str) -> int | None:
+        """The version of a table that the copy names, which is read; None: this is no copy, or it lacks the table."""
+        found = None if self._copy is None else self._copy.tables.get(name)
+        return None if found is None else found.version
+
     def relation(self, table: str) -> "pa.Table | ParquetFiles":
         if table not in self._relations:
             uri = table_uri(self.path, table)
@@ -171,6 +176,10 @@ class DeltaSnapshot:
     def version(self, table: str) -> DeltaTable | None:
         """The version of a table that is read, of which a cut may count some rows; None: the ledger lacks it."""
         return self._opened.table(table)
+
+    def copied_version(self, table: str) -> int | None:
+        """The version of a table that the copy of a ledger names, whatever lies behind it; None: this is no copy."""
+        return self._opened.copied_version(table)
 
     def counted(self, table: str) -> tuple[tuple[LastAppend, ...], int] | None:
         """Of each writer the last append that counts, and when the latest row of these was recorded; None: all do."""
