@@ -259,7 +259,7 @@ GROUP_SYNCS = Table(
 
 HIGH_WATERMARKS = Table(
     "high_watermarks",
-    "partition, when changed, and every few minutes",
+    "partition, when changed",
     (
         *STAMP,
         Column("cluster", "string", "alias of the cluster"),

@@ -246,7 +246,7 @@ class PermissionRecord:
 
 
 # High watermarks ----------------------------------------------------------------------------------
-# Which ends of partitions are worth a row: those that changed, all on a full sweep.
+# Which ends of partitions are worth a row: those that changed, all where no heartbeat can confirm them.
 
 
 HighWatermarkKey = tuple[str, int]

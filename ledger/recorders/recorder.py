@@ -263,10 +263,12 @@ class EndRecord:
     all_known_at_ms: int | None = None
 
     def rows(self, seen: Observation, now: float, *, swept: bool, confirm: bool) -> EndRows:
-        """Those that changed; all on a full sweep, and to confirm what a heartbeat cannot."""
+        """Those that changed; of a full sweep, and to confirm, all where a heartbeat cannot confirm them."""
         if seen.high_watermarks is None:
             return EndRows()
         read = high_watermarks_by_key(seen.high_watermarks)
+        if swept and self.has_all and seen.ends_are_complete:
+            swept, confirm = False, True
         rows = changed_high_watermarks({} if swept else self.ends, read)
         is_due = self.confirmation.is_due(now, changed=bool(rows)) or confirm
         with_heartbeat = is_due and not swept and self.has_all and seen.ends_are_complete

@@ -276,6 +276,7 @@ def recorder_of(
     ledger: FakeLedger,
     processes: FakeProcesses | None = None,
     settings: RecorderSettings = SETTINGS,
+    partitions: Callable[[], Sequence[tuple[str, int]]] = mirrored,
 ) -> ClusterRecorder:
     """It has not taken its role yet."""
     return ClusterRecorder(
@@ -284,6 +285,6 @@ def recorder_of(
         ledger,
         ledger.clock,
         settings,
-        partitions=mirrored,
+        partitions=partitions,
         processes=processes or FakeProcesses(),
     )

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import Counter
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.support.fakes import (
     FakeCluster,
     FakeLedger,
     FakeProcesses,
+    mirrored,
     recorder_of,
     watched_cluster,
 )
@@ -150,7 +152,7 @@ def test_a_full_sweep_appends_what_did_not_change(recorder: ClusterRecorder, clo
     clock.now_s += 59.9
     assert recorder.record_due().rows == {}
     clock.now_s += 0.1
-    assert recorder.record_due().rows == {"checkpoints": 2, "high_watermarks": 2}
+    assert recorder.record_due().rows == {"checkpoints": 2}
 
 
 def test_a_failed_append_is_repeated_in_a_later_round(recorder: ClusterRecorder, ledger: FakeLedger) -> None:
@@ -325,3 +327,24 @@ def test_a_role_is_not_taken_with_another_cluster(cluster: FakeCluster, ledger: 
     with pytest.raises(PreconditionError, match="another cluster answers behind east"):
         recorder_of(cluster, ledger).take_role()
     assert len(ledger.rows("writers")) == 2
+
+
+def test_partitions_that_do_not_move_have_no_rows(
+    cluster: FakeCluster, ledger: FakeLedger, clock: FakeClock
+) -> None:
+    """Of a thousand one moves; heartbeats confirm all others, full sweeps too."""
+    cluster.add_topic("idle", "id-2", partitions=1_000)
+    cluster.ends_now |= {("idle", partition): PartitionEnds(0, 9, 9, 0) for partition in range(1_000)}
+    every = [*mirrored(), *(("idle", partition) for partition in range(1_000))]
+    recorder = recorder_of(cluster, ledger, partitions=lambda: every)
+    assert recorder.take_role() is RoleVerdict.UNCLAIMED
+    assert recorder.record_due().rows["high_watermarks"] == 1_002
+    rows: Counter[str] = Counter()
+    for number in range(720):
+        clock.now_s += 5
+        cluster.ends_now["orders", 1] = PartitionEnds(0, 6 + number, 6 + number, 0)
+        rows.update(recorder.record_due().rows)
+    assert rows.keys() == {"high_watermarks", "checkpoints"}
+    assert 0 < rows["high_watermarks"] <= 720
+    assert {row["topic"] for row in ledger.rows("high_watermarks")[1_002:]} == {"orders"}
+    assert 50 <= len([row for row in ledger.rows("writers") if row["event"] == "alive"]) <= 120
