@@ -1,11 +1,13 @@
 """What topics cost that nobody writes to: one flow over thousands of them, on real brokers.
 
-    python -m tests.benchmarks.idle_topics [--topics 3000] [--seconds 60]
+    python -m tests.benchmarks.idle_topics [--topics 3000] [--seconds 60] [--busy]
 
 The driver is a process of its own, started twice: it creates the target topics and takes everything on, runs
 without a record to copy, stops; and it finds all of it in the ledger. Told are the time from the driver's
 start until the ledger has the beginning of every partition, how long a round took that could have been as
 short as `round_seconds`, and what the driver's processes (Python, JVM, workers) used then: CPU and memory.
+With `--busy` somebody writes a small record to each topic every second: then the workers copy, and what the
+driver costs beside that is the other two.
 """
 
 import argparse
@@ -17,11 +19,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
+from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from ledger.answers.maintenance import init_ledger
@@ -46,15 +49,21 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--topics", type=int, default=3_000)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--busy", action="store_true", help="a record each second to each topic")
+    parser.add_argument("--write", help=argparse.SUPPRESS)
     parser.add_argument("--drive", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.drive:
         drive(load_config(options.drive))
         return
+    if options.write:
+        write(options.write, names_of(options.topics))
+        return
     with tempfile.TemporaryDirectory() as folder:
         sandbox = Sandbox(Path(folder) / "sandbox")
         try:
-            measure(sandbox.up(["east", "west"], 1), Path(folder), options.topics, options.seconds)
+            pair = sandbox.up(["east", "west"], 1)
+            measure(pair, Path(folder), options.topics, options.seconds, is_busy=options.busy)
         finally:
             sandbox.down()
 
@@ -73,14 +82,57 @@ def drive(config: MirrorConfig) -> None:
     )
 
 
-def measure(pair: Mapping[str, SandboxCluster], folder: Path, topics: int, seconds: float) -> None:
-    names = [f"idle-{number:05}" for number in range(topics)]
+def names_of(topics: int) -> list[str]:
+    return [f"idle-{number:05}" for number in range(topics)]
+
+
+def write(servers: str, topics: Sequence[str]) -> None:
+    """A record to each topic every second, until the process is ended."""
+    producer = Producer(
+        {"bootstrap.servers": servers, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000}
+    )
+    due = time.monotonic()
+    while True:
+        for topic in topics:
+            producer.produce(topic, b"x" * 100)
+            producer.poll(0)
+        due += 1
+        time.sleep(max(due - time.monotonic(), 0))
+
+
+@contextmanager
+def written_to(servers: str, topics: int, *, is_busy: bool) -> Iterator[None]:
+    if not is_busy:
+        yield
+        return
+    module = [
+        sys.executable,
+        "-m",
+        "tests.benchmarks.idle_topics",
+        "--write",
+        servers,
+        "--topics",
+        str(topics),
+    ]
+    writer = subprocess.Popen(module)
+    try:
+        yield
+    finally:
+        writer.terminate()
+        writer.wait(DEADLINE_S)
+
+
+def measure(
+    pair: Mapping[str, SandboxCluster], folder: Path, topics: int, seconds: float, *, is_busy: bool
+) -> None:
+    names = names_of(topics)
     for first in range(0, topics, CREATED_AT_ONCE):
         create_topics(pair["east"].bootstrap_servers, names[first : first + CREATED_AT_ONCE], partitions=1)
     config = write_config(folder, servers_of(pair), {FLOW: 'topics = ["idle-.*"]'})
     init_ledger(config)
-    for name in (f"{topics:,} new topics", f"{topics:,} known topics"):
-        watch(name, config, topics, seconds)
+    with written_to(pair["east"].bootstrap_servers, topics, is_busy=is_busy):
+        for name in (f"{topics:,} new topics", f"{topics:,} known topics"):
+            watch(name, config, topics, seconds)
 
 
 def watch(name: str, config: MirrorConfig, topics: int, seconds: float) -> None:
