@@ -38,7 +38,9 @@ class Form:
 
     def say_rows(self, rows: Iterable[Mapping[str, object]], columns: str) -> None:
         """The same on stderr, as a table, beside data on stdout."""
-        click.echo(shown_lines(rendered(table_of(rows, columns), "table", wide=self.wide)), nl=False, err=True)
+        click.echo(
+            shown_lines(rendered(table_of(rows, columns), "table", wide=self.wide)), nl=False, err=True
+        )
 
 
 def table_of(rows: Iterable[Mapping[str, object]], columns: str) -> pa.Table:

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from ledger.clock import HOUR_MS
 from ledger.facts.last_rows import LastPlace, Noted
 from ledger.facts.tables import CHECKPOINTS, HIGH_WATERMARKS, OFFSET_SYNCS
 from ledger.store import projections
-from ledger.store.behind import HOUR_MS
 from ledger.store.delta_tables import opened_at, table_id, table_uri
 from ledger.store.projections import Block, Projection, due_merge, merged_block, new_name
 from ledger.store.spans import SCHEMA, merged_spans
