@@ -5,6 +5,8 @@
 The same as `mirror-ledger maintain`, with the merged files written by Spark's workers side by side; for ledgers that
 have grown large while nobody maintained them. Drivers may append meanwhile.
 
+Facts that are older than keep_facts_days leave by `mirror-ledger maintain` alone.
+
 Reads    the files of every table
 Appends  merged files in the place of the merged ones, without a change of rows; to operations, of long tables the last
          rows (kinds last_*), so that starts need not read all of them

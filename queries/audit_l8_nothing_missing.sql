@@ -11,7 +11,8 @@
 -- behind rounds that no table has (first_round to last_round); appends that fail end a driver, so it has none of its
 -- own. no_last_append: a later claim has found the append in the table. no_start: the first row of a flow for
 -- a source partition says neither that the flow started there nor that what it found was adopted. Of a table that maintain --repair has continued without
--- damaged files, its operation says what is missing: of that nothing is said here but no_claim.
+-- damaged files, its operation says what is missing: of that nothing is said here but no_claim. Where facts have left into
+-- an archive, its operation says up to which appends (facts_archived): holes and last appends are missed behind these alone.
 with firsts as (
     select
         o.*,

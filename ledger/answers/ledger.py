@@ -44,7 +44,7 @@ from ledger.offsets.between_clusters import Chosen
 from ledger.store import answers, catalog
 from ledger.store.catalog import Named, Query, Value
 from ledger.store.snapshots import DeltaSnapshot, parse_time
-from ledger.words import is_unicode
+from ledger.words import instant, is_unicode
 
 # Asked --------------------------------------------------------------------------------------------
 # What questions are made of, checked before anything is read: bad values are errors of ours, whoever calls.
@@ -160,6 +160,8 @@ def audits_of(rows: Mapping[str, int], since: Cut | None) -> tuple[Audit, ...]:
 
 AT = "at_ms"
 """A parameter of queries: the instant that is asked about; where it may be left out it is that of the cut then."""
+_FROM = ("first_ms", "since_ms")
+"""Parameters of queries: the instant from which on facts are asked for."""
 VIEWS: Mapping[str, Callable[[DeltaSnapshot], str]] = {
     "duckdb": elsewhere.for_duckdb,
     "spark": elsewhere.for_spark,
@@ -366,16 +368,34 @@ class Ledger:
     def filled_in(self, wanted: Query, params: Mapping[str, Value]) -> dict[str, Value]:
         """What `query` runs with, for who runs it elsewhere: the parameters, and those that are found out.
 
-        Raises `UsageError` for a flow that nobody knows, and `PreconditionError` for one that has never run.
+        Raises `UsageError` for a flow that nobody knows, and for an instant whose facts have left the ledger, and
+        `PreconditionError` for a flow that has never run.
         """
         found = dict(params)
+        self._require_kept(found)
         if isinstance(flow := found.get("flow"), str):
             answers.require_flow(self.config, self.snapshot, text("flow", flow))
         if any(parameter.name == AT and parameter.is_optional for parameter in wanted.params):
             found.setdefault(AT, self._asked_at_ms())
         return with_freshness(self.config, wanted, found, at_ms=self._asked_at_ms())
 
+    @property
+    def facts_left(self) -> str | None:
+        """In words what has left the ledger, and where it lies; None: nothing has."""
+        if (left := self.snapshot.last_left) is None:
+            return None
+        return (
+            f"facts from before {instant(left.until_ms)} have left the ledger: of these it has what answers as of "
+            f"later need. All are in {left.archive.rpartition('/')[0]}"
+        )
+
     # -----------------------------------------------------------------------------------------------
+
+    def _require_kept(self, params: Mapping[str, Value]) -> None:
+        asked = [value for name in _FROM if isinstance(value := params.get(name), int)]
+        left = self.snapshot.last_left if asked else None
+        if left is not None and min(asked) < left.until_ms:
+            raise UsageError(f"{self.facts_left}; nothing was read. Ask from {left.until_ms} on")
 
     def _asked_at_ms(self) -> int:
         return self.opened_at_ms if self.as_of is None else asked_at_ms(self.snapshot, self.as_of)

@@ -1,6 +1,7 @@
 """The ledger's tables as a whole: made by `init`, kept small by `maintain`."""
 
 import json
+from collections.abc import Callable
 from functools import partial
 
 from ledger.answers.spark import merge_on_spark
@@ -12,9 +13,11 @@ from ledger.facts.operations import GivenUp, LedgerRepaired
 from ledger.mirror.spark import SessionFactory
 from ledger.store.damage import Damage
 from ledger.store.delta_tables import create_tables
+from ledger.store.leaving import Leaving, Left
 from ledger.store.ledger_copy import require_no_copy
 from ledger.store.maintenance import Merging, TableUpkeep, Upkeep, maintain, table_upkeeps
 from ledger.store.snapshots import open_ledger
+from ledger.words import instant
 
 
 def init_ledger(config: MirrorConfig) -> list[str]:
@@ -43,6 +46,22 @@ def maintain_ledger(
         except LedgerUnavailableError as error:
             failed.append(error)
     return done, failed
+
+
+def leave_facts(context: Context, *, dry_run: bool, progress: Callable[[str], None]) -> list[Left]:
+    """Let facts leave the ledger that are older than it is to keep them; returns what left.
+
+    In a dry run it is only said."""
+    ledger, now_ms = context.config.ledger, context.clock.now_ms()
+    if ledger.keep_facts_days is None or ledger.archive is None:
+        return []
+    require_no_copy(ledger.path)
+    leaving = Leaving(ledger.path, ledger.archive, table_upkeeps(ledger), context.operations)
+    if dry_run:
+        if (until_ms := leaving.due(keep_days=ledger.keep_facts_days, now_ms=now_ms)) is not None:
+            progress(f"facts from before {instant(until_ms)} would leave the ledger into {ledger.archive}")
+        return []
+    return leaving.leave(keep_days=ledger.keep_facts_days, now_ms=now_ms, why=context.why, progress=progress)
 
 
 def rebuild_projections(config: MirrorConfig) -> list[str]:

@@ -73,6 +73,8 @@ def problems_of(raw: Table) -> Iterator[str]:
         ledger = dict(_table(raw, "ledger"))
         yield from _store_problems(ledger.pop("store", {}))
         yield from _model_problems(LedgerConfig, ledger, "ledger")
+        if ("keep_facts_days" in ledger) != ("archive" in ledger):
+            yield "ledger: keep_facts_days and archive belong together: facts that leave have to lie somewhere"
     for section, model in (("objectives", ObjectivesConfig), ("logs", LogsConfig)):
         if isinstance(values := raw.get(section, {}), dict):
             yield from _model_problems(model, values, section)
@@ -349,6 +351,7 @@ def _normalised(raw: Table, folder: Path) -> Table:
         "ledger": {
             **raw["ledger"],
             "path": _ledger_path(raw["ledger"]["path"], folder),
+            **{key: _ledger_path(raw["ledger"][key], folder) for key in ("archive",) if key in raw["ledger"]},
             "store": _properties(raw["ledger"].get("store", {}), folder),
         },
         "clusters": clusters,

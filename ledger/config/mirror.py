@@ -21,10 +21,15 @@ from ledger.topics.naming import NamingKind, TopicSelection
 
 
 class LedgerConfig(Frozen):
-    """Where the ledger's tables are: an absolute folder or a URI that Delta understands; and how they are kept."""
+    """Where the ledger's tables are: an absolute folder or a URI that Delta understands; and how they are kept.
+
+    `keep_facts_days`: facts that are older leave into `archive`, a folder or a URI as well; None: none ever does.
+    """
 
     path: Annotated[str, Field(min_length=1)]
     keep_superseded_hours: Annotated[int, Field(ge=KEEP_SUPERSEDED_HOURS, le=87_600)] = KEEP_SUPERSEDED_HOURS
+    keep_facts_days: Annotated[int, Field(ge=1, le=36_500)] | None = None
+    archive: Annotated[str, Field(min_length=1)] | None = None
     store: Mapping[str, PropertyValue] = Field(default_factory=dict)
 
     def store_environment(self, environ: Mapping[str, str]) -> dict[str, str]:

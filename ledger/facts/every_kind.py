@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ledger.facts.archived import FactsArchived, FactsLeft
 from ledger.facts.changeovers import (
     ApplyAlive,
     ApplyClaimed,
@@ -63,7 +64,7 @@ EVERY_KIND: Mapping[OperationKind, type[OperationContent]] = {
         *(KeysResynced, KeysRepaired, Settled),
         *(Receipt, ConfigurationChanged, PartitionStopped, PartitionResumed, TopicFollowed, AclsFollowed),
         *(FindingRaised, FindingCleared, TailCopiedAgain, LedgerRepaired, LedgerRestored),
-        FormerDriversShutOut,
+        *(FormerDriversShutOut, FactsArchived, FactsLeft),
         *(LastOffsetSyncs, LastCheckpoints, LastShareOffsets, LastHighWatermarks, LastWriters),
     )
 }

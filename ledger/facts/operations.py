@@ -75,6 +75,8 @@ class OperationKind(StrEnum):
     FINDING_CLEARED = "finding_cleared"
     LEDGER_REPAIRED = "ledger_repaired"
     LEDGER_RESTORED = "ledger_restored"
+    FACTS_ARCHIVED = "facts_archived"
+    FACTS_LEFT = "facts_left"
     FORMER_DRIVERS_SHUT_OUT = "former_drivers_shut_out"
     # Of maintenance, by programs from before projections.
     LAST_OFFSET_SYNCS = "last_offset_syncs"

@@ -41,7 +41,7 @@ def compare_copy(path: str, to: str) -> tuple[LedgerCopy, list[TableCompared]]:
     if copy is None:
         raise PreconditionError(f"{to} is no copy of a ledger; nothing was compared")
     ledger = DeltaLedger(path).as_of(copy.cut, now_ms=0)
-    copied = DeltaLedger(to).now()
+    copied = DeltaLedger(to).as_of(copy.cut, now_ms=0)
     return copy, [_compared(table.name, copy, Place(to), ledger, copied) for table in TABLES]
 
 
@@ -63,6 +63,6 @@ def _is_as_it_was(place: Place, name: str, file: CopiedFile) -> bool:
 def _rows(at: DeltaSnapshot, table: str) -> tuple[int, int]:
     """How many rows, and the sum of their hashes: the same in whatever order and files they lie."""
     with connected() as connection:
-        register(connection, "wanted", at.relation(table))
+        register(connection, "wanted", at.counted_relation(table))
         [(rows, digest)] = connection.execute(_ROWS).fetchall()
     return int(rows), int(digest)

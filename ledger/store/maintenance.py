@@ -25,6 +25,7 @@ from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import LedgerConfig
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError
 from ledger.facts.tables import TABLES
+from ledger.store.behind import read_behind
 from ledger.store.damage import (
     Damage,
     damaged,
@@ -52,8 +53,9 @@ log = logging.getLogger(__name__)
 # Maintenance --------------------------------------------------------------------------------------
 
 
-MAINTAINED_BY, MERGE, REPAIR = "mirrorLedger.maintenance", "merge", "repair"
-"""Key and values of the commit info by which a merge or repair is known in the history of a table."""
+MAINTAINED_BY, MERGE, REPAIR, ARCHIVE = "mirrorLedger.maintenance", "merge", "repair", "archive"
+"""Key and values of the commit info by which it is known in the history of a table that files were merged, given up as
+damaged, or that rows of a period have left it."""
 STRAY_HOURS = 720
 """Files that no version names may be of a writer that stands still between its file and its commit."""
 CHECKPOINT_AFTER_COMMITS = 50
@@ -144,7 +146,7 @@ class TableUpkeep:
 
     def committed(self, done: Upkeep, merge: Merge, written: Sequence[WrittenFile] | None) -> Upkeep:
         """What was done so far, and this merge, after it was put in place of its files."""
-        if written is None or not self._commit(merge, written):
+        if written is None or not self.put_in_place(merge.files, written):
             log.debug("%s: a merge of %d files was given up", self.table, len(merge.files))
             return replace(done, given_up=done.given_up + 1)
         return replace(
@@ -155,13 +157,15 @@ class TableUpkeep:
             written_bytes=done.written_bytes + sum(file.size_bytes for file in written),
         )
 
-    def _commit(self, merge: Merge, written: Sequence[WrittenFile]) -> bool:
-        """Whether the merge is in the table.
+    def put_in_place(
+        self, files: Sequence[DataFile], written: Sequence[WrittenFile], what: str = MERGE
+    ) -> bool:
+        """Whether the written files are in the table in place of others, all at once.
 
         deltalake would take another merge of the same files for a mere append, so no commit may come in between:
         it is made as the next version, or not at all. Where the answer to a commit was lost, the table tells.
         """
-        merged = {file.path for file in merge.files}
+        merged = {file.path for file in files}
         with _reported(self._uri):
             for attempt in range(_COMMIT_ATTEMPTS):
                 opened = opened_at(self._uri)
@@ -171,7 +175,7 @@ class TableUpkeep:
                 if not merged <= active:
                     return False
                 try:
-                    self._put(opened, merge.files, written)
+                    self._put(opened, files, written, what)
                 except DeltaError as error:
                     log.debug("%s: version %d: %s", self.table, opened.version() + 1, error)
                     time.sleep(attempt * _ATTEMPTS_APART_S)
@@ -179,7 +183,9 @@ class TableUpkeep:
                     return True
         return False
 
-    def _put(self, opened: DeltaTable, merged: Sequence[DataFile], written: Sequence[WrittenFile]) -> None:
+    def _put(
+        self, opened: DeltaTable, merged: Sequence[DataFile], written: Sequence[WrittenFile], what: str
+    ) -> None:
         now_ms = self._clock.now_ms()
         opened.create_write_transaction(
             [
@@ -191,7 +197,7 @@ class TableUpkeep:
             ],
             "append",
             opened.schema(),
-            commit_properties=CommitProperties(custom_metadata={MAINTAINED_BY: MERGE}, max_commit_retries=0),
+            commit_properties=CommitProperties(custom_metadata={MAINTAINED_BY: what}, max_commit_retries=0),
             post_commithook_properties=NO_HOOKS,
         )
         sync_entries(self._uri, after=opened.version(), until=opened.version() + 1)
@@ -205,6 +211,20 @@ class TableUpkeep:
             return opened is not None and self._projection.extend_when_due(
                 opened, now_ms=self._clock.now_ms()
             )
+
+    def rebuild_when_unusable(self) -> None:
+        """Make the table's projection again where it does not account for the rows of the newest version."""
+        if self.table not in PROJECTED:
+            return
+        with _reported(self._uri):
+            opened = self._opened()
+            noted = None if opened is None else self._projection.noted(opened)
+            if opened is None or noted is None:
+                return
+            with read_behind(opened, self.table, noted) as behind:
+                is_usable = behind is not None
+        if not is_usable:
+            self.rebuild()
 
     def rebuild(self) -> bool:
         """Drop the table's projection and make it from the facts; returns whether it has one."""

@@ -178,7 +178,8 @@ _CHECKPOINT_INTERVAL, _COMMITS_PER_CHECKPOINT = "delta.checkpointInterval", 100
 _CHUNK_BYTES = 4 << 20
 _RISING = "DELTA_BINARY_PACKED"
 """Of numbers the differences: sorted, most of them hardly differ. A regular day takes a hundredth of the room."""
-_RECORDED = ("writer", "writer_epoch", "round", "file_row_number")
+_STAMPED = ("writer", "writer_epoch", "round")
+_RECORDED = (*_STAMPED, "file_row_number")
 _NULL = duckdb.ConstantExpression(None)
 
 
@@ -301,6 +302,24 @@ def write_merged(uri: str, table: str, merge: Merge) -> list[WrittenFile]:
 
 
 @contextmanager
+def reading_rows(paths: Sequence[str], table: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with all rows of files of a table as `every`, within the memory of a merge."""
+    with _reading(paths) as connection:
+        names = TABLE_BY_NAME[table].column_names
+        rows = _whole_rows(connection, table).select(*map(duckdb.ColumnExpression, names))
+        rows.create_view("every")
+        yield connection
+
+
+def write_days(
+    folder: TableFolder, table: str, rows: duckdb.DuckDBPyRelation, prefix: str
+) -> list[WrittenFile]:
+    """Rows of a table, in a new file for each day of them; no version names these yet."""
+    found = rows.aggregate(f"recorded_at_ms // {DAY_MS} as day").order("day").fetchall()
+    return [_write(folder, table, _rows_of_day(rows, day), prefix, _STAMPED) for (day,) in found]
+
+
+@contextmanager
 def _reading(paths: Sequence[str]) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with all rows of the files as `files`."""
     with tempfile.TemporaryDirectory(prefix="mirror-ledger-") as spilled:
@@ -336,12 +355,19 @@ def _rows_of_day(rows: duckdb.DuckDBPyRelation, day: int) -> duckdb.DuckDBPyRela
     return rows.filter((at_ms >= begins) & (at_ms < ends))
 
 
-def _write(folder: TableFolder, table: str, rows: duckdb.DuckDBPyRelation) -> WrittenFile:
+def _write(
+    folder: TableFolder,
+    table: str,
+    rows: duckdb.DuckDBPyRelation,
+    prefix: str = "merged",
+    recorded: Sequence[str] = _RECORDED,
+) -> WrittenFile:
     schema = arrow_schema(TABLE_BY_NAME[table])
-    path = f"merged-{uuid.uuid4()}.zstd.parquet"
+    path = f"{prefix}-{uuid.uuid4()}.zstd.parquet"
     statistics = _Statistics()
-    order = (*SORTED_BY.get(table, ()), *_RECORDED)
-    selected = rows.sort(*order).select(*map(duckdb.ColumnExpression, schema.names))
+    selected = rows.sort(*SORTED_BY.get(table, ()), *recorded).select(
+        *map(duckdb.ColumnExpression, schema.names)
+    )
     with folder.writable(path) as place:
         with merged_writer(place, schema) as writer:
             for batch in selected.to_arrow_reader(BATCH_ROWS):
@@ -430,6 +456,13 @@ def _leaves_of(path: str, type_: pa.DataType) -> list[tuple[str, pa.DataType]]:
     if pa.types.is_struct(type_):
         return [leaf for field in type_ for leaf in _leaves_of(f"{path}.{field.name}", field.type)]
     return [(path, type_)]
+
+
+def statistics_of(rows: pa.Table) -> str:
+    """What an `add` action says of rows."""
+    statistics = _Statistics()
+    statistics.add(rows)
+    return statistics.as_json()
 
 
 class _Statistics:

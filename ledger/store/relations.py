@@ -58,6 +58,14 @@ def _with_columns(table: DeltaTable, name: str) -> pa.Table:
     return found.select(schema.names)
 
 
+def row_count(relation: Relation) -> int:
+    """How many rows there are."""
+    with connected() as connection:
+        register(connection, "wanted", relation)
+        [(rows,)] = connection.execute("select count(*) from wanted").fetchall()
+    return int(rows)
+
+
 # Stamps -------------------------------------------------------------------------------------------
 # What the stamps of a table's rows say: which appends count at a cut, and when something was recorded.
 #

@@ -16,6 +16,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from ledger.errors import InvalidValueError, UsageError
+from ledger.facts.archived import FactsArchived, archived_periods
 from ledger.facts.cuts import Cut, LastAppend, is_token
 from ledger.facts.operations import recorded_cut
 from ledger.facts.state import Filter
@@ -27,7 +28,7 @@ from ledger.facts.tables import (
 )
 from ledger.store.appends import AppendTimes, appends_named, appends_until, recorded_span
 from ledger.store.damage import reported
-from ledger.store.delta_tables import arrow_schema, missing_columns, open_table, table_uri
+from ledger.store.delta_tables import arrow_rows, arrow_schema, missing_columns, open_table, table_uri
 from ledger.store.kept import KeptOperations
 from ledger.store.ledger_copy import LedgerCopy, copy_at
 from ledger.store.projections import PROJECTED, Projection
@@ -36,8 +37,9 @@ from ledger.store.relations import (
     last_appends,
     last_recorded_at_ms,
     relation_of,
+    row_count,
 )
-from ledger.store.sql import CutRows, ParquetFiles, Relation
+from ledger.store.sql import CutRows, ParquetFiles, Relation, connected, register
 
 # Snapshots ----------------------------------------------------------------------------------------
 
@@ -166,6 +168,29 @@ class DeltaSnapshot:
         return self._opened.cut if self._counted is None else self._counted
 
     def relation(self, table: str) -> Relation:
+        """The rows of a table that count; of `operations` also those that say what has left the ledger: that is so at
+        every cut of it, whenever it left."""
+        found = self.counted_relation(table)
+        if table != OPERATIONS.name or self._counted is None or not len(left := self.left_since):
+            return found
+        with connected() as connection:
+            register(connection, "counted", found)
+            rows = connection.table("counted").to_arrow_table()
+        schema = arrow_schema(TABLE_BY_NAME[table])
+        return pa.concat_tables([rows.select(schema.names).cast(schema), left])
+
+    @cached_property
+    def left_since(self) -> pa.Table:
+        """Rows of `operations` behind the cut that say what has left the ledger."""
+        last = {one.writer: (one.epoch, one.round) for one in self.cut.of_table(OPERATIONS.name)}
+        rows = left_rows(self._opened)
+        since = [
+            row for row in rows if (row["writer_epoch"], row["round"]) > last.get(row["writer"], (-1, 0))
+        ]
+        return arrow_rows(OPERATIONS, since)
+
+    def counted_relation(self, table: str) -> Relation:
+        """The rows of a table that the cut counts, and no others."""
         rows = self._opened.relation(table)
         if self._counted is None:
             return rows
@@ -196,6 +221,15 @@ class DeltaSnapshot:
         found = self._opened.table(table)
         missing = TABLE_BY_NAME[table].columns if found is None else missing_columns(found, table)
         return frozenset(column.name for column in missing)
+
+    @cached_property
+    def last_left(self) -> FactsArchived | None:
+        """The last period whose facts have left the ledger; None: none has."""
+        return next(reversed(archived_periods_of(self._opened)), None)
+
+    def count(self, table: str) -> int:
+        """How many rows of a table count."""
+        return row_count(self.counted_relation(table))
 
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
         """The rows of a table that pass all filters, each writer's in the order of recording."""
@@ -233,8 +267,11 @@ class DeltaLedger:
         return DeltaSnapshot(OpenedTables.of(self.path, tables))
 
     def at(self, cut: Cut) -> DeltaSnapshot:
-        """The tables at a cut, after a check that it is one of this ledger and of this history of it."""
+        """The tables at a cut, after a check that it is one of this ledger and of this history of it, and its facts
+        have not left."""
         opened = OpenedTables.of(self.path)
+        if cut.ledger_id == opened.ledger_id:
+            _require_kept(opened, cut)
         return DeltaSnapshot(opened, cut, _checked(opened, cut))
 
     def as_of(self, as_of: str | None, *, now_ms: int) -> DeltaSnapshot:
@@ -269,6 +306,7 @@ class DeltaLedger:
             for table in TABLES
         }
         cut = Cut.of(opened.ledger_id, (append for appends in last.values() for append in appends))
+        _require_kept(opened, cut)
         return DeltaSnapshot(opened, cut, dict.fromkeys(last, at_ms))
 
     def _at_operation(self, operation_id: str, now_ms: int) -> DeltaSnapshot:
@@ -288,6 +326,30 @@ def open_ledger(path: str) -> DeltaLedger:
     """The ledger at `path`, after a check that it is one that this program can read and write."""
     OpenedTables.of(path)
     return DeltaLedger(path)
+
+
+def archived_periods_of(opened: OpenedTables) -> list[FactsArchived]:
+    """The periods whose facts have left a ledger, or are about to."""
+    return archived_periods(left_rows(opened))
+
+
+def left_rows(opened: OpenedTables) -> list[dict[str, Any]]:
+    """What says so, as rows of `operations`."""
+    return DeltaSnapshot(opened).rows(OPERATIONS.name, [("kind", "=", str(FactsArchived.kind))])
+
+
+def _require_kept(opened: OpenedTables, cut: Cut) -> None:
+    """Raise `UsageError` where facts that a cut counts alone, and not all later ones, have left into an archive."""
+    asked = {(append.table, append.writer): (append.epoch, append.round) for append in cut.last}
+    for period in archived_periods_of(opened):
+        if any(
+            asked.get((end.fact_table, end.writer), (-1, 0)) < (end.writer_epoch, end.round)
+            for end in period.ends
+        ):
+            raise UsageError(
+                f"facts from before {_iso(period.until_ms)} have left the ledger, and this is asked as of before; "
+                f"nothing was read. The archive has them: set [ledger] path to {period.archive}"
+            )
 
 
 def _checked(opened: OpenedTables, cut: Cut) -> dict[str, int]:

@@ -39,6 +39,25 @@ from operations
 where kind = 'ledger_repaired'
 group by text_of(content, 'table');
 
+-- Where facts have left the ledger: of a table and writer the last append that is in an archive.
+create or replace temporary view archived_ends as
+select
+    text_of(end_text, 'fact_table') as fact_table,
+    text_of(end_text, 'writer') as writer,
+    max(
+        try_cast(text_of(end_text, 'writer_epoch') as bigint) * 4294967296
+        + try_cast(text_of(end_text, 'round') as bigint)
+    ) as last_order
+from (
+    select explode(end_texts) as end_text
+    from (
+        select elements_of(content, 'ends') as end_texts
+        from operations
+        where kind = 'facts_archived' and is_json(content)
+    ) as o
+) as e
+group by text_of(end_text, 'fact_table'), text_of(end_text, 'writer');
+
 -- A row for each epoch that has appended and not claimed; for rounds of a flow that no table has, before offset syncs of
 -- the same epoch; and for each last append of an epoch that a later claim has found in a table, and that is not there.
 create or replace temporary view missing_appends as
@@ -94,6 +113,11 @@ where round > round_before + 1
     and writer like 'flow:%'
     and is_before_progress = 1
     and not exists (
+        select 1 from archived_ends as e
+        where e.writer = neighbours.writer
+            and e.last_order >= neighbours.writer_epoch * 4294967296 + neighbours.round
+    )
+    and not exists (
         select 1 from repaired_tables as r
         where r.fact_table in ('offset_syncs', 'group_syncs', 'operations', 'writers')
     )
@@ -112,7 +136,12 @@ left join appends as a
     and a.writer_epoch * 4294967296 + a.round = c.last_order
 left join repaired_tables as r
     on r.fact_table = c.fact_table
+left join archived_ends as e
+    on e.fact_table = c.fact_table
+    and e.writer = c.writer
+    and e.last_order >= c.last_order
 where a.writer is null
     and r.fact_table is null
+    and e.writer is null
     and c.last_order % 4294967296 > 0
 group by c.fact_table, c.writer, c.last_order;

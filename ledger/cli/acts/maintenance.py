@@ -4,14 +4,20 @@ from dataclasses import asdict
 
 import click
 
-from ledger.answers.maintenance import damages, maintain_ledger, rebuild_projections, repair_ledger
+from ledger.answers.maintenance import (
+    damages,
+    leave_facts,
+    maintain_ledger,
+    rebuild_projections,
+    repair_ledger,
+)
 from ledger.cli.configured import command_context, configuration
 from ledger.cli.options import table_options, why_options
 from ledger.cli.printing import Form, put, say
 from ledger.context import Context
 from ledger.errors import MirrorLedgerError, UsageError
 from ledger.facts.operations import Why
-from ledger.words import counted
+from ledger.words import counted, instant
 
 _MAINTAINED = (
     "table string, files bigint, merged bigint, merged_bytes bigint, written bigint, written_bytes bigint, "
@@ -33,7 +39,8 @@ _MAINTAINED = (
 def maintain(
     context: click.Context, dry_run: bool, repair: bool, rebuild: bool, why: Why, form: Form
 ) -> None:
-    """Merge small files of the ledger's tables, remove superseded ones, shorten the logs; facts stay.
+    """Merge small files of the ledger's tables, remove superseded ones, shorten the logs; facts stay, or leave into an
+    archive where `keep_facts_days` says so.
 
     What answers read instead of whole tables (projections) is kept up as well. Running drivers and recorders do the
     same beside their work; this is for ledgers without any, and may run beside them.
@@ -53,6 +60,13 @@ def maintain(
         say("dry run: nothing was written or removed")
     if failed:
         raise MirrorLedgerError(*map(str, failed))
+    if configuration(context).ledger.keep_facts_days is not None:
+        for one in leave_facts(command_context(context, why), dry_run=dry_run, progress=say):
+            rows = ", ".join(f"{count} of {table}" for table, count in one.rows.items() if count)
+            say(
+                f"facts from before {instant(one.period.until_ms)} left into {one.period.archive}: rows "
+                f"{rows or 'had left before'}"
+            )
 
 
 def _repair(command: Context, *, dry_run: bool) -> None:

@@ -28,6 +28,12 @@ def opened(context: click.Context, as_of: str | None) -> Ledger:
     return Ledger.open(configuration(context), as_of=as_of)
 
 
+def say_left(ledger: Ledger) -> None:
+    """What of the ledger is in an archive, on stderr: for who reads facts, and audits that begin behind it."""
+    if (left := ledger.facts_left) is not None:
+        say(left)
+
+
 @click.command()
 @click.argument("flow", required=False)
 @click.option("--partitions", is_flag=True, help="Add a table of all partitions.")
@@ -134,6 +140,8 @@ def query(
         say(f"what came since cut {token} was audited")
     form.put(answer.table)
     say_cut(lambda: ledger.cut, form.output)
+    if wanted.is_audit:
+        say_left(ledger)
     if wanted.is_audit and len(answer):
         raise UnsafeError(f"{name}: {counted(len(answer), 'row')} break the invariant")
 

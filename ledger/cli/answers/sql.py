@@ -11,7 +11,7 @@ import click
 from ledger.answers.elsewhere import SealedLedger
 from ledger.answers.ledger import VIEWS, declared_in
 from ledger.cli.answers.prompt import Prompt, Render
-from ledger.cli.answers.reading import opened, split, typed, values_of
+from ledger.cli.answers.reading import opened, say_left, split, typed, values_of
 from ledger.cli.options import as_of_option, show_cut_option, table_options
 from ledger.cli.printing import Form, put, rendered, say_cut
 from ledger.errors import UsageError
@@ -57,6 +57,7 @@ def sql(
     values = _guessed(params) if declared is None else values_of(declared, params)
     with ledger.sql_session(values, declared) as session:
         say_cut(lambda: ledger.cut, form.output)
+        say_left(ledger)
         if text is None and sys.stdin.isatty():
             Prompt(session, render).run()
         else:
@@ -76,6 +77,7 @@ def sql(
 def views(context: click.Context, engine: str, as_of: str | None) -> None:
     """Print SQL that makes the ledger's tables, functions and views in another DuckDB, or in a Spark session."""
     ledger = opened(context, as_of)
+    say_left(ledger)
     put(ledger.views(engine))
 
 

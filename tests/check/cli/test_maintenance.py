@@ -12,8 +12,11 @@ from ledger.facts.tables import TABLE_BY_NAME
 from ledger.store.delta_tables import table_uri
 from ledger.store.log import DeltaFactLog
 from ledger.store.merging import FANOUT
+from ledger.store.session import RECORDER_TABLES
 from tests.support.commands import UnreachableFlow, command
+from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import TABLE, WRITER, append, row, watermark
+from tests.support.ledgers import claim_of
 
 MANY = 3 * FANOUT
 """Files that count as too many here: fewer are quicker to append."""
@@ -119,3 +122,37 @@ def test_status_and_doctor_say_when_nobody_merges(
     assert command(with_ledger.capture, with_ledger.config, "maintain").code == 0
     assert "maintenance" not in extended_by("status")
     assert "0 wait to be merged; last merge" in extended_by("doctor", "-o", "csv")
+
+
+def test_facts_leave_where_they_may_not_be_kept(with_ledger: UnreachableFlow, tmp_path: Path) -> None:
+    file, archive = Path(with_ledger.config.file), tmp_path / "archive"
+    file.write_text(
+        file.read_text().replace("[ledger]", f'[ledger]\nkeep_facts_days = 3\narchive = "{archive}"')
+    )
+    clock = FakeClock(SystemClock().now_ms() / 1000 - 9 * 86_400)
+    log = DeltaFactLog(with_ledger.config.ledger.path, clock)
+    claim = log.claim(WRITER, RECORDER_TABLES, {**claim_of("x"), "flow": None})
+    for number in range(1, 2 * FANOUT):
+        clock.now_s += 1
+        log.append(claim, TABLE, number, [watermark(number)])
+    done = command(with_ledger.capture, with_ledger.config, "maintain", "--dry-run")
+    assert f"would leave the ledger into {archive}" in done.err
+    assert not archive.exists()
+    done = command(with_ledger.capture, with_ledger.config, "maintain", "--reason", "policy 7")
+    assert done.code == 0, done.err
+    assert f"left into {archive}/000001: rows {2 * FANOUT - 2} of {TABLE}\n" in done.err
+    again = command(with_ledger.capture, with_ledger.config, "maintain")
+    assert (again.code, again.err) == (0, "")
+    asked = ("query", "write_pauses", "--param", "cluster=east", "--param", f"since_ms={clock.now_ms()}")
+    refused = command(with_ledger.capture, with_ledger.config, *asked)
+    assert (refused.code, f"All are in {archive}" in refused.err) == (2, True), refused.err
+    audited = command(with_ledger.capture, with_ledger.config, "query", "audit_l8_nothing_missing")
+    assert audited.code == 0
+    assert "have left the ledger" in audited.err
+
+
+@pytest.mark.parametrize("line", ["keep_facts_days = 3", 'archive = "there"'])
+def test_days_and_an_archive_belong_together(without_ledger: UnreachableFlow, line: str) -> None:
+    file = Path(without_ledger.config.file)
+    file.write_text(file.read_text().replace("[ledger]", f"[ledger]\n{line}"))
+    assert "belong together" in without_ledger.refused("maintain", code=2)

@@ -1,0 +1,404 @@
+"""Facts leave a ledger as whole closed periods, into archives with the same cuts, wherever the process dies."""
+
+import getpass
+import json
+import shutil
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from ledger.errors import DamagedLedgerError, PreconditionError, UsageError
+from ledger.facts.archived import FactsArchived
+from ledger.facts.operations import Why
+from ledger.facts.tables import TABLES, Row
+from ledger.store import catalog, narrowed
+from ledger.store.archiving import root_of
+from ledger.store.carried import LEAVING
+from ledger.store.catalog import Value
+from ledger.store.delta_tables import table_uri
+from ledger.store.leaving import Leaving, Left, period_end
+from ledger.store.ledger_copy import LedgerCopy, read_copy, write_copy
+from ledger.store.log import DeltaFactLog
+from ledger.store.maintenance import ARCHIVE, MAINTAINED_BY, TableUpkeep, maintain
+from ledger.store.merging import DAY_MS
+from ledger.store.places import Place
+from ledger.store.projections import PROJECTED, Projection
+from ledger.store.session import FLOW_TABLES, RECORDER_TABLES, OperatorOperations
+from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
+from ledger.store.state import DeltaLedgerState
+from tests.check.store.test_ledger_copies import Killed, killed_at
+from tests.support.fakes import FakeClock
+from tests.support.histories import examples
+from tests.support.ledger_rows import copied_to, row
+from tests.support.ledgers import claim_of
+
+FLOW, RECORDER = "flow:east-to-west", "recorder:east"
+BEGAN_MS = 20_000 * DAY_MS
+ROUNDS_A_DAY = 6
+KEEP_DAYS = 4
+FILLED = {name for name in LEAVING if name != "share_offsets"}
+BETWEEN = {"from_cluster": "east", "to_cluster": "west"}
+ASKED: tuple[tuple[str, Mapping[str, Value]], ...] = (
+    ("offset_translation", {"flow": "east-to-west"}),
+    ("group_translation", BETWEEN),
+    ("flow_status", {"flow": "east-to-west"}),
+    ("flow_recording", {"flow": "east-to-west"}),
+    ("cluster_groups", {"cluster": "east"}),
+    ("replication_lag", {"flow": "east-to-west", "fresh_since_ms": 0}),
+    ("audit_l1_tiling", {}),
+    ("audit_l8_nothing_missing", {}),
+)
+
+
+def without_stamp(whole: dict[str, object]) -> Row:
+    return {
+        name: value
+        for name, value in whole.items()
+        if name not in ("writer", "writer_epoch", "round", "recorded_at_ms")
+    }
+
+
+class Days:
+    """A ledger of a flow and a recorder, round after round, four hours apart."""
+
+    def __init__(self, path: str, clock: FakeClock) -> None:
+        self.path, self.clock = path, clock
+        clock.now_s = BEGAN_MS / 1000
+        self.log = DeltaFactLog(path, clock)
+        sides = {"source_cluster": "east", "target_cluster": "west"}
+        self.flow = self.log.claim(FLOW, FLOW_TABLES, {**claim_of("east-to-west"), **sides})
+        self.recorder = self.log.claim(
+            RECORDER, RECORDER_TABLES, {**claim_of("x"), "flow": None, "source_cluster": "east"}
+        )
+        self.rounds = 0
+        self.tokens: dict[int, str] = {}
+
+    def live(self, days: int) -> None:
+        """A cut is taken at the end of each day."""
+        for _ in range(days * ROUNDS_A_DAY):
+            self.clock.now_s += DAY_MS / 1000 / ROUNDS_A_DAY
+            self.rounds += 1
+            self.log.append(self.flow, "offset_syncs", self.rounds, [self._copied(one) for one in (0, 1)])
+            self.log.append(self.recorder, "checkpoints", self.rounds, [self._committed()])
+            self.log.append(self.recorder, "high_watermarks", self.rounds, [self._end(one) for one in (0, 1)])
+            if self.rounds % ROUNDS_A_DAY == ROUNDS_A_DAY - 1:
+                self.tokens[self.rounds // ROUNDS_A_DAY] = self.now().cut.token
+        self.maintain()
+
+    def maintain(self) -> None:
+        for table in TABLES:
+            maintain(TableUpkeep(self.path, table.name, self.clock, keep_hours=1))
+
+    def now(self) -> DeltaSnapshot:
+        return DeltaLedger(self.path).now()
+
+    def at_day(self, day: int) -> DeltaSnapshot:
+        return DeltaLedger(self.path).as_of(self.tokens[day], now_ms=self.clock.now_ms())
+
+    def leave(self, archive: Path, *, keep_days: int = KEEP_DAYS) -> tuple[list[Left], list[str]]:
+        said: list[str] = []
+        done = self.leaving(archive).leave(
+            keep_days=keep_days, now_ms=self.clock.now_ms(), why=Why("policy 7"), progress=said.append
+        )
+        return done, said
+
+    def leaving(self, archive: Path) -> Leaving:
+        upkeeps = [TableUpkeep(self.path, table.name, self.clock, keep_hours=1) for table in TABLES]
+        return Leaving(
+            self.path, str(archive), upkeeps, OperatorOperations(self.log, operator=getpass.getuser())
+        )
+
+    def periods(self) -> list[FactsArchived]:
+        rows = self.now().rows("operations", [("kind", "=", "facts_archived")])
+        return [FactsArchived.of_row(one) for one in rows]
+
+    def _copied(self, partition: int) -> Row:
+        before = max(self.rounds - 2, 0)
+        start, there = before * 10, before * (10 - partition)
+        is_first = self.rounds == 1
+        gap = {"source_start": start + 9, "source_end": start + 10, "cause": "control"}
+        return without_stamp(
+            row(
+                "offset_syncs",
+                flow="east-to-west",
+                source_cluster="east",
+                target_cluster="west",
+                source_topic="t",
+                source_topic_id="T",
+                source_partition=partition,
+                source_leader_epoch=1,
+                target_topic="t",
+                target_topic_id="X",
+                target_partition=partition,
+                source_start=start,
+                source_end=start if is_first else start + 10,
+                target_start=there,
+                target_end=there if is_first else there + 10 - partition,
+                gaps=[gap] * (partition if not is_first else 0),
+                kind="started" if is_first else "copied",
+                cause="earliest" if is_first else None,
+                records=0 if is_first else 10 - partition,
+                bytes=0 if is_first else 100,
+                producer_id=1,
+                raw_batches=1,
+            )
+        )
+
+    def _committed(self) -> Row:
+        return without_stamp(
+            row(
+                "checkpoints",
+                cluster="east",
+                group_id=f"g{self.rounds % 3}",
+                topic="t",
+                topic_id="T",
+                partition=self.rounds % 2,
+                committed_offset=max(self.rounds * 10 - 25, 0),
+                read_at_ms=self.clock.now_ms(),
+            )
+        )
+
+    def _end(self, partition: int) -> Row:
+        return without_stamp(
+            row(
+                "high_watermarks",
+                cluster="east",
+                topic="t",
+                topic_id="T",
+                partition=partition,
+                log_start=0,
+                last_stable=self.rounds * 10,
+                high_watermark=self.rounds * 10,
+                read_at_ms=self.clock.now_ms(),
+            )
+        )
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> Days:
+    days = Days(copied_to(tmp_path_factory.mktemp("lived"), empty_ledger), FakeClock())
+    days.live(10)
+    return days
+
+
+@pytest.fixture
+def days(lived: Days, tmp_path: Path) -> Days:
+    return copy_of(lived, tmp_path / "ledger")
+
+
+def copy_of(lived: Days, to: Path) -> Days:
+    copied = object.__new__(Days)
+    copied.path, copied.clock = str(shutil.copytree(lived.path, to)), FakeClock(lived.clock.now_s)
+    copied.log = DeltaFactLog(copied.path, copied.clock)
+    copied.flow, copied.recorder, copied.rounds = lived.flow, lived.recorder, lived.rounds
+    copied.tokens = dict(lived.tokens)
+    return copied
+
+
+def answers(at: DeltaSnapshot) -> list[list[Row]]:
+    found = [narrowed.run_query(catalog.query(name), params, at).to_pylist() for name, params in ASKED]
+    assert all(rows for (name, _), rows in zip(ASKED, found, strict=True) if "audit" not in name)
+    assert not any(rows for (name, _), rows in zip(ASKED, found, strict=True) if "audit" in name)
+    return found
+
+
+def rows_of(at: DeltaSnapshot) -> dict[str, list[dict[str, Any]]]:
+    return {table.name: sorted(at.rows(table.name, []), key=repr) for table in TABLES}
+
+
+def test_a_period_leaves_and_answers_are_what_they_were(days: Days, tmp_path: Path) -> None:
+    before, then = answers(days.now()), answers(days.at_day(8))
+    rows = {table.name: days.now().count(table.name) for table in TABLES}
+    done, _ = days.leave(tmp_path / "archive")
+    [left] = done
+    assert left.period.until_ms == BEGAN_MS + 6 * DAY_MS
+    assert left.rows.keys() == FILLED
+    assert answers(days.now()) == before
+    assert answers(days.at_day(8)) == then
+    counts = {table.name: days.now().count(table.name) for table in TABLES}
+    for name, count_left in left.rows.items():
+        assert counts[name] == rows[name] - count_left
+    # Ten days of six rounds; of the first six days each partition keeps two rows, and one for each day.
+    assert left.rows["offset_syncs"] > 50
+    assert counts["operations"] == rows["operations"] + 2
+    assert days.leave(tmp_path / "archive")[0] == []
+
+
+def test_what_left_is_in_an_archive_with_the_same_cuts(days: Days, tmp_path: Path) -> None:
+    then = {day: rows_of(days.at_day(day)) for day in (2, 4)}
+    [left], _ = days.leave(tmp_path / "archive")
+    archive = DeltaLedger(str(tmp_path / "archive" / "000001"))
+    for day, rows in then.items():
+        assert rows_of(archive.as_of(days.tokens[day], now_ms=0)) == rows
+        with pytest.raises(UsageError, match=r"have left the ledger.*archive/000001"):
+            days.at_day(day)
+    with pytest.raises(UsageError, match="have left the ledger"):
+        DeltaLedger(days.path).at_time(BEGAN_MS + 4 * DAY_MS, now_ms=days.clock.now_ms())
+    assert DeltaLedger(days.path).at_time(BEGAN_MS + 6 * DAY_MS, now_ms=days.clock.now_ms()).cut.last
+    [period] = days.periods()
+    copy = read_copy(period.archive)
+    assert copy is not None
+    assert (copy.cut, root_of(copy)) == (period.cut, period.root)
+    assert {one.table: one.rows for one in period.tables} == {
+        table.name: archive.now().count(table.name) for table in TABLES
+    }
+    kept = {one.table: one.rows - one.stay for one in period.tables if one.rows > one.stay}
+    assert kept == {name: count_left for name, count_left in left.rows.items() if count_left}
+    [row_] = days.now().rows("operations", [("kind", "=", "facts_archived")])
+    assert (row_["reason"], row_["operator"]) == ("policy 7", getpass.getuser())
+    assert DeltaLedger(days.path).as_of(row_["operation_id"], now_ms=0).cut.token == period.cut
+
+
+def test_the_guard_is_on_and_the_history_says_what_was_done(days: Days, tmp_path: Path) -> None:
+    before = {name: DeltaTable(table_uri(days.path, name)) for name in FILLED}
+    days.leave(tmp_path / "archive")
+    for name, former in before.items():
+        table = DeltaTable(table_uri(days.path, name))
+        assert table.metadata().configuration == former.metadata().configuration
+        assert table.metadata().configuration["delta.appendOnly"] == "true"
+        assert table.metadata().id == former.metadata().id
+        [said] = [one for one in table.history() if one.get(MAINTAINED_BY) == ARCHIVE]
+        log = Path(table_uri(days.path, name), "_delta_log", f"{said['version']:020d}.json").read_text()
+        actions = [json.loads(line) for line in log.splitlines()]
+        assert {kind for action in actions for kind in action} == {"add", "remove", "commitInfo"}
+        assert not any(
+            one["dataChange"] for action in actions for one in action.values() if "dataChange" in one
+        )
+
+
+def test_who_is_at_work_goes_on(days: Days, tmp_path: Path) -> None:
+    state = DeltaLedgerState(DeltaLedger(days.path))
+    positions = state.positions("east-to-west")
+    days.leave(tmp_path / "archive")
+    assert positions
+    assert state.positions("east-to-west") == positions
+    days.live(1)
+    assert answers(days.now())
+
+
+def test_period_after_period(days: Days, tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    days.leave(archive)
+    days.live(3)
+    before, then = answers(days.now()), rows_of(days.at_day(8))
+    [left], _ = days.leave(archive)
+    assert (left.period.archive, left.period.until_ms) == (f"{archive}/000002", BEGAN_MS + 9 * DAY_MS)
+    assert answers(days.now()) == before
+    assert rows_of(DeltaLedger(f"{archive}/000002").as_of(days.tokens[8], now_ms=0)) == then
+    for path in (days.path, f"{archive}/000002"):
+        with pytest.raises(UsageError, match="archive/000001"):
+            DeltaLedger(path).as_of(days.tokens[3], now_ms=days.clock.now_ms())
+    with pytest.raises(UsageError, match="archive/000002"):
+        days.at_day(7)
+
+
+EVERY = examples(check=29, soak=1)
+"""Of so many writes one ends the process."""
+
+
+def test_what_dies_anywhere_is_ended_by_the_next(
+    lived: Days, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, rows = answers(lived.now()), rows_of(lived.at_day(3))
+    for write in count(1, EVERY):
+        place = tmp_path / str(write)
+        days = copy_of(lived, place / "ledger")
+        with killed_at(write, monkeypatch):
+            try:
+                days.leave(place / "archive")
+            except Killed:
+                pass
+            else:
+                break
+        assert answers(days.now()) == before, write
+        days.leave(place / "archive")
+        assert answers(days.now()) == before, write
+        [period] = days.periods()
+        assert rows_of(DeltaLedger(period.archive).as_of(days.tokens[3], now_ms=0)) == rows
+        stay = {one.table: one.stay for one in period.tables if one.table in LEAVING}
+        at = DeltaLedger(days.path).as_of(period.cut, now_ms=0)
+        assert {name: at.count(name) for name in LEAVING} == stay, write
+        shutil.rmtree(place)
+    assert write > 3 * ROUNDS_A_DAY
+
+
+def test_nothing_leaves_for_an_archive_that_is_damaged(
+    days: Days, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(TableUpkeep, "put_in_place", lambda *_: pytest.fail("killed"))
+        with pytest.raises(pytest.fail.Exception):
+            days.leave(tmp_path / "archive")
+    before = rows_of(days.now())
+    [period] = days.periods()
+    broken = next(Path(period.archive, "offset_syncs").glob("*.parquet"))
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:-1] + b"x")
+    with pytest.raises(DamagedLedgerError, match=broken.name):
+        days.leave(tmp_path / "archive")
+    assert rows_of(days.now()) == before
+    broken.write_bytes(whole)
+    [left], _ = days.leave(tmp_path / "archive")
+    assert left.rows["offset_syncs"]
+
+
+def test_nothing_leaves_before_days_are_closed(days: Days, tmp_path: Path) -> None:
+    """A clock that went back across the end of the period: the next one has it."""
+    days.clock.now_s -= 5 * DAY_MS / 1000
+    days.rounds += 1
+    days.log.append(days.flow, "offset_syncs", days.rounds, [days._copied(0)])
+    days.clock.now_s += 5 * DAY_MS / 1000
+    days.maintain()
+    done, said = days.leave(tmp_path / "archive")
+    assert (done, days.periods()) == ([], [])
+    assert "stay for now" in said[-1]
+
+
+def test_nothing_is_put_into_what_is_no_archive_of_this_ledger(
+    days: Days, tmp_path: Path, empty_ledger: Path
+) -> None:
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    there = Path(shutil.copytree(empty_ledger, archive / "000001"))
+    with pytest.raises(PreconditionError, match="lies a ledger, which is no archive"):
+        days.leave(archive)
+    shutil.rmtree(there)
+    write_copy(Place(str(there)), LedgerCopy(ledger_id="another", origin="/elsewhere"))
+    with pytest.raises(PreconditionError, match="another"):
+        days.leave(archive)
+    assert days.periods() == []
+
+
+def test_projections_account_for_what_stays(days: Days, tmp_path: Path) -> None:
+    for name in PROJECTED:
+        TableUpkeep(days.path, name, days.clock, keep_hours=1).rebuild()
+    days.leave(tmp_path / "archive")
+    for name in PROJECTED:
+        opened = DeltaTable(table_uri(days.path, name))
+        noted = Projection(days.path, name).noted(opened)
+        assert noted is None or noted.rows == days.now().count(name)
+    assert "offset_syncs" in narrowed.for_question(
+        days.now(), catalog.query("offset_translation"), {"flow": "east-to-west"}
+    )
+
+
+def test_holes_behind_what_left_are_missed(days: Days, tmp_path: Path) -> None:
+    days.leave(tmp_path / "archive")
+    days.rounds += 2
+    days.log.append(days.flow, "offset_syncs", days.rounds, [days._copied(0)])
+    found = narrowed.run_query(catalog.query("audit_l8_nothing_missing"), {}, days.now()).to_pylist()
+    assert [(one["status"], one["first_round"]) for one in found] == [("hole", days.rounds - 1)]
+
+
+@pytest.mark.parametrize(
+    ("kept", "days_gone", "leaves"),
+    [(4, 4, None), (4, 5, 1), (4, 9, 5), (90, 100, None), (90, 101, 11), (8, 8, None), (8, 9, 1)],
+)
+def test_facts_leave_when_enough_days_are_due(kept: int, days_gone: int, leaves: int | None) -> None:
+    now_ms = BEGAN_MS + days_gone * DAY_MS + 5
+    expected = None if leaves is None else BEGAN_MS + leaves * DAY_MS
+    assert period_end(BEGAN_MS + 7, keep_days=kept, now_ms=now_ms) == expected
