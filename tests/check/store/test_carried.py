@@ -17,12 +17,12 @@ from ledger.store.catalog import Value
 from ledger.store.delta_tables import arrow_schema
 from ledger.store.merging import TableFolder
 from ledger.store.sql import run_query
-from tests.check.queries.test_spans import measured
 from tests.support.aged_lives import LIVES, SYNCS, Instead, aged_snapshot
 from tests.support.group_cases import SIDES
 from tests.support.group_logs import WORLDS, other_than
 from tests.support.histories import examples
 from tests.support.ledger_rows import row
+from tests.support.measured_flows import measured
 
 WORLDS_OF_LEDGERS = st.lists(
     st.tuples(st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))), min_size=LIVES, max_size=LIVES

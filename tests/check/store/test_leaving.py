@@ -30,9 +30,9 @@ from ledger.store.projections import PROJECTED, Projection
 from ledger.store.session import FLOW_TABLES, RECORDER_TABLES, OperatorOperations
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
 from ledger.store.state import DeltaLedgerState
-from tests.check.store.test_ledger_copies import Killed, killed_at
 from tests.support.fakes import FakeClock
 from tests.support.histories import examples
+from tests.support.killed import Killed, killed_at
 from tests.support.ledger_rows import copied_to, row
 from tests.support.ledgers import claim_of
 

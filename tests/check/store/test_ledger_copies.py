@@ -1,10 +1,7 @@
 """Copies of a ledger: of one instant, whole wherever the process dies, never appended to; and ledgers made of them."""
 
 import json
-import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -29,41 +26,11 @@ from ledger.store.session import FLOW_TABLES, RECORDER_TABLES
 from ledger.store.snapshots import open_ledger
 from tests.support.commands import command, unreachable_flow
 from tests.support.histories import examples
+from tests.support.killed import Killed, killed_at
 from tests.support.ledger_rows import TABLE, WRITER, copied_to, row, watermark
 from tests.support.ledgers import claim_of
 
 FLOW_WRITER = "flow:east-to-west"
-
-
-class Killed(BaseException):
-    """The process dies here."""
-
-
-@contextmanager
-def killed_at(write: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The process dies at the write of this number: before it, where that is odd, else right behind it.
-
-    Writes are what is synced, moved to its place and removed; who is dead does nothing more.
-    """
-    counted = 0
-
-    def dying(done: Callable[..., object]) -> Callable[..., object]:
-        def at(*arguments: object, **options: object) -> object:
-            nonlocal counted
-            counted += 1
-            if counted > write or (counted == write and write % 2):
-                raise Killed
-            result = done(*arguments, **options)
-            if counted == write:
-                raise Killed
-            return result
-
-        return at
-
-    with monkeypatch.context() as patched:
-        for name in ("fsync", "replace", "unlink"):
-            patched.setattr(os, name, dying(getattr(os, name)))
-        yield
 
 
 class Origin:
