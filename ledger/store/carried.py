@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import duckdb
 import pyarrow as pa
 
+from ledger.clock import HOUR_MS
 from ledger.errors import MirrorLedgerError
 from ledger.facts.tables import (
     CHECKPOINTS,
@@ -20,7 +21,7 @@ from ledger.facts.tables import (
     TABLE_BY_NAME,
     WRITERS,
 )
-from ledger.store.behind import HOUR_MS, last_of_each
+from ledger.store.behind import last_of_each
 from ledger.store.merging import TableFolder, WrittenFile, reading_rows, write_days
 from ledger.store.sql import FUNCTIONS, sql_file
 

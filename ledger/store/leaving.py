@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from deltalake import DeltaTable
 
+from ledger.clock import DAY_MS
 from ledger.errors import LedgerUnavailableError, UnsafeError
 from ledger.facts.archived import ArchivedEnd, ArchivedTable, FactsArchived, FactsLeft, unended
 from ledger.facts.cuts import Cut
@@ -28,7 +29,7 @@ from ledger.store.copying import opened_at_one_instant
 from ledger.store.damage import reported
 from ledger.store.delta_tables import arrow_schema, table_uri
 from ledger.store.maintenance import ARCHIVE, TableUpkeep
-from ledger.store.merging import DAY_MS, DataFile, TableFolder, WrittenFile, data_files
+from ledger.store.merging import DataFile, TableFolder, WrittenFile, data_files
 from ledger.store.snapshots import DeltaLedger, OpenedTables, archived_periods_of
 from ledger.words import instant
 

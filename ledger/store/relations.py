@@ -141,13 +141,6 @@ def last_appends(table: str, relation: Relation, *, until_ms: int | None = None)
     return [LastAppend(table, writer, *epoch_and_round(place), at_ms) for writer, place, at_ms in found]
 
 
-def row_count(relation: Relation) -> int:
-    """How many rows there are."""
-    with _readable(relation) as connection:
-        [(rows,)] = connection.execute("select count(*) from wanted").fetchall()
-    return int(rows)
-
-
 def recorded_from_to_ms(relation: Relation) -> tuple[int, int] | None:
     """When the first and the last row were recorded, by the clocks of those who did; None: there is no row."""
     with _readable(relation) as connection:

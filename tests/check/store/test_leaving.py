@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from ledger.clock import DAY_MS
 from ledger.errors import DamagedLedgerError, PreconditionError, UsageError
 from ledger.facts.archived import FactsArchived
 from ledger.facts.operations import Why
@@ -24,7 +25,6 @@ from ledger.store.leaving import Leaving, Left, period_end
 from ledger.store.ledger_copy import LedgerCopy, read_copy, write_copy
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import ARCHIVE, MAINTAINED_BY, TableUpkeep, maintain
-from ledger.store.merging import DAY_MS
 from ledger.store.places import Place
 from ledger.store.projections import PROJECTED, Projection
 from ledger.store.session import FLOW_TABLES, RECORDER_TABLES, OperatorOperations
