@@ -271,19 +271,26 @@ CLIENT_KEYS: Mapping[str, Meaning] = {
     **_of(
         Verdict.TAKEN, _LOGIN, "bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl.jaas.config"
     ),
-    **{
-        name: Meaning(Verdict.NOT_YET, "the mirror cannot log in this way")
-        for name in (
-            *("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class"),
-            *("sasl.kerberos.service.name", "sasl.kerberos.kinit.cmd"),
-            *("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope"),
-            *(
-                "sasl.oauthbearer.client.credentials.client.id",
-                "sasl.oauthbearer.client.credentials.client.secret",
-            ),
-            *("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.jwks.endpoint.url"),
-        )
-    },
+    **_of(
+        Verdict.TAKEN,
+        _LOGIN,
+        *("sasl.client.callback.handler.class", "sasl.login.callback.handler.class"),
+        *("sasl.kerberos.service.name", "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope"),
+        *(
+            "sasl.oauthbearer.client.credentials.client.id",
+            "sasl.oauthbearer.client.credentials.client.secret",
+        ),
+    ),
+    **_of(
+        Verdict.NOT_YET,
+        "the mirror cannot log in this way",
+        *("sasl.login.class", "sasl.oauthbearer.assertion.file"),
+    ),
+    **_of(
+        Verdict.NO_MEANING,
+        "tickets come by the keytab, tokens are checked by brokers",
+        *("sasl.kerberos.kinit.cmd", "sasl.oauthbearer.jwks.endpoint.url"),
+    ),
     **_of(
         Verdict.TAKEN,
         _LOGIN,

@@ -4,7 +4,7 @@ No secret is carried over. What the mirror cannot log in with is left out and sa
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,17 +16,49 @@ from ledger.mirror_maker.keys import Verdict, is_secret
 from ledger.mirror_maker.patterns import parts_of
 from ledger.mirror_maker.properties import read_properties
 from ledger.mirror_maker.reading import Entry
+from ledger.words import shell_word
 
 _ADDRESS = re.compile(
     r"(?:(?P<scheme>[0-9a-zA-Z%._-]*)://)?(?P<host>\[[0-9a-fA-F:.]+\]|[0-9a-zA-Z%._-]+):(?P<port>\d{1,5})"
 )
-_USABLE = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_OAUTH, _KERBEROS, _IAM = "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"
+_TOKENS_AT = "sasl.oauthbearer.token.endpoint.url"
+_WHO = {
+    **dict.fromkeys(_BY_PASSWORD, "sasl.username"),
+    _OAUTH: _TOKENS_AT,
+    _KERBEROS: "sasl.kerberos.keytab",
+    _IAM: "sasl.jaas.config",
+}
+"""By mechanism that the mirror has, the key that has to be written where the file does not say who logs in."""
+_NEED_JAAS = frozenset({*_BY_PASSWORD, _KERBEROS})
+_NEEDS = {
+    _KERBEROS: "needs pip install 'mirror-ledger[kerberos]'",
+    _IAM: "needs pip install 'mirror-ledger[iam]'",
+}
+_HANDLERS = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class")
+_IAM_TOKENS = frozenset({"software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"})
+_KNOWN_HANDLERS = _IAM_TOKENS | {
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+    "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler",
+    "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+}
+_OF_TOKENS = {
+    _TOKENS_AT: (_TOKENS_AT, "oauth.token.endpoint.uri"),
+    "sasl.oauthbearer.client.id": (
+        "sasl.oauthbearer.client.credentials.client.id",
+        *("clientId", "oauth.client.id"),
+    ),
+    "sasl.oauthbearer.client.secret": (
+        "sasl.oauthbearer.client.credentials.client.secret",
+        *("clientSecret", "oauth.client.secret"),
+    ),
+    "sasl.oauthbearer.scope": ("sasl.oauthbearer.scope", "scope", "oauth.scope"),
+}
+"""Properties, and options of a JAAS text, by what they are called here."""
 _PLACEHOLDER = re.compile(r"\$\{(?:(?P<provider>\w+):(?:(?P<path>[^:}]*):)?)?(?P<key>[^:}]+)\}")
 _OF_SHELL = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))")
-_TO_PEM = (
-    "keytool -importkeystore -srckeystore STORE -destkeystore store.p12 -deststoretype PKCS12, "
-    "then openssl pkcs12 -in store.p12"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,51 +158,115 @@ class _Login:
     # -- SASL ------------------------------------------------------------------------------------
 
     def _sasl(self) -> Iterator[Choice]:
-        mechanism = self._properties.get("sasl.mechanism")
+        mechanism, handlers = self._properties.get("sasl.mechanism"), self._handlers()
         name = self._text("sasl.mechanism", "GSSAPI").strip()
-        jaas = self._properties.get("sasl.jaas.config")
-        if name not in _USABLE:
-            wrong = "without sasl.mechanism Java logs in by GSSAPI (Kerberos): " if mechanism is None else ""
-            remark = f"{wrong}the mirror logs in by {', '.join(_USABLE)}: give it a login of one of these"
-            yield self._not_yet("sasl.mechanism", remark, mechanism)
-            others = [
-                entry
-                for key, entry in self._properties.items()
-                if key.startswith("sasl.") and entry != mechanism
-            ]
+        if name == _OAUTH and any(one.value.strip() in _IAM_TOKENS for one in handlers):
+            name = _IAM
+        problem = self._unusable(name, handlers)
+        if problem is not None:
+            yield self._not_yet("sasl.mechanism", problem, mechanism)
             yield from (
                 Choice(
-                    entry.key,
-                    None,
-                    f"belongs to a login by {name}",
-                    (entry,),
-                    Verdict.NOT_YET,
-                    is_shown=False,
+                    one.key, None, f"belongs to a login by {name}", (one,), Verdict.NOT_YET, is_shown=False
                 )
-                for entry in others
+                for key, one in self._properties.items()
+                if key.startswith("sasl.") and one != mechanism
             )
             return
-        yield Choice("sasl.mechanism", name, "", _all(mechanism))
-        if jaas is None:
-            yield self._not_yet(
-                "sasl.username", "the file has no sasl.jaas.config: Java takes it from a file of its own"
-            )
-            return
+        yield Choice("sasl.mechanism", name, _NEEDS.get(name, ""), _all(mechanism, *handlers))
         try:
-            options = jaas_options(jaas.value)
+            jaas = self._properties.get("sasl.jaas.config")
+            options = {} if jaas is None else jaas_options(jaas.value)
         except InvalidValueError as error:
-            yield self._not_yet("sasl.username", str(error), jaas)
+            yield self._not_yet(_WHO[name], str(error), jaas)
             return
+        if jaas is None and name in _NEED_JAAS:
+            remark = "the file has no sasl.jaas.config: Java takes it from a file of its own"
+            yield self._not_yet(_WHO[name], remark)
+            return
+        by_name = {_OAUTH: self._tokens, _KERBEROS: self._tickets, _IAM: self._roles}
+        yield from by_name.get(name, self._password)(options, jaas)
+
+    def _handlers(self) -> list[Entry]:
+        return [one for name in _HANDLERS if (one := self._properties.get(name)) is not None]
+
+    def _unusable(self, name: str, handlers: Sequence[Entry]) -> str | None:
+        """Why the mirror cannot log in so; None: it can."""
+        if name not in _WHO:
+            return f"the mirror logs in by {', '.join(_WHO)}: give it a login of one of these"
+        strange = [one for one in handlers if one.value.strip() not in _KNOWN_HANDLERS]
+        if strange and name not in _BY_PASSWORD:
+            return (
+                f"{strange[0].where} names a class of its own for the login, which the mirror cannot load: give it a "
+                f"login by {', '.join(_WHO)}"
+            )
+        return None
+
+    def _password(self, options: Mapping[str, str], jaas: Entry | None) -> Iterator[Choice]:
         user, password = options.get("username"), options.get("password")
-        if user is None or password is None:
+        if user is None or password is None or jaas is None:
             yield self._not_yet("sasl.username", "sasl.jaas.config has no username and password", jaas)
             return
-        resolved = self._resolved(user)
-        if resolved.text is None:
-            yield self._not_yet("sasl.username", resolved.remark, jaas)
-        else:
-            yield Choice("sasl.username", resolved.text, resolved.remark, (jaas,))
+        yield self._plain("sasl.username", user, jaas)
         yield self._secret("sasl.password", password, jaas)
+
+    def _tokens(self, options: Mapping[str, str], jaas: Entry | None) -> Iterator[Choice]:
+        """By properties of Kafka 4, by options of the JAAS text, or by those of Strimzi's handler there."""
+        found: dict[str, tuple[str, Entry]] = {}
+        for key, names in _OF_TOKENS.items():
+            for name in names:
+                entry = self._properties.get(name)
+                if entry is not None:
+                    found.setdefault(key, (entry.value, entry))
+                elif name in options and jaas is not None:
+                    found.setdefault(key, (options[name], jaas))
+        at, who = found.get(_TOKENS_AT), found.get("sasl.oauthbearer.client.id")
+        if at is None or (who is None and not at[0].startswith("file:")):
+            remark = "the file does not say where tokens come from: an endpoint with a client, or a file"
+            entries = [one for key, one in self._properties.items() if key.startswith("sasl.oauthbearer.")]
+            yield self._not_yet(_TOKENS_AT, remark, jaas, *entries)
+            return
+        yield Choice("sasl.oauthbearer.method", "oidc", "", ())
+        for key, (value, entry) in found.items():
+            is_hidden = key == "sasl.oauthbearer.client.secret"
+            yield self._secret(key, value, entry) if is_hidden else self._plain(key, value, entry)
+        if jaas is not None and all(entry != jaas for _, entry in found.values()):
+            remark = "its options have no meaning here: the properties beside it say what is needed"
+            yield Choice("sasl.jaas.config", None, remark, (jaas,), Verdict.IGNORED, is_shown=False)
+
+    def _tickets(self, options: Mapping[str, str], jaas: Entry | None) -> Iterator[Choice]:
+        assert jaas is not None, "without it nothing is known of the login"
+        service = self._properties.get("sasl.kerberos.service.name")
+        if service is not None:
+            yield self._plain("sasl.kerberos.service.name", service.value, service)
+        elif "serviceName" in options:
+            yield self._plain("sasl.kerberos.service.name", options["serviceName"], jaas)
+        if "principal" in options:
+            yield self._plain("sasl.kerberos.principal", options["principal"], jaas)
+        if "keyTab" in options:
+            yield self._plain("sasl.kerberos.keytab", options["keyTab"], jaas)
+        else:
+            remark = "without a keytab the tickets in the cache of the mirror's user are used"
+            yield Choice("sasl.kerberos.keytab", None, remark, (jaas,), Verdict.DIFFERS)
+
+    def _roles(self, options: Mapping[str, str], jaas: Entry | None) -> Iterator[Choice]:
+        if jaas is None:
+            return
+        remark = "credentials are those that AWS's library finds: variables, a profile, a role of the machine"
+        if "awsProfileName" in options:
+            remark += f"; set AWS_PROFILE={shell_word(options['awsProfileName'])}"
+        if "awsRoleArn" in options:
+            remark += "; for the role that it names, make a profile with role_arn and set AWS_PROFILE to that"
+        is_role = "awsRoleArn" in options
+        verdict = Verdict.NOT_YET if is_role else Verdict.DIFFERS
+        yield Choice("sasl.jaas.config", None, remark, (jaas,), verdict, is_shown=is_role)
+
+    def _plain(self, key: str, value: str, entry: Entry) -> Choice:
+        """A value that is no secret, with its placeholders resolved."""
+        resolved = self._resolved(value)
+        if resolved.text is None:
+            return self._not_yet(key, resolved.remark, entry)
+        return Choice(key, resolved.text, resolved.remark, (entry,))
 
     def _secret(self, key: str, value: str, entry: Entry) -> Choice:
         """A reference in place of a secret."""
@@ -207,24 +303,13 @@ class _Login:
     # -- TLS -------------------------------------------------------------------------------------
 
     def _trust(self) -> Iterator[Choice]:
-        location, kind = (
-            self._properties.get("ssl.truststore.location"),
-            self._properties.get("ssl.truststore.type"),
-        )
         inline = self._properties.get("ssl.truststore.certificates")
-        password = self._properties.get("ssl.truststore.password")
         if inline is not None:
             yield self._not_yet(
                 "ssl.ca.location", "put these certificates into a file in PEM format, and name it", inline
             )
-        elif location is not None and self._is_pem(location, kind):
-            yield Choice("ssl.ca.location", self._text("ssl.truststore.location"), "", _all(location, kind))
-        elif location is not None:
-            yield self._not_yet(
-                "ssl.ca.location",
-                f"a file in PEM format: {_TO_PEM} -nokeys -out ca.pem",
-                *(location, kind, password),
-            )
+        else:
+            yield from self._store("ssl.truststore")
         checked = self._properties.get("ssl.endpoint.identification.algorithm")
         if checked is not None:
             value = checked.value.strip().lower()
@@ -236,35 +321,25 @@ class _Login:
             )
 
     def _key(self) -> Iterator[Choice]:
-        location, kind = (
-            self._properties.get("ssl.keystore.location"),
-            self._properties.get("ssl.keystore.type"),
-        )
-        inline = [
-            self._properties.get(name) for name in ("ssl.keystore.certificate.chain", "ssl.keystore.key")
-        ]
-        store, key = self._properties.get("ssl.keystore.password"), self._properties.get("ssl.key.password")
+        names = ("ssl.keystore.certificate.chain", "ssl.keystore.key")
+        inline = [self._properties.get(name) for name in names]
+        key = self._properties.get("ssl.key.password")
         if any(inline):
             remark = "put certificate and key into files in PEM format, and name them as ssl.certificate.location and "
+            kind = self._properties.get("ssl.keystore.type")
             yield self._not_yet("ssl.certificate.location", f"{remark}ssl.key.location", *inline, kind)
-        elif location is not None and self._is_pem(location, kind):
-            path = self._text("ssl.keystore.location")
-            yield Choice("ssl.certificate.location", path, "", _all(location, kind))
-            yield Choice("ssl.key.location", path, "the same file: it holds both", _all(location))
-        elif location is not None:
-            yield self._not_yet(
-                "ssl.certificate.location",
-                f"a file in PEM format, and ssl.key.location: {_TO_PEM} -out client.pem",
-                *(location, kind, store, key),
-            )
-            return
+        else:
+            yield from self._store("ssl.keystore")
         if key is not None:
             yield self._secret("ssl.key.password", key.value, key)
 
-    def _is_pem(self, location: Entry, kind: Entry | None) -> bool:
-        return (kind.value.strip().upper() if kind is not None else "") == "PEM" or location.value.endswith(
-            ".pem"
-        )
+    def _store(self, store: str) -> Iterator[Choice]:
+        """A file in PEM, PKCS#12 or JKS format, under Java's names."""
+        for name in (f"{store}.location", f"{store}.type"):
+            if (entry := self._properties.get(name)) is not None:
+                yield self._plain(name, entry.value.strip(), entry)
+        if (password := self._properties.get(f"{store}.password")) is not None:
+            yield self._secret(f"{store}.password", password.value, password)
 
     # -- placeholders ----------------------------------------------------------------------------
 

@@ -375,7 +375,11 @@ def _login_entries(login: Mapping[str, Any], where: str, side: str) -> Iterator[
     for key, value in login.items():
         if key not in ("type", "config", "sasl"):
             name = _OAUTH.get(key) or re.sub(r"([A-Z])", lambda found: f".{found[1].lower()}", key)
-            yield Entry(f"{side}sasl.oauthbearer.{name}", _text(value), f"{where}.{key}")
+            is_secret = isinstance(value, dict) and "secretName" in value
+            given = (
+                f"${{secrets:{value['secretName']}/{value.get('key', '')}}}" if is_secret else _text(value)
+            )
+            yield Entry(f"{side}sasl.oauthbearer.{name}", given, f"{where}.{key}")
 
 
 def _rest(spec: Mapping[str, Any], path: str) -> Iterator[Entry]:

@@ -62,10 +62,15 @@ def test_everything_that_is_misspelt_is_found() -> None:
     assert found.config.flow("first-to-second").tasks == 2
 
 
-def test_a_managed_cluster_says_what_is_to_be_written() -> None:
+def test_a_cluster_of_the_house_and_a_managed_one_keep_their_logins() -> None:
     found = imported_file("managed.properties")
-    assert verdicts(found, Verdict.NOT_YET) == {f"line {number}" for number in range(5, 10)}
-    assert found.config.cluster("house").properties["ssl.endpoint.identification.algorithm"] == "none"
+    assert verdicts(found, Verdict.NOT_YET) == set()
+    house = found.config.cluster("house").properties
+    assert (house["ssl.truststore.location"], house["ssl.keystore.location"]) == (
+        "/etc/kafka/trust.jks",
+        "/etc/kafka/mirror.jks",
+    )
+    assert house["ssl.endpoint.identification.algorithm"] == "none"
 
 
 def test_placeholders_are_filled_in_where_they_can_be() -> None:

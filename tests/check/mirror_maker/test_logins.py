@@ -139,32 +139,148 @@ def test_no_secret_is_printed(line: str, protocol: str) -> None:
     assert found.config
 
 
-def test_stores_in_pem_are_taken_and_others_say_what_to_do() -> None:
-    pem = of_lines(
+@pytest.mark.parametrize("kind", ["PEM", "JKS", "PKCS12"])
+def test_stores_are_taken_as_they_are(kind: str) -> None:
+    found = of_lines(
         "a.security.protocol = SSL",
-        "a.ssl.truststore.type = PEM",
-        "a.ssl.truststore.location = /etc/ca.crt",
-        "a.ssl.keystore.type = PEM",
-        "a.ssl.keystore.location = /etc/client.crt",
+        f"a.ssl.truststore.type = {kind}",
+        "a.ssl.truststore.location = /etc/trust",
+        f"a.ssl.truststore.password = {SECRET}",
+        "a.ssl.keystore.location = /etc/key",
+        f"a.ssl.keystore.password = {SECRET}",
         f"a.ssl.key.password = {SECRET}",
         "a.ssl.endpoint.identification.algorithm =",
     )
-    assert {key: value for key, value in table(pem).items() if key.startswith("ssl.")} == {
-        "ssl.ca.location": "/etc/ca.crt",
-        "ssl.certificate.location": "/etc/client.crt",
-        "ssl.key.location": "/etc/client.crt",
+    assert {key: value for key, value in table(found).items() if key.startswith("ssl.")} == {
+        "ssl.truststore.type": kind,
+        "ssl.truststore.location": "/etc/trust",
+        "ssl.truststore.password": {"env": "A_SSL_TRUSTSTORE_PASSWORD"},
+        "ssl.keystore.location": "/etc/key",
+        "ssl.keystore.password": {"env": "A_SSL_KEYSTORE_PASSWORD"},
         "ssl.key.password": {"env": "A_SSL_KEY_PASSWORD"},
         "ssl.endpoint.identification.algorithm": "none",
     }
-    jks = of_lines(
-        "a.security.protocol = SSL", "a.ssl.truststore.location = /t.jks", "a.ssl.keystore.location = /k.jks"
+    assert set(verdicts(found).values()) == {Verdict.TAKEN}
+    assert_hidden(found)
+
+
+ENDPOINT = "https://login.example/token"
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
+MODULE = f"{OAUTH}.OAuthBearerLoginModule required"
+TOKENS = {
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.token.endpoint.url": ENDPOINT,
+    "sasl.oauthbearer.client.id": "mirror",
+    "sasl.oauthbearer.client.secret": {"env": "A_SASL_OAUTHBEARER_CLIENT_SECRET"},
+    "sasl.oauthbearer.scope": "kafka",
+}
+
+
+@pytest.mark.parametrize(
+    ("lines", "taken"),
+    [
+        (
+            (
+                "a.sasl.mechanism = OAUTHBEARER",
+                f"a.sasl.login.callback.handler.class = {OAUTH}.OAuthBearerLoginCallbackHandler",
+                f"a.sasl.oauthbearer.token.endpoint.url = {ENDPOINT}",
+                f'a.sasl.jaas.config = {MODULE} clientId="mirror" clientSecret="{SECRET}" scope="kafka";',
+            ),
+            TOKENS,
+        ),
+        (
+            (
+                "a.sasl.mechanism = OAUTHBEARER",
+                f"a.sasl.oauthbearer.token.endpoint.url = {ENDPOINT}",
+                "a.sasl.oauthbearer.client.credentials.client.id = mirror",
+                f"a.sasl.oauthbearer.client.credentials.client.secret = {SECRET}",
+                "a.sasl.oauthbearer.scope = kafka",
+                f"a.sasl.jaas.config = {MODULE};",
+            ),
+            TOKENS,
+        ),
+        (
+            (
+                "a.sasl.mechanism = OAUTHBEARER",
+                "a.sasl.login.callback.handler.class = "
+                "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler",
+                f'a.sasl.jaas.config = {MODULE} oauth.client.id="mirror" oauth.client.secret="{SECRET}" '
+                f'oauth.token.endpoint.uri="{ENDPOINT}" oauth.scope="kafka";',
+            ),
+            TOKENS,
+        ),
+        (
+            ("a.sasl.mechanism = OAUTHBEARER", "a.sasl.oauthbearer.token.endpoint.url = file:///run/token"),
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.token.endpoint.url": "file:///run/token",
+            },
+        ),
+        (
+            (
+                "a.sasl.jaas.config = com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+                'storeKey=true keyTab="/etc/mirror.keytab" principal="mirror@EXAMPLE.COM";',
+                "a.sasl.kerberos.service.name = kafka",
+            ),
+            {
+                "sasl.mechanism": "GSSAPI",
+                "sasl.kerberos.service.name": "kafka",
+                "sasl.kerberos.principal": "mirror@EXAMPLE.COM",
+                "sasl.kerberos.keytab": "/etc/mirror.keytab",
+            },
+        ),
+        (
+            (
+                "a.sasl.mechanism = AWS_MSK_IAM",
+                "a.sasl.client.callback.handler.class = software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+                "a.sasl.jaas.config = software.amazon.msk.auth.iam.IAMLoginModule required;",
+            ),
+            {"sasl.mechanism": "AWS_MSK_IAM"},
+        ),
+        (
+            (
+                "a.sasl.mechanism = OAUTHBEARER",
+                "a.sasl.login.callback.handler.class = "
+                "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
+                f'a.sasl.jaas.config = {MODULE} awsProfileName="mirror";',
+            ),
+            {"sasl.mechanism": "AWS_MSK_IAM"},
+        ),
+    ],
+    ids=["client", "client-of-4", "strimzi", "token-file", "kerberos", "aws", "aws-tokens"],
+)
+def test_other_logins_are_taken(lines: tuple[str, ...], taken: Mapping[str, object]) -> None:
+    found = of_lines("a.security.protocol = SASL_SSL", *lines)
+    assert {key: value for key, value in table(found).items() if key.startswith("sasl.")} == taken
+    assert Verdict.NOT_YET not in verdicts(found).values()
+    assert found.config.cluster("a").properties.keys() >= taken.keys()
+    assert_hidden(found)
+
+
+def test_a_profile_of_aws_is_named_and_a_role_has_to_be_written() -> None:
+    module = "software.amazon.msk.auth.iam.IAMLoginModule required"
+    found = of_lines(
+        "a.security.protocol = SASL_SSL",
+        "a.sasl.mechanism = AWS_MSK_IAM",
+        f'a.sasl.jaas.config = {module} awsProfileName="of mirror" awsRoleArn="arn:aws:iam::1:role/mirror";',
     )
-    for key in ("a.ssl.truststore.location", "a.ssl.keystore.location"):
-        assert jks.rows[key].verdict is Verdict.NOT_YET
-        assert "PEM" in str(jks.rows[key].remark)
+    row = found.rows["a.sasl.jaas.config"]
+    assert row.verdict is Verdict.NOT_YET
+    assert "AWS_PROFILE='of mirror'" in str(row.remark)
+    assert "role_arn" in str(row.remark)
 
 
-@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"])
+def test_tokens_from_nowhere_have_to_be_written() -> None:
+    found = of_lines(
+        "a.security.protocol = SASL_SSL", "a.sasl.mechanism = OAUTHBEARER", f"a.sasl.jaas.config = {MODULE};"
+    )
+    assert verdicts(found)["a.sasl.jaas.config"] is Verdict.NOT_YET
+    assert "endpoint" in str(found.rows["a.sasl.jaas.config"].remark)
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM", "DIGEST-MD5"])
 def test_logins_that_the_mirror_cannot_make_are_left_out_and_said(mechanism: str) -> None:
     found = of_lines(
         "a.security.protocol = SASL_PLAINTEXT",
