@@ -57,6 +57,14 @@ def values(servers: str, topic: str) -> list[bytes]:
     ]
 
 
+def copied(servers: str, topic: str) -> list[bytes]:
+    """The same of a topic that a mirror may have yet to make."""
+    try:
+        return values(servers, topic)
+    except KeyError:
+        return []
+
+
 def consumed(servers: str, topic: str, group: str) -> list[bytes]:
     """What the group reads, to its end, and commits."""
     consumer = Consumer(

@@ -7,7 +7,7 @@ from pathlib import Path
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox.workload import create_topics
 from tests.support.drivers import Driver
-from tests.support.following import name_of, produce, values
+from tests.support.following import copied, name_of, produce
 from tests.support.recorded import operations, query, rows
 from tests.support.runs import FLOW
 from tests.support.site import RealSite
@@ -19,14 +19,6 @@ def changed(config: MirrorConfig, before: str, after: str) -> None:
     text = file.read_text()
     assert before in text
     file.write_text(text.replace(before, after))
-
-
-def copied(servers: str, topic: str) -> list[bytes] | None:
-    """What a topic holds; None: there is none."""
-    try:
-        return values(servers, topic)
-    except KeyError:
-        return None
 
 
 def events(log: Path) -> list[dict[str, object]]:

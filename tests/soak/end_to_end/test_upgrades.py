@@ -19,7 +19,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.sandbox.workload import create_topics
 from tests.support.checkout import CHECKOUT
 from tests.support.drivers import Driver
-from tests.support.following import name_of, values
+from tests.support.following import copied, name_of
 from tests.support.recorded import broken_invariants, rows
 from tests.support.runs import FLOW
 from tests.support.site import RealSite
@@ -98,7 +98,7 @@ def is_claimed(config: MirrorConfig, epoch: int) -> bool:
 
 
 def has(servers: str, topic: str, count: int) -> bool:
-    return len(values(servers, topic)) >= count
+    return len(copied(servers, topic)) >= count
 
 
 def test_a_release_takes_over_from_another_and_back_again(
@@ -120,16 +120,16 @@ def test_a_release_takes_over_from_another_and_back_again(
     try:
         with writing(east, topic) as acknowledged:
             at_work = started(former)
-            eventually(lambda: len(values(west, topic)) > 100, "the former release copies")
+            eventually(lambda: len(copied(west, topic)) > 100, "the former release copies")
             for number, package in enumerate((now, former), start=2):
                 standby = started(package, "--standby")
                 eventually(partial(waits, site.folder / f"log-{len(drivers) - 1}"), "the standby waits")
                 assert at_work.ask_to_stop(signal.SIGTERM) == 0
                 eventually(partial(is_claimed, config, number), "it is taken over")
-                eventually(partial(has, west, topic, len(values(west, topic)) + 100), "and copied")
+                eventually(partial(has, west, topic, len(copied(west, topic)) + 100), "and copied")
                 at_work = standby
-        eventually(lambda: len(values(west, topic)) == len(acknowledged), "all of it is copied")
-        assert values(west, topic) == acknowledged
+        eventually(lambda: len(copied(west, topic)) == len(acknowledged), "all of it is copied")
+        assert copied(west, topic) == acknowledged
         assert at_work.ask_to_stop(signal.SIGTERM) == 0
     finally:
         for driver in drivers:
