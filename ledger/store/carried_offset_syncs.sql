@@ -56,7 +56,11 @@ judged as (
             and place < max(place) over (partition by flow, source_topic, source_topic_id, source_partition)
             and number <> arg_min(number, {'place': place, 'start': source_start, 'number': number}) over (
                 partition by flow, source_topic, source_topic_id, source_partition, source_leader_epoch, mark
-            ) as is_plain
+            ) as is_plain,
+        row(
+            recorded_at_ms // 86400000, writer, writer_epoch, source_cluster, source_leader_epoch, target_cluster,
+            target_topic, target_topic_id, target_partition, producer_id, former_producer_id, mark, break_ms
+        ) as alike
     from timed
 ),
 
@@ -68,19 +72,7 @@ compared as (
                 and lag(is_plain) over same
                 and lag(source_end) over same = source_start
                 and lag(target_end) over same = target_start
-                and lag(recorded_at_ms // 86400000) over same = recorded_at_ms // 86400000
-                and lag(writer) over same = writer
-                and lag(writer_epoch) over same = writer_epoch
-                and lag(source_cluster) over same = source_cluster
-                and lag(target_cluster) over same = target_cluster
-                and lag(target_topic) over same = target_topic
-                and lag(target_topic_id) over same = target_topic_id
-                and lag(target_partition) over same = target_partition
-                and lag(source_leader_epoch) over same is not distinct from source_leader_epoch
-                and lag(producer_id) over same is not distinct from producer_id
-                and lag(former_producer_id) over same is not distinct from former_producer_id
-                and lag(mark) over same is not distinct from mark
-                and lag(break_ms) over same is not distinct from break_ms
+                and lag(alike) over same = alike
                 then 0
             else 1
         end as begins

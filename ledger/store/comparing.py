@@ -5,7 +5,7 @@ Files of the ledger may have been merged since, so tables are compared by their 
 
 from dataclasses import dataclass
 
-from ledger.errors import PreconditionError
+from ledger.errors import DamagedLedgerError, PreconditionError
 from ledger.facts.tables import TABLES
 from ledger.store.ledger_copy import CopiedFile, LedgerCopy, copy_at
 from ledger.store.places import Place
@@ -41,7 +41,10 @@ def compare_copy(path: str, to: str) -> tuple[LedgerCopy, list[TableCompared]]:
     if copy is None:
         raise PreconditionError(f"{to} is no copy of a ledger; nothing was compared")
     ledger = DeltaLedger(path).as_of(copy.cut, now_ms=0)
-    copied = DeltaLedger(to).as_of(copy.cut, now_ms=0)
+    try:
+        copied = DeltaLedger(to).as_of(copy.cut, now_ms=0)
+    except DamagedLedgerError:  # which file it is, is found below; the other tables are compared as they are
+        copied = DeltaLedger(to).now()
     return copy, [_compared(table.name, copy, Place(to), ledger, copied) for table in TABLES]
 
 

@@ -42,6 +42,11 @@ IN_SQL = {
     ("commits", "order by c.recorded_at_ms"): "rows of one stamp",
     ("commits", "order by c.read_at_ms"): "rows of one stamp",
     ("kept_checkpoints", "order by read_at_ms desc"): "readings of one recorder",
+    ("carried_offset_syncs", "b.at_ms < m.recorded_at_ms"): "where rows that say the same together are cut",
+    (
+        "carried_offset_syncs",
+        "recorded_at_ms <= last_break_ms",
+    ): "where rows that say the same together are cut",
     ("topics", "order by h.read_at_ms"): "rows of one stamp",
     ("topics", "order by h.recorded_at_ms"): "rows of one stamp",
     ("targets", "n.last_at_ms > r.last_at_ms"): "fault 40: which incarnation is the later one",
