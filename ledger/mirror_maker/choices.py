@@ -35,16 +35,8 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowChoices:
-    """The table of a flow."""
-
-    name: str
-    choices: tuple[Choice, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterChoices:
-    """The table of a cluster."""
+class TableChoices:
+    """The table of a cluster or of a flow."""
 
     name: str
     choices: tuple[Choice, ...]
@@ -54,6 +46,6 @@ class ClusterChoices:
 class Translation:
     """A whole configuration, and what is to be said beside its keys: `notes`, by what they are about."""
 
-    clusters: tuple[ClusterChoices, ...]
-    flows: tuple[FlowChoices, ...]
+    clusters: tuple[TableChoices, ...]
+    flows: tuple[TableChoices, ...]
     notes: tuple[tuple[str, Verdict, str], ...] = field(default_factory=tuple)

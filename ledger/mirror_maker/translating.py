@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.mirror_maker.choices import Choice, ClusterChoices, FlowChoices, Translation
+from ledger.mirror_maker.choices import Choice, TableChoices, Translation
 from ledger.mirror_maker.configuration import OFFSET_RESET, MakerConfiguration, MakerFlow, is_true
 from ledger.mirror_maker.keys import CONNECTOR_KEYS, HIDDEN, Verdict, meaning_of, shown_key, shown_value
 from ledger.mirror_maker.logins import Surroundings, cluster_choices
@@ -437,10 +437,8 @@ def translated(made: MakerConfiguration, environ: Mapping[str, str]) -> Translat
     """The whole configuration in this program's keys."""
     around = Surroundings(environ, made.providers)
     return Translation(
-        tuple(
-            ClusterChoices(name, tuple(cluster_choices(one, around))) for name, one in made.clusters.items()
-        ),
-        tuple(FlowChoices(flow.name, _Flow(flow, made, environ).choices()) for flow in made.flows),
+        tuple(TableChoices(name, tuple(cluster_choices(one, around))) for name, one in made.clusters.items()),
+        tuple(TableChoices(flow.name, _Flow(flow, made, environ).choices()) for flow in made.flows),
         tuple(_notes(made)),
     )
 
@@ -452,9 +450,9 @@ def key_rows(made: MakerConfiguration, translation: Translation, remarks: Sequen
     in_flows = Counter(
         (entry, choice.key) for one in translation.flows for choice in one.choices for entry in choice.entries
     )
-    tables: tuple[ClusterChoices | FlowChoices, ...] = (*translation.clusters, *translation.flows)
-    for one in tables:
-        table = "clusters" if isinstance(one, ClusterChoices) else "flows"
+    tables = [("clusters", one) for one in translation.clusters]
+    tables += [("flows", one) for one in translation.flows]
+    for table, one in tables:
         for choice in one.choices:
             for entry in choice.entries:
                 # What is said for all flows alike is said once.
