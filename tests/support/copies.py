@@ -29,7 +29,7 @@ from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from tests.support.copy_tasks import BOTH_SEEN, copied_up_to, writers
 from tests.support.forwarder import Forwarder, forwarding
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, leading_node
 
 LIMITS = CopyLimits(request_timeout_ms=10_000)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # by their number in a batch's attributes
@@ -223,9 +223,7 @@ class Pair:
         try:
             link = used.source if side == "source" else used.target
             asked = self.at(side, partition)
-            link.refresh([asked.topic])
-            node = link.leader(asked)
-            assert node is not None
+            node = leading_node(link, asked)
             link.fetch(node, [FetchItem(asked, 0, 10**7)], committed=False, max_wait_ms=0, max_bytes=10**7)
             (fetched,) = one_answer(used).fetched
             assert fetched is not None

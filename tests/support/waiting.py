@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from ledger.facts.syncs import TopicPartition
+from ledger.kafka.copying import ClusterLink
+
 WITHIN_S = 120.0  # an upper bound, for machines that are busy; no test is meant to reach it
 _EVERY_S = 0.05
 
@@ -23,3 +26,19 @@ def eventually(holds: Callable[[], bool], what: str, *, within_s: float = WITHIN
             pytest.fail(f"not within {within_s:.0f} s: {what}")
         time.sleep(max(_EVERY_S, answered_s - asked_s))
         asked_s = time.monotonic()
+
+
+def leading_node(link: ClusterLink, partition: TopicPartition) -> int:
+    """The broker that leads a partition, as soon as its cluster says so.
+
+    A link waits for an answer only as long as a copy may be held up: on a busy machine the first comes too late.
+    """
+
+    def is_led() -> bool:
+        link.refresh([partition.topic])
+        return link.leader(partition) is not None
+
+    eventually(is_led, f"{partition.topic}-{partition.partition} has a leader")
+    node = link.leader(partition)
+    assert node is not None
+    return node

@@ -29,6 +29,7 @@ from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.copies import config_of
 from tests.support.copy_tasks import BOTH_SEEN, copied_up_to, writers
 from tests.support.guarded import Guarded
+from tests.support.waiting import leading_node
 
 RECORDS = 500
 
@@ -176,9 +177,7 @@ def test_a_topic_that_is_created_again_behind_its_name_is_not_taken_for_the_one_
         [content(b"k", b"v")], [SystemClock().now_ms()], producer=StoredProducer(copying.producer_id, 0, 0)
     )
     with closing(KafkaNetwork(copying.config, copying.config, request_timeout_s=10)) as network:
-        network.target.refresh(copying.names)
-        leader = network.target.leader(copying.target)
-        assert leader is not None
+        leader = leading_node(network.target, copying.target)
 
         def produced() -> Produced:
             ticket = network.target.produce(

@@ -19,6 +19,7 @@ from ledger.kafka.copying import Completion, Network
 from ledger.kafka.requests import ErrorCode, Fetched, FetchItem, Produced, ProduceItem
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.contracts.cluster_admin import Site
+from tests.support.waiting import eventually, leading_node
 
 CORRUPT_MESSAGE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 2, 53
 NOW_MS = int(time.time() * 1000)
@@ -70,21 +71,13 @@ class Broker:
         return answer
 
     def _answer(self, send: Callable[[int], int]) -> Completion:
-        ticket = send(self._leader())
+        ticket = send(leading_node(self.network.target, self.at))
         until = time.monotonic() + _ANSWERED_WITHIN_S
         while time.monotonic() < until:
             for completion in self.network.poll(0.1):
                 assert (completion.ticket, completion.failure) == (ticket, None)
                 return completion
         raise AssertionError("no answer")
-
-    def _leader(self) -> int:
-        until = time.monotonic() + _ANSWERED_WITHIN_S
-        while time.monotonic() < until:
-            self.network.target.refresh([self.at.topic])
-            if (node := self.network.target.leader(self.at)) is not None:
-                return node
-        raise AssertionError("no leader")
 
 
 class BrokerContract:
@@ -232,8 +225,12 @@ class BrokerContract:
         former = broker.at
         broker.site.admin.delete_topic(former.topic, topic_id=former.topic_id)
         broker.make_topic()
-        broker.network.target.refresh([former.topic])
-        assert broker.network.target.is_deleted(former)
+
+        def is_former_deleted() -> bool:
+            broker.network.target.refresh([former.topic])
+            return broker.network.target.is_deleted(former)
+
+        eventually(is_former_deleted, "the cluster says that the name is another topic's")
         assert not broker.network.target.is_deleted(broker.at)
         assert broker.produce(0) == (0, 0)
 
