@@ -337,7 +337,7 @@ def _flows(seen: Seen, choices: Choices) -> list[SeenFlow]:
 
 
 def _is_of(flow: SeenFlow, choices: Choices) -> bool:
-    """Whether a flow copies any of the topics; one that has copied nothing is of all of them."""
+    """Whether a flow copies any of the topics; one that has copied nothing is of none that are named."""
     if choices.topics is None and not (flow.positions and choices.left_out):
         return True
     return any(_is_chosen(position.target_topic, choices) for position in flow.positions)
