@@ -1,7 +1,7 @@
 """Answer a query of the catalog from the ledger, in Spark.
 
     spark-submit --jars "$(mirror-ledger spark-jars)" jobs/answer.py --config FILE NAME \
-        [--param KEY=VALUE ...] [--as-of CUT] [-o table|json|csv] [--to FILE]
+        [--param KEY=VALUE ...] [--since CUT] [--as-of CUT] [-o table|json|csv] [--to FILE]
 
 The same as `mirror-ledger query NAME`, computed by Spark's workers side by side: for ledgers of years, which one
 machine reads slowly. For small ledgers the command is faster by far. The cut is printed on stderr, which spark-submit
@@ -34,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("name", help="a query: mirror-ledger query --list")
     parser.add_argument("--config")
     parser.add_argument("--param", action="append", default=[], metavar="KEY=VALUE", help="of the query")
+    parser.add_argument("--since", help="audit what came after this cut alone; default all rows")
     parser.add_argument("--as-of", help="a time, an operation id or a cut token; default now")
     parser.add_argument("-o", "--output", choices=("table", "json", "csv"), default="table")
     parser.add_argument("--wide", action="store_true", help="tables with every column")
@@ -55,13 +56,11 @@ def answer(options: argparse.Namespace, session: SessionFactory) -> int:
     ledger = Ledger.open(config, as_of=options.as_of)
     params = ledger.filled_in(query, values_of(query, options.param))
     query.check(params)
-    found = run_query(session(), query, params, ledger.snapshot)
+    since = None if options.since is None else ledger.range_since(query, options.since)
+    found = run_query(session(), query, params, ledger.snapshot, since)
     text = rendered(found, options.output, wide=options.wide)
-    if options.to is None:
-        put(text)
-    else:
-        write(Path(options.to), text)
-    say(f"cut {ledger.cut}")
+    put(text) if options.to is None else write(Path(options.to), text)
+    say(f"cut {ledger.cut}", *([] if since is None else [f"what came since cut {since.token} was audited"]))
     if query.is_audit and found.num_rows:
         raise UnsafeError(f"{query.name}: {found.num_rows} rows break the invariant")
     return 0

@@ -6,7 +6,7 @@ as the CTE is read. So what is read more than once is computed once, when its tu
 Of a table with few rows the plans that read it hold the rows: Spark then knows how many they are, and plans no reading.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -18,13 +18,15 @@ from pyspark.sql import DataFrame, SparkSession
 from ledger.answers.elsewhere import spark_table
 from ledger.changeover.rehearsing import Task
 from ledger.errors import MirrorLedgerError
+from ledger.facts.cuts import Cut
 from ledger.facts.tables import TABLE_BY_NAME
-from ledger.mirror.spark import SessionFactory, reason
+from ledger.mirror.spark import SessionFactory, reason, store_environment
 from ledger.store import catalog
+from ledger.store.answers import audits_of
 from ledger.store.catalog import Query, Value
 from ledger.store.maintenance import TableUpkeep, Upkeep
 from ledger.store.snapshots import DeltaSnapshot
-from ledger.store.sql import COMPUTED_FOR_A_FLOW, connect
+from ledger.store.sql import COMPUTED_FOR_A_FLOW, COUNTED, SINCE, bounds, connect, since_statements
 
 _FEW = 10_000
 """Rows that a plan holds as values: their number is known to it then, and nothing is read again for them."""
@@ -38,20 +40,86 @@ _FOR_SMALL_TABLES = {"spark.sql.leafNodeDefaultParallelism": "1"}
 
 
 def run_query(
-    session: SparkSession, query: Query, params: Mapping[str, Value], at: DeltaSnapshot
+    session: SparkSession,
+    query: Query,
+    params: Mapping[str, Value],
+    at: DeltaSnapshot,
+    since: Cut | None = None,
 ) -> pa.Table:
     """The answer of a query over a ledger at a cut; raises `UsageError` for other parameters than it takes.
 
-    The tables and views are those of a session of its own, so that a caller's of the same names stay.
+    `since`: of an audit, by what came after that cut alone. The tables and views are those of a session of its own, so
+    that a caller's of the same names stay.
     """
     query.check(params)
+    own, is_large = _opened(session, at, catalog.tables_of(query.reads), since)
+    return answer(own, query, params, is_large=is_large).toArrow()
+
+
+def audit_rows(session: SparkSession, at: DeltaSnapshot, since: Cut | None = None) -> dict[str, int]:
+    """By audit how many rows break its invariant, as `ledger.store.answers.audit_rows` says it."""
+    audits = audits_of(since)
+    tables = frozenset[str]().union(*(catalog.tables_of(audit.reads) for audit in audits))
+    own, is_large = _opened(session, at, tables, since)
+    return {audit.name: answer(own, audit, {}, is_large=is_large).count() for audit in audits}
+
+
+def _opened(
+    session: SparkSession, at: DeltaSnapshot, tables: Collection[str], since: Cut | None
+) -> tuple[SparkSession, bool]:
+    """A session of its own with these tables and the functions of views, and whether any of them is large."""
     own = session.newSession()
-    are_read = [_is_read(own, at, table) for table in sorted(catalog.tables_of(query.reads))]
-    is_large = not all(are_read)
+    if "://" in at.path:
+        for key, value in store_settings(store_environment()).items():
+            own.conf.set(key, value)
+    wanted = {*tables, *(() if since is None else SINCE)}
+    is_large = not all([_is_read(own, at, table) for table in sorted(wanted)])
     _tune(own, is_large=is_large)
     for function in functions():
         own.sql(function)
-    return answer(own, query, params, is_large=is_large).toArrow()
+    if since is not None:
+        _narrow(own, since, is_large=is_large)
+    return own, is_large
+
+
+def _narrow(session: SparkSession, since: Cut, *, is_large: bool) -> None:
+    """Let the tables have what came since a cut, and what of the others is audited with it."""
+    for table, name in COUNTED.items():
+        session.createDataFrame(bounds(since.of_table(table))).createOrReplaceTempView(name)
+    for statement in since_statements():
+        _execute(session, statement)
+    found = {
+        table: _computed(
+            session, session.table(view).select(*TABLE_BY_NAME[table].column_names), is_large=is_large
+        )
+        for table, view in SINCE.items()
+    }
+    for table, rows in found.items():
+        rows.createOrReplaceTempView(table)
+
+
+def store_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """How Hadoop's client for S3 finds the store that these variables name, and logs in there.
+
+    What they do not say is left to that client: profiles, roles of the machine, certificates that the JVM trusts.
+    """
+    settings = {key: environment[name] for name, key in _STORE_KEYS.items() if name in environment}
+    if (endpoint := environment.get("AWS_ENDPOINT_URL")) is not None:
+        settings["fs.s3a.path.style.access"] = "true"
+        settings["fs.s3a.connection.ssl.enabled"] = str(not endpoint.startswith("http://")).lower()
+    if "AWS_SESSION_TOKEN" in environment:
+        settings["fs.s3a.aws.credentials.provider"] = _WITH_A_TOKEN
+    return settings
+
+
+_STORE_KEYS = {
+    "AWS_ACCESS_KEY_ID": "fs.s3a.access.key",
+    "AWS_ENDPOINT_URL": "fs.s3a.endpoint",
+    "AWS_REGION": "fs.s3a.endpoint.region",
+    "AWS_SECRET_ACCESS_KEY": "fs.s3a.secret.key",
+    "AWS_SESSION_TOKEN": "fs.s3a.session.token",
+}
+_WITH_A_TOKEN = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
 
 
 def answer(session: SparkSession, query: Query, params: Mapping[str, Value], *, is_large: bool) -> DataFrame:
@@ -81,17 +149,22 @@ def _is_read(session: SparkSession, at: DeltaSnapshot, table: str) -> bool:
     if first.num_rows > _FEW:
         _execute(session, spark_table(at, TABLE_BY_NAME[table]))
         return False
-    session.createDataFrame(first).createOrReplaceTempView(table)
+    _held(session, first).createOrReplaceTempView(table)
     return True
 
 
 def _computed(session: SparkSession, rows: DataFrame, *, is_large: bool) -> DataFrame:
     """The rows of a view, computed now. Of those that Spark holds it knows no number, and joins them as if huge."""
     if not is_large:
-        return session.createDataFrame(rows.toArrow())
+        return _held(session, rows.toArrow())
     held = rows.localCheckpoint()
     first = held.limit(_FEW + 1).toArrow()
-    return held if first.num_rows > _FEW else session.createDataFrame(first)
+    return held if first.num_rows > _FEW else _held(session, first)
+
+
+def _held(session: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows as values of plans. Spark takes no table that has columns without any chunk, as empty ones may come."""
+    return session.createDataFrame(rows if rows.num_rows else rows.schema.empty_table())
 
 
 def _tune(session: SparkSession, *, is_large: bool) -> None:

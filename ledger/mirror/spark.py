@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from ledger import jvm
 from ledger.clock import SystemClock
+from ledger.config.values import STORE_OPTIONS
 from ledger.errors import MirrorLedgerError
 from ledger.facts.state import MirrorProducers
 from ledger.jvm import check_java, delta_jars
@@ -98,7 +99,18 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.environment.update(store_environment())
     return session
+
+
+def store_environment() -> dict[str, str]:
+    """Variables of this process by which clients of the ledger's store find it, and log in there.
+
+    The workers of a JVM that spark-submit has started lack them: the configuration was read later. They get them with
+    each task, so that no property of Spark has a secret.
+    """
+    names = (name.upper() for name in STORE_OPTIONS)
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 # Failures -----------------------------------------------------------------------------------------

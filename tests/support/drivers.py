@@ -161,11 +161,11 @@ class Recorder(Command):
 # -- Jobs under spark-submit -----------------------------------------------------------------------
 
 
-def submit_command(job: str, *arguments: str, master: str) -> list[str]:
-    """spark-submit of a job of the repository."""
+def submit_command(job: str, *arguments: str, master: str, jars: Sequence[Path] = ()) -> list[str]:
+    """spark-submit of a job of the repository; `jars` beside those of Delta."""
     return [
         str(Path(sys.executable).parent / "spark-submit"),
-        *("--master", master, "--jars", ",".join(str(jar) for jar in delta_jars())),
+        *("--master", master, "--jars", ",".join(map(str, [*delta_jars(), *jars]))),
         *("--driver-java-options", " ".join(QUICK_JVM)),
         *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"),
         str(CHECKOUT / "jobs" / f"{job}.py"),
@@ -177,10 +177,10 @@ def submit_environment() -> dict[str, str]:
     return {**environment(), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-def submit(job: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def submit(job: str, *arguments: str, jars: Sequence[Path] = ()) -> "subprocess.CompletedProcess[str]":
     """A job on one machine, to its end."""
     return subprocess.run(
-        submit_command(job, *arguments, master="local[2]"),
+        submit_command(job, *arguments, master="local[2]", jars=jars),
         capture_output=True,
         text=True,
         env=submit_environment(),

@@ -15,8 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyspark
 import pytest
 
+from ledger.jvm import Artifact, JarSet, fetched
 from ledger.sandbox import FarPorts
 from ledger.sandbox.ports import free_ports
 from tests.support.checkout import CHECKOUT
@@ -93,6 +95,33 @@ def store(folder: Path) -> Iterator[Store]:
         process.terminate()
         process.wait(30)
         del os.environ[SECRET_VARIABLE]
+
+
+def cloud_jars() -> list[Path]:
+    """Hadoop's client for S3, of the release that PySpark brings, and what it needs; fetched at the first call."""
+    [client] = Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar")
+    hadoop = client.stem.rpartition("-")[2]
+    sdk = (Artifact("software.amazon.awssdk", name, _SDK) for name in _SDK_MODULES)
+    return fetched(
+        JarSet(
+            f"hadoop-aws-{hadoop}",
+            (Artifact("org.apache.hadoop", "hadoop-aws", hadoop), *sdk),
+            minimum_jars=20,
+            excludes=_NOT_IN_CLOUD_JARS,
+        )
+    )
+
+
+_SDK = "2.35.4"
+_SDK_MODULES = ("s3", "s3-transfer-manager", "sts")
+_NOT_IN_CLOUD_JARS = (
+    # The bundle of all of Amazon's services is 600 MB; the rest is what PySpark ships.
+    ("software.amazon.awssdk", "bundle"),
+    ("org.apache.hadoop", "hadoop-common"),
+    ("org.apache.hadoop", "hadoop-annotations"),
+    ("io.netty", "*"),
+    ("org.slf4j", "*"),
+)
 
 
 def _listens(port: int) -> bool:
