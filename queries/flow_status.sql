@@ -6,8 +6,9 @@
 -- columns: flow string, source_topic string, source_topic_id string, source_partition int,
 --          target_topic string, target_partition int, source_end bigint, target_end bigint,
 --          records bigint, bytes bigint, raw_batches bigint, record_path_batches bigint,
---          recovered_rows bigint, lost_offsets bigint, gap_offsets bigint, last_recorded_at_ms bigint,
---          stopped_at_ms bigint, stop_cause string, stop_message string, stop_next string, status string
+--          merged_batches bigint, recovered_rows bigint, lost_offsets bigint, gap_offsets bigint,
+--          last_recorded_at_ms bigint, stopped_at_ms bigint, stop_cause string, stop_message string,
+--          stop_next string, status string
 -- status:  gone, stopped, released, not_started, mirroring
 --
 -- Counts are of the target incarnation that the flow went to last. records, lost_offsets and gap_offsets are
@@ -42,6 +43,7 @@ worked as (
         cast(sum(o.bytes) as bigint) as bytes,
         cast(sum(o.raw_batches) as bigint) as raw_batches,
         cast(sum(o.record_path_batches) as bigint) as record_path_batches,
+        cast(sum(o.merged_batches) as bigint) as merged_batches,
         cast(sum(case when o.recovered then 1 else 0 end) as bigint) as recovered_rows,
         max(o.recorded_at_ms) as last_recorded_at_ms
     from offset_syncs as o
@@ -84,6 +86,7 @@ select
     coalesce(w.bytes, 0) as bytes,
     coalesce(w.raw_batches, 0) as raw_batches,
     coalesce(w.record_path_batches, 0) as record_path_batches,
+    coalesce(w.merged_batches, 0) as merged_batches,
     coalesce(w.recovered_rows, 0) as recovered_rows,
     coalesce(m.lost_offsets, 0) as lost_offsets,
     coalesce(m.gap_offsets, 0) as gap_offsets,

@@ -43,7 +43,7 @@ GRAINS: Mapping[str, Grain] = {
         frozenset(
             {
                 *("gaps", "recovered", "first_timestamp_ms", "last_timestamp_ms", "bytes", "checksum"),
-                *("raw_batches", "record_path_batches"),
+                *("raw_batches", "record_path_batches", "merged_batches"),
             }
         ),
     ),

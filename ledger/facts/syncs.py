@@ -187,6 +187,7 @@ class OffsetSync:
     checksum: int | None = None
     raw_batches: int = 0
     record_path_batches: int = 0
+    merged_batches: int | None = None
     former_producer_id: int | None = None
 
 

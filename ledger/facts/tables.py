@@ -51,6 +51,7 @@ SCHEMA_VERSION_PROPERTY = "mirrorLedger.schemaVersion"
 ADDED_COLUMNS: dict[str, tuple[str, ...]] = {
     "checkpoints": ("transaction_pending",),
     "high_watermarks": ("confirms_others", "previous_read_at_ms"),
+    "offset_syncs": ("merged_batches",),
 }
 """By table the nullable columns that it has gained within the schema version: older tables and files lack them."""
 ADDED_TABLES: frozenset[str] = frozenset(
@@ -125,6 +126,12 @@ OFFSET_SYNCS = Table(
         Column("checksum", "bigint", "CRC-32C over the copied batches from byte 61 on, chained", True),
         Column("raw_batches", "bigint", "batches copied as the bytes they were"),
         Column("record_path_batches", "bigint", "batches that took the record path"),
+        Column(
+            "merged_batches",
+            "bigint",
+            "batches of the source that were merged into fewer of the record path; null: none",
+            True,
+        ),
     ),
 )
 

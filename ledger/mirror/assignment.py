@@ -216,7 +216,8 @@ class CopyLimits:
     """Bounds of one task: memory and waiting. Bytes and milliseconds.
 
     `gaps`: a task that has so many of them to record ends before its round does. `search_ms`: for how long it keeps
-    after its round to find out what can be proved of a tail.
+    after its round to find out what can be proved of a tail. `merged_bytes`: the most that small batches which wait
+    together are merged to, 0: they are not.
     """
 
     partition_fetch_bytes: int = 4 * 1024 * 1024
@@ -230,6 +231,7 @@ class CopyLimits:
     drain_ms: int = 1_000
     search_ms: int = 20_000
     gaps: int = 100_000
+    merged_bytes: int = 16 * 1024
 
 
 # Troubles -----------------------------------------------------------------------------------------

@@ -161,6 +161,11 @@ class Cutting:
     _at: set[int] = field(default_factory=set)
     _is_without_keyless: bool = False
 
+    @property
+    def has_refused(self) -> bool:
+        """Something is sent otherwise than it came."""
+        return self._is_without_keyless or self._smallest_bytes is not None or bool(self._at)
+
     def refused(self, step: Copy, code: int, detail: str, *, indexes: Collection[int]) -> bool:
         """Take note of a refusal; False where it is of one record alone, which nothing can be sent in place of.
 

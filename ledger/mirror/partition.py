@@ -24,7 +24,8 @@ from ledger.mirror.assignment import (
     StopCause,
     Troubles,
 )
-from ledger.mirror.cutting import Cutting, dead_letter
+from ledger.mirror.cutting import BY_SIZE, Cutting, dead_letter
+from ledger.mirror.merging import Merging, merged
 from ledger.mirror.reconciliation import TailReconciliation
 from ledger.mirror.source import Copy, SourceReading, Step
 from ledger.mirror.window import SendWindow
@@ -38,7 +39,8 @@ class PartitionCopy:
     Whoever copies asks the parts themselves; here is what concerns several of them.
     """
 
-    def __init__(self, assignment: Assignment, writers: MirrorProducers) -> None:
+    def __init__(self, assignment: Assignment, writers: MirrorProducers, *, merges_up_to: int = 0) -> None:
+        """`merges_up_to`: bytes of a batch that is merged of several; 0: none is."""
         self.assignment = assignment
         self.troubles = Troubles()
         self.requests = OpenRequests()
@@ -46,6 +48,7 @@ class PartitionCopy:
         self.window = SendWindow(assignment.producer.current, self.requests)
         self.target = TailReconciliation(assignment, self.source, self.window, self.requests, self.troubles)
         self._cutting = Cutting(assignment.is_source_cleaned)
+        self._merging = Merging(merges_up_to)
         self._refused: RefusedRecord | None = None
         self._refused_sequences = assignment.tail.refused_sequences
 
@@ -55,7 +58,8 @@ class PartitionCopy:
         """Not before the tail is read: what cannot be sent yet would take the room of what can."""
         is_first = self.source.ends is None and not self.assignment.tail.both_sides_seen
         wanted = not self.source.is_at_end or is_first
-        room = self.window.planned_bytes < buffer_limit and not self.target.tail.needs_read
+        has_room = self.window.planned_bytes < buffer_limit or self.target.needs_more_source
+        room = has_room and not self.target.tail.needs_read
         is_free = not self.requests.is_open(RequestKind.RECORDS) and now >= self.troubles.retry_at
         return self.target.is_active and wanted and room and is_free and not self.target.has_enough_source
 
@@ -100,7 +104,17 @@ class PartitionCopy:
         return None
 
     def send_next(self, node: int) -> memoryview:
-        """The next step's batch, counted as sent; call only when `next_copy` is not None."""
+        """The next step's batch, counted as sent; call only when `next_copy` is not None.
+
+        With those that wait behind it and may be merged with it.
+        """
+        if not self._cutting.has_refused:
+            parts = self._merging.together(self.window.copies())
+            if len(parts) > 1 and (whole := merged(parts)) is not None:
+                self.window.merge_first(parts, whole)
+        step = self.window.first
+        assert isinstance(step, Copy)
+        self._merging.sent(step, settled=self.target.builder.position.source_offset)
         batch = self.window.send_first(node)
         self.target.advance()
         return batch
@@ -129,6 +143,9 @@ class PartitionCopy:
         `indexes`: of the records in it that the target named.
         """
         step = self.window.oldest_sent
+        if step is not None and self._merging.refused(step, is_too_large=code in BY_SIZE):
+            self.target.start_over()
+            return
         if step is not None and self._cutting.refused(step, code, detail, indexes=indexes):
             self.target.start_over()
             return

@@ -57,6 +57,7 @@ class RunSummary:
     bytes: int = 0
     raw_batches: int = 0
     record_path_batches: int = 0
+    merged_batches: int = 0
     recovered_records: int = 0
     lost_offsets: int = 0
     end: RunEnd | None = None
@@ -78,6 +79,7 @@ class RunSummary:
             self.bytes += sync.bytes
             self.raw_batches += sync.raw_batches
             self.record_path_batches += sync.record_path_batches
+            self.merged_batches += sync.merged_batches or 0
             self.recovered_records += sync.records if sync.recovered else 0
 
     def count_lost(self, facts: Iterable[OffsetSync]) -> None:

@@ -12,6 +12,7 @@ from ledger.facts.syncs import GapCause, Position, SyncCause, TailKnowledge
 from ledger.kafka.batches import BatchHeader
 from ledger.mirror.assignment import WRITING, Assignment, OpenRequests, RequestKind, Stop, Troubles
 from ledger.mirror.cutting import cut_behind, without_keyless
+from ledger.mirror.merging import merged, parts_of
 from ledger.mirror.source import Copy, Skip, SourceReading, Step
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import (
@@ -20,6 +21,7 @@ from ledger.mirror.tail import (
     TailSearch,
     TargetTail,
     another_record,
+    begins,
     copied_again,
     foreign,
     landed_behind,
@@ -215,6 +217,9 @@ class TailReconciliation:
         self._search: TailSearch | None = None
         self._was_searched = False
         """The search of the tail proved nothing: it is examined batch by batch, and not searched again."""
+        self._is_concluding = False
+        self.needs_more_source = False
+        """What lies at the target begins with all that is planned, however much that is."""
         self._may_guess = False
         """It could not even be searched, so nothing speaks against what else tells that a batch is a copy."""
 
@@ -366,6 +371,7 @@ class TailReconciliation:
 
     def _advance_once(self) -> bool:
         """One step further; False when only IO brings more."""
+        self.needs_more_source = False
         step = self._window.first
         if isinstance(step, Skip) and not self._may_be_in_tail(step):
             self._window.pass_first()
@@ -384,8 +390,7 @@ class TailReconciliation:
         copy = self._window.first_copy
         if copy is None:
             return False
-        self._recognise(copy, found)
-        return True
+        return self._recognise(copy, found)
 
     def _may_be_in_tail(self, step: Skip) -> bool:
         """A hole is skipped once it is known that nothing of the tail is a copy of what was there."""
@@ -413,8 +418,8 @@ class TailReconciliation:
         self.builder.expired(target_end=end, next_sequence=following, first=first)
         self._window.expect_next(offset=self._window.next_offset, sequence=following)
 
-    def _recognise(self, step: Copy, found: TailBatch) -> None:
-        """Pair one planned step with the head of the tail."""
+    def _recognise(self, step: Copy, found: TailBatch) -> bool:
+        """Pair one planned step with the head of the tail; False when only IO brings more."""
         self._settle()
         expected = self._expected_sequence(found)
         in_sequence = found.header.base_sequence == expected
@@ -422,17 +427,19 @@ class TailReconciliation:
         written = paired(step, found, others_may_be_deleted=self._source_may_be_deleted) if may_pair else None
         if written is None and may_pair and (parts := self._cut_as(step, found)) is not None:
             self._window.replace_first_copy(parts)
-            return
+            return True
+        if written is None and may_pair and (is_merged := self._merge_as(found)) is not None:
+            return is_merged
         if written is None and not self._was_searched and not self._is_accepted(found):
             self._begin_search()
-            return
+            return True
         if written is None:
             self._meet_unpaired(
                 found,
                 f"source offset {step.source_start} and sequence {expected} were expected there",
                 source_has_holes=in_sequence and any(gap.cause is GapCause.COMPACTED for gap in step.gaps),
             )
-            return
+            return True
         self._troubles.settle_trouble(WRITING)
         while isinstance(self._window.first, Skip):
             self._window.pass_first()
@@ -441,6 +448,32 @@ class TailReconciliation:
         at = found.header
         self.builder.copied(written, base_offset=at.base_offset, recovered=True, producer_id=at.producer_id)
         self._pass(found)
+        return True
+
+    def _merge_as(self, found: TailBatch) -> bool | None:
+        """Several steps become one where the batch is what they were merged to; None where it is not.
+
+        False where the batch begins with them and more of the source has to be read, also behind the end that the
+        task goes to. Where the source has no more than that, it may show less than it has, so that is for the end of
+        the task to say, unless what is lacking may be deleted.
+        """
+        parts, is_open = parts_of(self._window.copies(), found.written)
+        whole = merged(parts) if parts else None
+        if whole is None or not begins(whole, found):
+            return None
+        if whole.count == found.written:
+            if len(parts) == 1 or not paired(whole, found, others_may_be_deleted=self._source_may_be_deleted):
+                return None
+            self._window.merge_first(parts, whole)
+            return True
+        if not is_open or (self._source.is_drained and self._source_may_be_deleted):
+            return None
+        self._source.reach(whole.source_start + found.written)
+        if not (self._source.is_drained and self._is_concluding):
+            self.needs_more_source = True
+            return False
+        self._meet_unpaired(found, "the source has no more records")
+        return True
 
     def _cut_as(self, step: Copy, found: TailBatch) -> Sequence[Step] | None:
         """The step in parts, the first of which is the batch: the target had refused the step, and it was cut.
@@ -609,6 +642,7 @@ class TailReconciliation:
                 self._meet_unpaired(self.tail.head, "the source has no more records")
             else:
                 self._meet_foreign(self.tail.head)
+        self._is_concluding = True
         self.advance()
 
     @property

@@ -97,7 +97,10 @@ _GAP_BYTES = 128
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Source offsets `[source_start, source_end)` become `count` records of `batch`; `gaps` lie inside."""
+    """Source offsets `[source_start, source_end)` become `count` records of `batch`; `gaps` lie inside.
+
+    `ends`: of a merged batch, where each batch of the source ends that is in it.
+    """
 
     source_start: int
     source_end: int
@@ -109,6 +112,7 @@ class Copy:
     base_timestamp: int
     max_timestamp: int
     leader_epoch: int
+    ends: tuple[int, ...] = ()
 
     @property
     def held_bytes(self) -> int:
@@ -338,6 +342,11 @@ class SourceReading:
         self.position = position.source_offset
         self.leader_epoch = position.leader_epoch
         self.is_drained = False
+
+    def reach(self, offset: int) -> None:
+        """What the task goes to is not before that."""
+        if self._stop_at is not None:
+            self._stop_at = max(self._stop_at, offset)
 
     @property
     def has_all(self) -> bool:

@@ -36,7 +36,7 @@ class SyncBuilder:
         self._gaps: list[Gap] = []
         self._recovered = False
         self._former_producer_id: int | None = None
-        self._records = self._bytes = self._raw = self._record_path = self._checksum = 0
+        self._records = self._bytes = self._raw = self._record_path = self._merged = self._checksum = 0
         self._first_timestamp_ms: int | None = None
         self._last_timestamp_ms: int | None = None
 
@@ -72,6 +72,7 @@ class SyncBuilder:
         self._checksum = payload_checksum(step.batch, self._checksum)
         self._raw += step.raw
         self._record_path += not step.raw
+        self._merged += len(step.ends)
         self._last_timestamp_ms = max(step.max_timestamp, self._last_timestamp_ms or step.max_timestamp)
         following = next_sequence(sequence, step.count if former_producer_id is None else 0)
         self.position = self.position.copied_up_to(step.source_end, base_offset + step.count, following)
@@ -243,6 +244,7 @@ class SyncBuilder:
             checksum=self._checksum if self._raw + self._record_path else None,
             raw_batches=self._raw,
             record_path_batches=self._record_path,
+            merged_batches=self._merged or None,
             former_producer_id=self._former_producer_id,
         )
 

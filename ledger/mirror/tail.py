@@ -196,6 +196,16 @@ def paired(step: Copy, found: TailBatch, *, others_may_be_deleted: bool) -> Copy
     return None
 
 
+def begins(step: Copy, found: TailBatch) -> bool:
+    """Whether what is left of the first records of a batch are those of the step."""
+    try:
+        wanted, stored = records_by_source_offset(step), records_by_index(found)
+    except ProtocolError:
+        return False  # bytes that cannot be decoded prove nothing
+    left = {index: kept for index, kept in stored.items() if index < step.count}
+    return found.written >= step.count and _agree(dict(enumerate(wanted.values())), left)
+
+
 def _are_same_bytes(step: Copy, found: TailBatch) -> bool:
     """Whether the records are the same by their bytes and the base timestamp that these count from.
 

@@ -60,7 +60,9 @@ class CopyTask:
         clock: Clock,
         limits: CopyLimits,
     ) -> None:
-        self._copies = deque(PartitionCopy(assignment, writers) for assignment in assignments)
+        self._copies = deque(
+            PartitionCopy(assignment, writers, merges_up_to=limits.merged_bytes) for assignment in assignments
+        )
         self._network = network
         self._clock = clock
         self._limits = limits
@@ -154,7 +156,7 @@ class CopyTask:
 
     def _fetch(self, now: float, deadline: float) -> None:
         room = self._limits.buffered_bytes - sum(copy.window.planned_bytes for copy in self._copies)
-        if room <= 0:
+        if room <= 0 and not any(copy.target.needs_more_source for copy in self._copies):
             return
         active = [copy for copy in self._copies if copy.target.is_active]
         wanting = [
@@ -272,8 +274,9 @@ class CopyTask:
                 continue
             if items and size + len(step.batch) > self._limits.produce_request_bytes:
                 continue
-            size += len(step.batch)
-            items.append(ProduceItem(copy.assignment.target, copy.send_next(node)))
+            batch = copy.send_next(node)
+            size += len(batch)
+            items.append(ProduceItem(copy.assignment.target, batch))
             chosen.append(copy)
         if not items:
             return False

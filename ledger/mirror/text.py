@@ -24,10 +24,11 @@ def end_line(flow: str, summary: RunSummary) -> str:
 
 def counters(summary: RunSummary) -> str:
     """What a run has done so far."""
+    merged = f" made of {summary.merged_batches:,}" if summary.merged_batches else ""
     return (
         f"{counted(summary.records, 'record')}, {summary.bytes / 1e6:,.1f} MB in "
         f"{counted(summary.rounds, 'round')}; batches: {summary.raw_batches:,} raw, "
-        f"{summary.record_path_batches:,} record path; "
+        f"{summary.record_path_batches:,} record path{merged}; "
         f"{counted(summary.recovered_records, 'recovered record')}, {counted(summary.lost_offsets, 'lost offset')}"
     )
 

@@ -1,8 +1,9 @@
 """What of one partition is to be sent, on its way to the target, or there and not settled yet."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 
 from ledger.kafka.batches import next_sequence, patch_for_target
 from ledger.mirror.assignment import OpenRequests, RequestKind
@@ -73,6 +74,10 @@ class SendWindow:
         """The next one that has a batch."""
         return next((step for step in self._planned if isinstance(step, Copy)), None)
 
+    def copies(self) -> Iterator[Step]:
+        """From the next step that has a batch on."""
+        return dropwhile(lambda step: isinstance(step, Skip), self._planned)
+
     @property
     def planned(self) -> Sequence[Step]:
         """What is not sent yet, in order."""
@@ -100,6 +105,18 @@ class SendWindow:
         planned[at : at + 1] = parts
         self._planned = deque(planned)
         self.planned_bytes = sum(step.held_bytes for step in planned)
+
+    def merge_first(self, parts: Sequence[Copy], merged: Copy) -> None:
+        """The next steps that have a batch are `parts`, one behind the other: `merged` comes in their place."""
+        before: list[Step] = []
+        while isinstance(step := self._planned[0], Skip):
+            before.append(self._planned.popleft())
+        for part in parts:
+            step = self._planned.popleft()
+            assert step is part
+            self.planned_bytes -= step.held_bytes
+        self._planned.extendleft([merged, *reversed(before)])
+        self.planned_bytes += merged.held_bytes
 
     def take_first(self) -> Step:
         """The next step; it needs no sending."""

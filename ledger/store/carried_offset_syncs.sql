@@ -127,6 +127,7 @@ select
     cast(sum(bytes) as bigint) as bytes,
     case when count(*) = 1 then any_value(checksum) end as checksum,
     cast(sum(raw_batches) as bigint) as raw_batches,
-    cast(sum(record_path_batches) as bigint) as record_path_batches
+    cast(sum(record_path_batches) as bigint) as record_path_batches,
+    cast(sum(merged_batches) as bigint) as merged_batches
 from numbered
 group by flow, source_topic, source_topic_id, source_partition, stretch

@@ -38,6 +38,7 @@ with summed as (
         any_value(checksum) as any_checksum,
         cast(sum(raw_batches) as bigint) as raw_batches,
         cast(sum(record_path_batches) as bigint) as record_path_batches,
+        cast(sum(merged_batches) as bigint) as merged_batches,
         hour,
         min(first_round) as first_round,
         min(first_recorded_at_ms) as first_recorded_at_ms,

@@ -198,6 +198,7 @@ def _count_sync(row: Row, tally: Counter[str]) -> None:
     tally["recovered"] += row["records"] if row["recovered"] else 0
     tally["raw batches"] += row["raw_batches"]
     tally["record path batches"] += row["record_path_batches"]
+    tally["merged batches"] += row["merged_batches"] or 0
     tally[f"{row['kind']} {row['cause'] or ''}".strip()] += 1
     for gap in row["gaps"]:
         tally[f"gaps {gap['cause']}"] += 1

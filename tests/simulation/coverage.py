@@ -12,7 +12,7 @@ from tests.simulation.topologies import Shape
 from tests.simulation.workload import TopicKind
 
 COMMON = (
-    *("records", "recovered", "raw batches", "record path batches", "requests answered"),
+    *("records", "recovered", "raw batches", "record path batches", "merged batches", "requests answered"),
     *("gaps control", "gaps aborted", "gaps compacted", "gaps mirror_write"),
     *("started earliest", "started recreated", "lost retention", "unpaired lost_source"),
     *("superseded source_truncated", "superseded target_truncated", "superseded target_recreated"),

@@ -28,6 +28,7 @@ LIMITS = CopyLimits(
     busy_wait_ms=20,
     request_timeout_ms=2_000,
     drain_ms=150,
+    merged_bytes=1_500,
 )
 
 

@@ -29,6 +29,8 @@ from tests.simulation.topologies import RECREATED_NOW_AND_THEN, Shape, draw_topo
 from tests.simulation.weather import StormyWeather
 from tests.simulation.workload import OTHER_MIRROR_PRODUCER_ID, TopicKind, Workload
 
+_SENT_ALONE = 0.4
+"""In so many lives producers send each record alone."""
 _STORM_S = 5.0
 _LAST_ROUNDS_S = 2.0
 _CALM_S = 8.0
@@ -107,6 +109,7 @@ class Simulation:
         )
         self._is_old = rng.random() < 0.4
         self._repeats = self._draw_repeats(seed)
+        self._sends_alone = random.Random(f"{seed}:alone").random() < _SENT_ALONE
         self.faults = self._draw_faults(seed) | self._draw_recreation(random.Random(f"{seed}:recreation"))
         self.schedule = Schedule()
         self.clusters = {alias: FencedCluster(alias, self.schedule) for alias in self.topology.clusters}
@@ -176,7 +179,7 @@ class Simulation:
         kinds = sorted({topic for workload in self.workloads.values() for topic in workload.kinds})
         return (
             f"{self.topology.shape}: {flows}; topics {', '.join(kinds)}{', old' if self._is_old else ''}"
-            f"{', heartbeats' if self._repeats else ''}; "
+            f"{', heartbeats' if self._repeats else ''}{', records sent alone' if self._sends_alone else ''}; "
             f"faults: {', '.join(sorted(self.faults)) or 'none'}; {self._plot.promise}"
         )
 
@@ -227,6 +230,7 @@ class Simulation:
                 old_timestamps=self._is_old,
                 repeats=self._repeats,
                 cleanup=random.Random(f"{seed}:cleanup"),
+                sends_alone=self._sends_alone,
             )
             for alias in self.topology.written_at
         }

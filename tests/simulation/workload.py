@@ -30,6 +30,7 @@ class Workload:
     `cleanup`: what to draw from whether a compacted topic's records expire, too.
     `repeats`: what to draw from for contents that are written again and again, a record or two at a time, as
     heartbeats are; None when every record is of its own.
+    `sends_alone`: producers put each record into a batch of its own, without a codec.
     """
 
     def __init__(
@@ -41,8 +42,10 @@ class Workload:
         old_timestamps: bool,
         repeats: random.Random | None = None,
         cleanup: random.Random | None = None,
+        sends_alone: bool = False,
     ) -> None:
         self._rng = rng
+        self._sends_alone = sends_alone
         self._cleanup = cleanup or random.Random(0)
         self._repeats = repeats
         self._schedule = schedule
@@ -127,9 +130,13 @@ class Workload:
         if self._repeats is not None:
             contents, timestamps = _beats(self._repeats, timestamps)
         codec = self._rng.choice((0, 0, 1, 2, 3, 4))
-        producer = self._producer(log, producer_id, len(contents))
-        batch = application_batch(contents, timestamps, attributes=attributes | codec, producer=producer)
-        log.append(batch, now_ms=now_ms)
+        batches = [(contents, timestamps)]
+        if self._sends_alone:
+            codec, batches = 0, [([one], [at]) for one, at in zip(contents, timestamps, strict=True)]
+        for records, times in batches:
+            producer = self._producer(log, producer_id, len(records))
+            batch = application_batch(records, times, attributes=attributes | codec, producer=producer)
+            log.append(batch, now_ms=now_ms)
 
     def _producer(self, log: PartitionLog, producer_id: int | None, count: int) -> Producer:
         if producer_id is None:

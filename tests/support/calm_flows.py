@@ -14,6 +14,7 @@ from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Demoted, DirectionChange, Promoted
 from ledger.facts.operations import DriverStarting
 from ledger.facts.requests import REQUEST_CLASSES, Receipt, RequestKind
+from ledger.kafka.batches import LZ4
 from ledger.mirror.starts import require_usable
 from ledger.store import catalog
 from ledger.store.session import OperatorOperations
@@ -25,7 +26,7 @@ from tests.simulation.faults import Fault
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.schedule import Schedule
-from tests.simulation.kafka.stored_batches import application_batch, content
+from tests.simulation.kafka.stored_batches import StoredBatch, application_batch, content
 from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.simulation.settlers import settled
@@ -101,7 +102,7 @@ class CalmFlow:
         for value in values:
             self.schedule.jump(1.0)
             now_ms = self.schedule.now_ms()
-            log.append(application_batch([content(b"k", value.encode())], [now_ms]), now_ms=now_ms)
+            log.append(_alone(value, now_ms), now_ms=now_ms)
 
     def run(self, seconds: float = 3.0) -> None:
         """One driver for a while, or until it dies."""
@@ -161,6 +162,11 @@ class CalmFlow:
         assert len(audits) >= 6
         answers = run_queries(audits, {}, at)
         return {name: rows.to_pylist() for name, rows in answers.items() if rows.num_rows}
+
+
+def _alone(value: str, now_ms: int) -> StoredBatch:
+    """A batch of one record; it has a codec, so it lies alone at the target, too."""
+    return application_batch([content(b"k", value.encode())], [now_ms], attributes=LZ4)
 
 
 def values(log: PartitionLog) -> list[str]:
@@ -232,7 +238,7 @@ class CalmPair:
         for value in values:
             self.schedule.jump(1.0)
             now_ms = self.schedule.now_ms()
-            batch = application_batch([content(b"k", value.encode())], [now_ms])
+            batch = _alone(value, now_ms)
             self.log(alias).append(batch, now_ms=now_ms)
 
     def mark(self, alias: str) -> None:

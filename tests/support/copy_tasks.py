@@ -140,10 +140,17 @@ def source_log(*counts: int) -> PartitionLog:
 class Target:
     """A target partition and a copy that writes to it, without a network between them."""
 
-    def __init__(self, source: PartitionLog, told: Assignment, log: PartitionLog | None = None) -> None:
+    def __init__(
+        self,
+        source: PartitionLog,
+        told: Assignment,
+        log: PartitionLog | None = None,
+        *,
+        merges_up_to: int = 0,
+    ) -> None:
         self.source = source
         self.log = log or PartitionLog()
-        self.copy = PartitionCopy(told, writers())
+        self.copy = PartitionCopy(told, writers(), merges_up_to=merges_up_to)
 
     def read_tail(self) -> None:
         read = self.log.read(
@@ -200,7 +207,9 @@ class Target:
 
 # -- Whole tasks -----------------------------------------------------------------------------------
 
-_LIMITS = CopyLimits(partition_fetch_bytes=2_000, max_wait_ms=50, request_timeout_ms=1_000, drain_ms=100)
+_LIMITS = CopyLimits(
+    partition_fetch_bytes=2_000, max_wait_ms=50, request_timeout_ms=1_000, drain_ms=100, merged_bytes=0
+)
 
 
 @dataclass

@@ -63,7 +63,7 @@ def test_commands_of_make_exist() -> None:
 # -- ARCHITECTURE.md -------------------------------------------------------------------------------
 
 ARCHITECTURE = (CHECKOUT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-KERNEL_LINES = 7_000
+KERNEL_LINES = 7_100
 """About two hours; the page says so."""
 
 

@@ -39,17 +39,19 @@ def test_every_record_arrives_exactly_once_and_is_accounted_for(request: pytest.
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("seed", [7, 9], ids=["batches", "records sent alone"])
 @pytest.mark.parametrize("point", list(CrashPoint))
-def test_everything_holds_after_a_crash_at(point: CrashPoint) -> None:
+def test_everything_holds_after_a_crash_at(point: CrashPoint, seed: int) -> None:
     """Nothing else goes wrong; whoever gets there the first two times dies exactly there."""
     faults = {
         CrashPoint.PARTITIONS_ADDED: frozenset({Fault.PARTITIONS_ADDED}),
         CrashPoint.OPERATION_RECORDED: frozenset({Fault.FOREIGN_WRITES, Fault.PERMISSIONS_DENIED}),
     }.get(point, frozenset())
     plot = Plot(Promise.ONCE, faults=faults, shape=Shape.SINGLE, crashes=frozenset({point}))
-    simulation = simulate(7, plot)
+    simulation = simulate(seed, plot)
     assert simulation.plan.crashed[point] > 0
     assert simulation.tally["records"] > 0
+    assert simulation.tally["merged batches"] > 0 or seed == 7
 
 
 @pytest.mark.timeout(120)
