@@ -95,10 +95,11 @@ def read_behind(
         connection.register("until", pa.table(places, schema=_UNTIL))
         condition = "true" if until_ms is None else f"recorded_at_ms <= {int(until_ms)}"
         connection.execute(_PLACED + condition)
-        noted_rows, reached = _counted(connection, noted)
+        noted_rows, reached, first_ms = _counted(connection, noted)
         names = ", ".join(f'"{name}"' for name in TABLE_BY_NAME[table].column_names)
         connection.execute(
-            f"create or replace temporary view behind as select {names} from rows_placed where is_new"
+            f"create or replace temporary view behind as select {names} from rows_placed "
+            f"where recorded_at_ms >= {first_ms} and is_new"  # by the time alone files say where rows of it are
         )
         is_whole = split.misses_nothing(noted, noted_rows_read=noted_rows)
         yield Behind(connection, reached) if is_whole else None
@@ -115,19 +116,20 @@ left join until as n on n.noted_writer = f.writer
 where """
 
 
-def _counted(connection: duckdb.DuckDBPyConnection, noted: Noted) -> tuple[int, Noted]:
-    """How many of `rows_placed` were noted already, and up to where all reach."""
+def _counted(connection: duckdb.DuckDBPyConnection, noted: Noted) -> tuple[int, Noted, int]:
+    """How many of `rows_placed` were noted already, up to where all reach, and when the first new one was recorded."""
     per_writer = connection.execute(
-        "select writer, count(*), count(*) filter (is_new), max(place), max(recorded_at_ms) from rows_placed "
-        "group by writer"
+        "select writer, count(*), count(*) filter (is_new), max(place), max(recorded_at_ms), "
+        "min(recorded_at_ms) filter (is_new) from rows_placed group by writer"
     ).fetchall()
     until = dict(noted.until)
     noted_rows = new_rows = 0
-    for writer, rows, new, place, latest_ms in per_writer:
+    first_ms = min((row[-1] for row in per_writer if row[-1] is not None), default=0)
+    for writer, rows, new, place, latest_ms, _ in per_writer:
         noted_rows, new_rows = noted_rows + rows - new, new_rows + new
         at = LastPlace.of_place(place, latest_ms)
         until[writer] = at.further(until.get(writer, at))
-    return noted_rows, Noted.of(noted.rows + new_rows, until)
+    return noted_rows, Noted.of(noted.rows + new_rows, until), first_ms
 
 
 # Last rows ----------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ class Question:
     `shared`: views that no offset sync changes; the answer gets them as they were read. `opened`: of which touched
     spans the offset syncs are read. `floors`: a table that says of such a span from which offset of its source on it
     matters by whom that was written. `measures`: the statement names partitions whose high watermarks are read.
+    `shares_reads`: where no span is opened, the answer gets the views that it `reads`, too.
     """
 
     file: str
@@ -48,15 +49,18 @@ class Question:
     opened: str = "not is_exact"
     floors: str | None = None
     measures: bool = False
+    shares_reads: bool = False
 
 
 _COMMITS = ("cluster_commits", "last_high_watermarks")
 _ENDS = ("last_claims", "measured_ends", "ended_topics")
 BETWEEN = Question(
     "touched_spans.sql",
-    ("last_syncs", "source_truncations", "current_topics"),
-    (*_COMMITS, "committed_topics", "group_moves", "topic_readers"),
+    ("source_truncations", "current_topics"),
+    # The rows of a map's last round are spans of their own.
+    ("last_syncs", *_COMMITS, "committed_topics", "group_moves", "topic_readers"),
     floors="span_floors",
+    shares_reads=True,
 )
 """About groups of the cluster `here` that are to continue at the cluster `there`."""
 BY_FLOW = Question("touched_by_flow.sql", ("last_syncs", "source_truncations", "commit_places"), _COMMITS)
@@ -130,7 +134,8 @@ def touched(
         _cut(connection, spans)
         connection.execute(sql_file(question.file))
         kept, wanted = _parted(connection, question, ("cut_spans", "touched"))
-        shared = {name: connection.table(name).to_arrow_table() for name in question.shared}
+        stay = reads if question.shares_reads and not wanted.num_rows else question.shared
+        shared = {name: connection.table(name).to_arrow_table() for name in stay}
         measured = connection.table("measured").to_arrow_table() if question.measures else None
     found = _with_opened(kept, wanted, facts)
     return None if found is None else Touched({**shared, OFFSET_SYNCS.name: found}, measured)

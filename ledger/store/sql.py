@@ -41,6 +41,8 @@ COMPUTED_FOR_A_FLOW = frozenset(
 """Views that are read more than once, or for which a choice of flows further up would not reach the tables."""
 COMPUTED_WHERE_OTHERS_SHARE_IT = frozenset({"current_syncs"})
 """It is wide, with a row for each offset sync: a view that reads it alone reads what it needs of it faster."""
+COMPUTED_FOR_LOSSES = frozenset({"measured_ends", "covered_ends", "source_stretches", "unseen_ends"})
+"""What `losable_partitions` reads several times over: its text has them a dozen times."""
 COMPUTED_FOR_AUDITS = frozenset({"effective_syncs"})
 """Views that most audits read, and several times each."""
 COMPUTED_FOR_PAIRS = frozenset(
@@ -77,13 +79,18 @@ def make_views(
     compared with the offsets of that time. Functions and what the views read have to be there. The
     `computed` ones are tables.
     """
-    is_of_pairs = "pairs" in statements
+    is_of_pairs, is_of_losses = "pairs" in statements, "losable_partitions" in statements
     for name, statement in statements.items():
         if name == "links" and clusters is not None:
             _compute(connection, name, statement, _BETWEEN, {"here": clusters[0], "there": clusters[1]})
         elif name == "compared_offsets" and at_ms is not None:
             connection.execute(sql_file("time_offsets.sql"), {"at_ms": at_ms})
-        elif name in COMPUTED_ONCE or name in computed or (is_of_pairs and name in COMPUTED_FOR_PAIRS):
+        elif (
+            name in COMPUTED_ONCE
+            or name in computed
+            or (is_of_pairs and name in COMPUTED_FOR_PAIRS)
+            or (is_of_losses and name in COMPUTED_FOR_LOSSES)
+        ):
             _compute(connection, name, statement)
         elif flow is not None and (name in COMPUTED_FOR_A_FLOW or _is_shared(name, statements)):
             _compute(connection, name, statement, "where flow = $flow", {"flow": flow})
