@@ -5,16 +5,9 @@ Every error is one of `ledger.errors`.
 """
 
 from ledger.answers.elsewhere import SealedLedger
+from ledger.answers.flow_values import PartitionLag, PartitionLoss, Status
 from ledger.answers.ledger import AsOf, Ledger
-from ledger.answers.values import (
-    Answer,
-    Audit,
-    FlowRequest,
-    PartitionLag,
-    PartitionLoss,
-    Place,
-    Status,
-)
+from ledger.answers.values import Answer, Audit, FlowRequest, Place
 
 __all__ = [
     "Answer",

@@ -42,8 +42,8 @@ from ledger.kafka.cluster import PartitionEnds
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.driver import claimed_beside_no_driver
+from ledger.mirror.flow_topics import flow_topics
 from ledger.mirror.other_mirrors import signs_of_mirror_maker
-from ledger.mirror.run import flow_topics
 from ledger.mirror.states import PartitionState
 from ledger.mirror.stops import StopEvents
 from ledger.roles import require_free

@@ -31,7 +31,7 @@ from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, ErrorCode, Produced,
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
 from ledger.mirror.driver import claimed_beside_no_driver
-from ledger.mirror.run import flow_topics
+from ledger.mirror.flow_topics import flow_topics
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.store.log import DeltaFactLog
 from ledger.store.session import ClaimedOperations, WriterSession

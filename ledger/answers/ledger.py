@@ -6,45 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ledger.answers import elsewhere
 from ledger.answers.elsewhere import SealedLedger, sealed
-from ledger.answers.flow_status import (
-    asked_at_ms,
-    maintenance_behind,
-    old_commits,
-    open_apply,
-    report_flow,
-    status_objections,
-    with_freshness,
-)
-from ledger.answers.values import (
-    Answer,
-    Audit,
-    FlowRequest,
-    PartitionLag,
-    PartitionLoss,
-    Place,
-    Status,
-    mapping,
-    partition_lag,
-    partition_loss,
-    place,
-    row_class,
-)
+from ledger.answers.values import Answer, Audit, FlowRequest, Place, mapping, place, row_class
 from ledger.clock import SystemClock
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import InvalidValueError, UsageError
 from ledger.facts.cuts import Cut
-from ledger.facts.direction import Direction
+from ledger.facts.ways import Direction
 from ledger.offsets import between_clusters
 from ledger.offsets.between_clusters import Chosen
 from ledger.store import answers, catalog
 from ledger.store.catalog import Named, Query, Value
 from ledger.store.snapshots import DeltaSnapshot, parse_time
 from ledger.words import instant, is_unicode
+
+if TYPE_CHECKING:  # most questions are about no flow's state, and would wait for all that tells it
+    from ledger.answers.flow_values import PartitionLag, PartitionLoss, Status
 
 # Asked --------------------------------------------------------------------------------------------
 # What questions are made of, checked before anything is read: bad values are errors of ours, whoever calls.
@@ -248,15 +229,20 @@ class Ledger:
 
         What is translated of groups goes by them. Nothing is said of a cluster that was never recorded.
         """
+        from ledger.answers.flow_status import old_commits
+
         return old_commits(self.config, self.snapshot, text("a cluster", cluster), at_ms=self._asked_at_ms())
 
     # Flows ---------------------------------------------------------------------------------------
 
-    def status(self, *flows: str, differences: bool = False) -> Status:
+    def status(self, *flows: str, differences: bool = False) -> "Status":
         """Where flows of the configuration stand, why, and what to do next; none named: all of them.
 
         With `differences` also what is not the same at both sides, counted by topic and cause.
         """
+        from ledger.answers.flow_status import maintenance_behind, open_apply, report_flow, status_objections
+        from ledger.answers.flow_values import Status
+
         names = [self.config.flow(flow).name for flow in flows] or list(self.config.flows)
         is_now = self.as_of is None
         at_ms = self._asked_at_ms()
@@ -272,16 +258,22 @@ class Ledger:
             at_ms,
         )
 
-    def lag(self, flow: str) -> Answer[PartitionLag]:
+    def lag(self, flow: str) -> "Answer[PartitionLag]":
         """How much of each source partition is not on the target, and as of when."""
+        from ledger.answers.flow_values import partition_lag
+
         return Answer(self.query("replication_lag", flow=flow).table, partition_lag)
 
-    def failover_loss(self, from_cluster: str, to_cluster: str, *, at: AsOf = None) -> Answer[PartitionLoss]:
+    def failover_loss(
+        self, from_cluster: str, to_cluster: str, *, at: AsOf = None
+    ) -> "Answer[PartitionLoss]":
         """What would be lost, partition by partition, if the first cluster were lost and the other took over.
 
         `at`: the time to which what has come since is estimated; None: that of the question. Raises `UsageError` for
         clusters that the ledger does not know, and `PreconditionError` where there is nothing to answer from.
         """
+        from ledger.answers.flow_values import partition_loss
+
         way = Direction(text("a cluster", from_cluster), text("a cluster", to_cluster))
         between_clusters.require_direction(self.config, self.snapshot, way)
         params = {"from_cluster": from_cluster, "to_cluster": to_cluster}
@@ -377,6 +369,8 @@ class Ledger:
             answers.require_flow(self.config, self.snapshot, text("flow", flow))
         if any(parameter.name == AT and parameter.is_optional for parameter in wanted.params):
             found.setdefault(AT, self._asked_at_ms())
+        from ledger.answers.flow_status import with_freshness  # see above
+
         return with_freshness(self.config, wanted, found, at_ms=self._asked_at_ms())
 
     @property
@@ -398,4 +392,6 @@ class Ledger:
             raise UsageError(f"{self.facts_left}; nothing was read. Ask from {left.until_ms} on")
 
     def _asked_at_ms(self) -> int:
+        from ledger.answers.flow_status import asked_at_ms
+
         return self.opened_at_ms if self.as_of is None else asked_at_ms(self.snapshot, self.as_of)

@@ -9,10 +9,10 @@ from ledger.cli.logs import log_to_stderr
 from ledger.cli.printing import say
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
-from ledger.facts.operations import Why
 
 if TYPE_CHECKING:
     from ledger.context import Context
+    from ledger.facts.operations import Why
 
 
 def configuration(context: click.Context) -> MirrorConfig:
@@ -36,7 +36,7 @@ def configuration_to_connect_by(context: click.Context) -> MirrorConfig:
     return config
 
 
-def command_context(context: click.Context, why: Why | None = None) -> "Context":
+def command_context(context: click.Context, why: "Why | None" = None) -> "Context":
     """What a command works with that may ask clusters, or record something; it is closed when the command ends.
 
     Raises `PreconditionError` where a reason is given for what would be recorded, and a copy of a ledger lies there:

@@ -8,8 +8,6 @@ import click
 
 from ledger.cli.printing import SHOW_CUT, Form, require_tables
 from ledger.errors import UsageError
-from ledger.facts.fences import QuietBounds
-from ledger.facts.operations import Why
 
 Command = Callable[..., None]
 Parameter = Callable[[Command], Command]
@@ -121,6 +119,7 @@ def table_options(command: Command) -> Command:
 
 def proving_options(command: Command) -> Command:
     """How a fence is proved: `quiet`, for how long its ends stand still, and `abort_after_s`."""
+    from ledger.facts.fences import QuietBounds  # commands that fence nothing would wait for it
 
     @wraps(command)
     def bounded(*args: Any, least_s: float, most_s: float, **options: Any) -> None:
@@ -165,6 +164,8 @@ def required_why_options(command: Command) -> Command:
 
 
 def _why(command: Command, *, is_required: bool) -> Command:
+    from ledger.facts.operations import Why  # those that record nothing would wait for it
+
     @wraps(command)
     def reported(*args: Any, reason: str | None, ticket: str | None, **options: Any) -> None:
         command(*args, why=Why(reason, ticket), **options)

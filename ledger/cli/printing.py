@@ -4,15 +4,18 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 import pyarrow as pa
 
 from ledger.cli import logs
 from ledger.errors import MirrorLedgerError, PreconditionError, UnsafeError, UsageError
-from ledger.facts.syncs import PartitionPair
 from ledger.offsets.rendering import RENDERERS, render_table
 from ledger.words import shown, shown_lines
+
+if TYPE_CHECKING:
+    from ledger.facts.syncs import PartitionPair
 
 _NO_TERMINAL = 160
 """Characters of a line where the terminal's width is not known: nobody reads along, and few answers are wider."""
@@ -129,7 +132,7 @@ def terminal_width() -> int:
     return shutil.get_terminal_size(fallback=(_NO_TERMINAL, 24)).columns
 
 
-def refuse_partitions(headline: str, reasons: Mapping[PartitionPair, str], *, of: int) -> None:
+def refuse_partitions(headline: str, reasons: Mapping["PartitionPair", str], *, of: int) -> None:
     """Say why, by partition: some of so many refused is exit code 4, all of them 5; none is no error."""
     if not reasons:
         return

@@ -10,17 +10,7 @@ from ledger.facts.fences import FENCE_KINDS, Fence, Unfenced
 from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.requests import asked_in_words
 from ledger.facts.tables import Row
-
-
-@dataclass(frozen=True, slots=True)
-class Direction:
-    """From which cluster to which one, by alias, records are mirrored and applications move."""
-
-    source: str
-    target: str
-
-    def __str__(self) -> str:
-        return f"from {self.source} to {self.target}"
+from ledger.facts.ways import Direction as Direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from ledger.errors import ClaimBegunError
 from ledger.facts.acls import denial
@@ -83,16 +83,12 @@ from ledger.facts.tables import (
     PERMISSIONS,
     SHARE_OFFSETS,
     TOPICS,
+    Filter,
     Row,
 )
 
 # Row source ---------------------------------------------------------------------------------------
 # Where rows of the ledger come from: what memory, DuckDB and Delta have in common for those who read them.
-
-
-Comparison = Literal["=", "<", ">=", "in", "not in"]
-Filter = tuple[str, Comparison, Any]
-"""Column, comparison, and the value or values; null compares with nothing, and is `not in` no values alone."""
 
 
 class RowSource(Protocol):

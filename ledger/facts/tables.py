@@ -6,10 +6,13 @@ are append-only; every row carries the four columns of `STAMP`.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 Row = Mapping[str, Any]
 """One row of a table, without its stamp where it is to be appended, or of an answer: column name to value."""
+Comparison = Literal["=", "<", ">=", "in", "not in"]
+Filter = tuple[str, Comparison, Any]
+"""Column, comparison, and the value or values; null compares with nothing, and is `not in` no values alone."""
 
 
 KEEP_SUPERSEDED_HOURS = 1

@@ -44,7 +44,6 @@ from ledger.errors import (
 from ledger.kafka.logins import login_settings, mechanism_of, refused_trouble, security_protocol
 from ledger.kafka.sockets import ANY_ADDRESS, connected_socket
 from ledger.kafka.spoken import METADATA, NO_TOPIC_IDS
-from ledger.kafka.tls import own_certificate, tls_context
 from ledger.words import instant
 
 # Client properties --------------------------------------------------------------------------------
@@ -76,6 +75,8 @@ def kafka_python_properties(cluster: ClusterConfig, environ: Mapping[str, str]) 
         **login_settings(peer, properties, hosts),
     }
     if protocol.endswith("SSL"):
+        from ledger.kafka.tls import tls_context  # it brings certificates, which others would wait for
+
         settings["ssl_context"] = tls_context(peer, properties)
     return settings
 
@@ -302,6 +303,8 @@ def _connect(address: Address, properties: Mapping[str, str], timeout_s: float) 
     if not security_protocol(properties).endswith("SSL"):
         return plain
     try:
+        from ledger.kafka.tls import tls_context
+
         return tls_context(str(address), properties).wrap_socket(plain, server_hostname=address.host)
     except UsageError:
         plain.close()
@@ -317,6 +320,8 @@ def _connect(address: Address, properties: Mapping[str, str], timeout_s: float) 
 
 def _own_certificate(properties: Mapping[str, str]) -> str:
     """What is known of the certificate that a broker did not take: brokers seldom say why."""
+    from ledger.kafka.tls import own_certificate
+
     shown = own_certificate("the mirror", properties)
     if shown is None:
         return "it was shown no certificate, for none is configured"

@@ -24,7 +24,6 @@ from typing import Any
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from ledger.errors import ClusterUnavailableError, Trouble, UsageError
-from ledger.kafka.tls import trusting_context
 from ledger.words import instant
 
 _PROPERTY = "sasl.oauthbearer."
@@ -204,6 +203,8 @@ def _asked(endpoint: Endpoint) -> Token:
         },
     )
     named = {} if endpoint.authorities is None else {_AUTHORITIES: endpoint.authorities}
+    from ledger.kafka.tls import trusting_context
+
     context = trusting_context(f"token endpoint {endpoint.url}", named, _AUTHORITIES)
     opener = urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=context))
     asked_at = time.time()

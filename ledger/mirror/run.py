@@ -23,6 +23,7 @@ from ledger.kafka.reach import KafkaReach
 from ledger.machine import LocalProcesses
 from ledger.mirror import driver
 from ledger.mirror.assignment import CopyLimits
+from ledger.mirror.flow_topics import flow_topics
 from ledger.mirror.former_drivers import shut_out_former_drivers
 from ledger.mirror.progress import (
     ConfigurationFile,
@@ -35,8 +36,6 @@ from ledger.mirror.progress import (
 from ledger.mirror.rounds import FlowRun
 from ledger.mirror.spark import SessionFactory, SparkRoundRunner
 from ledger.mirror.starts import require_usable
-from ledger.mirror.targets import FollowingRecord
-from ledger.mirror.topics import FlowTopics
 from ledger.mirror.watches import Prober, Watched
 from ledger.offsets.syncing import syncing
 from ledger.recorders.observation import Subject
@@ -48,34 +47,6 @@ from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
 from ledger.store.session import ClaimedOperations, one_thread
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
-from ledger.topics.following import TopicFollowing
-
-# Wiring -------------------------------------------------------------------------------------------
-# The parts that commands are wired from: a checked configuration in, adapters and what stands on them out.
-
-
-def flow_topics(
-    config: MirrorConfig,
-    flow: FlowConfig,
-    source: KafkaAdmin,
-    target: KafkaAdmin,
-    state: DeltaLedgerState,
-    operations: ClaimedOperations,
-) -> FlowTopics:
-    following = TopicFollowing(
-        flow.naming, target.broker_count(), flow.replication_factor, flow.settings_following
-    )
-    return FlowTopics(
-        config.topic_selection(flow.name),
-        following,
-        source,
-        target,
-        FollowingRecord(flow.name, operations, state),
-        SystemClock(),
-        delete_topics=flow.delete_topics,
-        acls=flow.acls,
-    )
-
 
 # Mirroring ----------------------------------------------------------------------------------------
 

@@ -4,15 +4,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
-from ledger.facts.direction import Direction
 from ledger.facts.groups import SHARE, Place
 from ledger.facts.tables import CHECKPOINTS, ROUNDS_PER_EPOCH, SHARE_OFFSETS, TABLE_BY_NAME, TOPICS
+from ledger.facts.ways import Direction
 from ledger.offsets.setting import (
     NO_OUTPUTS,
     OTHER_GROUPS,
@@ -221,6 +222,18 @@ def one_commit(snapshot: Snapshot, cluster: str, *, topic: str, partition: int, 
 
 def clusters(snapshot: Snapshot) -> frozenset[str]:
     """Aliases of all clusters that flows were ever claimed for."""
+    if not isinstance(snapshot, DeltaSnapshot):
+        return _clusters(snapshot)
+    if snapshot not in _known:
+        _known[snapshot] = _clusters(snapshot)
+    return _known[snapshot]
+
+
+_known: WeakKeyDictionary[DeltaSnapshot, frozenset[str]] = WeakKeyDictionary()
+"""A command asks for them several times, and the rows of a snapshot stay what they are."""
+
+
+def _clusters(snapshot: Snapshot) -> frozenset[str]:
     with connect(snapshot, {}, ("last_claims",)) as connection:
         found = connection.execute(
             "select source_cluster from last_claims union select target_cluster from last_claims"

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ledger.offsets.setting import oddities
 from ledger.plain_text import column_values, csv_text, json_text, rows_of
 
 _RESET_COLUMNS = ("group_id", "target_topic", "target_partition", "target_offset")
@@ -47,6 +45,10 @@ def render_kafka_reset(translation: pa.Table, accepted: Collection[str] = ()) ->
     Left out is what has no offset, what is `ACCEPTABLE` and not `accepted`, and what the tool cannot be given. The form
     is that for several groups: without a header, read line by line.
     """
+    import pyarrow.compute as pc  # every form would wait for these two
+
+    from ledger.offsets.setting import oddities
+
     rows = translation.to_pylist()
     accepted_rows = [None not in _line(row) and oddities(row) <= set(accepted) for row in rows]
     is_accepted = pa.array(accepted_rows, pa.bool_())

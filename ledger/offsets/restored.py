@@ -5,8 +5,7 @@ from collections.abc import Collection
 from ledger.errors import UnsafeError
 from ledger.facts.operations import LedgerRestored
 from ledger.facts.roles import recorder_of
-from ledger.facts.state import Filter
-from ledger.facts.tables import CHECKPOINTS, GROUPS, OPERATIONS
+from ledger.facts.tables import CHECKPOINTS, GROUPS, OPERATIONS, Filter
 from ledger.offsets.setting import NOT_RECORDED
 from ledger.store.snapshots import DeltaSnapshot
 from ledger.words import instant

@@ -7,25 +7,28 @@ has then. What is set is read back. Who does it again, after a crash too, comes 
 stays.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ledger.errors import PreconditionError
-from ledger.facts.cuts import Cut
 from ledger.facts.group_offsets import CommitResult, IntendedCommit, OffsetsSet, OffsetsSetResult, SeenAppend
 from ledger.facts.groups import SHARE, CommitRefusal, NewCommit, Place, Synced, has_members
-from ledger.facts.operations import OperationContent, Why
 from ledger.facts.roles import recorder_of
-from ledger.facts.state import OperationLog
 from ledger.facts.tables import CHECKPOINTS, GROUP_SYNCS
-from ledger.kafka.cluster import ClusterAdmin, GroupListing
 from ledger.offsets.statuses import TranslationStatus
-from ledger.store.session import random_id
+
+if TYPE_CHECKING:  # who translates offsets would wait for these
+    from ledger.facts.cuts import Cut
+    from ledger.facts.operations import OperationContent, Why
+    from ledger.facts.state import OperationLog
+    from ledger.kafka.cluster import ClusterAdmin, GroupListing
 
 NOT_RECORDED = "not_recorded"
 UNREAD_ADVICE: Mapping[str, str] = {
@@ -472,7 +475,7 @@ class EarlierAttempts:
     done: Mapping[Place, int]
 
     @classmethod
-    def of_rows(cls, rows: Iterable[Answer]) -> "EarlierAttempts":
+    def of_rows(cls, rows: Iterable[Answer]) -> EarlierAttempts:
         """From rows of `operations` of that operation, in the order of their stamps."""
         begun: dict[Place, int] = {}
         done: dict[Place, int] = {}
@@ -517,7 +520,7 @@ class TargetGroups:
     @classmethod
     def read(
         cls, target: ClusterAdmin, groups: Collection[str], share_groups: Collection[str] = ()
-    ) -> "TargetGroups":
+    ) -> TargetGroups:
         """Of groups that commit, and of share groups."""
         wanted = {*groups, *share_groups}
         listed = {group.group_id: group for group in target.groups() if group.group_id in wanted}
@@ -681,6 +684,8 @@ def set_and_record(
     what was begun under the given id and has no result (`attempts`), it gets its result now where it was set.
     `require_own`: asked before each request, raises where another process has taken over.
     """
+    from ledger.store.session import random_id
+
     settings = [_finished(one, attempts.begun) for one in settings]
     if not any(one.outcome in (Outcome.TO_BE_SET, Outcome.SET) for one in settings):
         return None, list(settings)

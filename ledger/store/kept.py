@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from ledger.facts.operations import OperationKind
-from ledger.facts.state import Filter
+from ledger.facts.tables import Filter
 from ledger.store.relations import arrow_rows, filtered_rows, passing_rows
 from ledger.store.sql import CutRows, ParquetFiles, Relation
 

@@ -38,8 +38,8 @@ from tenacity import (
 
 from ledger.clock import Clock
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, OtherLedgerError, ShutOutError
-from ledger.facts.state import Filter, WriterClaim, require_last
-from ledger.facts.tables import TABLE_BY_NAME, Row, epoch_and_round, epoch_of, place_of
+from ledger.facts.state import WriterClaim, require_last
+from ledger.facts.tables import TABLE_BY_NAME, Filter, Row, epoch_and_round, epoch_of, place_of
 from ledger.store.damage import is_of_a_library, local_folder, words_of
 from ledger.store.delta_tables import (
     RECORDED_AT,

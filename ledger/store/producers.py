@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.facts.identity import ClusterAcceptance, ClusterIdentities
-from ledger.facts.state import Filter
-from ledger.facts.tables import OPERATIONS, WRITERS
+from ledger.facts.tables import OPERATIONS, WRITERS, Filter
 from ledger.store.damage import reported
 from ledger.store.delta_tables import opened_at, table_uri
 from ledger.store.relations import filtered_rows, relation_of

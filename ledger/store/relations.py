@@ -12,8 +12,15 @@ from deltalake import DeltaTable
 from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression
 
 from ledger.facts.cuts import ClockStep, LastAppend
-from ledger.facts.state import Comparison, Filter
-from ledger.facts.tables import ADDED_COLUMNS, ROUNDS_PER_EPOCH, TABLE_BY_NAME, epoch_and_round, place_of
+from ledger.facts.tables import (
+    ADDED_COLUMNS,
+    ROUNDS_PER_EPOCH,
+    TABLE_BY_NAME,
+    Comparison,
+    Filter,
+    epoch_and_round,
+    place_of,
+)
 from ledger.store.delta_tables import arrow_schema, missing_columns
 from ledger.store.fetched import places
 from ledger.store.sql import ParquetFiles, Relation, connected, register

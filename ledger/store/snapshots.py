@@ -19,11 +19,11 @@ from ledger.errors import InvalidValueError, UsageError
 from ledger.facts.archived import FactsArchived, archived_periods
 from ledger.facts.cuts import Cut, LastAppend, is_token
 from ledger.facts.operations import recorded_cut
-from ledger.facts.state import Filter
 from ledger.facts.tables import (
     OPERATIONS,
     TABLE_BY_NAME,
     TABLES,
+    Filter,
     in_order,
 )
 from ledger.store.appends import AppendTimes, appends_named, appends_until, recorded_span

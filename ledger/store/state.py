@@ -7,9 +7,18 @@ from typing import Any
 
 from ledger.facts.last_rows import GRAINS
 from ledger.facts.rows import flow_position
-from ledger.facts.state import Filter, LedgerState
+from ledger.facts.state import LedgerState
 from ledger.facts.syncs import FlowPosition
-from ledger.facts.tables import OFFSET_SYNCS, OPERATIONS, STAMP, TABLE_BY_NAME, TABLES, WRITERS, in_order
+from ledger.facts.tables import (
+    OFFSET_SYNCS,
+    OPERATIONS,
+    STAMP,
+    TABLE_BY_NAME,
+    TABLES,
+    WRITERS,
+    Filter,
+    in_order,
+)
 from ledger.store import narrowed
 from ledger.store.appends import AppendTimes
 from ledger.store.catalog import Query, Value, query, tables_of

@@ -7,10 +7,7 @@ from collections.abc import Sequence
 import click
 import pyarrow as pa
 
-from ledger.answers.drivers import DriverState
-from ledger.answers.flow_status import last_driver
 from ledger.answers.ledger import Ledger
-from ledger.answers.text import WIDTH, render_open_apply, render_report, render_reports_json
 from ledger.cli.configured import configuration
 from ledger.cli.options import as_of_option, show_cut_option, since_option, table_options
 from ledger.cli.printing import Form, put, say, say_cut
@@ -59,6 +56,8 @@ def status(
     form: Form,
 ) -> None:
     """Where FLOW, or every flow, stands, why, and what to do next. CSV is the table of partitions."""
+    from ledger.answers.text import WIDTH, render_open_apply, render_report, render_reports_json
+
     ledger = opened(context, as_of)
     found = ledger.status(*([flow] if flow else []), differences=differences)
     if form.output == "json":
@@ -87,6 +86,9 @@ def status(
 @click.pass_context
 def health(context: click.Context, flows: tuple[str, ...]) -> None:
     """Whether a driver of each FLOW (of all that are enabled) is at work, for probes: 0 yes, 4 no, 1 nobody knows."""
+    from ledger.answers.drivers import DriverState
+    from ledger.answers.flow_status import last_driver
+
     ledger = opened(context, None)
     config = ledger.config
     wanted = [config.enabled_flow(name) for name in flows] or config.enabled_flows

@@ -12,8 +12,7 @@ from zlib import crc32
 import pytest
 
 from ledger.changeover.plans import ChangeoverKind, steps_of
-from ledger.facts.state import Filter
-from ledger.facts.tables import CUT_OFFSETS, OFFSET_SYNCS, OPERATIONS
+from ledger.facts.tables import CUT_OFFSETS, OFFSET_SYNCS, OPERATIONS, Filter
 from tests.simulation.kafka.administered import topic_rule
 from tests.simulation.ledger.rows import MemoryRows
 from tests.support.changing_pairs import ADMIN, GROUPS, TOPICS, in_ledger

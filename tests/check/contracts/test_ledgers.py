@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ledger.facts.state import Filter
-from ledger.facts.tables import STAMP, TABLE_BY_NAME, TABLES, WRITERS, in_order
+from ledger.facts.tables import STAMP, TABLE_BY_NAME, TABLES, WRITERS, Filter, in_order
 from ledger.store.relations import filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.store.snapshots import DeltaLedger
 from ledger.store.state import DeltaRows, SnapshotRows

@@ -14,8 +14,7 @@ from ledger.changeover.plans import ChangeoverKind, Choices
 from ledger.changeover.seeing import make_plan
 from ledger.facts.direction import Direction
 from ledger.facts.operations import OperationKind
-from ledger.facts.state import Filter
-from ledger.facts.tables import OPERATIONS
+from ledger.facts.tables import OPERATIONS, Filter
 from ledger.store import kept, relations
 from ledger.store.delta_tables import table_uri
 from ledger.store.kept import KeptAnswers, KeptRows

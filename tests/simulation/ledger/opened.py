@@ -6,8 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from ledger.facts.cuts import Cut, LastAppend
-from ledger.facts.state import Filter
-from ledger.facts.tables import TABLE_BY_NAME, TABLES, place_of
+from ledger.facts.tables import TABLE_BY_NAME, TABLES, Filter, place_of
 from tests.simulation.ledger.rows import MemoryRows
 from tests.simulation.ledger.tables import MemoryLedger
 

@@ -4,8 +4,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ledger.facts.state import Comparison, Filter
-from ledger.facts.tables import STAMP, TABLES, WRITERS, in_order
+from ledger.facts.tables import STAMP, TABLES, WRITERS, Comparison, Filter, in_order
 
 _STAMP_NAMES = frozenset(column.name for column in STAMP)
 _COMPARED: Mapping[Comparison, Callable[[Any, Any], bool]] = {

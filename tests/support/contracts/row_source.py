@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.facts.state import FactLog, Filter, RowSource
-from ledger.facts.tables import OFFSET_SYNCS, STAMP, TABLE_BY_NAME, WRITERS
+from ledger.facts.state import FactLog, RowSource
+from ledger.facts.tables import OFFSET_SYNCS, STAMP, TABLE_BY_NAME, WRITERS, Filter
 from tests.support.ledger_rows import TABLE, WRITER, claim, claim_row, row, watermark
 
 OTHER_WRITER = "recorder:west"
