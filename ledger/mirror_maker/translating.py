@@ -67,6 +67,19 @@ def policy_of(flow: MakerFlow, kind: ConnectorKind = ConnectorKind.SOURCE) -> Ma
     return MakerPolicy(found, flow.alias, flow.target_alias, between, internal, flow.is_before_4)
 
 
+_NAMING = ("replication.policy.class", "replication.policy.separator", "source.cluster.alias")
+_OTHER_NAMES = (
+    "names topics in another way than the source connector, so MirrorMaker never translated a group to a topic that it "
+    "mirrors; here one naming is for both"
+)
+
+
+def _has_other_names(flow: MakerFlow) -> bool:
+    """Whether the checkpoint connector names topics in another way than the source connector."""
+    kind = ConnectorKind.CHECKPOINT
+    return kind in flow.settings and policy_of(flow, kind) != policy_of(flow)
+
+
 def _excluded_by_default(flow: MakerFlow) -> Sequence[str]:
     return TOPICS_EXCLUDE_BEFORE_4 if flow.is_before_4 else TOPICS_EXCLUDE
 
@@ -185,23 +198,24 @@ class _Flow:
             yield Choice("rename", (("(.*)", f"{prefix}\\1"),), "", entries)
 
     def _other_names(self) -> Iterator[Choice]:
-        """Where the checkpoint connector names topics in another way than the source connector."""
         kind = ConnectorKind.CHECKPOINT
-        if kind not in self._flow.settings or policy_of(self._flow, kind) == self._policy:
+        if not _has_other_names(self._flow):
             return
-        names = ("replication.policy.class", "replication.policy.separator", "source.cluster.alias")
         entries = [
             entry
-            for name in names
+            for name in _NAMING
             if (entry := self._flow.settings[kind].get(name)) is not None
             and (other := self._flow.setting(name)) is not None
             and entry.value != other.value
         ]
-        remark = (
-            "the checkpoint connector names topics in another way than the source connector, so MirrorMaker never "
-            "translated a group; here one naming is for both"
+        yield Choice(
+            "topic_naming",
+            None,
+            f"the checkpoint connector {_OTHER_NAMES}",
+            tuple(entries),
+            Verdict.DIFFERS,
+            is_shown=False,
         )
-        yield Choice("topic_naming", None, remark, tuple(entries), Verdict.DIFFERS, is_shown=False)
 
     def _has_way_back(self) -> bool:
         flow = self._flow
@@ -414,6 +428,15 @@ def _notes(made: MakerConfiguration) -> Iterator[tuple[str, Verdict, str]]:
             Verdict.TAKEN,
             "off in both; commits are recorded in the ledger, from where groups can be moved at any time",
         )
+    for flow in made.flows:
+        absent = [
+            name
+            for name in _NAMING
+            if flow.setting(name) is not None and flow.setting(name, ConnectorKind.CHECKPOINT) is None
+        ]
+        if _has_other_names(flow) and absent:
+            remark = f"{flow.name}: the checkpoint connector lacks {', '.join(absent)} and {_OTHER_NAMES}"
+            yield (absent[0], Verdict.DIFFERS, remark)
     yield (
         "(no key)",
         Verdict.NO_MEANING,

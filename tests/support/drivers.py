@@ -69,7 +69,8 @@ def ended_afterwards(command: Sequence[str], log: Path) -> Iterator["subprocess.
     try:
         yield process
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(process.pid, signal.SIGTERM)
         try:
             process.wait(_ENDED_WITHIN_S)
         except subprocess.TimeoutExpired:

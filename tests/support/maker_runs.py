@@ -1,19 +1,26 @@
 """One configuration of MirrorMaker 2, carried out twice: by a real MirrorMaker, and as it was imported.
 
-MirrorMaker mirrors from `east` to `west`, the imported configuration from `east` to `south`. The oracle is what
-MirrorMaker has put into west: names of topics, their records, groups with their places.
+Both mirror from the same sources, each to targets of its own: from `east`, MirrorMaker to `west` and the imported
+configuration to `south`. The oracle is what MirrorMaker has put there: names of topics, their records, groups with
+their places.
+
+Files are carried out as they are, but for addresses, and for factors of replication above 1: a cluster here is one
+broker. Resources of Strimzi are without their logins, which `tests/real/kafka/test_logins.py` tries, and MirrorMaker
+runs them as the connectors that Strimzi's operator makes of them.
 """
 
 import json
 import re
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
@@ -21,6 +28,7 @@ from ledger.answers.ledger import Ledger
 from ledger.answers.maintenance import init_ledger
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.config.values import FlowConfig
 from ledger.recorders.observation import Subject
 from ledger.sandbox import Sandbox
 from ledger.sandbox.groups import TO_THE_END, GroupPlan, consume
@@ -30,14 +38,16 @@ from tests.support.clusters import servers_of
 from tests.support.commands import mirror_ledger
 from tests.support.following import produce
 from tests.support.maker_files import FIRST, FOLDER, SECOND
-from tests.support.mirror_maker import connectors_of, maker_of
+from tests.support.mirror_maker import connectors_of, connectors_of_resource, maker_of
 from tests.support.recorded import broken_invariants
+from tests.support.releases import BEFORE_4
 from tests.support.runs import run
 from tests.support.waiting import eventually
 
 TOPICS = (
     *("orders", "payments.eu", "payments.us", "inventory.v1", "inventoryxv1", "audit-internal"),
     *("secret-things", "orders.replica", "mm2-old.internal", "__tools", "second_orders", "second.orders"),
+    "sensors.hall",
 )
 """At the source; what lists, defaults and prefixes select and leave out."""
 RECORDS = 12
@@ -48,6 +58,7 @@ GROUPS = {
     "connect-sink": "orders",
     "test-1": "inventory.v1",
     "watching": "secret-things",
+    "dashboards": "sensors.hall",
 }
 """What each group reads, to its end: MirrorMaker translates no commit that lies before the syncs that it has seen."""
 _OFTEN = """
@@ -73,70 +84,163 @@ _NOTHING_MORE_WITHIN_S = 6.0
 
 
 @dataclass(frozen=True)
-class MakerSite:
-    """Three clusters of one broker each, for one file alone: a pattern may select all that there is."""
+class Cast:
+    """Which clusters stand at the addresses of a file. `targets`: MirrorMaker's, and ours.
 
+    `release`: of MirrorMaker, where it is not the newest. `misnamed`: what its checkpoints have in front of names of
+    topics that are not called so, because its connectors do not agree.
+    """
+
+    sources: Mapping[str, str] = field(default_factory=lambda: {FIRST: "east"})
+    targets: Mapping[str, tuple[str, str]] = field(default_factory=lambda: {SECOND: ("west", "south")})
+    release: str | None = None
+    misnamed: str = ""
+
+    @property
+    def clusters(self) -> list[str]:
+        return [*self.sources.values(), *(alias for both in self.targets.values() for alias in both)]
+
+
+_CASTS = {
+    "fan_out.properties": Cast(
+        targets={SECOND: ("west", "south"), "third.example:9092": ("far-west", "far-south")}
+    ),
+    "strimzi_v1.yaml": Cast(
+        {"plant-kafka-bootstrap:9092": "east", "office-kafka-bootstrap:9092": "north"},
+        {"hub-kafka-bootstrap:9093": ("west", "south")},
+    ),
+    "strimzi_v1beta2.yaml": Cast(
+        {"site-a-kafka-bootstrap:9093": "east"},
+        {"site-b-kafka-bootstrap:9092": ("west", "south")},
+        BEFORE_4,
+        misnamed="site-a.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class MakerSite:
+    """Clusters of one broker each, for one file alone: a pattern may select all that there is.
+
+    `servers`: where anybody may do anything; `addresses`: what stands in the file, `replaced` what else does not stay.
+    """
+
+    name: str
+    cast: Cast
     servers: Mapping[str, str]
+    addresses: Mapping[str, str]
+    replaced: Mapping[str, str]
     folder: Path
     spark: SparkSession
     capsys: pytest.CaptureFixture[str]
 
-    def text(self, name: str, *, to: str) -> str:
-        """A file with addresses that answer."""
-        written = (FOLDER / name).read_text(encoding="utf-8")
-        return written.replace(FIRST, self.servers["east"]).replace(SECOND, self.servers[to])
+    def text(self, *, ours: bool) -> str:
+        """The file with addresses that answer: of our targets, or of MirrorMaker's."""
+        written = (FOLDER / self.name).read_text(encoding="utf-8")
+        if self.name.endswith(".yaml"):
+            written = yaml.safe_dump_all(map(_without_logins, yaml.safe_load_all(written)), sort_keys=False)
+        for address, alias in self.cast.sources.items():
+            written = written.replace(address, self.addresses[alias])
+        for address, (makers, own) in self.cast.targets.items():
+            written = written.replace(address, self.addresses[own if ours else makers])
+        for text, other in self.replaced.items():
+            assert text in written
+            written = written.replace(text, other)
+        return re.sub(r"(replication\.factor ?[=:] )[2-9]$", r"\g<1>1", written, flags=re.MULTILINE)
+
+    def flows(self, config: MirrorConfig) -> list[FlowConfig]:
+        """Those that leave a source of the cast: a file may mirror the other way too."""
+        at = [self.addresses[alias] for alias in self.cast.sources.values()]
+        return [one for one in config.enabled_flows if config.cluster(one.source).bootstrap_servers in at]
+
+    def into(self, config: MirrorConfig, alias: str) -> list[str]:
+        """Names of the flows that end at a cluster of ours."""
+        at = self.addresses[alias]
+        return [one.name for one in self.flows(config) if config.cluster(one.target).bootstrap_servers == at]
+
+
+def _without_logins(of: Any) -> Any:
+    if isinstance(of, list):
+        return [*map(_without_logins, of)]
+    if not isinstance(of, dict):
+        return of
+    return {key: _without_logins(value) for key, value in of.items() if key not in ("authentication", "tls")}
 
 
 @contextmanager
-def maker_site(folder: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Iterator[MakerSite]:
-    sandbox = Sandbox(folder / "sandbox")
+def maker_site(
+    name: str, folder: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> Iterator[MakerSite]:
+    sandbox, cast = Sandbox(folder / "sandbox"), _CASTS.get(name, Cast())
     try:
-        servers = servers_of(sandbox.up(["east", "west", "south"], brokers=1))
-        create_topics(servers["east"], TOPICS, partitions=1)
-        for topic in TOPICS:
-            produce(servers["east"], topic, *(f"{topic} {number}" for number in range(RECORDS)))
-        for group, topic in GROUPS.items():
-            consume(servers["east"], GroupPlan(group, {(topic, 0): TO_THE_END}))
-        yield MakerSite(servers, folder, spark, capsys)
+        servers = servers_of(sandbox.up(cast.clusters, brokers=1))
+        filled(servers["east"], TOPICS)
+        if "north" in servers:
+            filled(servers["north"], ("letters",))
+        read_to_the_end(servers["east"])
+        yield MakerSite(name, cast, servers, servers, {}, folder, spark, capsys)
     finally:
         sandbox.down()
 
 
-def assert_mirrored_alike(site: MakerSite, name: str, *, has_checkpoints: bool = True) -> None:
+def filled(servers: str, topics: Sequence[str]) -> None:
+    create_topics(servers, topics, partitions=1)
+    for topic in topics:
+        produce(servers, topic, *(f"{topic} {number}" for number in range(RECORDS)))
+
+
+def read_to_the_end(servers: str) -> None:
+    for group, topic in GROUPS.items():
+        consume(servers, GroupPlan(group, {(topic, 0): TO_THE_END}))
+
+
+def assert_mirrored_alike(site: MakerSite, *, has_checkpoints: bool = True) -> None:
     """Import, run both, and compare; `has_checkpoints`: whether MirrorMaker can translate a group by this file."""
-    config = imported_configuration(site, name)
-    compared = compared_names(site, name)
-    with _maker(site, name):
-        expected = wait_for_maker(
-            site, {str(row["here"]) for row in compared if row["here"] and row["kind"] == "topic"}
-        )
+    config = imported_configuration(site)
+    compared = compared_names(site, config)
+    with maker_at_work(site):
+        expected = {
+            ours: wait_for_maker(site, makers, said_of_maker(compared, site.into(config, ours), by="here"))
+            for makers, ours in site.cast.targets.values()
+        }
         checkpoints = eventually_checkpoints(site, compared) if has_checkpoints else checkpointed(site)
     init_ledger(config)
-    for flow in config.enabled_flows:
-        if config.cluster(flow.source).bootstrap_servers == site.servers["east"]:
-            assert not run(config, site.spark, flow.name, recorded=frozenset(Subject)).stopped
-    assert records(site, "south", topics_of(site, "south")) == expected
-    assert expected, "MirrorMaker has mirrored something"
-    said = {str(row["mirror_maker"]) for row in compared if row["mirror_maker"] and row["kind"] == "topic"}
-    assert said == expected.keys(), "what --check said of MirrorMaker is what it did"
+    for flow in site.flows(config):
+        assert not run(config, site.spark, flow.name, recorded=frozenset(Subject)).stopped
+    for ours, of_maker in expected.items():
+        assert records(site, ours, topics_of(site, ours)) == of_maker
+        assert of_maker, "MirrorMaker has mirrored something"
+        said = said_of_maker(compared, site.into(config, ours), by="mirror_maker")
+        assert said == of_maker.keys(), "what --check said of MirrorMaker is what it did"
     if has_checkpoints:
-        assert recorded_places(config) == checkpoints
+        places = recorded_places(site, config)
+        assert {(group, f"{site.cast.misnamed}{topic}") for group, topic in places} == checkpoints
     else:
-        assert (checkpoints, bool(recorded_places(config))) == (set(), True)
+        assert (checkpoints, bool(recorded_places(site, config))) == (set(), True)
     assert broken_invariants(config) == {}
 
 
-def _maker(site: MakerSite, name: str) -> AbstractContextManager[None]:
-    text = site.text(name, to="west")
-    if name.endswith(".json"):
-        return connectors_of(text, site.servers["west"], site.folder)
+def maker_at_work(site: MakerSite) -> AbstractContextManager[None]:
+    text, target, release = site.text(ours=False), site.servers["west"], site.cast.release
+    if site.name.endswith(".json"):
+        return connectors_of(json.loads(text), target, site.folder)
+    if site.name.endswith(".yaml"):
+        *_, resource = yaml.safe_load_all(text)
+        more = {key.strip(): value.strip() for key, value in _lines(_OFTEN + _ONE_REPLICA)}
+        connectors = connectors_of_resource(resource["spec"], more)
+        return connectors_of(connectors, target, site.folder, release=release)
     return maker_of(text + _OFTEN + _ONE_REPLICA, site.folder)
 
 
-def imported_configuration(site: MakerSite, name: str) -> MirrorConfig:
+def _lines(properties: str) -> list[tuple[str, str]]:
+    halves = (line.partition("=") for line in properties.splitlines())
+    return [(key, value) for key, equals, value in halves if equals]
+
+
+def imported_configuration(site: MakerSite) -> MirrorConfig:
     """As a user has it: the output of the command in a file."""
-    file = site.folder / name
-    file.write_text(site.text(name, to="south"), encoding="utf-8")
+    file = site.folder / site.name
+    file.write_text(site.text(ours=True), encoding="utf-8")
     done = mirror_ledger(site.capsys, "import", str(file))
     assert done.code == 0, done.err
     written = site.folder / "mirror.toml"
@@ -144,13 +248,20 @@ def imported_configuration(site: MakerSite, name: str) -> MirrorConfig:
     return load_config(written)
 
 
-def compared_names(site: MakerSite, name: str) -> list[dict[str, object]]:
-    """What `--check` says before anything has run, of flows that leave east."""
-    done = mirror_ledger(site.capsys, "import", str(site.folder / name), "--check", "-o", "json")
+def compared_names(site: MakerSite, config: MirrorConfig) -> list[dict[str, object]]:
+    """What `--check` says before anything has run, of flows that leave a source of the cast."""
+    done = mirror_ledger(site.capsys, "import", str(site.folder / site.name), "--check", "-o", "json")
     assert done.code in (0, 4), done.err
-    rows = [row for row in json.loads(done.out) if str(row["flow"]).startswith(("first-", "A-"))]
+    flows = [flow.name for flow in site.flows(config)]
+    rows = [row for row in json.loads(done.out) if row["flow"] in flows]
     assert {row["comparison"] for row in rows} == {"same"}, rows
     return rows
+
+
+def said_of_maker(compared: list[dict[str, object]], flows: list[str], *, by: str) -> set[str]:
+    """Names of topics at the target of flows, of the column `by`."""
+    rows = (row for row in compared if row["flow"] in flows and row["kind"] == "topic")
+    return {str(row[by]) for row in rows if row[by]}
 
 
 # -- What lies there -------------------------------------------------------------------------------
@@ -170,11 +281,11 @@ def records(site: MakerSite, alias: str, topics: list[str]) -> dict[str, list[Re
     return {topic: [placed.record for placed in found.get((topic, 0), [])] for topic in topics}
 
 
-def wait_for_maker(site: MakerSite, wanted: set[str]) -> dict[str, list[Record]]:
+def wait_for_maker(site: MakerSite, alias: str, wanted: set[str]) -> dict[str, list[Record]]:
     """What MirrorMaker has copied, once it is at least what was said of it, and then nothing more comes."""
 
     def copied() -> dict[str, list[Record]]:
-        return records(site, "west", topics_of(site, "west"))
+        return records(site, alias, topics_of(site, alias))
 
     def is_there() -> bool:
         found = copied()
@@ -201,12 +312,13 @@ def eventually_checkpoints(site: MakerSite, compared: list[dict[str, object]]) -
 
 def checkpointed(site: MakerSite) -> set[tuple[str, str]]:
     """Groups, and target topics, of which MirrorMaker has written a checkpoint."""
-    names = AdminClient({"bootstrap.servers": site.servers["west"]}).list_topics(timeout=30).topics
-    topics = [name for name in names if _CHECKPOINTS.fullmatch(name)]
-    placed = (
-        [one for rows in read_topics(site.servers["west"], topics).values() for one in rows] if topics else []
-    )
-    return {_key(one.record.key) for one in placed if one.record.key}
+    found = set[tuple[str, str]]()
+    for makers, _ in site.cast.targets.values():
+        names = AdminClient({"bootstrap.servers": site.servers[makers]}).list_topics(timeout=30).topics
+        topics = [name for name in names if _CHECKPOINTS.fullmatch(name)]
+        rows = read_topics(site.servers[makers], topics).values() if topics else []
+        found |= {_key(one.record.key) for placed in rows for one in placed if one.record.key}
+    return found
 
 
 def _key(key: bytes) -> tuple[str, str]:
@@ -216,12 +328,11 @@ def _key(key: bytes) -> tuple[str, str]:
     return group, key[4 + size : 4 + size + topic_size].decode()
 
 
-def recorded_places(config: MirrorConfig) -> set[tuple[str, str]]:
+def recorded_places(site: MakerSite, config: MirrorConfig) -> set[tuple[str, str]]:
     """Groups, and target topics that they would continue in, by the ledger."""
-    flows = [flow.name for flow in config.enabled_flows if flow.source in ("first", "A")]
-    found = [row for flow in flows for row in Ledger.open(config).translate(flow=flow)]
+    found = [row for flow in site.flows(config) for row in Ledger.open(config).translate(flow=flow.name)]
     return {
         (row.group_id, row.target_topic)
         for row in found
-        if row.committed_offset == RECORDS and row.target_topic is not None and row.group_id is not None
+        if row.committed_offset is not None and row.target_topic is not None and row.group_id is not None
     }

@@ -90,6 +90,7 @@ def test_connectors_with_different_separators() -> None:
     assert (flow.groups, flow.sync_groups, flow.sync_groups_seconds) == (("billing",), True, 3600.0)
     [separator] = [row for row in found.all_rows if row.where == "[1].config.replication.policy.separator"]
     assert (separator.verdict, "never translated" in str(separator.remark)) == (Verdict.DIFFERS, True)
+    assert not [row for row in found.all_rows if "connector lacks" in str(row.remark)]
 
 
 @pytest.mark.parametrize("form", ["list", "files", "bare", "properties"])
@@ -122,6 +123,11 @@ def test_resources_of_strimzi(name: str) -> None:
         assert (flow.topics, flow.exclude) == (("orders|payments.*",), (".*[.]us", r".*[\-\.]internal"))
         assert (flow.groups_exclude, flow.sync_groups) == (("test-.*",), True)
         assert found.config.cluster("site-a").properties == {"security.protocol": "SSL"}
+        lacking = [
+            str(row.remark) for row in found.all_rows if "the checkpoint connector lacks" in str(row.remark)
+        ]
+        assert len(lacking) == 1
+        assert "lacks replication.policy.class and names topics in another way" in lacking[0]
     else:
         assert set(found.config.flows) == {"plant-to-hub", "office-to-hub"}
         flow = found.config.flow("plant-to-hub")

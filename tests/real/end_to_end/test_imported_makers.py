@@ -12,5 +12,5 @@ from tests.support.maker_runs import assert_mirrored_alike, maker_site
 def test_both_mirror_the_same(
     name: str, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with maker_site(tmp_path, spark, capsys) as site:
-        assert_mirrored_alike(site, name)
+    with maker_site(name, tmp_path, spark, capsys) as site:
+        assert_mirrored_alike(site)

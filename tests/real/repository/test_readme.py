@@ -2,10 +2,8 @@
 
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,37 +11,12 @@ import pytest
 from ledger.sandbox import Sandbox
 from tests.support.checkout import CHECKOUT
 from tests.support.homes import home_with_jars
+from tests.support.readers import Reader
 
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 FIRST_ANSWER = next(number for number, block in enumerate(COMMANDS) if "mirror-ledger status" in block)
 """Up to here a mirror is made; from here on its ledger is read."""
-TIME_LIMIT_S = 240
-
-
-@dataclass(frozen=True)
-class Reader:
-    """Somebody who types the README's commands, one block after the other, into one shell."""
-
-    folder: Path
-    environment: Mapping[str, str]
-
-    def type(self, blocks: Sequence[str]) -> str:
-        """What the commands print on stdout; what they export is there for the next ones."""
-        exported = self.folder / "exported.sh"
-        before = f". {exported}\n" if exported.exists() else ""
-        script = f"{before}{''.join(blocks)}\nexport -p > {exported}\n"
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
 
 @pytest.fixture(scope="module")

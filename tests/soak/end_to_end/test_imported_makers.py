@@ -7,20 +7,23 @@ from pyspark.sql import SparkSession
 
 from tests.support.maker_runs import assert_mirrored_alike, maker_site
 
-NAMES = ("both_ways", "empty_separator", "underscore", "misspelt")
+NAMES = (
+    *("both_ways.properties", "empty_separator.properties", "underscore.properties", "misspelt.properties"),
+    *("fan_out.properties", "strimzi_v1.yaml", "strimzi_v1beta2.yaml"),
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_both_mirror_the_same(
     name: str, tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with maker_site(tmp_path, spark, capsys) as site:
-        assert_mirrored_alike(site, f"{name}.properties")
+    with maker_site(name, tmp_path, spark, capsys) as site:
+        assert_mirrored_alike(site)
 
 
 def test_connectors_whose_checkpoints_never_translate(
     tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The source connector names topics with a hyphen, the checkpoint connector with a dot."""
-    with maker_site(tmp_path, spark, capsys) as site:
-        assert_mirrored_alike(site, "connectors.json", has_checkpoints=False)
+    with maker_site("connectors.json", tmp_path, spark, capsys) as site:
+        assert_mirrored_alike(site, has_checkpoints=False)
