@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.guarded_makers import assert_managed_alike, managed_site
 from tests.support.maker_runs import assert_mirrored_alike, maker_site
 
 NAMES = (
@@ -27,3 +28,11 @@ def test_connectors_whose_checkpoints_never_translate(
     """The source connector names topics with a hyphen, the checkpoint connector with a dot."""
     with maker_site("connectors.json", tmp_path, spark, capsys) as site:
         assert_mirrored_alike(site, has_checkpoints=False)
+
+
+def test_a_file_with_logins(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By certificates at the source, by a password at the target, as the file says for both programs."""
+    with managed_site(tmp_path, spark, capsys) as site:
+        assert_managed_alike(site, monkeypatch)
