@@ -187,6 +187,13 @@ class Ledger:
         """The token that names the rows behind every answer: `at` takes it, on a copy of the ledger too."""
         return self.snapshot.cut.token
 
+    @property
+    def at_ms(self) -> int:
+        """What ages are counted to: the instant that was asked about, or when the last row of the cut was recorded."""
+        from ledger.answers.flow_status import asked_at_ms
+
+        return self.opened_at_ms if self.as_of is None else asked_at_ms(self.snapshot, self.as_of)
+
     # Offsets -------------------------------------------------------------------------------------
 
     def translate(
@@ -231,7 +238,7 @@ class Ledger:
         """
         from ledger.answers.flow_status import old_commits
 
-        return old_commits(self.config, self.snapshot, text("a cluster", cluster), at_ms=self._asked_at_ms())
+        return old_commits(self.config, self.snapshot, text("a cluster", cluster), at_ms=self.at_ms)
 
     # Flows ---------------------------------------------------------------------------------------
 
@@ -245,7 +252,7 @@ class Ledger:
 
         names = [self.config.flow(flow).name for flow in flows] or list(self.config.flows)
         is_now = self.as_of is None
-        at_ms = self._asked_at_ms()
+        at_ms = self.at_ms
         reports = tuple(
             report_flow(self.config, self.snapshot, name, at_ms=at_ms, is_now=is_now, differences=differences)
             for name in names
@@ -277,7 +284,7 @@ class Ledger:
         way = Direction(text("a cluster", from_cluster), text("a cluster", to_cluster))
         between_clusters.require_direction(self.config, self.snapshot, way)
         params = {"from_cluster": from_cluster, "to_cluster": to_cluster}
-        at_ms = self._asked_at_ms() if at is None else time_ms(at)
+        at_ms = self.at_ms if at is None else time_ms(at)
         return Answer(self.query("failover_loss", at_ms=at_ms, **params).table, partition_loss)
 
     def requests(self, flow: str) -> Answer[FlowRequest]:
@@ -368,10 +375,10 @@ class Ledger:
         if isinstance(flow := found.get("flow"), str):
             answers.require_flow(self.config, self.snapshot, text("flow", flow))
         if any(parameter.name == AT and parameter.is_optional for parameter in wanted.params):
-            found.setdefault(AT, self._asked_at_ms())
+            found.setdefault(AT, self.at_ms)
         from ledger.answers.flow_status import with_freshness  # see above
 
-        return with_freshness(self.config, wanted, found, at_ms=self._asked_at_ms())
+        return with_freshness(self.config, wanted, found, at_ms=self.at_ms)
 
     @property
     def facts_left(self) -> str | None:
@@ -390,8 +397,3 @@ class Ledger:
         left = self.snapshot.last_left if asked else None
         if left is not None and min(asked) < left.until_ms:
             raise UsageError(f"{self.facts_left}; nothing was read. Ask from {left.until_ms} on")
-
-    def _asked_at_ms(self) -> int:
-        from ledger.answers.flow_status import asked_at_ms
-
-        return self.opened_at_ms if self.as_of is None else asked_at_ms(self.snapshot, self.as_of)

@@ -55,6 +55,7 @@ _PLACES = {
     "health": "answers.reading:health",
     "audit": "answers.auditing:audit",
     "query": "answers.reading:query",
+    "report": "answers.report:report",
     "sql": "answers.sql:sql",
     "views": "answers.sql:views",
     "offsets": "answers.offsets:offsets",

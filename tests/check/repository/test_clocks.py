@@ -32,6 +32,8 @@ ABOUT_TIMES = {
     "readings": "durations are measured",
     "cluster_reach": "since when, of one recorder",
     "audit_l5_produce_before_record": "fault 40: audit L5",
+    "recorded_sums": "it is asked about a period",
+    "silences": "durations are measured",
     "rows_since": "what came since, of one writer; fault 40: audit L5",
     "audit_l4_append_once": "rows that are one by their stamp are told apart",
 }
@@ -67,6 +69,7 @@ IN_CODE = {
     "ledger/doctor/places.py": "how long ago a folder was written to",
     "ledger/facts/roles.py": "fault 40: heartbeats",
     "ledger/mirror/requests.py": "how it is shown",
+    "ledger/reports/periods.py": "how it is shown",
     "ledger/changeover/cut.py": "readings of one recorder",
     "ledger/answers/direction.py": "what is advised; the driver decides by the serial",
     "ledger/answers/drivers.py": "what is said of a start",

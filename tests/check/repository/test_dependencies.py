@@ -18,6 +18,9 @@ OF_EXTRAS = {
     "aws_msk_iam_sasl_signer": ("iam", "aws-msk-iam-sasl-signer-python"),
     "botocore": ("iam", "aws-msk-iam-sasl-signer-python"),
     "gssapi": ("kerberos", "gssapi"),
+    "jinja2": ("report", "jinja2"),
+    "markupsafe": ("report", "jinja2"),
+    "pygal": ("report", "pygal"),
 }
 """Modules of extras that few need, and what brings them: they need not be installed."""
 PACKAGE = ("ledger", "jobs")
