@@ -4,6 +4,7 @@ MirrorLedgerError             exit 1
 ├── UsageError                exit 2   bad arguments, an unknown flow, cluster, query or cut
 │   ├── ConfigurationError    exit 2   every problem of a configuration file at once
 │   └── SetupError     exit 2   Java, Python, artifacts, a path that is not a ledger
+├── DifferenceError           exit 1   both sides of a flow do not hold the same
 ├── UnsafeError               exit 4   a check says not safe
 ├── PreconditionError         exit 5   a precondition is not met or has moved
 │   ├── ShutOutError          exit 5   a later writer epoch has taken over
@@ -142,6 +143,10 @@ class UnsafeError(MirrorLedgerError):
     """
 
     exit_code = 4
+
+
+class DifferenceError(MirrorLedgerError):
+    """Both sides of a flow were read, and a record that both should hold is not the same."""
 
 
 class PreconditionError(MirrorLedgerError):

@@ -54,6 +54,7 @@ _PLACES = {
     "status": "answers.reading:status",
     "health": "answers.reading:health",
     "audit": "answers.auditing:audit",
+    "compare": "answers.compare:compare",
     "query": "answers.reading:query",
     "report": "answers.report:report",
     "sql": "answers.sql:sql",

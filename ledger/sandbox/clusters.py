@@ -113,6 +113,10 @@ class Sandbox:
         """Where a broker writes its log."""
         return self._folder(alias, node_id).log
 
+    def data(self, alias: str, node_id: int = 1) -> Path:
+        """Where a broker keeps its partitions."""
+        return self._folder(alias, node_id).data
+
     def _records(self) -> Records:
         records = state.load(self.root)
         if records is None:
