@@ -14,6 +14,7 @@ from ledger.comparing.partition import (
     Difference,
     Found,
     OffsetPairs,
+    ReadableLog,
     Stretch,
     compare,
     compare_keys,
@@ -287,14 +288,13 @@ def _read(
                 at_source.get((one.source.topic, one.source.partition)),
                 at_target.get((one.target.topic, one.target.partition)),
             )
-            logs = _Logs(
+            logs = Logs(
                 _log(network, network.source, context.clock, one.source),
                 _log(network, network.target, context.clock, one.target),
             )
-            result = _compared(
+            result = compare_partition(
                 one, ends, logs, asked, progress, throttle, is_cleaned=one.source.topic in cleaned
             )
-            progress.keep(one, result)
             results.append(result)
             where = f"{one.source.topic} partition {one.source.partition}"
             say(f"{where}: {result.verdict}, {result.found.records:,} records are the same")
@@ -316,25 +316,30 @@ def _log(
 
 
 @dataclass(frozen=True, slots=True)
-class _Logs:
-    source: PartitionReader
-    target: PartitionReader
+class Logs:
+    """One partition at both sides."""
+
+    source: ReadableLog
+    target: ReadableLog
 
 
 Ends = tuple[PartitionEnds | None, PartitionEnds | None]
 
 
-def _compared(
+def compare_partition(
     one: MappedPartition,
     ends: Ends,
-    logs: _Logs,
+    logs: Logs,
     asked: Asked,
     progress: Progress,
     throttle: Throttle,
     *,
     is_cleaned: bool,
 ) -> Compared:
-    """One partition; what of it cannot be read any more is said, and is unknown."""
+    """One partition; what of it cannot be read any more is said, and is unknown.
+
+    Once it is done that is noted; where reading failed, what was noted last stays.
+    """
     before = progress.before(one)
     if before is not None and before.why is None:
         return before
@@ -368,7 +373,9 @@ def _compared(
     if asked.stretches is not None:
         return _judged(replace(result, why=f"a sample was read: {result.found.records:,} records"))
     why = None if end == one.source_end else f"the source ends at {end}, and {one.source_end} was copied"
-    return _judged(replace(result, why=why))
+    done = _judged(replace(result, why=why))
+    progress.keep(one, done)
+    return done
 
 
 def _within(stretch: Stretch | None, target: PartitionEnds) -> Stretch | None:
@@ -434,7 +441,7 @@ def _compare_keys(
     one: MappedPartition,
     source: PartitionEnds,
     target: PartitionEnds,
-    logs: _Logs,
+    logs: Logs,
     found: Found,
     throttle: Throttle,
 ) -> tuple[int, int]:

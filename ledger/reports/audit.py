@@ -15,7 +15,7 @@ from ledger.facts.tables import Row
 from ledger.reports.documents import Cell, OverTime, Report, Section, Series, Span, Table
 from ledger.reports.lags import LagOverTime, outages_of
 from ledger.reports.periods import Period, at, by_time, evidence, head, partition_words, why_of
-from ledger.words import counted, duration, instant
+from ledger.words import counted, duration, instant, some_of
 
 _MOST_PLOTTED = 4
 """Flows whose plots are drawn; the figures of all are in the tables."""
@@ -117,7 +117,7 @@ def _behind(lags: dict[str, LagOverTime], outages: dict[str, list[Span]]) -> Sec
             duration((span.end_ms - span.start_ms) / 1000),
         )
         for flow, spans in outages.items()
-        for span in spans
+        for span in _alike(spans)
     ]
     left = len(lags) - len(worst)
     return Section(
@@ -146,6 +146,17 @@ def _behind(lags: dict[str, LagOverTime], outages: dict[str, list[Span]]) -> Sec
             ),
         ),
     )
+
+
+def _alike(spans: Sequence[Span]) -> Iterator[Span]:
+    """Those of one kind from when to when as one: a cluster that does not answer has many partitions."""
+    found: dict[tuple[str, int, int], list[str]] = {}
+    for span in spans:
+        kind, _, place = span.name.partition(": ")
+        found.setdefault((kind, span.start_ms, span.end_ms), []).append(place)
+    for (kind, start_ms, end_ms), places in found.items():
+        named = some_of(places, "partition", at_most=2)
+        yield Span(f"{kind}: {named}" if named else kind, start_ms, end_ms)
 
 
 def _bounded(spans: Sequence[Span]) -> Iterator[Span]:
@@ -233,6 +244,7 @@ def _summary(
                 rows=attention,
                 empty="nothing",
                 most=10,
+                most_characters=400,
             ),
         ),
     )

@@ -18,6 +18,8 @@ ROWS = 20
 class Table:
     """Rows under a header; the first `most` are printed, all are attached as CSV. `name`: that of the attachment.
 
+    `most_characters`: of a cell, as it is printed; the attachment has all of it.
+
     `empty`: what is said where there is no row.
     """
 
@@ -27,6 +29,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     empty: str
     most: int = ROWS
+    most_characters: int = 160
 
     @property
     def printed(self) -> tuple[tuple[Cell, ...], ...]:

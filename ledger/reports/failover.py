@@ -180,6 +180,7 @@ def _timeline(one: Apply, tries: Sequence[tuple[str, int, int | None, str, str]]
                 ),
                 empty="no step was begun",
                 most=40,
+                most_characters=600,
             ),
         ),
     )
@@ -207,7 +208,7 @@ def _losses(plan: Plan, recorded: PlanRecorded, one: Apply, rows: Sequence[Row])
             )
             + " Records that the source was known to have and the target had not. They may be fewer: offsets without a "
             "record count. They may be more, by what came after the source was read last.",
-            f"Of {counted(int(found.get('partitions', 0)), 'partition')} the others are known to be complete.",
+            f"Of {counted(int(found.get('partitions', 0)), 'partition')} all but those below are known to be complete.",
         ),
         tables=(
             Table(

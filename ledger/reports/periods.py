@@ -116,7 +116,8 @@ def evidence(period: Period) -> Section:
     """What was checked, at which cut, and how to make the report again."""
     found = period.ledger.audit()
     words = {"kept": "kept", "broken": "BROKEN", "not_audited": "not audited"}
-    rows = tuple((one.audit, words[str(one.status)], one.rows) for one in found)
+    asks = period.ledger.queries()
+    rows = tuple((one.audit, asks[one.audit].answers, words[str(one.status)], one.rows) for one in found)
     broken = sum(one.rows or 0 for one in found)
     said = (
         f"All {len(found)} invariants of the ledger were checked over all of its rows up to the cut, and are kept."
@@ -135,7 +136,7 @@ def evidence(period: Period) -> Section:
             Table(
                 name="invariants",
                 caption="Invariants checked at the cut",
-                columns=("invariant", "result", "rows that break it"),
+                columns=("audit", "rows that it would find", "result", "found"),
                 rows=rows,
                 empty="none",
                 most=50,

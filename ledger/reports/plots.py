@@ -88,7 +88,7 @@ def _over_time(plot: OverTime) -> "pygal.XY":
     )
     if plot.spans:
         names = sorted({span.name for span in plot.spans})
-        chart.add("; ".join(names), list(_shaded(plot.spans, top or 1)), fill=True, stroke=False)
+        chart.add("; ".join(names), list(_shaded(plot.spans, top or 1)), fill=True, stroke_style={"width": 0})
     for one in plot.series:
         chart.add(shown(one.name), [(at_ms, value) for at_ms, value in one.points])
     return chart

@@ -55,7 +55,12 @@ def cell_text(cell: Cell) -> str:
         return UNKNOWN
     if isinstance(cell, str):
         return shown(cell)
-    return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.1f}"
+    return f"{cell:,}" if isinstance(cell, int) else f"{cell:,.1f}" if abs(cell) >= 10 else f"{cell:.3g}"
+
+
+def _printed(cell: Cell, most: int) -> Cell:
+    """What is printed of a cell: whoever gave a reason may have written a book."""
+    return f"{cell[:most]} ..." if isinstance(cell, str) and len(cell) > most else cell
 
 
 def _written(template: str, report: Report, *, is_html: bool) -> str:
@@ -65,6 +70,7 @@ def _written(template: str, report: Report, *, is_html: bool) -> str:
     escaped: Callable[[Cell], str] = cell_text if is_html else _in_markdown
     environment.filters.update(
         cell=escaped,
+        printed=_printed,
         attachment=_attachment,
         svg=lambda plot: Markup(svg(plot)),  # of escaped texts
         highest=_highest,

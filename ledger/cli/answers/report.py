@@ -74,6 +74,30 @@ def failover(context: click.Context, operation: str, until: str | None, form: st
     _put(failover_report(_period(context, None, until), operation), form, file)
 
 
+@report.command()
+@_of_period
+@click.pass_context
+def drill(context: click.Context, since: str | None, until: str | None, form: str, file: Path | None) -> None:
+    """What drills have shown in a period: verdicts, places, what a failover would have cost."""
+    _require_extra()
+    from ledger.reports.drills import drill_report
+
+    _put(drill_report(_period(context, since, until)), form, file)
+
+
+@report.command()
+@_of_period
+@click.pass_context
+def capacity(
+    context: click.Context, since: str | None, until: str | None, form: str, file: Path | None
+) -> None:
+    """How much was copied in a period and how fast, by flow and topic, and what grows."""
+    _require_extra()
+    from ledger.reports.capacity import capacity_report
+
+    _put(capacity_report(_period(context, since, until)), form, file)
+
+
 def _require_extra() -> None:
     """Before anything is read: libraries that nothing else needs may be missing."""
     if missing := [name for name in ("jinja2", "pygal") if find_spec(name) is None]:

@@ -190,3 +190,10 @@ def test_what_cannot_be_reported_is_refused(flow: Operated, tmp_path: Path) -> N
     done = flow.command(*AUDIT, "--file", str(tmp_path / "nowhere" / "a.html"))
     assert done.code == 1
     assert "cannot be written" in done.err
+
+
+def test_without_the_extra_nothing_is_read(flow: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.cli.answers.report.find_spec", lambda name: None if name == "pygal" else name)
+    done = flow.command(*AUDIT)
+    assert (done.code, done.out) == (2, "")
+    assert "report needs pygal, which `pip install 'mirror-ledger[report]'` brings" in done.err

@@ -1,5 +1,6 @@
 """The source dies by kill -9 under load: applications go on at the target, and what is lost is told to the record."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 
@@ -77,6 +78,24 @@ def assert_reported(report: Row, lost: list[PlacedRecord]) -> None:
     assert all(one.record.timestamp_ms >= report["read_at_ms"] - _UNDER_WAY_MS for one in unseen)
 
 
+def assert_told_to_others(
+    site: RealSite, config: MirrorConfig, plan_id: str, topic: str, reports: Mapping[int, Row]
+) -> None:
+    """The report for people who were not there has the same losses, and all steps."""
+    made = json.loads(site.done(config, "report", "failover", plan_id, "--format", "json").out)
+    tables = {table["name"]: table["rows"] for section in made["sections"] for table in section["tables"]}
+    told = {
+        row["partition"]: (row["records"], row["copied up to"], row["known end"]) for row in tables["losses"]
+    }
+    assert told == {
+        f"{topic} partition {number}": (one["records"], one["copied_to"], one["known_end"])
+        for number, one in reports.items()
+    }
+    assert tables["steps"][-1]["step"] == "report"
+    assert {row["result"] for row in tables["steps"]} == {"done"}
+    assert all(row["records read again"] == 0 for row in tables["groups"])
+
+
 @pytest.mark.fault(4, 30)
 def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(site: RealSite) -> None:
     east, west = site.servers
@@ -123,6 +142,7 @@ def test_what_was_copied_is_processed_once_and_the_rest_is_told_to_the_record(si
     assert reports.keys() == lost.keys() == {0, 1}
     for partition, report in reports.items():
         assert_reported(report, lost[partition])
+    assert_told_to_others(site, config, plan_id, topic, reports)
     site.done(config, "resume", FLOW, "--reason", "east is back")
     with site.running(config):
         ends = {number: placed[-1].offset + 1 for number, placed in lost.items()}
