@@ -23,7 +23,7 @@ from ledger.facts.history import Segment
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import PartitionEnds
 from ledger.kafka.requests import Fetched
-from tests.check.comparing.test_partition import Log, batch, content
+from tests.support.written_logs import Log, batch, content
 
 _EACH, _BATCHES = 100, 60
 _END = _EACH * _BATCHES

@@ -33,6 +33,8 @@ ABOUT_TIMES = {
     "cluster_reach": "since when, of one recorder",
     "audit_l5_produce_before_record": "fault 40: audit L5",
     "recorded_sums": "it is asked about a period",
+    "copied_by_time": "it is asked about a period",
+    "copied_by_topic": "it is asked about a period",
     "silences": "durations are measured",
     "rows_since": "what came since, of one writer; fault 40: audit L5",
     "audit_l4_append_once": "rows that are one by their stamp are told apart",
