@@ -21,7 +21,7 @@ from ledger.changeover.plans import APPLY_KINDS, Applies, recorded_plan
 from ledger.changeover.receipts import ALIVE_EVERY_S
 from ledger.changeover.role import OpenApply
 from ledger.config.mirror import MirrorConfig
-from ledger.config.values import Figure, FlowConfig, objections
+from ledger.config.values import Figure, FlowConfig
 from ledger.errors import LedgerUnavailableError
 from ledger.facts.cut_offsets import CutSide
 from ledger.facts.direction import Direction
@@ -249,18 +249,19 @@ def last_driver(at: DeltaSnapshot, flow: FlowConfig, *, at_ms: int, is_now: bool
 # What flows keep to of `[objectives]`: figures from the ledger at a cut, compared with what is allowed.
 
 
-def status_objections(
+def status_figures(
     config: MirrorConfig, at: DeltaSnapshot, reports: Iterable[FlowReport], *, at_ms: int
-) -> tuple[str, ...]:
-    """Words for each figure of an enabled flow that does not keep to its objective; none where none is configured.
+) -> tuple[Figure, ...]:
+    """Figures of enabled flows that an objective is configured for.
 
     A flow that gave way to a promotion has nothing to keep to.
     """
     if not config.allowed:
         return ()
     held = [report for report in reports if report.enabled and not report.direction.gave_way]
-    figures = _figures(config, at, held, at_ms=at_ms)
-    return tuple(words for _, words in objections(config.allowed, figures))
+    return tuple(
+        figure for figure in _figures(config, at, held, at_ms=at_ms) if figure.objective in config.allowed
+    )
 
 
 def _figures(

@@ -12,6 +12,7 @@ from ledger.answers.status import FlowReport, partition_columns
 from ledger.answers.values import with_status
 from ledger.changeover.losses import LossStatus
 from ledger.changeover.role import OpenApply
+from ledger.config.values import Figure
 from ledger.store.delta_tables import arrow_type
 
 
@@ -44,8 +45,8 @@ class PartitionLag:
 class Status:
     """Where flows stand. `maintenance`: a line for each table that nobody seems to maintain; none of the past.
 
-    `objections`: a line for each objective of the configuration that a flow does not keep to. `open_apply`: a change of
-    direction that has begun and has not ended. `at_ms`: what ages are counted to.
+    `objections`: a line for each objective of the configuration that a flow does not keep to, of its `figures`.
+    `open_apply`: a change of direction that has begun and has not ended. `at_ms`: what ages are counted to.
     """
 
     flows: tuple[FlowReport, ...]
@@ -53,6 +54,7 @@ class Status:
     objections: tuple[str, ...] = ()
     open_apply: OpenApply | None = None
     at_ms: int = 0
+    figures: tuple[Figure, ...] = ()
 
     @property
     def needs_attention(self) -> list[str]:

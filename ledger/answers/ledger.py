@@ -14,6 +14,7 @@ from ledger.answers.values import Answer, Audit, FlowRequest, Place, mapping, pl
 from ledger.clock import SystemClock
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
+from ledger.config.values import objections
 from ledger.errors import InvalidValueError, UsageError
 from ledger.facts.cuts import Cut
 from ledger.facts.ways import Direction
@@ -247,7 +248,7 @@ class Ledger:
 
         With `differences` also what is not the same at both sides, counted by topic and cause.
         """
-        from ledger.answers.flow_status import maintenance_behind, open_apply, report_flow, status_objections
+        from ledger.answers.flow_status import maintenance_behind, open_apply, report_flow, status_figures
         from ledger.answers.flow_values import Status
 
         names = [self.config.flow(flow).name for flow in flows] or list(self.config.flows)
@@ -257,12 +258,14 @@ class Ledger:
             report_flow(self.config, self.snapshot, name, at_ms=at_ms, is_now=is_now, differences=differences)
             for name in names
         )
+        figures = status_figures(self.config, self.snapshot, reports, at_ms=at_ms)
         return Status(
             reports,
             tuple(maintenance_behind(self.config)) if is_now else (),
-            status_objections(self.config, self.snapshot, reports, at_ms=at_ms),
+            tuple(words for _, words in objections(self.config.allowed, figures)),
             open_apply(self.snapshot, at_ms=at_ms, is_now=is_now, flows=flows),
             at_ms,
+            figures,
         )
 
     def lag(self, flow: str) -> "Answer[PartitionLag]":

@@ -27,7 +27,7 @@ _SIZES = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000))
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class Line:
     """A label and what it says; `next` in words and the commands to type, where there are."""
 
     label: str
@@ -50,16 +50,31 @@ def render_report(report: FlowReport, width: int = WIDTH) -> str:
     lines = [
         line for said in (*reasons, *calm) for line in _folded(f"{report.flow}: ", said, width, indent=2)
     ]
-    for section in _SECTIONS:
-        for line in section(report):
-            lines += line.folded(width)
+    for line in report_lines(report):
+        lines += line.folded(width)
     return "\n".join(lines) + "\n"
+
+
+def report_lines(report: FlowReport) -> Iterator[Line]:
+    """All that is so of a flow beside its reasons to act, in the order of a report."""
+    return (line for section in _SECTIONS for line in section(report))
 
 
 def render_open_apply(one: OpenApply, *, at_ms: int, width: int = WIDTH) -> str:
     """What stands before all flows: a change of direction that has begun and has not ended."""
+    lines = _folded("", open_apply_title(one), width, indent=2)
+    lines += [line for section in open_apply_lines(one, at_ms=at_ms) for line in section.folded(width)]
+    return "\n".join(lines) + "\n"
+
+
+def open_apply_title(one: OpenApply) -> str:
+    """That it has begun, in a sentence."""
     state = "is being undone" if one.state == ApplyState.UNDOING else "has begun"
-    lines = _folded("", f"{one.what} {state}, and has not come to its end", width, indent=2)
+    return f"{one.what} {state}, and has not come to its end"
+
+
+def open_apply_lines(one: OpenApply, *, at_ms: int) -> Iterator[Line]:
+    """Who carries it out, how far it is, and what to type; `at_ms`: what ages are counted to."""
     why = f" ({one.reason})" if one.reason else ""
     begun = (
         f"{one.operation_id} of plan {one.plan_id}, begun {instant(one.begun_at_ms)} by {one.operator}{why}"
@@ -70,15 +85,13 @@ def render_open_apply(one: OpenApply, *, at_ms: int, width: int = WIDTH) -> str:
         None: "perhaps it is at work",
     }
     last = f"{instant(one.last_recorded_at_ms)} ({duration((at_ms - one.last_recorded_at_ms) / 1000)} ago)"
-    said = [_Line("operation", f"{begun}; {at_work[one.is_at_work]}, last recorded {last}")]
+    yield Line("operation", f"{begun}; {at_work[one.is_at_work]}, last recorded {last}")
     if one.step is not None:
-        said.append(_Line("step", one.step if one.failed is None else f"{one.step} failed: {one.failed}"))
+        yield Line("step", one.step if one.failed is None else f"{one.step} failed: {one.failed}")
     if one.so_far:
-        said.append(_Line("so far", ", ".join(one.so_far)))
+        yield Line("so far", ", ".join(one.so_far))
     act = "continue it, or take it back:" if one.commands[1:] else "continue it:"
-    said.append(_Line("next", act, None, one.commands))
-    lines += [line for section in said for line in section.folded(width)]
-    return "\n".join(lines) + "\n"
+    yield Line("next", act, None, one.commands)
 
 
 def render_reports_json(reports: Sequence[FlowReport], open_apply: OpenApply | None = None) -> str:
@@ -110,8 +123,8 @@ def _folded(label: str, text: str, width: int, *, indent: int = _INDENT) -> list
     return [line.replace(_HELD_TOGETHER, " ") for line in lines]
 
 
-def _driver(report: FlowReport) -> Iterator[_Line]:
-    yield _Line("driver", _driver_words(report))
+def _driver(report: FlowReport) -> Iterator[Line]:
+    yield Line("driver", _driver_words(report))
 
 
 def _driver_words(report: FlowReport) -> str:
@@ -127,12 +140,13 @@ def _driver_words(report: FlowReport) -> str:
     return f"{driver.state}: epoch {driver.epoch}, {where} since {instant(driver.claimed_at_ms)}; last recorded {last}"
 
 
-def _lag(report: FlowReport) -> Iterator[_Line]:
+def _lag(report: FlowReport) -> Iterator[Line]:
     if report.driver.state is not DriverState.NEVER_RAN or report.lag.partitions:
-        yield _Line("lag", _lag_words(report.lag, report))
+        yield Line("lag", lag_words(report.lag, report))
 
 
-def _lag_words(lag: Lag, report: FlowReport) -> str:
+def lag_words(lag: Lag, report: FlowReport) -> str:
+    """How far a flow is behind, in a line, and as of when."""
     if report.direction.gave_way:
         return "nothing is to be copied: all that it copies is promoted at the target"
     if not lag.partitions:
@@ -170,28 +184,28 @@ def _measured(lag: Lag) -> str:
     return f"measured {duration(lag.age_seconds or 0.0)} ago"
 
 
-def _recordings(report: FlowReport) -> Iterator[_Line]:
+def _recordings(report: FlowReport) -> Iterator[Line]:
     for recording in report.recordings:
         groups = _age(recording.checkpoints_age_seconds)
         ends = _age(recording.ends_age_seconds)
-        yield _Line("recorded", f"{recording.side} {recording.cluster}: groups {groups}, ends {ends}")
+        yield Line("recorded", f"{recording.side} {recording.cluster}: groups {groups}, ends {ends}")
 
 
-def _drilled(report: FlowReport) -> Iterator[_Line]:
+def _drilled(report: FlowReport) -> Iterator[Line]:
     if (last := report.last_drill) is not None:
-        yield _Line("drilled", f"a failover, {_when(last.at_ms, report)}: {last.verdict}")
+        yield Line("drilled", f"a failover, {_when(last.at_ms, report)}: {last.verdict}")
 
 
 def _age(age_s: float | None) -> str:
     return "never" if age_s is None else f"{duration(age_s)} ago"
 
 
-def _stopped(report: FlowReport) -> Iterator[_Line]:
+def _stopped(report: FlowReport) -> Iterator[Line]:
     for stopped in report.stopped:
         if report.direction.explains(stopped.topic, stopped.cause):
             continue
         since = instant(stopped.stopped_at_ms)
-        yield _Line(
+        yield Line(
             "stopped",
             f"{stopped.where}: {stopped.cause} since {since}: {stopped.seen}",
             stopped.next,
@@ -199,10 +213,10 @@ def _stopped(report: FlowReport) -> Iterator[_Line]:
         )
 
 
-def _own_commits(report: FlowReport) -> Iterator[_Line]:
+def _own_commits(report: FlowReport) -> Iterator[Line]:
     if groups := report.own_commits:
         which = f"--flow {shell_word(report.flow)} --group {shell_word(groups[0])}"
-        yield _Line(
+        yield Line(
             "groups",
             f"{counted(len(groups), 'group')} not synced, for what it has committed at the target is its own: "
             f"{some_of(groups, 'group')}",
@@ -211,7 +225,7 @@ def _own_commits(report: FlowReport) -> Iterator[_Line]:
         )
 
 
-def _held(report: FlowReport) -> Iterator[_Line]:
+def _held(report: FlowReport) -> Iterator[Line]:
     """Topics that stand still because the other direction holds, all of one reason in a line."""
     for label, topics in (("promoted", report.direction.promoted), ("waits", report.direction.waits)):
         stopped = [
@@ -224,54 +238,54 @@ def _held(report: FlowReport) -> Iterator[_Line]:
             since = f" since {instant(min(one.stopped_at_ms for one in stopped))}" if stopped else ""
             still = f": {counted(number, 'partition')} stopped for that{since}" if number else ""
             advice = next((one.next for one in stopped), None) if report.needs_attention else None
-            yield _Line(label, f"{some_of(topics, 'topic')}{still}", advice)
+            yield Line(label, f"{some_of(topics, 'topic')}{still}", advice)
 
 
-def _deleted(report: FlowReport) -> Iterator[_Line]:
+def _deleted(report: FlowReport) -> Iterator[Line]:
     for deleted in report.gone:
         stopped = "" if deleted.stop_cause is None else f" while it was stopped ({deleted.stop_cause})"
         left = "an unknown number of" if deleted.uncopied_records is None else f"{deleted.uncopied_records:,}"
-        yield _Line(
+        yield Line(
             "gone",
             f"{_subject(deleted.topic, deleted.partition)}: its topic, id {deleted.topic_id}, ended at the source"
             f"{stopped}; {left} records were not copied",
         )
 
 
-def _losses(report: FlowReport) -> Iterator[_Line]:
+def _losses(report: FlowReport) -> Iterator[Line]:
     for loss in report.losses:
         counts = [(loss.source_offsets, "source offsets"), (loss.records, "records at the target")]
         what = " and ".join(f"{count:,} {of}" for count, of in counts if count)
         when = instant(loss.last_recorded_at_ms)
-        yield _Line("loss", f"{loss.kind}, {loss.cause}: {what or 'nothing'}, last recorded {when}")
+        yield Line("loss", f"{loss.kind}, {loss.cause}: {what or 'nothing'}, last recorded {when}")
 
 
-def _paused(report: FlowReport) -> Iterator[_Line]:
+def _paused(report: FlowReport) -> Iterator[Line]:
     for request in report.pausing:
-        yield _Line("paused", f"{request.subject}, {request.asked_in_words}")
+        yield Line("paused", f"{request.subject}, {request.asked_in_words}")
 
 
-def _waiting(report: FlowReport) -> Iterator[_Line]:
+def _waiting(report: FlowReport) -> Iterator[Line]:
     for request in report.waiting:
         offset = "" if request.offset is None else f", offset {request.offset}"
         why = "".join(f", {text}" for text in (request.reason, request.ticket) if text is not None)
-        yield _Line(
+        yield Line(
             "waiting",
             f"{request.kind} of {_subject(request.topic, request.partition)}{offset}, asked for by "
             f"{request.operator} {_when(request.requested_at_ms, report)}{why}; operation {request.operation_id}",
         )
 
 
-def _findings(report: FlowReport) -> Iterator[_Line]:
+def _findings(report: FlowReport) -> Iterator[Line]:
     for finding in sorted(report.findings, key=lambda found: found.finding not in OUTAGE_FINDINGS):
         where = _subject(finding.topic, finding.partition)
         since = instant(finding.open_since_ms)
         is_said_above = finding.message in {outage.message for outage in report.outages}
         message = "" if is_said_above else f": {finding.message}"
-        yield _Line("finding", f"{finding.finding} of {where} since {since}{message}", finding.next)
+        yield Line("finding", f"{finding.finding} of {where} since {since}{message}", finding.next)
 
 
-def _differences(report: FlowReport) -> Iterator[_Line]:
+def _differences(report: FlowReport) -> Iterator[Line]:
     """A line for each cause, with the topics that have most of it; what is not about a topic counts alone."""
     by_cause: dict[tuple[str, str, str | None], list[tuple[int, str | None]]] = {}
     for one in report.differences or ():
@@ -283,20 +297,20 @@ def _differences(report: FlowReport) -> Iterator[_Line]:
         most = sorted(found, key=lambda one: -one[0])
         topics = some_of([f"{topic} ({number:,})" for number, topic in most if topic is not None], "topic")
         why = "" if cause is None else f" ({cause})"
-        yield _Line("differs", f"{subject} {status}{why}: {what}{topics and f': {topics}'}")
+        yield Line("differs", f"{subject} {status}{why}: {what}{topics and f': {topics}'}")
     if report.differences == ():
-        yield _Line("differs", "nothing, as both clusters were read last")
+        yield Line("differs", "nothing, as both clusters were read last")
 
 
-def _fences(report: FlowReport) -> Iterator[_Line]:
+def _fences(report: FlowReport) -> Iterator[Line]:
     for found in report.fences:
-        yield _Line("fence", f"{found.state} since {instant(found.since_ms)}: {found.message}", found.next)
+        yield Line("fence", f"{found.state} since {instant(found.since_ms)}: {found.message}", found.next)
 
 
-def _receipts(report: FlowReport) -> Iterator[_Line]:
+def _receipts(report: FlowReport) -> Iterator[Line]:
     for receipt in report.receipts:
         where = _subject(receipt.topic, receipt.partition)
-        yield _Line(
+        yield Line(
             "receipt",
             f"{receipt.request_kind} of {where} {receipt.result} {_when(receipt.recorded_at_ms, report)}: "
             f"{receipt.message}; operation {receipt.request}",

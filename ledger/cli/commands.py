@@ -8,6 +8,12 @@ import click
 
 from ledger.errors import UsageError
 
+_EXTRAS = {
+    "confluent_kafka": "sandbox",
+    **dict.fromkeys(("jinja2", "prometheus_client", "starlette", "uvicorn"), "serve"),
+}
+"""By module of others the extra of this package that brings it."""
+
 
 class Commands(click.Group):
     """Imports a command when it is called: Spark, the Kafka client and others take longer than most answers.
@@ -31,10 +37,10 @@ class Commands(click.Group):
         try:
             imported = import_module(module if module.startswith("ledger.") else f"ledger.cli.{module}")
         except ModuleNotFoundError as error:
-            if error.name != "confluent_kafka":
+            if (extra := _EXTRAS.get(error.name or "")) is None:
                 raise
             raise UsageError(
-                f"{cmd_name} needs what `pip install 'mirror-ledger[sandbox]'` brings; nothing was done"
+                f"{cmd_name} needs what `pip install 'mirror-ledger[{extra}]'` brings; nothing was done"
             ) from error
         found: click.Command = getattr(imported, name)
         return found

@@ -55,6 +55,7 @@ _PLACES = {
     "health": "answers.reading:health",
     "audit": "answers.auditing:audit",
     "compare": "answers.compare:compare",
+    "serve": "processes.serving:serve",
     "query": "answers.reading:query",
     "report": "answers.report:report",
     "sql": "answers.sql:sql",

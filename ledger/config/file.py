@@ -12,7 +12,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ledger.config.flows import opposite_problems, overlap_problems, ring_problems
-from ledger.config.mirror import LedgerConfig, LogsConfig, MirrorConfig, ObjectivesConfig
+from ledger.config.mirror import (
+    LedgerConfig,
+    LogsConfig,
+    MetricsConfig,
+    MirrorConfig,
+    ObjectivesConfig,
+    ServeConfig,
+)
 from ledger.config.values import (
     ADDRESS_PROPERTIES,
     NAME_PATTERN,
@@ -26,6 +33,7 @@ from ledger.config.values import (
     UNUSABLE_SECURITY,
     AppConfig,
     FlowConfig,
+    Listen,
     PropertyValue,
     SecretReference,
     TargetMode,
@@ -45,6 +53,8 @@ _SENTENCES = {"missing": "is missing", "extra_forbidden": "unknown key"}
 _MISSPELT = 0.9
 _ADDRESS = re.compile(r"[^\s:/]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 _CLIENT_PROPERTIES = SECURITY_PROPERTIES | TUNING_PROPERTIES
+_LISTENING: "dict[str, type[MetricsConfig | ServeConfig]]" = {"metrics": MetricsConfig, "serve": ServeConfig}
+"""Sections that say where others may ask this program."""
 ADMIN_TABLE = "admin"
 """The table of client properties of those credentials that change access control lists."""
 
@@ -64,7 +74,7 @@ def _is_meant_as_reference(value: Table) -> bool:
 
 
 def problems_of(raw: Table) -> Iterator[str]:
-    for key in raw.keys() - {"ledger", "clusters", "flows", "objectives", "apps", "logs"}:
+    for key in raw.keys() - {"ledger", "clusters", "flows", "objectives", "apps", "logs", *_LISTENING}:
         yield f"{key}: unknown key"
     for section in ("ledger", "clusters", "flows"):
         if not isinstance(raw.get(section), dict) or not raw[section]:
@@ -75,11 +85,7 @@ def problems_of(raw: Table) -> Iterator[str]:
         yield from _model_problems(LedgerConfig, ledger, "ledger")
         if ("keep_facts_days" in ledger) != ("archive" in ledger):
             yield "ledger: keep_facts_days and archive belong together: facts that leave have to lie somewhere"
-    for section, model in (("objectives", ObjectivesConfig), ("logs", LogsConfig)):
-        if isinstance(values := raw.get(section, {}), dict):
-            yield from _model_problems(model, values, section)
-        else:
-            yield f"{section}: is a table, got {type(values).__name__}"
+    yield from _section_problems(raw)
     yield from _apps_problems(raw.get("apps", {}))
     clusters, flows = _table(raw, "clusters"), _table(raw, "flows")
     for name, table in clusters.items():
@@ -103,6 +109,42 @@ def _store_problems(table: object) -> Iterator[str]:
             yield f"{where}.{key}: unknown key; known are {', '.join(sorted(STORE_OPTIONS))}"
         else:
             yield from _value_problems(f"{where}.{key}", value, is_secret=key in STORE_SECRETS)
+
+
+def _section_problems(raw: Table) -> Iterator[str]:
+    """Of tables of which there is one, or none."""
+    for section, model in (("objectives", ObjectivesConfig), ("logs", LogsConfig)):
+        if isinstance(values := raw.get(section, {}), dict):
+            yield from _model_problems(model, values, section)
+        else:
+            yield f"{section}: is a table, got {type(values).__name__}"
+    for section, listening in _LISTENING.items():
+        yield from _listening_problems(section, listening, raw.get(section, {}))
+
+
+def _listening_problems(
+    section: str, model: "type[MetricsConfig | ServeConfig]", table: object
+) -> Iterator[str]:
+    """Whoever reaches this machine could read there: a token keeps them from it."""
+    if not isinstance(table, dict):
+        yield f"{section}: is a table, got {type(table).__name__}"
+        return
+    values = {key: value for key, value in table.items() if key != "token"}
+    found = list(_model_problems(model, values, section))
+    yield from found
+    if "token" in table:
+        yield from _value_problems(f"{section}.token", table["token"], is_secret=True)
+    elif not found and (listen := model.model_validate(values).listen) is not None:
+        yield from (f"{section}.{why}" for why in unguarded(listen, has_token=False))
+
+
+def unguarded(listen: str, *, has_token: bool) -> Iterator[str]:
+    """Why nobody may listen at an address without a token."""
+    if not has_token and not Listen.parse(listen).is_of_this_machine_alone:
+        yield (
+            f'listen: other machines can reach {listen}, so a token is needed: token = {{ file = "PATH" }} or '
+            '{ env = "VARIABLE" }; or listen at 127.0.0.1, behind a proxy that asks who it is'
+        )
 
 
 def _apps_problems(tables: object) -> Iterator[str]:
@@ -359,7 +401,13 @@ def _normalised(raw: Table, folder: Path) -> Table:
         "objectives": raw.get("objectives", {}),
         "apps": raw.get("apps", {}),
         "logs": raw.get("logs", {}),
+        **{section: _listening_values(raw.get(section, {}), folder) for section in _LISTENING},
     }
+
+
+def _listening_values(table: Table, folder: Path) -> Table:
+    """With the file of a token as it is found from anywhere."""
+    return {key: _property_value(value, folder) if key == "token" else value for key, value in table.items()}
 
 
 def _ledger_path(path: str, folder: Path) -> str:

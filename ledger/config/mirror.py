@@ -4,16 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from ledger.config.values import (
     AppConfig,
     ClusterConfig,
     FlowConfig,
     Frozen,
+    Listen,
     Objective,
     Objectives,
     PropertyValue,
+    SecretReference,
 )
 from ledger.errors import UsageError
 from ledger.facts.tables import KEEP_SUPERSEDED_HOURS
@@ -65,6 +67,40 @@ class LogsConfig(Frozen):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
+_Address = Annotated[str, Field(min_length=1)]
+_Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+$")]
+
+
+class MetricsConfig(Frozen):
+    """Where a driver lets its metrics be read, `HOST:PORT`; None: nowhere. `token`: what a reader has to show."""
+
+    listen: _Address | None = None
+    token: SecretReference | None = None
+
+    @field_validator("listen")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        return value if value is None else str(Listen.parse(value))
+
+
+class ServeConfig(Frozen):
+    """Where `serve` listens, what a reader has to show, and by which names it may be asked for.
+
+    `hosts`: beside the address that it listens at and names of this machine. `refresh_seconds`: how often the ledger
+    is read at most.
+    """
+
+    listen: _Address = "127.0.0.1:8480"
+    token: SecretReference | None = None
+    hosts: Annotated[tuple[_Host, ...], Field(strict=False)] = ()
+    refresh_seconds: Annotated[float, Field(ge=1, le=3600, allow_inf_nan=False)] = 5.0
+
+    @field_validator("listen")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        return str(Listen.parse(value))
+
+
 Named = TypeVar("Named", ClusterConfig, FlowConfig)
 
 
@@ -78,6 +114,8 @@ class MirrorConfig(Frozen):
     objectives: ObjectivesConfig = ObjectivesConfig()
     apps: Mapping[str, AppConfig] = Field(default_factory=dict)
     logs: LogsConfig = LogsConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    serve: ServeConfig = ServeConfig()
 
     @property
     def outputs_of_groups(self) -> Mapping[str, tuple[str, ...]]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from ipaddress import ip_address
 from pathlib import Path
 from string import ascii_letters, digits
 from typing import Annotated, Self
@@ -377,6 +378,34 @@ def _no_secret(why: str) -> UsageError:
 
 
 PropertyValue = str | SecretReference
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """An address of this machine at which others may ask: `127.0.0.1:8480`, `[::1]:8480`, `0.0.0.0:8480`."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises `ValueError` for what is no host and port."""
+        host, colon, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not (colon and host and port.isascii() and port.isdecimal() and int(port) < 65_536):
+            raise ValueError(f"is HOST:PORT, got {text!r}")
+        return cls(host, int(port))
+
+    @property
+    def is_of_this_machine_alone(self) -> bool:
+        """Whether nobody reaches it from elsewhere."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 STORE_SECRETS = frozenset({"aws_secret_access_key", "aws_session_token"})

@@ -41,13 +41,15 @@ def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -
     optional = (
         *("# prefix", "# rename", "# replication_factor"),
         *("# configuration_exclude", "# configuration_follow", "# on_tail_lost", "# opposite"),
-        *("# dead_letters", "# aws_", "# sasl.", '# "ssl.', '# "https.'),
+        *("# dead_letters", "# token", "# aws_", "# sasl.", '# "ssl.', '# "https.'),
     )
     spelled_out = [line.removeprefix("# ") if not line.startswith(optional) else line for line in lines]
     kept = [line for line, raw in zip(spelled_out, lines, strict=True) if line == raw or line in uncommented]
     spelled = load(tmp_path, "\n".join(kept))
     assert spelled.flow("east-to-west") == flow
     assert spelled.ledger.keep_superseded_hours == example.ledger.keep_superseded_hours
+    assert (spelled.serve, example.metrics.listen) == (example.serve, None)
+    assert described >= type(example.serve).model_fields.keys()
 
 
 @pytest.mark.parametrize("given_as", ["absolute", "relative"])

@@ -28,7 +28,8 @@ PACKAGE = ("ledger", "jobs")
 
 def declared() -> set[str]:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    return set(map(named, [*project["dependencies"], *project["optional-dependencies"]["sandbox"]]))
+    extras = project["optional-dependencies"]
+    return set(map(named, [*project["dependencies"], *extras["sandbox"], *extras["serve"]]))
 
 
 def named(requirement: str) -> str:
@@ -66,7 +67,9 @@ def imported(paths: Iterable[Path]) -> set[str]:
 def distributions(modules: Iterable[str]) -> Mapping[str, set[str]]:
     """Which distributions bring each of these modules."""
     brought = packages_distributions()
-    return {module: {name.lower() for name in brought.get(module, ())} for module in modules}
+    return {
+        module: {name.lower().replace("_", "-") for name in brought.get(module, ())} for module in modules
+    }
 
 
 def of_package() -> set[str]:
