@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from ledger.durations import Durations
 from ledger.facts.findings import Side
 from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import NOTHING_KNOWN, OffsetSync, Position, TailKnowledge, TopicPartition
@@ -177,7 +178,8 @@ class PartitionResult:
     `throttled_ms`: by side the longest time for which a quota made a broker hold an answer back.
     `copied_again`: what was seen, in words, when the source was copied again because nothing could be proved.
     `has_paired`: of an assignment that only pairs, whether all of it was. `cut`: what the target refused, in words, of
-    which the records were sent in smaller batches; `refused`: the record at which it stopped.
+    which the records were sent in smaller batches; `refused`: the record at which it stopped. `latency`: of each batch
+    from the time that its first record says to its acknowledgement; None: there was none.
     """
 
     assignment: Assignment
@@ -195,6 +197,7 @@ class PartitionResult:
     has_paired: bool = False
     cut: str | None = None
     refused: "RefusedRecord | None" = None
+    latency: Durations | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ and P6 `TailReconciliation`, P4 `OpenRequests` and `Troubles`.
 from collections.abc import Collection
 from dataclasses import replace
 
+from ledger.durations import Durations
 from ledger.errors import ProtocolError
 from ledger.facts.findings import Side
 from ledger.facts.state import MirrorProducers
@@ -49,6 +50,7 @@ class PartitionCopy:
         self.target = TailReconciliation(assignment, self.source, self.window, self.requests, self.troubles)
         self._cutting = Cutting(assignment.is_source_cleaned)
         self._merging = Merging(merges_up_to)
+        self._latency = Durations()
         self._refused: RefusedRecord | None = None
         self._refused_sequences = assignment.tail.refused_sequences
 
@@ -119,14 +121,17 @@ class PartitionCopy:
         self.target.advance()
         return batch
 
-    def acknowledged(self, base_offset: int) -> None:
-        """The oldest unacknowledged batch lies at `base_offset` (acks=all)."""
+    def acknowledged(self, base_offset: int, *, at_ms: int) -> None:
+        """The oldest unacknowledged batch lies at `base_offset` (acks=all); `at_ms`: when that was said, by the clock
+        that a producer's time is compared with."""
         if self.target.lost_from is not None:
             return  # what else is on its way landed behind that and is found by reconciliation
         self.troubles.settle_trouble(Side.TARGET)
         self.troubles.settle_trouble(WRITING)
         self._refused_sequences = 0
-        self.target.acknowledged(base_offset)
+        landed = self.target.acknowledged(base_offset)
+        if landed is not None and landed.base_timestamp >= 0:
+            self._latency.add((at_ms - landed.base_timestamp) / 1000)
 
     def doubt(self, trouble: str, *, now: float) -> None:
         """P4: fall back to what is settled and start over after a pause.
@@ -190,4 +195,5 @@ class PartitionCopy:
             has_paired=target.has_paired,
             cut=self._cutting.reason,
             refused=self._refused,
+            latency=self._latency if self._latency else None,
         )

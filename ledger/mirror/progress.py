@@ -15,6 +15,7 @@ from ledger.clock import Clock
 from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
+from ledger.durations import Durations
 from ledger.errors import ConfigurationError, PreconditionError
 from ledger.facts.deficits import DecidedDeficits
 from ledger.facts.extras import DecidedExtras
@@ -116,13 +117,17 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """What a run has done so far, and how far it is; `stopped` (or blocked) and `paused` ones are not in the lag."""
+    """What a run has done so far, and how far it is; `stopped` (or blocked) and `paused` ones are not in the lag.
+
+    `latency`: of the batches that were acknowledged, from the time that the first record of each says.
+    """
 
     summary: RunSummary
     lag: Lag
     stopped: int
     paused: int
     stale_after_s: float
+    latency: Durations = field(default_factory=Durations)
 
     @property
     def is_lag_known(self) -> bool:

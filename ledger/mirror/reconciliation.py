@@ -332,19 +332,21 @@ class TailReconciliation:
         else:
             self._window.plan(step)
 
-    def acknowledged(self, base_offset: int) -> None:
-        """The oldest unacknowledged batch lies at `base_offset` (acks=all)."""
+    def acknowledged(self, base_offset: int) -> Copy | None:
+        """The oldest unacknowledged batch lies at `base_offset` (acks=all); None: that is below what it was sent to."""
         is_first = not self._window.is_known_to_target
         sent = self._window.take_acknowledgement()
         if base_offset < sent.expected_offset:
             self._landed_below(base_offset, sent.expected_offset)
-            return
+            return None
         sent.land_at(base_offset)
         may_hide_own = is_first or self.assignment.exclusive
         if base_offset > sent.expected_offset and may_hide_own and self._between is None:
             self._between = Between(sent, self._producer)  # P6
             self.reading.read_from(sent.expected_offset)
         self._settle()
+        assert isinstance(sent.step, Copy), "it was sent"
+        return sent.step
 
     def _landed_below(self, base_offset: int, expected_offset: int) -> None:
         """A log that goes back has lost records: others' alone, or those that were recorded as this flow's."""

@@ -13,6 +13,7 @@ from functools import cache
 
 from ledger.clock import Clock, StopSignal, now_by
 from ledger.config.values import FlowConfig, TargetMode
+from ledger.durations import Durations
 from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolError, UsageError
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.findings import FindingName, Findings, Side
@@ -216,6 +217,7 @@ class RoundLoop:
             findings(REACH_FINDINGS), clock, {Side.SOURCE: flow.source, Side.TARGET: flow.target}
         )
         self._pauses = Pauses()
+        self._latency = Durations()
         self._source_ends = SourceEnds()
         self._followed_at = float("-inf")
         self._is_incomplete = False
@@ -449,6 +451,8 @@ class RoundLoop:
         for result in results:
             self.progress.take(result)
             self.summary.count(result)
+            if result.latency is not None:
+                self._latency.add_all(result.latency)
         facts = [sync for result in results for sync in result.syncs]
         self._record_stops(results)
         self._record_copied_again(results)
@@ -591,7 +595,7 @@ class RoundLoop:
             now=self.clock.monotonic(),
             stale_after_s=max(_STALE_AFTER_S, _STALE_AFTER_ROUNDS * self.flow.round_seconds),
         )
-        self.on_round(progress)
+        self.on_round(replace(progress, latency=self._latency))
 
     def _warn_of(self, state: PartitionState, what: str) -> None:
         source = state.pair.source

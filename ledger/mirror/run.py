@@ -41,6 +41,7 @@ from ledger.offsets.syncing import syncing
 from ledger.recorders.observation import Subject
 from ledger.recorders.run import BackgroundRecorders, cluster_recorder
 from ledger.roles import require_free
+from ledger.store.append_times import AppendTimes
 from ledger.store.ledger_copy import require_no_copy
 from ledger.store.log import DeltaFactLog
 from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
@@ -90,9 +91,11 @@ def run_flow(
     stop: StopSignal,
     reload: threading.Event | None = None,
     on_round: Callable[[RunProgress], None],
+    appends: AppendTimes | None = None,
 ) -> RunSummary:
     """Run a flow until caught up or asked to stop; what is `recorded` of its clusters, recorders append beside it.
 
+    `appends` gets what its appends to the ledger take, and those of the recorders.
     `from_cut`: the operation whose cut of the opposite flow it begins at. Raises `PreconditionError` while another
     driver may be at work on it, unless it is to be taken over, when the configuration leaves out topics that were
     mirrored, unless that is meant, and where it cannot begin at the cut.
@@ -125,6 +128,7 @@ def run_flow(
             on_round=on_round,
             from_cut=cut,
             reload=reload,
+            appends=appends,
         )
 
 
@@ -200,6 +204,7 @@ def drive(
     after: int | None = None,
     from_cut: Cut | None = None,
     reload: threading.Event | None = None,
+    appends: AppendTimes | None = None,
 ) -> RunSummary:
     """Claim the flow and run it, with the recorders of its clusters and the maintenance beside it.
 
@@ -230,6 +235,7 @@ def drive(
             on_claimed=on_claimed,
             after=after,
             from_cut=from_cut,
+            appends=appends,
         )
         if summary.end is not RunEnd.RELOADED or file.accepted is None:
             return summary
@@ -256,10 +262,11 @@ def _drive_once(
     on_claimed: Callable[[], None],
     after: int | None,
     from_cut: Cut | None,
+    appends: AppendTimes | None,
 ) -> None:
     """Until it ends or its configuration is another; what it does is added to `summary`, and how it ended."""
     config, flow, source, target = file.config, connections.flow, connections.source, connections.target
-    fact_log = DeltaFactLog(config.ledger.path, SystemClock())
+    fact_log = DeltaFactLog(config.ledger.path, SystemClock(), appends)
     operations = driver_operations()
     topics = flow_topics(config, flow, source, target, state, operations)
     sides = ((source, topics.source_partitions), (target, topics.target_partitions)) if recorded else ()

@@ -292,7 +292,7 @@ class CopyTask:
                 continue
             if produced is not None and produced.error == ErrorCode.NONE:
                 with _halting(copy):
-                    copy.acknowledged(produced.base_offset)
+                    copy.acknowledged(produced.base_offset, at_ms=self._clock.now_ms())
             else:
                 self._produce_failed(copy, produced, completion.failure)
 

@@ -174,9 +174,10 @@ class Target:
         appended = self.log.produce(bytes(self.copy.send_next(NODE)), now_ms=NOW_MS)
         return appended.error, appended.base_offset
 
-    def acknowledge(self, base_offset: int) -> None:
+    def acknowledge(self, base_offset: int, *, after_ms: int = 0) -> None:
+        """So long after the time that the records of `source_log` say."""
         self.lose_answer()
-        self.copy.acknowledged(base_offset)
+        self.copy.acknowledged(base_offset, at_ms=NOW_MS + after_ms)
 
     def lose_answer(self) -> None:
         """A batch that was sent is on its way no longer."""

@@ -1,5 +1,7 @@
 """One partition of a task, step by step: what is sent, what is recognised, what is recorded."""
 
+import pytest
+
 from ledger.facts.findings import Side
 from ledger.facts.syncs import GapCause, TailKnowledge
 from ledger.kafka.batches import TRANSACTIONAL
@@ -392,3 +394,22 @@ def test_a_shared_partition_that_went_back_is_read_from_the_last_record_again() 
     target.acknowledge(target.send()[1])
     assert target.stop is None
     assert target.copy.target.tail.position == 0
+
+
+def test_the_latency_of_each_batch_is_from_its_first_record_to_its_acknowledgement() -> None:
+    target = Target(source_log(2, 3), assignment())
+    target.begin()
+    target.acknowledge(target.send()[1], after_ms=40)
+    target.acknowledge(target.send()[1], after_ms=7_000)
+    latency = target.copy.result().latency
+    assert latency is not None
+    assert latency.sum_s == pytest.approx(7.04)
+    counts = dict(latency.cumulated)
+    assert [counts[bound] for bound in (0.025, 0.05, 5.0, 10.0, float("inf"))] == [0, 1, 1, 2, 2]
+
+
+def test_without_an_acknowledgement_there_is_no_latency() -> None:
+    target = Target(source_log(2), assignment())
+    target.begin()
+    target.send()
+    assert target.copy.result().latency is None
