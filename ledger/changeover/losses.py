@@ -254,6 +254,13 @@ TAKEN_FOR_DONE = "taken for done (--yes), proved by what follows"
 """What a receipt says of a step of people that nobody was asked about."""
 
 
+def downtime_since(kind: ChangeoverKind, now: Apply) -> tuple[int, str]:
+    """From when on applications have nowhere to write, and what happened then: the decision, or a step."""
+    if kind.is_planned:
+        return now.begun.get(StepName.STOP_PRODUCERS, now.begun_at_ms), str(StepName.STOP_PRODUCERS)
+    return now.begun_at_ms, "decision"
+
+
 @dataclass(frozen=True, slots=True)
 class Took:
     """Of an apply that has come to its report.
@@ -275,9 +282,7 @@ class Took:
         Where people had stopped them before, without a hook, it was longer than that.
         """
         decided_ms = now.begun_at_ms
-        began_ms, since = decided_ms, "decision"
-        if kind.is_planned:
-            began_ms, since = now.begun.get(StepName.STOP_PRODUCERS, decided_ms), str(StepName.STOP_PRODUCERS)
+        began_ms, since = downtime_since(kind, now)
         ended_ms = now.done_at_ms.get(StepName.START_APPLICATIONS, began_ms)
         measured = now.done.get(StepName.FIRST_PROGRESS)
         seen = {} if measured is None else measured.read_back

@@ -46,7 +46,7 @@ def plan_table(
     is cut; `width` None: all of it, however long.
     """
     summary = _Summary(width)
-    for label, text in _facts(plan, forecast, applies).items():
+    for label, text in plan_facts(plan, forecast, applies).items():
         summary.say(label, text, is_folded=label in _FIGURES)
     causes = _causes(blockers)
     for cause in causes:
@@ -55,11 +55,11 @@ def plan_table(
         summary.say("next", words, is_folded=True)
     if summary.is_cut or any(cause.number > 1 for cause in causes):
         summary.say("", "all of it: --wide, or -o json")
-    lines = [_title(plan), *summary.lines]
+    lines = [plan_title(plan), *summary.lines]
     for advice, codes in _advice(blockers).items():
         lines += [f"  to do     {', '.join(codes)}: {shown(advice)}"]
     lines.append("  steps")
-    for number, one in enumerate(_steps(plan, applies), start=1):
+    for number, one in enumerate(checklist(plan, applies), start=1):
         lines.append(f"    {number:2}  {shown_lines(one.line)}")
     lines += [f"  lost      {shown(line)}" for line in _lost_lines(plan, forecast, applies, width)]
     if width is None:
@@ -154,10 +154,10 @@ def next_words(
 
 def plan_markdown(plan: Plan, blockers: Blockers, forecast: Forecast, applies: Sequence[Apply]) -> str:
     """The same for a ticket."""
-    facts = list(_facts(plan, forecast, applies, names=len(plan.topics)).items())
-    steps = [one.cells for one in _steps(plan, applies)]
+    facts = list(plan_facts(plan, forecast, applies, names=len(plan.topics)).items())
+    steps = [one.cells for one in checklist(plan, applies)]
     parts = [
-        f"# {_title(plan)[0].upper()}{_title(plan)[1:]}",
+        f"# {plan_title(plan)[0].upper()}{plan_title(plan)[1:]}",
         _markdown_table(("", ""), facts),
         "## Steps",
         _markdown_table(("step", "what is done", "hook", "state", "at", "receipt"), steps),
@@ -262,11 +262,14 @@ def _lost(plan: Plan, figures: Forecast) -> Iterator[tuple[str, str]]:
             yield where, f"offsets {offsets}, at most {counted(row['records'], 'record')}"
 
 
-def _title(plan: Plan) -> str:
+def plan_title(plan: Plan) -> str:
+    """Its id, and what it does."""
     return f"plan {plan.plan_id}: {plan.kind} from {plan.from_cluster} to {plan.to_cluster}"
 
 
-def _facts(plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: int = _FEW) -> dict[str, str]:
+def plan_facts(
+    plan: Plan, forecast: Forecast, applies: Sequence[Apply], *, names: int = _FEW
+) -> dict[str, str]:
     """What is said in front of the steps, by label, a line each; `names`: how many topics are named."""
     unproven = f", unproven: {plan.choices.unproven}" if plan.choices.unproven else ""
     returned = forecast.get("returned")
@@ -389,7 +392,7 @@ def _left_out(plan: Plan, forecast: Forecast) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
+class CheckedStep:
     """A step of a plan, and how far the last carrying out has come with it: `state` empty: it has not begun."""
 
     step: StepName
@@ -407,27 +410,28 @@ class _Step:
         line = f"{self.step}: {self.step.description}"
         if self.hook:
             line += f" (hook: {self.hook})"
-        if self.state == _DONE:
+        if self.state == DONE:
             return f"{line}. {self.at}: {self.words}"
         if self.state:
             line += f". {self.state}"
         return f"{line}: {self.words}" if self.words else line
 
 
-_DONE, _FAILED, _BEGUN = "done", "FAILED", "begun"
+DONE, FAILED, BEGUN = "done", "FAILED", "begun"
 
 
-def _steps(plan: Plan, applies: Sequence[Apply]) -> Iterator[_Step]:
+def checklist(plan: Plan, applies: Sequence[Apply]) -> Iterator[CheckedStep]:
+    """The steps of a plan in order, each with how far the last carrying out has come with it."""
     last = applies[-1] if applies else None
     for step in plan.steps:
-        one = _Step(step=step, hook=plan.hooks.get(step, ""))
+        one = CheckedStep(step=step, hook=plan.hooks.get(step, ""))
         if last is not None and step in last.failed:
-            one = replace(one, state=_FAILED, words=last.failed[step].words)
+            one = replace(one, state=FAILED, words=last.failed[step].words)
         elif last is not None and step in last.done:
             at, words = instant(last.done_at_ms[step]), last.done[step].words
-            one = replace(one, state=_DONE, at=at, words=words)
+            one = replace(one, state=DONE, at=at, words=words)
         elif last is not None and step in last.begun:
-            one = replace(one, state=_BEGUN)
+            one = replace(one, state=BEGUN)
         yield one
 
 

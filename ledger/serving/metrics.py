@@ -15,6 +15,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import objections
 from ledger.facts.requests import PartitionStatus
 from ledger.facts.syncs import SyncKind
+from ledger.serving.groups import Way, counted_statuses, repeated_records
 from ledger.serving.reader import Read
 
 PREFIX = "mirror_ledger_"
@@ -51,9 +52,13 @@ class LedgerCollector(Collector):
     """What `serve` answers at /metrics: each time from what was read last."""
 
     def __init__(
-        self, config: MirrorConfig, status: Callable[[], Read[Status]], now_ms: Callable[[], int]
+        self,
+        config: MirrorConfig,
+        status: Callable[[], Read[Status]],
+        groups: Callable[[], Read[tuple[Way, ...]]],
+        now_ms: Callable[[], int],
     ) -> None:
-        self._config, self._status, self._now_ms = config, status, now_ms
+        self._config, self._status, self._groups, self._now_ms = config, status, groups, now_ms
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is asked for when it is registered."""
@@ -65,6 +70,9 @@ class LedgerCollector(Collector):
         status = read.fresh(self._now_ms())
         if status is not None:
             yield from status_metrics(self._config, status)
+        groups = self._groups()
+        if (ways := groups.fresh(self._now_ms())) is not None:
+            yield from group_metrics(ways, groups.at_ms)
 
 
 def _of_reading(read: Read[Status]) -> Iterator[Metric]:
@@ -84,6 +92,39 @@ def _of_reading(read: Read[Status]) -> Iterator[Metric]:
     yield gauge("ledger_read_duration_seconds", "How long it took to read that.", (), [((), read.took_s)])
 
 
+def group_metrics(ways: tuple[Way, ...], at_ms: int | None) -> Iterator[Metric]:
+    """Of groups of each direction, which are read more rarely: as of `at_ms`."""
+    labels = ("source", "target")
+    yield gauge(
+        "groups_read_timestamp_seconds",
+        "As of when the samples of groups are that come from the ledger.",
+        (),
+        [((), seconds(at_ms))],
+    )
+    yield gauge(
+        "group_partitions",
+        "Partitions of groups of the source, by the status of where they would continue at the target.",
+        (*labels, "status"),
+        [((way.source, way.target, status), number) for way, status, number in counted_statuses(ways)],
+    )
+    yield gauge(
+        "flow_groups_synced",
+        "Groups that have a commit at the target which the flow made and read back.",
+        _FLOW,
+        [
+            ((flow, one.direction.source, one.direction.target), number)
+            for one in ways
+            for flow, number in one.synced
+        ],
+    )
+    yield gauge(
+        "groups_repeated_records",
+        "Records that groups of the source would read again at the target. Absent while unknown of any.",
+        labels,
+        [((one.direction.source, one.direction.target), repeated_records(one)) for one in ways],
+    )
+
+
 _FLOW = ("flow", "source", "target")
 
 
@@ -94,6 +135,7 @@ def status_metrics(config: MirrorConfig, status: Status) -> Iterator[Metric]:
     yield from _copied(reports)
     yield from _troubles(reports)
     yield from _drivers(reports)
+    yield from _groups(config, reports)
     yield from _recorders(reports)
     yield from _directions(reports)
     yield from _objectives(config, status)
@@ -335,6 +377,15 @@ def _drivers(reports: Reports) -> Iterator[Metric]:
         "Whether the configuration lets the flow run: 1 or 0.",
         _FLOW,
         [(labels, one.enabled) for labels, one in reports],
+    )
+
+
+def _groups(config: MirrorConfig, reports: Reports) -> Iterator[Metric]:
+    yield gauge(
+        "flow_groups_not_synced",
+        "Groups that the flow does not keep at its target, for they have commits of their own there.",
+        _FLOW,
+        [(labels, len(one.own_commits)) for labels, one in reports if config.flow(one.flow).sync_groups],
     )
 
 

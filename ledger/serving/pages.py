@@ -13,7 +13,12 @@ from ledger.config.mirror import MirrorConfig
 from ledger.serving.reader import Read
 from ledger.words import counted, duration, instant, shown
 
-NAVIGATION = (("/", "Overview"),)
+NAVIGATION = (
+    ("/", "Overview"),
+    ("/groups", "Groups"),
+    ("/changes", "Changes"),
+    ("/history", "History"),
+)
 """Address and title of each page that is none of a name."""
 _KEY_BYTES = 6
 
@@ -42,9 +47,9 @@ def age_of(read: Read[object], now_ms: int) -> Age:
     if read.failure is not None:
         why = f"since {instant(read.failure.since_ms)} it cannot be read: {why}"
     if read.at_ms is None:
-        return Age("not read yet", is_old=why is not None, why=why)
+        return Age("the ledger has not been read yet", is_old=why is not None, why=why)
     ago = duration((now_ms - read.at_ms) // 1000)
-    return Age(f"{instant(read.at_ms)}, {ago} ago", read.fresh(now_ms) is None, why)
+    return Age(f"as of {instant(read.at_ms)}, {ago} ago", read.fresh(now_ms) is None, why)
 
 
 # Attention ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ than a share of the time. What cannot be read keeps what was read before, and sa
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -25,12 +25,13 @@ _STALE_AFTER_READS = 3
 @dataclass(frozen=True, slots=True)
 class Subject(Generic[Value]):
     """Something that is asked of the ledger. `pause_s`: at least so long between two reads, and at least `rest` times
-    as long as one takes."""
+    as long as one takes. `is_prompt`: no other subject, however long that takes, keeps it waiting."""
 
     name: str
     read: Callable[[Ledger], Value]
     pause_s: float
     rest: float = 1.0
+    is_prompt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,8 @@ class _Due:
 
 
 class LedgerReader:
-    """Reads subjects in a thread of its own, from `start` until `stop`; `of` may be asked by any thread.
+    """Reads subjects in two threads, of which one has the prompt ones, from `start` until `stop`; `of` may be asked by
+    any thread.
 
     `crashed`: called with an error that nobody foresaw, behind which nothing more is read.
     """
@@ -96,34 +98,43 @@ class LedgerReader:
         self._reads: dict[str, Read[Any]] = {name: Read(subject=one) for name, one in subjects.items()}
         self._due = {name: _Due() for name in subjects}
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="ledger-reader", daemon=True)
+        lanes = [[name for name, one in subjects.items() if one.is_prompt is lane] for lane in (True, False)]
+        self._threads = [
+            threading.Thread(target=self._work, args=(names,), name="ledger-reader", daemon=True)
+            for names in lanes
+            if names
+        ]
 
     def of(self, subject: Subject[Value]) -> Read[Value]:
         """What was read of it last."""
         return self._reads[subject.name]
 
     def start(self) -> None:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self, *, timeout_s: float = 5.0) -> None:
         """End after the read under way; one that takes longer ends with the process."""
         self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
+        deadline = self.clock.monotonic() + timeout_s
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - self.clock.monotonic()))
 
-    def read_due(self) -> float:
-        """Read what is due, from the ledger as it is now; returns seconds until the next subject is."""
-        due = [name for name, one in self._due.items() if self.clock.monotonic() >= one.at]
-        for name in due:
+    def read_due(self, names: Collection[str] | None = None) -> float:
+        """Read what is due of some subjects (None: of all), as the ledger is now; returns seconds until the next is."""
+        asked = list(self._due) if names is None else list(names)
+        for name in asked:
             if self._ended.is_set():
                 break
-            self._read(name)
-        return max(0.0, min(one.at for one in self._due.values()) - self.clock.monotonic())
+            if self.clock.monotonic() >= self._due[name].at:
+                self._read(name)
+        return max(0.0, min(self._due[name].at for name in asked) - self.clock.monotonic())
 
-    def _work(self) -> None:
+    def _work(self, names: Collection[str]) -> None:
         try:
             while not self._ended.is_set():
-                self._ended.wait(self.read_due())
+                self._ended.wait(self.read_due(names))
         except BaseException as error:  # whoever serves has to end: nothing would be read any more
             self._crashed(error)
             raise

@@ -21,6 +21,17 @@ from ledger.answers.values import Status
 from ledger.config.values import Listen
 from ledger.serving import pages
 from ledger.serving.access import Guarded, known_hosts
+from ledger.serving.changes import Change, change_lines, change_page, read_changes
+from ledger.serving.groups import Way, group_page, read_groups, way_pages
+from ledger.serving.history import (
+    FlowLag,
+    History,
+    HistoryPage,
+    history_page,
+    lag_curves,
+    read_history,
+    read_lags,
+)
 from ledger.serving.metrics import LedgerCollector
 from ledger.serving.reader import LedgerReader, Read, Subject
 
@@ -28,24 +39,30 @@ _REFRESH_S = 10
 _STYLE = "style.css"
 
 
-def status_subject(refresh_s: float) -> Subject[Status]:
-    """Where flows stand: what is read most often."""
-    return Subject("status", lambda ledger: ledger.status(), pause_s=refresh_s)
-
-
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """What is read of the ledger."""
+    """What is read of the ledger, and how often: where flows stand before all else."""
 
     status: Subject[Status]
+    lags: Subject[Mapping[str, FlowLag]]
+    groups: Subject[tuple[Way, ...]]
+    changes: Subject[tuple[Change, ...]]
+    history: Subject[History]
 
     @classmethod
     def every(cls, refresh_s: float) -> "Subjects":
-        return cls(status_subject(refresh_s))
+        """`refresh_s`: where flows stand, and changes of direction, are read every so many seconds."""
+        return cls(
+            Subject("status", lambda ledger: ledger.status(), pause_s=refresh_s, is_prompt=True),
+            Subject("lag over time", read_lags, pause_s=max(30.0, refresh_s), rest=10.0),
+            Subject("groups", read_groups, pause_s=max(15.0, refresh_s), rest=10.0),
+            Subject("changes of direction", read_changes, pause_s=refresh_s, rest=4.0),
+            Subject("history", read_history, pause_s=max(300.0, refresh_s), rest=20.0),
+        )
 
     @property
     def by_name(self) -> Mapping[str, Subject[Any]]:
-        return {one.name: one for one in (self.status,)}
+        return {one.name: one for one in (self.status, self.changes, self.groups, self.lags, self.history)}
 
 
 class Pages:
@@ -60,9 +77,16 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        for name in self._templates.list_templates():
+            self._templates.get_template(name)  # compiled here, so that nobody waits for it
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(
-            LedgerCollector(reader.config, lambda: reader.of(subjects.status), lambda: reader.clock.now_ms())
+            LedgerCollector(
+                reader.config,
+                lambda: reader.of(subjects.status),
+                lambda: reader.of(subjects.groups),
+                lambda: reader.clock.now_ms(),
+            )
         )
         self._style = files("ledger.serving").joinpath(_STYLE).read_text(encoding="utf-8")
 
@@ -71,6 +95,11 @@ class Pages:
         return [
             Route("/", self.overview),
             Route("/flows/{key}", self.flow),
+            Route("/groups", self.groups),
+            Route("/groups/{key}", self.group),
+            Route("/changes", self.changes),
+            Route("/changes/{key}", self.change),
+            Route("/history", self.history),
             Route("/metrics", self.metrics),
             Route("/health", self.health),
             Route(f"/{_STYLE}", self.style),
@@ -90,8 +119,56 @@ class Pages:
         report = None if read.value is None else pages.flow_report(read.value, request.path_params["key"])
         if report is None:
             raise HTTPException(404)
-        page = pages.flow_page(self._reader.config, report)
-        return await self._rendered(request, "flow.html", read, f"Flow {report.flow}", page=page)
+        lags = self._reader.of(self._subjects.lags)
+        found = (lags.value or {}).get(report.flow)
+        return await self._rendered(
+            request,
+            "flow.html",
+            read,
+            f"Flow {report.flow}",
+            page=pages.flow_page(self._reader.config, report),
+            curves_of=() if found is None else lag_curves(found),
+            curves_age=pages.age_of(lags, self._reader.clock.now_ms()),
+        )
+
+    async def groups(self, request: Request) -> Response:
+        """Where groups would continue at the other cluster."""
+        read = self._reader.of(self._subjects.groups)
+        found = tuple(way_pages(read.value or ()))
+        is_read = read.value is not None
+        return await self._rendered(request, "groups.html", read, "Groups", page=found, is_read=is_read)
+
+    async def group(self, request: Request) -> Response:
+        """One of them, by partition."""
+        read = self._reader.of(self._subjects.groups)
+        page = group_page(read.value or (), request.path_params["key"], at_ms=read.at_ms or 0)
+        if page is None:
+            raise HTTPException(404)
+        return await self._rendered(request, "group.html", read, f"Group {page.group}", page=page)
+
+    async def changes(self, request: Request) -> Response:
+        """Plans, and how far each was carried out."""
+        read = self._reader.of(self._subjects.changes)
+        found = change_lines(read.value or ())
+        is_read = read.value is not None
+        return await self._rendered(
+            request, "changes.html", read, "Changes of direction", page=found, is_read=is_read
+        )
+
+    async def change(self, request: Request) -> Response:
+        """A plan as a checklist, with receipts as they come in."""
+        read, now_ms = self._reader.of(self._subjects.changes), self._reader.clock.now_ms()
+        page = change_page(read.value or (), request.path_params["key"], now_ms=now_ms)
+        if page is None:
+            raise HTTPException(404)
+        return await self._rendered(request, "change.html", read, page.title, page=page)
+
+    async def history(self, request: Request) -> Response:
+        """Days, losses and findings."""
+        read = self._reader.of(self._subjects.history)
+        page = HistoryPage() if read.value is None else history_page(read.value)
+        is_read = read.value is not None
+        return await self._rendered(request, "history.html", read, "History", page=page, is_read=is_read)
 
     async def metrics(self, request: Request) -> Response:
         """What Prometheus scrapes, as OpenMetrics where it asks for that."""

@@ -77,6 +77,7 @@ IN_CODE = {
     "ledger/answers/drivers.py": "what is said of a start",
     "ledger/answers/status.py": "how it is shown",
     "ledger/answers/lag.py": "how old a reading is",
+    "ledger/serving/history.py": "how it is shown",
 }
 """Modules that compare recorded times, and why."""
 

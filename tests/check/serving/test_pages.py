@@ -3,13 +3,16 @@
 import html
 import re
 import shutil
+import threading
 import time
 
 import pytest
 
-from tests.support.asked_pages import Served, seen
+from ledger.serving.reader import LedgerReader, Subject
+from tests.support.asked_pages import Served, raised, seen
 from tests.support.hostile_names import HOSTILE, UNWRITABLE
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process
+from tests.support.waiting import eventually
 
 MARKUP = (
     *("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}", "{% raw %}"),
@@ -97,14 +100,14 @@ def test_names_are_text_whatever_they_say(idle: Operated) -> None:
 def test_an_old_page_says_that_it_is_old(flow: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
     served = Served.of(flow.config)
     assert "Not of now" not in seen(served.page("/")).words
-    assert re.search(r"Ledger as of \S+ \S+Z, \d+ s ago", seen(served.page("/")).words)
+    assert re.search(r"Ledger: as of \S+ \S+Z, \d+ s ago", seen(served.page("/")).words)
     shutil.move(flow.path, f"{flow.path}-elsewhere")
     monkeypatch.setattr(served.reader.clock, "monotonic", lambda: time.monotonic() + 3_600)
     served.reader.read_due()
     now_ms = served.reader.clock.now_ms()
     monkeypatch.setattr(served.reader.clock, "now_ms", lambda: now_ms + 600_000)
     words = seen(served.page("/")).words
-    assert "Not of now. Ledger as of" in words
+    assert "Not of now. Ledger: as of" in words
     assert "10 min" in words
     assert "it cannot be read" in words
     assert served.page("/health").status == 503
@@ -113,6 +116,7 @@ def test_an_old_page_says_that_it_is_old(flow: Operated, monkeypatch: pytest.Mon
 def test_before_the_first_read_a_page_says_so(flow: Operated) -> None:
     served = Served(flow.config)
     assert "the ledger has not been read" in seen(served.page("/")).words
+    assert "Clusters" not in seen(served.page("/")).words
     assert "Nothing needs attention" not in seen(served.page("/")).words
     assert served.page("/health").status == 503
 
@@ -123,3 +127,20 @@ def test_updates_can_be_stopped(flow: Operated) -> None:
     still = served.page("/?still")
     assert 'http-equiv="refresh"' not in still.text
     assert html.unescape(still.text).count('href="/"') >= 1
+
+
+def test_what_takes_long_to_read_keeps_nobody_waiting_for_the_rest(flow: Operated) -> None:
+    """Where flows stand is read by a thread of its own."""
+    let_go, fast_reads = threading.Event(), []
+    subjects = {
+        "slow": Subject("slow", lambda _ledger: let_go.wait(60), pause_s=0.0),
+        "fast": Subject("fast", lambda ledger: fast_reads.append(ledger), pause_s=0.01, is_prompt=True),
+    }
+    reader = LedgerReader(flow.config, subjects, crashed=raised)
+    reader.start()
+    try:
+        eventually(lambda: len(fast_reads) > 2, "it is read again and again")
+        assert reader.of(subjects["slow"]).at_ms is None
+    finally:
+        let_go.set()
+        reader.stop()
