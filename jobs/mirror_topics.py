@@ -1,14 +1,12 @@
 """Mirror one flow, with the recorders of its clusters.
 
     spark-submit --jars "$(mirror-ledger spark-jars)" jobs/mirror_topics.py \\
-        --config FILE --flow F [--until-caught-up] [--take-over] \\
-        [--allow-scope-reduction] [--from-cut OPERATION]
+        --config FILE --flow F [--until-caught-up] [--take-over] [--allow-scope-reduction] [--from-cut OPERATION]
 
 Reads    the source's and target's topics, records, groups and ends; the ledger's latest state
 Appends  offset_syncs, writers, operations; checkpoints, high_watermarks, topics where the role is free
 Retry    start it again: positions come from the ledger, what was copied and not recorded is recovered
-Exit     0 caught up or stopped on request; 1 failed; 2 configuration; 4 a partition stopped, or until caught up
-         not all is copied: paused, or stopped before; 5 shut out, or in use
+Exit     0 caught up or stopped on request; 1 failed; 2 configuration; 4 some stopped or paused; 5 shut out, or in use
 """
 
 import argparse
@@ -21,6 +19,7 @@ from json import dumps
 
 from ledger.cli.logs import log_to_stderr
 from ledger.cli.printing import say, say_error
+from ledger.cli.processes.exporting import exporting
 from ledger.cli.processes.progress import lines_on_stderr
 from ledger.config.file import find_config, load_config
 from ledger.config.mirror import MirrorConfig
@@ -44,19 +43,21 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def run(config: MirrorConfig, options: argparse.Namespace) -> RunSummary:
     """The same as `mirror-ledger run`, in the session that spark-submit prepared."""
-    stop = threading.Event()
+    stop, lines = threading.Event(), lines_on_stderr(options.flow)
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    return run_flow(
-        config,
-        options.flow,
-        session=submitted_session,
-        until_caught_up=options.until_caught_up,
-        take_over=options.take_over,
-        allow_scope_reduction=options.allow_scope_reduction,
-        from_cut=options.from_cut,
-        stop=stop,
-        on_round=lines_on_stderr(options.flow),
-    )
+    with exporting(config, options.flow, lines) as (tell, appends):
+        return run_flow(
+            config,
+            options.flow,
+            session=submitted_session,
+            until_caught_up=options.until_caught_up,
+            take_over=options.take_over,
+            allow_scope_reduction=options.allow_scope_reduction,
+            from_cut=options.from_cut,
+            stop=stop,
+            on_round=tell,
+            appends=appends,
+        )
 
 
 def main(arguments: list[str] | None = None) -> int:

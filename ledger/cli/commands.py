@@ -15,6 +15,13 @@ _EXTRAS = {
 """By module of others the extra of this package that brings it."""
 
 
+def lacking_extra(what: str, error: ModuleNotFoundError) -> UsageError | None:
+    """That `what` needs an extra which is not installed; None: the module that was not found is of none."""
+    if (extra := _EXTRAS.get(error.name or "")) is None:
+        return None
+    return UsageError(f"{what} needs what `pip install 'mirror-ledger[{extra}]'` brings; nothing was done")
+
+
 class Commands(click.Group):
     """Imports a command when it is called: Spark, the Kafka client and others take longer than most answers.
 
@@ -37,10 +44,8 @@ class Commands(click.Group):
         try:
             imported = import_module(module if module.startswith("ledger.") else f"ledger.cli.{module}")
         except ModuleNotFoundError as error:
-            if (extra := _EXTRAS.get(error.name or "")) is None:
+            if (lacking := lacking_extra(cmd_name, error)) is None:
                 raise
-            raise UsageError(
-                f"{cmd_name} needs what `pip install 'mirror-ledger[{extra}]'` brings; nothing was done"
-            ) from error
+            raise lacking from error
         found: click.Command = getattr(imported, name)
         return found

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from ledger.answers.maintenance import init_ledger
 from ledger.cli.configured import configuration_to_connect_by
 from ledger.cli.printing import put, say
+from ledger.cli.processes.exporting import exporting
 from ledger.cli.processes.progress import lines_on_stderr, shown_progress
 from ledger.cli.processes.signals import reload_on_sighup, start_spark
 from ledger.errors import UnsafeError, UsageError
@@ -38,6 +39,11 @@ def init(context: click.Context) -> None:
     "--allow-scope-reduction", is_flag=True, help="Leave out mirrored topics that are no longer selected."
 )
 @click.option("--from-cut", help="Begin where this operation's cut of the opposite flow says.")
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    help="Where Prometheus reads what this driver does; else [metrics] listen, else nowhere.",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -47,6 +53,7 @@ def run(
     standby: bool,
     allow_scope_reduction: bool,
     from_cut: str | None,
+    metrics: str | None,
 ) -> None:
     """Mirror FLOW in a local Spark session until it is stopped or caught up."""
     if standby and (until_caught_up or take_over or from_cut is not None):
@@ -63,17 +70,22 @@ def run(
 
     summary: RunSummary | None
     if standby:  # progress is printed in lines: most of the time there is none
-        summary = stand_by(
-            config,
-            flow,
-            session=session,
-            allow_scope_reduction=allow_scope_reduction,
-            stop=stop_signal,
-            reload=reload,
-            on_round=lines_on_stderr(flow),
-        )
+        with exporting(config, flow, lines_on_stderr(flow), listen=metrics) as (tell, appends):
+            summary = stand_by(
+                config,
+                flow,
+                session=session,
+                allow_scope_reduction=allow_scope_reduction,
+                stop=stop_signal,
+                reload=reload,
+                on_round=tell,
+                appends=appends,
+            )
     else:
-        with shown_progress(flow, StatusLine()) as tell:
+        with (
+            shown_progress(flow, StatusLine()) as show,
+            exporting(config, flow, show, listen=metrics) as (tell, appends),
+        ):
             summary = run_flow(
                 config,
                 flow,
@@ -85,6 +97,7 @@ def run(
                 stop=stop_signal,
                 reload=reload,
                 on_round=tell,
+                appends=appends,
             )
     if summary is None:
         say(f"{flow}: ended by a signal while it waited as standby; nothing was copied")

@@ -1,0 +1,242 @@
+"""What a driver does as metrics of its own, while it runs: at `[metrics] listen`, whoever reads the ledger or not.
+
+A driver that died, or that cannot write the ledger, is seen here within seconds: the ledger cannot tell of either.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ledger.clock import Clock, SystemClock
+from ledger.config.mirror import MirrorConfig
+from ledger.config.values import ClusterConfig, FlowConfig, Listen
+from ledger.doctor.probes import ClusterProbe
+from ledger.durations import Durations
+from ledger.errors import MirrorLedgerError
+from ledger.mirror.progress import RunProgress
+from ledger.serving.metrics import PREFIX, Sample, counter, gauge, seconds
+from ledger.serving.server import bound, served_beside, token_of
+from ledger.store.append_times import AppendTimes
+
+_CERTIFICATES_EVERY_S = 3_600.0
+_CERTIFICATES_AGAIN_S = 60.0
+
+Tell = Callable[[RunProgress], None]
+
+
+def histogram(name: str, what: str, labels: dict[str, str], found: Durations) -> Metric:
+    """Durations in seconds; its name begins with `PREFIX`."""
+    family = HistogramMetricFamily(PREFIX + name, what, labels=list(labels))
+    buckets = [
+        ("+Inf" if bound == float("inf") else str(bound), float(number)) for bound, number in found.cumulated
+    ]
+    family.add_metric(list(labels.values()), buckets, found.sum_s)
+    return family
+
+
+# Certificates -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Certificates:
+    """Until when those of brokers, and the mirror's own, are valid: read now and then in a thread of its own.
+
+    One that could not be read has no time: that it cannot be reached is reported elsewhere.
+    """
+
+    clusters: Iterable[ClusterConfig]
+    clock: Clock
+    until_ms: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+    def read(self) -> bool:
+        """Read all; returns whether none was missed."""
+        found: dict[tuple[str, str, str], int] = {}
+        is_whole = True
+        for cluster in self.clusters:
+            try:
+                with closing(ClusterProbe(cluster, self.clock)) as probe:
+                    if probe.uses_tls:
+                        self._read(cluster, probe, found)
+            except MirrorLedgerError:
+                is_whole = False
+        self.until_ms = found
+        return is_whole
+
+    def _read(
+        self, cluster: ClusterConfig, probe: ClusterProbe, found: dict[tuple[str, str, str], int]
+    ) -> None:
+        own = probe.client_certificate()
+        if own is not None:
+            found[cluster.name, "client", ""] = own.not_after_ms
+        for broker in probe.brokers():
+            found[cluster.name, "broker", broker.address] = probe.certificate(broker.address).not_after_ms
+
+    def work(self, ended: threading.Event) -> None:
+        """Until it has ended."""
+        while not ended.wait(_CERTIFICATES_EVERY_S if self.read() else _CERTIFICATES_AGAIN_S):
+            pass
+
+
+# Metrics ------------------------------------------------------------------------------------------
+
+
+class DriverCollector(Collector):
+    """What the last round said, none before the first one, and what is so at the moment of asking."""
+
+    def __init__(
+        self, flow: FlowConfig, appends: AppendTimes, certificates: Certificates, clock: Clock
+    ) -> None:
+        self._flow, self._appends, self._certificates, self._clock = flow, appends, certificates, clock
+        self._began_ms = clock.now_ms()
+        self._last: tuple[RunProgress, int] | None = None
+
+    def note(self, progress: RunProgress) -> None:
+        """What a round came to."""
+        self._last = progress, self._clock.now_ms()
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is asked for when it is registered."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        flow = {"flow": self._flow.name, "source": self._flow.source, "target": self._flow.target}
+        labels, values = tuple(flow), tuple(flow.values())
+        one = partial(gauge, labels=labels)
+        yield one(
+            "driver_started_timestamp_seconds",
+            "When this process began.",
+            samples=[(values, seconds(self._began_ms))],
+        )
+        yield one(
+            "driver_append_waits_seconds",
+            "For how long the oldest append to the ledger has been under way, with all that is tried again.",
+            samples=[(values, self._appends.waited_s(self._clock))],
+        )
+        yield counter(
+            "driver_appends_failed",
+            "Appends to the ledger that were given up.",
+            labels,
+            [(values, self._appends.failed)],
+        )
+        yield histogram(
+            "driver_append_duration_seconds",
+            "How long appends to the ledger took, of this process: of the flow and of its recorders.",
+            flow,
+            self._appends.done,
+        )
+        yield gauge(
+            "certificate_expiry_timestamp_seconds",
+            "Until when the certificate of a broker, or the mirror's own (client), is valid.",
+            ("cluster", "certificate", "address"),
+            [(of, seconds(until_ms)) for of, until_ms in self._certificates.until_ms.items()],
+        )
+        if self._last is not None:
+            yield from _of_rounds(flow, *self._last)
+
+
+def _of_rounds(flow: dict[str, str], progress: RunProgress, at_ms: int) -> Iterator[Metric]:
+    labels, values = tuple(flow), tuple(flow.values())
+    summary, lag = progress.summary, progress.lag
+    yield gauge(
+        "driver_round_timestamp_seconds",
+        "When the last round ended: the lag of this process is as of then.",
+        labels,
+        [(values, seconds(at_ms))],
+    )
+    counts = (
+        ("driver_rounds", "Rounds of this process.", summary.rounds),
+        ("driver_copied_records", "Records that this process has copied.", summary.records),
+        ("driver_copied_bytes", "Bytes of the batches that this process has copied.", summary.bytes),
+        (
+            "driver_recovered_records",
+            "Of these, records that an earlier process had copied, and nobody had recorded.",
+            summary.recovered_records,
+        ),
+        (
+            "driver_lost_offsets",
+            "Source offsets that were recorded as lost by this process.",
+            summary.lost_offsets,
+        ),
+    )
+    for name, what, number in counts:
+        yield counter(name, what, labels, [(values, number)])
+    yield counter(
+        "driver_copied_batches",
+        "Batches that this process has copied, by form: raw, as the bytes that they are, or reencoded.",
+        (*labels, "form"),
+        [((*values, "raw"), summary.raw_batches), ((*values, "reencoded"), summary.record_path_batches)],
+    )
+    known: list[Sample] = [(values, lag.offsets)] if progress.is_lag_known else []
+    yield gauge(
+        "driver_lag_offsets",
+        "Source offsets that this process has not copied, of partitions that are being copied. Absent while unknown.",
+        labels,
+        known,
+    )
+    yield gauge(
+        "driver_lag_seconds",
+        "For how long at least something of these waits. Absent while unknown.",
+        labels,
+        [(values, (lag.behind_seconds if lag.offsets else 0.0) if progress.is_lag_known else None)],
+    )
+    partitions = (("copying", lag.partitions), ("unknown", lag.unknown), ("stopped", progress.stopped))
+    yield gauge(
+        "driver_partitions",
+        "Partitions of this process, by what it does with them; unknown: it waits for the source to say its end.",
+        (*labels, "state"),
+        [((*values, state), number) for state, number in (*partitions, ("paused", progress.paused))],
+    )
+    yield histogram(
+        "driver_record_latency_seconds",
+        "From the time that the first record of a batch says to the acknowledgement by the target, of each batch.",
+        flow,
+        progress.latency,
+    )
+
+
+# Endpoint -----------------------------------------------------------------------------------------
+
+
+def metrics_application(collector: Collector) -> Starlette:
+    """Answers /metrics alone, as OpenMetrics where that is asked for."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+
+    async def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"Content-Type": content_type})
+
+    return Starlette(routes=[Route("/metrics", metrics)])
+
+
+@contextmanager
+def exported(
+    config: MirrorConfig, flow: FlowConfig, listen: Listen, appends: AppendTimes, clock: Clock | None = None
+) -> Iterator[Tell]:
+    """Metrics of a run for as long as the body takes; who runs it says after every round how far it is.
+
+    Raises `PreconditionError` where nobody can listen at the address, and `UsageError` where the token cannot be read.
+    """
+    clock = clock or SystemClock()
+    token = token_of(config.metrics.token)
+    certificates = Certificates([config.cluster(name) for name in (flow.source, flow.target)], clock)
+    collector = DriverCollector(flow, appends, certificates, clock)
+    ended = threading.Event()
+    reading = threading.Thread(target=certificates.work, args=(ended,), name="certificates", daemon=True)
+    with served_beside(metrics_application(collector), bound(listen), token=token):
+        reading.start()
+        try:
+            yield collector.note
+        finally:
+            ended.set()
