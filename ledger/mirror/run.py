@@ -41,7 +41,7 @@ from ledger.offsets.syncing import syncing
 from ledger.recorders.observation import Subject
 from ledger.recorders.run import BackgroundRecorders, cluster_recorder
 from ledger.roles import require_free
-from ledger.store.append_times import AppendTimes
+from ledger.store.append_durations import AppendDurations
 from ledger.store.ledger_copy import require_no_copy
 from ledger.store.log import DeltaFactLog
 from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
@@ -91,7 +91,7 @@ def run_flow(
     stop: StopSignal,
     reload: threading.Event | None = None,
     on_round: Callable[[RunProgress], None],
-    appends: AppendTimes | None = None,
+    appends: AppendDurations | None = None,
 ) -> RunSummary:
     """Run a flow until caught up or asked to stop; what is `recorded` of its clusters, recorders append beside it.
 
@@ -204,7 +204,7 @@ def drive(
     after: int | None = None,
     from_cut: Cut | None = None,
     reload: threading.Event | None = None,
-    appends: AppendTimes | None = None,
+    appends: AppendDurations | None = None,
 ) -> RunSummary:
     """Claim the flow and run it, with the recorders of its clusters and the maintenance beside it.
 
@@ -262,7 +262,7 @@ def _drive_once(
     on_claimed: Callable[[], None],
     after: int | None,
     from_cut: Cut | None,
-    appends: AppendTimes | None,
+    appends: AppendDurations | None,
 ) -> None:
     """Until it ends or its configuration is another; what it does is added to `summary`, and how it ended."""
     config, flow, source, target = file.config, connections.flow, connections.source, connections.target

@@ -28,7 +28,7 @@ from ledger.mirror.run import Connected, begin, connected, drive, require_same_s
 from ledger.mirror.spark import SessionFactory
 from ledger.recorders.observation import Subject
 from ledger.roles import heartbeat_ms
-from ledger.store.append_times import AppendTimes
+from ledger.store.append_durations import AppendDurations
 from ledger.store.ledger_copy import require_no_copy
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
@@ -183,7 +183,7 @@ def stand_by(
     stop: StopSignal,
     reload: threading.Event | None = None,
     on_round: Callable[[RunProgress], None],
-    appends: AppendTimes | None = None,
+    appends: AppendDurations | None = None,
 ) -> RunSummary | None:
     """Wait for the flow, then run it until asked to stop; None: asked to end while it waited.
 

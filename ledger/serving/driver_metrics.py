@@ -27,7 +27,7 @@ from ledger.errors import MirrorLedgerError
 from ledger.mirror.progress import RunProgress
 from ledger.serving.metrics import PREFIX, Sample, counter, gauge, seconds
 from ledger.serving.server import bound, served_beside, token_of
-from ledger.store.append_times import AppendTimes
+from ledger.store.append_durations import AppendDurations
 
 _CERTIFICATES_EVERY_S = 3_600.0
 _CERTIFICATES_AGAIN_S = 60.0
@@ -95,7 +95,7 @@ class DriverCollector(Collector):
     """What the last round said, none before the first one, and what is so at the moment of asking."""
 
     def __init__(
-        self, flow: FlowConfig, appends: AppendTimes, certificates: Certificates, clock: Clock
+        self, flow: FlowConfig, appends: AppendDurations, certificates: Certificates, clock: Clock
     ) -> None:
         self._flow, self._appends, self._certificates, self._clock = flow, appends, certificates, clock
         self._began_ms = clock.now_ms()
@@ -222,7 +222,7 @@ def metrics_application(collector: Collector) -> Starlette:
 
 @contextmanager
 def exported(
-    config: MirrorConfig, flow: FlowConfig, listen: Listen, appends: AppendTimes, clock: Clock | None = None
+    config: MirrorConfig, flow: FlowConfig, listen: Listen, appends: AppendDurations, clock: Clock | None = None
 ) -> Iterator[Tell]:
     """Metrics of a run for as long as the body takes; who runs it says after every round how far it is.
 

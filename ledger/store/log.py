@@ -40,7 +40,7 @@ from ledger.clock import Clock
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, OtherLedgerError, ShutOutError
 from ledger.facts.state import WriterClaim, require_last
 from ledger.facts.tables import TABLE_BY_NAME, Filter, Row, epoch_and_round, epoch_of, place_of
-from ledger.store.append_times import AppendTimes
+from ledger.store.append_durations import AppendDurations
 from ledger.store.damage import is_of_a_library, local_folder, words_of
 from ledger.store.delta_tables import (
     RECORDED_AT,
@@ -111,10 +111,10 @@ _CONFLICT_RETRIES = Retrying(
 class DeltaFactLog:
     """Implements `FactLog` with deltalake: neither a JVM nor a Spark session."""
 
-    def __init__(self, path: str, clock: Clock, times: AppendTimes | None = None) -> None:
+    def __init__(self, path: str, clock: Clock, times: AppendDurations | None = None) -> None:
         """Raises `PreconditionError` where a copy of a ledger lies at `path`. `times` gets what appends take."""
         require_no_copy(path)
-        self._times = times or AppendTimes()
+        self._times = times or AppendDurations()
         self._path = path
         self._clock = clock
         self._appended_to: dict[str, OpenedTable] = {}

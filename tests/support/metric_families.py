@@ -11,14 +11,14 @@ from ledger.mirror.progress import Lag, RunProgress, RunSummary
 from ledger.serving.driver_metrics import Certificates, DriverCollector
 from ledger.serving.metrics import LedgerCollector
 from ledger.serving.reader import Read, Subject
-from ledger.store.append_times import AppendTimes
+from ledger.store.append_durations import AppendDurations
 
 
 def families_of_driver(config: MirrorConfig) -> list[Metric]:
     """Of a driver that has ended a round."""
     clock = SystemClock()
     [flow] = config.flows.values()
-    collector = DriverCollector(flow, AppendTimes(), Certificates((), clock), clock)
+    collector = DriverCollector(flow, AppendDurations(), Certificates((), clock), clock)
     collector.note(RunProgress(RunSummary(), Lag(), stopped=0, paused=0, stale_after_s=15.0))
     return list(collector.collect())
 

@@ -10,7 +10,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import Listen
 from ledger.errors import UsageError
 from ledger.mirror.progress import RunProgress
-from ledger.store.append_times import AppendTimes
+from ledger.store.append_durations import AppendDurations
 
 Tell = Callable[[RunProgress], None]
 
@@ -18,13 +18,13 @@ Tell = Callable[[RunProgress], None]
 @contextmanager
 def exporting(
     config: MirrorConfig, flow: str, tell: Tell, *, listen: str | None = None
-) -> Iterator[tuple[Tell, AppendTimes]]:
+) -> Iterator[tuple[Tell, AppendDurations]]:
     """For the body: who is to be asked after every round, `tell` among them, and what is to get the times of appends.
 
     `listen`: HOST:PORT; None: as `[metrics]` says, and nowhere where it says nothing. Raises `UsageError` for what is
     no address, or one that others reach without a token, and where the extra is not installed.
     """
-    appends, wanted = AppendTimes(), listen or config.metrics.listen
+    appends, wanted = AppendDurations(), listen or config.metrics.listen
     if wanted is None:
         yield tell, appends
         return

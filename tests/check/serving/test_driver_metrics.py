@@ -14,7 +14,7 @@ from ledger.facts.roles import writer_of
 from ledger.mirror.progress import Lag, RunProgress, RunSummary
 from ledger.serving.driver_metrics import Certificates, DriverCollector, exported
 from ledger.serving.server import bound
-from ledger.store.append_times import AppendTimes
+from ledger.store.append_durations import AppendDurations
 from ledger.store.log import DeltaFactLog
 from ledger.store.session import FLOW_TABLES, WriterSession
 from tests.support.asked_pages import Samples, samples_of, value
@@ -29,7 +29,7 @@ class Exported:
     """A driver's metrics as Prometheus reads them."""
 
     def __init__(self, flow: Operated) -> None:
-        self.clock, self.appends = FakeClock(), AppendTimes()
+        self.clock, self.appends = FakeClock(), AppendDurations()
         self.certificates = Certificates((), self.clock)
         self.collector = DriverCollector(flow.config.flow(FLOW), self.appends, self.certificates, self.clock)
         self.registry = CollectorRegistry(auto_describe=False)
@@ -111,7 +111,7 @@ def test_an_append_that_waits_is_seen_while_it_does(exports: Exported) -> None:
 
 
 def test_the_ledgers_log_measures_its_appends(idle: Operated) -> None:
-    times = AppendTimes()
+    times = AppendDurations()
     log = DeltaFactLog(idle.path, idle.clock, times)
     with WriterSession.claimed(log, writer_of(FLOW), FLOW_TABLES, claim_of(FLOW), after=None) as session:
         session.alive()
@@ -136,7 +136,7 @@ def taken() -> Iterator[str]:
 
 def test_it_is_read_while_the_driver_runs(idle: Operated) -> None:
     listen = Listen("127.0.0.1", free_port())
-    with exported(idle.config, idle.config.flow(FLOW), listen, AppendTimes()) as tell:
+    with exported(idle.config, idle.config.flow(FLOW), listen, AppendDurations()) as tell:
         tell(progress(Lag()))
         assert "mirror_ledger_driver_copied_records_total" in text_at(f"http://{listen}/metrics")
     with pytest.raises(OSError, match="refused"):
@@ -146,7 +146,7 @@ def test_it_is_read_while_the_driver_runs(idle: Operated) -> None:
 def test_an_address_that_is_taken_is_an_error(idle: Operated, taken: str) -> None:
     with (
         pytest.raises(PreconditionError, match=f"nobody can listen at {taken}: .*; nothing was started"),
-        exported(idle.config, idle.config.flow(FLOW), Listen.parse(taken), AppendTimes()),
+        exported(idle.config, idle.config.flow(FLOW), Listen.parse(taken), AppendDurations()),
     ):
         pass
     done = command(idle.capture, idle.config, "serve", "--listen", taken)

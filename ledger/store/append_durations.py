@@ -9,7 +9,7 @@ from ledger.clock import Clock
 from ledger.durations import Durations
 
 
-class AppendTimes:
+class AppendDurations:
     """How long appends take, with all that is tried again, and since when one waits. Several threads may use it."""
 
     def __init__(self) -> None:
