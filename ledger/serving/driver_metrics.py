@@ -222,7 +222,11 @@ def metrics_application(collector: Collector) -> Starlette:
 
 @contextmanager
 def exported(
-    config: MirrorConfig, flow: FlowConfig, listen: Listen, appends: AppendDurations, clock: Clock | None = None
+    config: MirrorConfig,
+    flow: FlowConfig,
+    listen: Listen,
+    appends: AppendDurations,
+    clock: Clock | None = None,
 ) -> Iterator[Tell]:
     """Metrics of a run for as long as the body takes; who runs it says after every round how far it is.
 

@@ -8,9 +8,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ledger.answers.drivers import DriverState
+from ledger.answers.flow_values import Status
 from ledger.answers.lag import LagState, LagStatus
 from ledger.answers.status import FlowReport
-from ledger.answers.values import Status
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import objections
 from ledger.facts.requests import PartitionStatus

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ledger.answers.drivers import DriverState
+from ledger.answers.flow_values import Status
 from ledger.answers.lag import Lag, LagState
 from ledger.answers.status import FlowReport
 from ledger.answers.text import Line, lag_words, open_apply_lines, open_apply_title, report_lines
-from ledger.answers.values import Status
 from ledger.config.mirror import MirrorConfig
 from ledger.serving.reader import Read
 from ledger.words import counted, duration, instant, shown

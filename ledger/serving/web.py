@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ledger.answers.values import Status
+from ledger.answers.flow_values import Status
 from ledger.config.values import Listen
 from ledger.serving import pages
 from ledger.serving.access import Guarded, known_hosts

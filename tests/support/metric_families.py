@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import Metric
 
-from ledger.answers.values import Status
+from ledger.answers.flow_values import Status
 from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.mirror.progress import Lag, RunProgress, RunSummary
