@@ -77,11 +77,10 @@ compared as (
             else 1
         end as begins
     from judged
-    window
-        same as (
-            partition by flow, source_topic, source_topic_id, source_partition
-            order by place, source_start, source_end, target_start, number
-        )
+    window same as (
+        partition by flow, source_topic, source_topic_id, source_partition
+        order by place, source_start, source_end, target_start, number
+    )
 ),
 
 numbered as (

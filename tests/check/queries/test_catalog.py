@@ -199,7 +199,7 @@ def size_problems(file: str, text: str) -> Iterator[str]:
 
 def test_the_listing_sees_queries_views_and_what_engines_add() -> None:
     folders = {str(file.parent.relative_to(CHECKOUT)) for file in FILES}
-    assert folders == {"queries", "ledger/views", "ledger/store", "ledger/answers"}
+    assert folders == {"queries", "ledger/views", "ledger/store", "ledger/answers", "ledger/reports"}
 
 
 def statement(lines: int, ctes: int) -> str:

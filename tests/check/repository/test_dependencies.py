@@ -18,7 +18,6 @@ OF_EXTRAS = {
     "aws_msk_iam_sasl_signer": ("iam", "aws-msk-iam-sasl-signer-python"),
     "botocore": ("iam", "aws-msk-iam-sasl-signer-python"),
     "gssapi": ("kerberos", "gssapi"),
-    "jinja2": ("report", "jinja2"),
     "markupsafe": ("report", "jinja2"),
     "pygal": ("report", "pygal"),
 }
