@@ -126,7 +126,11 @@ class StopPolicies:
     state: LedgerState
 
     def to(self, state: PartitionState, result: PartitionResult, stop: Stop) -> PolicyOutcome:
-        """React to a stop that a task came back with; moves its state."""
+        """React to a stop that a task came back with; moves its state.
+
+        Where a cluster does not answer, `ClusterUnavailableError` is raised and the state stands where it stood: a
+        position that moves without its fact would leave rows that hold no longer.
+        """
         match stop.cause:
             case StopCause.SOURCE_OUT_OF_RANGE:
                 return self._source_out_of_range(state, stop)
@@ -185,9 +189,10 @@ class StopPolicies:
             leader_epoch=common.leader_epoch,
         )
         message = f"{message}; source offsets {restart.source_offset} to {at.source_offset} are superseded"
+        asks_for_outcomes = has_lost_markers(recorded, restart.source_offset)
+        ends = ends_of_incarnation(self.source, state.pair.source) if asks_for_outcomes else None
         fact = state.supersede(restart, SyncCause.SOURCE_TRUNCATED)
-        state.asks_for_outcomes = has_lost_markers(recorded, restart.source_offset)
-        ends = ends_of_incarnation(self.source, state.pair.source) if state.asks_for_outcomes else None
+        state.asks_for_outcomes = asks_for_outcomes
         if ends is not None and self._is_open_again(state, ends):
             message += f"; {open_again(state)}"
         stop = Stop(StopCause.SOURCE_TRUNCATED, message)
@@ -295,8 +300,8 @@ class StopPolicies:
         is_accepted = state.accepted_below >= log_start
         if self.flow.target_mode is TargetMode.EXCLUSIVE and not is_accepted:
             return PolicyOutcome(stop=Stop(StopCause.TARGET_OUT_OF_RANGE, f"{message}; nothing was written"))
-        state.target_log_start = log_start
-        state.remembered_sequence = self.target.next_sequence(state.pair.target, self.producer.current)
+        remembered = self.target.next_sequence(state.pair.target, self.producer.current)
+        state.target_log_start, state.remembered_sequence = log_start, remembered
         return PolicyOutcome(notice=f"{message}; continuing there")
 
     def _sequence_refused(self, state: PartitionState, stop: Stop) -> PolicyOutcome:

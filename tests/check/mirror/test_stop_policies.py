@@ -1,13 +1,15 @@
 """What a driver does about a partition that a task could not go on with: facts, then the policy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from ledger.config.values import FlowConfig, Policy, TargetMode
+from ledger.errors import ClusterUnavailableError
 from ledger.facts.identity import FlowProducer
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import (
@@ -55,23 +57,34 @@ class Ends(UnaskedCluster):
     alias: str = "either"
     described: Mapping[str, TopicDescription] = field(default_factory=lambda: TOPICS)
     asked: list[object] = field(default_factory=list)
+    answered: Iterator[None] = field(default_factory=lambda: repeat(None))
+    """One for each question that is answered; where it ends the cluster does not answer."""
+
+    def _answers(self) -> None:
+        if next(self.answered, self) is self:
+            raise ClusterUnavailableError("no broker answers")
 
     def ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], PartitionEnds]:
+        self._answers()
         self.asked += partitions
         return {} if self.now is None else {partitions[0]: self.now}
 
     def topics(self) -> dict[str, TopicDescription]:
+        self._answers()
         return dict(self.described)
 
     def configurations(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Of topics without retention: what is gone was deleted by somebody."""
+        self._answers()
         return {topic: {"cleanup.policy": "compact"} for topic in topics}
 
     def next_sequence(self, partition: TopicPartition, producer_id: int) -> int | None:
+        self._answers()
         assert (partition, producer_id) == (TARGET, OWN)
         return REMEMBERED
 
     def batches_at(self, partition: TopicPartition, offset: int) -> list[BatchHeader]:
+        self._answers()
         assert partition == TARGET
         return [header for header in self.batches if header.end_offset > offset]
 
@@ -99,41 +112,52 @@ def flow(policy: Policy, mode: TargetMode = TargetMode.EXCLUSIVE) -> FlowConfig:
     )
 
 
-def react(
-    cause: StopCause,
-    *,
-    source: PartitionEnds | None = None,
-    target: PartitionEnds | None = None,
-    divergence: Divergence | None = None,
-    lost_from: int | None = None,
-    described: Mapping[str, TopicDescription] = TOPICS,
-    policy: Policy = Policy.STOP,
-    mode: TargetMode = TargetMode.EXCLUSIVE,
-    accepted_below: int = 0,
-    batches: Sequence[BatchHeader] = WRITTEN,
-    recorded: Sequence[RecordedSync] = COPIED,
-) -> tuple[PolicyOutcome, PartitionState]:
-    state = PartitionState(PartitionPair(SOURCE, TARGET), RECORDED.position)
-    state.accepted_below = accepted_below
-    stop = Stop(cause, "as told")
-    result = PartitionResult(
-        assignment=assignment(),
-        syncs=(),
-        position=RECORDED.position,
-        tail=NOTHING_KNOWN,
-        stop=stop,
-        trouble=None,
-        divergence=divergence,
-        target_lost_from=lost_from,
-    )
-    stop_policies = StopPolicies(
-        flow(policy, mode),
-        Ends(source, described=described),
-        Ends(target, batches, described=described),
-        FlowProducer(OWN),
-        cast(LedgerState, SimpleNamespace(recorded_syncs=lambda *_partition: recorded)),
-    )
-    return stop_policies.to(state, result, stop), state
+@dataclass
+class Reaction:
+    """A driver that comes to a partition which a task could not continue."""
+
+    cause: StopCause
+    source: PartitionEnds | None = None
+    target: PartitionEnds | None = None
+    divergence: Divergence | None = None
+    lost_from: int | None = None
+    described: Mapping[str, TopicDescription] = field(default_factory=lambda: TOPICS)
+    policy: Policy = Policy.STOP
+    mode: TargetMode = TargetMode.EXCLUSIVE
+    accepted_below: int = 0
+    batches: Sequence[BatchHeader] = WRITTEN
+    recorded: Sequence[RecordedSync] = field(default_factory=lambda: COPIED)
+    answered: Iterator[None] = field(default_factory=lambda: repeat(None))
+
+    def __post_init__(self) -> None:
+        self.state = PartitionState(PartitionPair(SOURCE, TARGET), RECORDED.position)
+        self.state.accepted_below = self.accepted_below
+
+    def outcome(self) -> PolicyOutcome:
+        stop = Stop(self.cause, "as told")
+        result = PartitionResult(
+            assignment=assignment(),
+            syncs=(),
+            position=RECORDED.position,
+            tail=NOTHING_KNOWN,
+            stop=stop,
+            trouble=None,
+            divergence=self.divergence,
+            target_lost_from=self.lost_from,
+        )
+        stop_policies = StopPolicies(
+            flow(self.policy, self.mode),
+            Ends(self.source, described=self.described, answered=self.answered),
+            Ends(self.target, self.batches, described=self.described, answered=self.answered),
+            FlowProducer(OWN),
+            cast(LedgerState, SimpleNamespace(recorded_syncs=lambda *_partition: self.recorded)),
+        )
+        return stop_policies.to(self.state, result, stop)
+
+
+def react(cause: StopCause, **situation: Any) -> tuple[PolicyOutcome, PartitionState]:
+    reaction = Reaction(cause, **situation)
+    return reaction.outcome(), reaction.state
 
 
 def ends(start: int, end: int) -> PartitionEnds:
@@ -318,6 +342,37 @@ def test_a_refused_sequence_that_nothing_explains_stops(target: PartitionEnds) -
     assert react(StopCause.SEQUENCE_REFUSED, target=target)[0] == PolicyOutcome(
         stop=Stop(StopCause.SEQUENCE_REFUSED, "as told")
     )
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        {"cause": StopCause.SOURCE_OUT_OF_RANGE, "source": ends(60, 80)},
+        {"cause": StopCause.SOURCE_OUT_OF_RANGE, "source": ends(0, 22)},
+        {"cause": StopCause.SOURCE_TRUNCATED, "source": ends(0, 22), "divergence": Divergence(2, 22)},
+        {"cause": StopCause.TARGET_OUT_OF_RANGE, "target": ends(0, 20)},
+        {"cause": StopCause.TARGET_OUT_OF_RANGE, "target": ends(40, 60), "mode": TargetMode.SHARED},
+        {"cause": StopCause.SEQUENCE_REFUSED, "target": ends(25, 60)},
+    ],
+    ids=["lost", "source ends before", "source truncated", "target truncated", "expired", "sequence refused"],
+)
+@BOTH
+def test_a_state_moves_with_its_fact_or_not_at_all(situation: dict[str, Any], policy: Policy) -> None:
+    """Whichever question of those that it takes is the first without an answer."""
+    whole = Reaction(**situation, policy=policy)
+    before, expected = repr(whole.state), whole.outcome()
+    assert repr(whole.state) != before
+    for questions in range(100):
+        reaction = Reaction(**situation, policy=policy, answered=repeat(None, questions))
+        try:
+            outcome = reaction.outcome()
+        except ClusterUnavailableError:
+            assert repr(reaction.state) == before
+            continue
+        assert (outcome, repr(reaction.state)) == (expected, repr(whole.state))
+        assert questions > 1
+        return
+    pytest.fail("it asks for ever")
 
 
 @pytest.mark.parametrize("cause", [StopCause.SOURCE_OUT_OF_RANGE, StopCause.TARGET_OUT_OF_RANGE])
