@@ -28,6 +28,10 @@ def test_applications_move_by_a_restored_ledger_and_miss_nothing(site: RealSite)
             eventually(lambda: desk.is_at_work(200), "the group is at work")
             now = open_ledger(config.ledger.path).now
             eventually(lambda: bool(now().rows("offset_syncs", [("kind", "=", "copied")])), "it is copied")
+            eventually(
+                lambda: len(now().rows("checkpoints", [("group_id", "=", desk.group)])) > 1,
+                "its commits are recorded",
+            )
             site.done(config, "ledger", "copy", copy)
             read = len(desk.processed)
             eventually(lambda: len(desk.processed) > read + 200, "it has read on since the copy")
