@@ -24,12 +24,12 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import Figure, FlowConfig
 from ledger.errors import LedgerUnavailableError
 from ledger.facts.cut_offsets import CutSide
-from ledger.facts.direction import Direction
 from ledger.facts.findings import Side
 from ledger.facts.operations import OperationKind
 from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, recorder_of, writer_of
 from ledger.facts.state import last_claim
 from ledger.facts.tables import CHECKPOINTS, CUT_OFFSETS, OPERATIONS, TOPICS, WRITERS, Row
+from ledger.facts.ways import Direction
 from ledger.machine import LocalProcesses
 from ledger.offsets.moving import LATELY_MS, groups_at_own_commits, moving_groups
 from ledger.offsets.restored import unread_since_restored

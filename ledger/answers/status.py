@@ -16,7 +16,6 @@ from ledger.answers.direction import (
 )
 from ledger.answers.drivers import START_SECONDS, DriverReport, DriverState
 from ledger.answers.lag import NO_LAG, Lag, LagState, Measurable, lag_columns, lag_of, named_lag_columns
-from ledger.facts.direction import Direction
 from ledger.facts.drills import Drilled, LastDrill, last_drill
 from ledger.facts.fences import FENCE_KINDS
 from ledger.facts.findings import FindingName, Side
@@ -34,6 +33,7 @@ from ledger.facts.requests import (
 )
 from ledger.facts.syncs import SyncCause, SyncKind
 from ledger.facts.tables import Row
+from ledger.facts.ways import Direction
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.stops import StoppedEntry, StoppedPartition, advice, stopped_entries
 from ledger.roles import FRESH_INTERVALS

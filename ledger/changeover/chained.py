@@ -18,7 +18,7 @@ from ledger.changeover.scope import SeenCluster
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UsageError
-from ledger.facts.direction import Direction, Promoted
+from ledger.facts.direction import Promoted
 from ledger.facts.fences import MirrorLetIn, MirrorShutOut
 from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import LedgerState
@@ -32,6 +32,7 @@ from ledger.facts.syncs import (
     without,
 )
 from ledger.facts.tables import OFFSET_SYNCS
+from ledger.facts.ways import Direction
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.mirror.driver import claimed_beside_no_driver
 from ledger.words import counted

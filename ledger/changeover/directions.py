@@ -11,8 +11,14 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig, TargetMode
 from ledger.context import Context, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, UsageError
-from ledger.facts.direction import Demoted, Direction, DirectionChange, Directions, Promoted
+from ledger.facts.direction import (
+    Demoted,
+    DirectionChange,
+    Directions,
+    Promoted,
+)
 from ledger.facts.identity import ClusterAcceptance, ClusterIdentities
+from ledger.facts.ways import Direction
 from ledger.kafka.cluster import require_recorded
 from ledger.offsets.setting import Answer
 from ledger.offsets.sheets import require_few_repeats

@@ -20,10 +20,11 @@ from ledger.context import Context
 from ledger.errors import UsageError
 from ledger.facts.cut_offsets import Cut
 from ledger.facts.deficits import DeficitsPolicy
-from ledger.facts.direction import DIRECTION_AND_FENCE_KINDS, Direction, DirectionRows
+from ledger.facts.direction import DIRECTION_AND_FENCE_KINDS, DirectionRows
 from ledger.facts.extras import ExtrasPolicy
 from ledger.facts.syncs import TopicPartition
 from ledger.facts.tables import OPERATIONS, in_order
+from ledger.facts.ways import Direction
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.mirror.starts import place_of
 from ledger.store.snapshots import DeltaSnapshot

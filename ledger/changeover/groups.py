@@ -17,11 +17,11 @@ from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError
 from ledger.facts.changeovers import PlanExported, Sheet
-from ledger.facts.direction import Direction
 from ledger.facts.group_offsets import OffsetsSet, OffsetsSetResult
 from ledger.facts.groups import SHARE, CommitRefusal, NewCommit, Place
 from ledger.facts.operations import OperationKind
 from ledger.facts.tables import OPERATIONS
+from ledger.facts.ways import Direction
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.offsets.between_clusters import Chosen
 from ledger.offsets.setting import (

@@ -16,10 +16,10 @@ from ledger.changeover.seeing import make_plan
 from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError, UsageError
-from ledger.facts.direction import Direction
 from ledger.facts.drills import Drilled, LastDrill, last_drill
 from ledger.facts.roles import recorder_of
 from ledger.facts.tables import OPERATIONS
+from ledger.facts.ways import Direction
 from ledger.store.answers import run_query
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
 from ledger.words import counted, instant, some_of

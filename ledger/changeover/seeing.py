@@ -44,7 +44,7 @@ from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.changeovers import PlanRecorded
 from ledger.facts.cut_offsets import Cut
-from ledger.facts.direction import Direction, Directions
+from ledger.facts.direction import Directions
 from ledger.facts.fences import FenceHow
 from ledger.facts.groups import has_members
 from ledger.facts.operations import OperationKind
@@ -52,6 +52,7 @@ from ledger.facts.requests import FlowRequests, Pauses, pausing
 from ledger.facts.roles import RoleVerdict, recorder_of, writer_of
 from ledger.facts.syncs import FlowPosition, TopicPartition
 from ledger.facts.tables import OPERATIONS
+from ledger.facts.ways import Direction
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.offsets.between_clusters import require_direction, unread_groups_at

@@ -16,7 +16,8 @@ from ledger.changeover.waiting import GroupsAtRest, Patience
 from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.facts.direction import Direction, Promoted
+from ledger.facts.direction import Promoted
+from ledger.facts.ways import Direction
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.kafka.leaders import KafkaFencing

@@ -10,7 +10,6 @@ from ledger.facts.fences import FENCE_KINDS, Fence, Unfenced
 from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.requests import asked_in_words
 from ledger.facts.tables import Row
-from ledger.facts.ways import Direction as Direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from ledger.facts.direction import Direction
 from ledger.facts.operations import OperationContent, OperationKind
 from ledger.facts.tables import Row
+from ledger.facts.ways import Direction
 
 # Groups of a drill --------------------------------------------------------------------------------
 # An application may have named a group of its own `drill-...`: the name alone makes no group one of a drill.

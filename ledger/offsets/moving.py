@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from ledger.facts.direction import Direction
 from ledger.facts.group_offsets import OffsetsSet
 from ledger.facts.operations import OperationKind
 from ledger.facts.tables import CHECKPOINTS, GROUP_SYNCS, OPERATIONS, Row
+from ledger.facts.ways import Direction
 from ledger.store import narrowed, sql
 from ledger.store.snapshots import DeltaSnapshot
 

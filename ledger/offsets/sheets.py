@@ -12,8 +12,8 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import Figure, Objective, Objectives, objections
 from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.facts.direction import Direction
 from ledger.facts.groups import SHARE, Place
+from ledger.facts.ways import Direction
 from ledger.kafka.cluster import ClusterAdmin, require_recorded
 from ledger.offsets.between_clusters import (
     ALL,

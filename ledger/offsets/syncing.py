@@ -22,7 +22,7 @@ from ledger.clock import Clock, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.config.values import FlowConfig
 from ledger.errors import MirrorLedgerError, ShutOutError
-from ledger.facts.direction import Direction, Promotion, nothing_promoted
+from ledger.facts.direction import Promotion, nothing_promoted
 from ledger.facts.groups import (
     RETRY_REFUSED_AFTER_MS,
     CommitRefusal,
@@ -33,6 +33,7 @@ from ledger.facts.groups import (
     SyncEvent,
 )
 from ledger.facts.tables import GROUP_SYNCS, OFFSET_SYNCS, Row
+from ledger.facts.ways import Direction
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.offsets.between_clusters import (

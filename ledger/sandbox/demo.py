@@ -29,8 +29,8 @@ from ledger.config.file import load_config
 from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
 from ledger.errors import UnsafeError
-from ledger.facts.direction import Direction
 from ledger.facts.operations import Why
+from ledger.facts.ways import Direction
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.run import run_flow
 from ledger.mirror.spark import local_session

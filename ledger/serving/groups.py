@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ledger.answers.ledger import Ledger
 from ledger.answers.values import Place
 from ledger.errors import PreconditionError
-from ledger.facts.direction import Direction
 from ledger.facts.groups import SyncEvent
+from ledger.facts.ways import Direction
 from ledger.offsets.between_clusters import last_group_syncs
 from ledger.offsets.statuses import TranslationStatus
 from ledger.serving.pages import key_of

@@ -34,7 +34,7 @@ from ledger.changeover.plans import ChangeoverKind, Choices, FenceChoice
 from ledger.changeover.seeing import make_plan
 from ledger.config.mirror import MirrorConfig
 from ledger.context import Context
-from ledger.facts.direction import Direction
+from ledger.facts.ways import Direction
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics

@@ -14,9 +14,9 @@ from ledger.changeover.seeing import make_plan, read_applies, record_plan
 from ledger.config.values import FlowConfig
 from ledger.context import Context
 from ledger.errors import MirrorLedgerError
-from ledger.facts.direction import Direction
 from ledger.facts.groups import NewCommit
 from ledger.facts.operations import DriverStarting, Why
+from ledger.facts.ways import Direction
 from tests.simulation.drivers import FlowDrivers
 from tests.simulation.kafka.administered import MIRROR, AdministeredCluster, topic_rule
 from tests.simulation.ledger.fact_log import MemoryLedgerState

@@ -30,9 +30,10 @@ from ledger.changeover.undoing import UndoResult, undo_apply
 from ledger.config.mirror import LedgerConfig, MirrorConfig
 from ledger.config.values import ClusterConfig, FlowConfig, Policy
 from ledger.context import Context
-from ledger.facts.direction import Demoted, Direction
+from ledger.facts.direction import Demoted
 from ledger.facts.fences import FenceHow
 from ledger.facts.operations import DriverStarting, OperationKind, Why
+from ledger.facts.ways import Direction
 from ledger.kafka.batches import Record
 from ledger.mirror import run
 from ledger.store import restoring

@@ -13,9 +13,9 @@ from ledger.cli.configured import command_context
 from ledger.cli.options import table_options, why_options
 from ledger.cli.printing import Form, say
 from ledger.errors import UnsafeError
-from ledger.facts.direction import Direction
 from ledger.facts.drills import DrillVerdict
 from ledger.facts.operations import Why
+from ledger.facts.ways import Direction
 from ledger.words import counted, duration
 
 _COLUMNS = "group_id string, places bigint, " + ", ".join(f"{one} bigint" for one in PlaceResult)

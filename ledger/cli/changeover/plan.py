@@ -28,8 +28,8 @@ from ledger.cli.printing import Form, put, require_tables, say, say_cut, termina
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.changeovers import RecordedBlocker
-from ledger.facts.direction import Direction
 from ledger.facts.operations import Why
+from ledger.facts.ways import Direction
 from ledger.machine import words_of
 from ledger.offsets.sheets import quiet_seconds
 from ledger.words import counted

@@ -29,7 +29,7 @@ from ledger.cli.printing import Form, put, say, say_cut
 from ledger.clock import SystemClock
 from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError, UsageError
-from ledger.facts.direction import Direction
+from ledger.facts.ways import Direction
 from ledger.plain_text import json_text
 from ledger.store.snapshots import parse_time
 from ledger.words import counted, duration, instant, shown

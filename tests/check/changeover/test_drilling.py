@@ -23,7 +23,6 @@ from ledger.changeover.drilling import (
 )
 from ledger.changeover.plans import ChangeoverKind
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.facts.direction import Direction
 from ledger.facts.drills import (
     Drilled,
     LastDrill,
@@ -32,6 +31,7 @@ from ledger.facts.drills import (
     is_of_drill,
     last_drill,
 )
+from ledger.facts.ways import Direction
 from ledger.kafka.cluster import CommitsAnswer, GroupListing, PartitionEnds
 from tests.support.fakes import FakeCluster
 from tests.support.ledger_rows import row

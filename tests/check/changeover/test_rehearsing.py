@@ -20,7 +20,7 @@ from ledger.changeover.rehearsing import (
 from ledger.changeover.seeing import make_plan
 from ledger.context import Context
 from ledger.errors import ClusterUnavailableError, UsageError
-from ledger.facts.direction import Direction
+from ledger.facts.ways import Direction
 from tests.simulation.ledger.opened import OpenedSnapshot
 from tests.support.changing_pairs import FAILOVER, ChangingPair
 from tests.support.seen_pairs import SEEN, made, place

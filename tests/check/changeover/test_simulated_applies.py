@@ -25,11 +25,11 @@ from ledger.changeover.verifying import verify_changeover
 from ledger.context import Context
 from ledger.errors import MirrorLedgerError, PreconditionError, UsageError
 from ledger.facts.acls import denial
-from ledger.facts.direction import Direction
 from ledger.facts.fences import FenceHow, QuietBounds
 from ledger.facts.groups import NewCommit
 from ledger.facts.operations import Why
 from ledger.facts.permissions import Permission
+from ledger.facts.ways import Direction
 from ledger.offsets.between_clusters import Chosen
 from ledger.offsets.setting import Choice
 from ledger.offsets.sheets import Asked, set_positions

@@ -33,11 +33,12 @@ from ledger.changeover.waiting import Behind
 from ledger.errors import ClusterUnavailableError, PreconditionError
 from ledger.facts.acls import denial
 from ledger.facts.cut_offsets import Cut, CutOffset, CutSide
-from ledger.facts.direction import Demoted, Direction, Directions, Promoted
+from ledger.facts.direction import Demoted, Directions, Promoted
 from ledger.facts.fences import EpochMarker, Fence, MirrorLetIn, MirrorShutOut, ShutOutProof, ShutOuts
 from ledger.facts.group_offsets import IntendedCommit, OffsetsSet
 from ledger.facts.hand_overs import HandedOver, Purpose, TopicHandOver
 from ledger.facts.permissions import Permission
+from ledger.facts.ways import Direction
 from ledger.kafka.cluster import FenceControl
 from ledger.offsets.setting import Basis, Outcome, Setting, SourceCommit, SourceCommits
 from ledger.store import answers

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ledger.facts.direction import Direction
 from ledger.facts.tables import SHARE_OFFSETS, place_of
+from ledger.facts.ways import Direction
 from ledger.offsets.between_clusters import outputs_copied, translate_groups
 from ledger.offsets.setting import (
     Choice,

@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 from ledger.changeover.past import PastContext
 from ledger.changeover.plans import ChangeoverKind, Choices
 from ledger.changeover.seeing import make_plan
-from ledger.facts.direction import Direction
 from ledger.facts.operations import OperationKind
 from ledger.facts.tables import OPERATIONS, Filter
+from ledger.facts.ways import Direction
 from ledger.store import kept, relations
 from ledger.store.delta_tables import table_uri
 from ledger.store.kept import KeptAnswers, KeptRows

@@ -10,8 +10,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from ledger.errors import PreconditionError, SetupError, UsageError
 from ledger.facts.cuts import LastAppend
-from ledger.facts.direction import Direction
 from ledger.facts.tables import SCHEMA_VERSION, SCHEMA_VERSION_PROPERTY, TABLE_BY_NAME, TABLES, Table
+from ledger.facts.ways import Direction
 from ledger.offsets.between_clusters import Chosen, translate_offset
 from ledger.store import catalog
 from ledger.store.delta_tables import arrow_schema, create_tables, table_uri

@@ -7,7 +7,7 @@ from ledger.changeover.plans import BlockerCode, ChangeoverKind, StepName
 from ledger.changeover.seeing import make_plan
 from ledger.config.mirror import ObjectivesConfig
 from ledger.context import Context
-from ledger.facts.direction import Direction
+from ledger.facts.ways import Direction
 from ledger.offsets.sheets import commits_age
 from tests.support.changing_pairs import FAILOVER, TOPICS, ChangingPair
 

@@ -13,9 +13,9 @@ from ledger.changeover.seeing import make_plan
 from ledger.context import Context
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.acls import denial
-from ledger.facts.direction import Direction
 from ledger.facts.fences import FenceHow
 from ledger.facts.operations import Why
+from ledger.facts.ways import Direction
 from tests.simulation.kafka.administered import MIRROR, AdministeredCluster, topic_rule
 from tests.support.changing_pairs import (
     AROUND,
