@@ -13,7 +13,7 @@ from ledger.mirror_maker.choices import Choice, TableChoices, Translation
 from ledger.mirror_maker.configuration import OFFSET_RESET, MakerConfiguration, MakerFlow, is_true
 from ledger.mirror_maker.keys import CONNECTOR_KEYS, HIDDEN, Verdict, meaning_of, shown_key, shown_value
 from ledger.mirror_maker.logins import Surroundings, cluster_choices
-from ledger.mirror_maker.patterns import pattern_list
+from ledger.mirror_maker.patterns import parts_of, pattern_list
 from ledger.mirror_maker.reading import ConnectorKind, Entry
 from ledger.mirror_maker.selection import (
     GROUPS,
@@ -519,6 +519,12 @@ def _row(entry: Entry, choices: Sequence[tuple[str, Choice]], ignored: str | Non
     meaning = meaning_of(name)
     if meaning is None:
         return KeyRow(entry.where, key, value, Verdict.IGNORED, None, "nobody has such a key")
+    if name == "clusters" and len(parts_of(entry.value)) < entry.value.count(",") + 1:
+        remark = (
+            "MirrorMaker takes what is between two commas, or behind the last, for a cluster without a name, and ends "
+            "when it starts; here it is left out"
+        )
+        return KeyRow(entry.where, key, value, Verdict.DIFFERS, None, remark)
     if meaning.verdict is not Verdict.TAKEN or name == "clusters":
         return KeyRow(entry.where, key, value, meaning.verdict, None, meaning.remark)
     if name in CONNECTOR_KEYS:

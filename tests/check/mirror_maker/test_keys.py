@@ -157,6 +157,14 @@ def test_clusters_addresses_and_ways() -> None:
     assert found.rows["b->a.enabled"].taken_as == "flows.b-to-a.enabled"
 
 
+@pytest.mark.parametrize("written", ["a,b,", "a,,b", ",a, b"])
+def test_a_needless_comma_in_clusters_is_said_because_mirror_maker_does_not_start_with_it(written: str) -> None:
+    found = imported(BASE.replace("clusters = a, b", f"clusters = {written}"))
+    assert list(found.config.clusters) == ["a", "b"]
+    assert found.rows["clusters"].verdict is Verdict.DIFFERS
+    assert "a cluster without a name, and ends when it starts" in (found.rows["clusters"].remark or "")
+
+
 def test_a_flow_wins_over_the_top_and_the_top_counts_for_all_others() -> None:
     found = of_lines("b->a.enabled = true", "tasks.max = 2", "a->b.tasks.max = 3")
     assert {name: flow.tasks for name, flow in found.config.flows.items()} == {"a-to-b": 3, "b-to-a": 2}
