@@ -1,10 +1,9 @@
 """What a copy task is given and what it returns."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from ledger.durations import Durations
 from ledger.facts.findings import Side
@@ -206,12 +205,6 @@ class RefusedRecord:
 
     offset: int
     error: str
-
-
-class RoundRunner(Protocol):
-    """Runs the copy tasks of one round and returns a result for every assignment."""
-
-    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ from ledger.facts.state import LedgerState
 from ledger.facts.syncs import GapCause, OffsetSync, PartitionPair, Position, SyncCause, TopicPartition
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin
-from ledger.mirror.assignment import Assignment, PartitionResult, RefusedRecord, RoundRunner, Stop, StopCause
+from ledger.mirror.assignment import Assignment, PartitionResult, RefusedRecord, Stop, StopCause
+from ledger.mirror.continuing import RoundRunner
 from ledger.mirror.states import FlowProgress, PartitionState
 from ledger.store.session import WriterSession
 from ledger.topics.following import REQUIRED_AT_TARGET, is_fence

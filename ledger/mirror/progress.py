@@ -558,6 +558,11 @@ def split_by_load(
     return shares
 
 
+def heaviest_load(shares: Sequence[Sequence[Assignment]], loads: Mapping[tuple[str, int], int]) -> int:
+    """Of the task that had most to do in the last round."""
+    return max((sum(_load(assignment, loads) for assignment in share) for share in shares), default=0)
+
+
 def _load(assignment: Assignment, loads: Mapping[tuple[str, int], int]) -> int:
     """At least 1: partitions of which nothing came are spread as well."""
     return loads.get(assignment.source.key, 0) + 1

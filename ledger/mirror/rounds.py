@@ -1,8 +1,9 @@
 """The rounds of one run of a flow.
 
-A round is one job of a few copy tasks. The facts of round n are appended while round n + 1 runs, so a
-driver that dies leaves at most two rounds unrecorded; the next one finds their records on the target.
-Facts that move a partition other than by copying are read back before it is assigned again.
+A round is what a few copy tasks do in some seconds. The facts of round n are appended while round n + 1 runs, so a
+driver that dies leaves at most two rounds unrecorded; the next one finds their records on the target. Tasks continue
+over rounds (`continuing`), until something moves a partition other than by copying: then they end first, and such facts
+are read back before it is assigned again.
 """
 
 import logging
@@ -25,7 +26,8 @@ from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import GapCause, OffsetSync, SyncKind
 from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin
-from ledger.mirror.assignment import Assignment, PartitionResult, RoundRunner, Stop, StopCause
+from ledger.mirror.assignment import Assignment, PartitionResult, Stop, StopCause
+from ledger.mirror.continuing import CopyJob, RoundRunner
 from ledger.mirror.dead_letters import DeadLetters
 from ledger.mirror.direction import DirectionWatch
 from ledger.mirror.other_mirrors import signs_of_mirror_maker
@@ -38,6 +40,7 @@ from ledger.mirror.progress import (
     RunProgress,
     RunSummary,
     SourceEnds,
+    heaviest_load,
     progress_of,
     split_by_load,
 )
@@ -79,6 +82,9 @@ log = logging.getLogger(__name__)
 
 _IDLE_PAUSE_S = 0.5
 _UNAVAILABLE_AFTER_S = 30.0
+_UNEVEN = 1.5
+_WORTH_SHARING = 16 * 1024 * 1024
+"""Tasks keep their partitions over rounds, unless one brings so many bytes in a round, and so many times too much."""
 _STALE_AFTER_ROUNDS = 3
 _STALE_AFTER_S = 15.0
 """At least: a first round also starts workers, and its answers count as asked for at its beginning."""
@@ -220,6 +226,8 @@ class RoundLoop:
         self._latency = Durations()
         self._source_ends = SourceEnds()
         self._followed_at = float("-inf")
+        self._job: CopyJob | None = None
+        self._round_began = now_by(clock)
         self._is_incomplete = False
         """Topics of the first refresh wait for a quota of the target."""
         self._progressed_at = 0.0
@@ -229,6 +237,13 @@ class RoundLoop:
 
     def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
         self._progressed_at = self.clock.monotonic()
+        try:
+            return self._run(until_caught_up=until_caught_up, stop=stop)
+        finally:
+            if self._job is not None and not self._job.is_over:
+                self._job.abandon()
+
+    def _run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
         while not stop.is_set():
             requests, directions = self.state.requests_and_directions(self.flow.name)
             if requests.asks_to_stop(since=self.last_stop):
@@ -237,6 +252,7 @@ class RoundLoop:
             self.run_watch.check()
             self.reach.record()
             if directions != self.directions.directions:
+                self._end_job()
                 self.selection.direction_changed()
             if self.directions.obey(directions, self.progress, self.stop_events, copied=self.session.wait):
                 self._followed_at = float("-inf")
@@ -246,7 +262,9 @@ class RoundLoop:
                 return self._end(RunEnd.RELOADED)
             self._ask_for_outcomes()
             assignments = self._assignments()
-            if assignments:
+            if self._job is not None and not self._continues(self._job, assignments):
+                self._end_job()
+            elif assignments:
                 self._round(assignments)
                 if until_caught_up:
                     self._check_progress()
@@ -265,6 +283,7 @@ class RoundLoop:
 
     def _end(self, end: RunEnd, *, asked_by: str | None = None) -> RunSummary:
         """How things stand once all is recorded; a run that left something has not caught up."""
+        self._end_job()
         self.session.wait()
         self.reach.ended()
         states, summary = self.progress.states, self.summary
@@ -323,6 +342,7 @@ class RoundLoop:
         self._leaderless = frozenset()
         if not new:
             return
+        self._end_job()
         source_ends = self.source.ends([p.source.place for p in new])
         target_ends = self.target.ends([p.target.place for p in new])
         starts = self.start_positions.start_offsets(new, is_first_refresh=is_first_refresh)
@@ -378,6 +398,8 @@ class RoundLoop:
     def _answer(self, requests: FlowRequests) -> None:
         self.summary.paused = pausing(requests.asked)
         self._pauses = Pauses.by(self.summary.paused)
+        if requests.waiting:
+            self._end_job()
         for request in requests.waiting:
             if any(request.concerns(*partition) for partition in self._leaderless):
                 log.info(
@@ -441,10 +463,37 @@ class RoundLoop:
             is_source_cleaned="compact" in (cleanup_policy or ""),
         )
 
+    def _continues(self, job: CopyJob, assignments: Sequence[Assignment]) -> bool:
+        """Whether the tasks of a job copy, in the round that they are at, what is to be copied, and share it well."""
+        wanted = {assignment.source.key: assignment for assignment in assignments}
+        if job.seconds != self.plans.at_most(self.flow.round_seconds):
+            return False
+        if wanted != {assignment.source.key: assignment for share in job.shares for assignment in share}:
+            return False
+        loads = self.progress.loads
+        heaviest = heaviest_load(job.shares, loads)
+        better = heaviest_load(split_by_load(assignments, loads, tasks=self.flow.tasks), loads)
+        return heaviest <= max(_UNEVEN * better, _WORTH_SHARING)
+
+    def _end_job(self) -> None:
+        """What comes next is decided when no task has a partition: where they have got to is known then."""
+        while self._job is not None:
+            self._job.end()
+            self._take_round(self._job)
+
     def _round(self, assignments: Sequence[Assignment]) -> None:
-        shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
-        began = now_by(self.clock)
-        results = self.runner.run(shares, seconds=self.plans.at_most(self.flow.round_seconds))
+        if self._job is None:
+            shares = split_by_load(assignments, self.progress.loads, tasks=self.flow.tasks)
+            self._round_began = now_by(self.clock)
+            self._job = self.runner.begin(shares, seconds=self.plans.at_most(self.flow.round_seconds))
+        self._take_round(self._job)
+
+    def _take_round(self, job: CopyJob) -> None:
+        """The next round of a job, whose facts are recorded while its tasks continue."""
+        results, began = job.next_round(), self._round_began
+        self._round_began = now_by(self.clock)
+        if job.is_over:
+            self._job = None
         self.reach.copied(results, began=began)
         self._source_ends.note(results, asked_at=began.monotonic, now=self.clock.monotonic())
         begun = self.progress.first_time()
@@ -465,6 +514,9 @@ class RoundLoop:
         self._watch(results, begun)
         self.summary.rounds += 1
         self._report_progress()
+        if not job.is_over:
+            self.session.wait()
+            job.recorded()
 
     def _watch(self, results: Sequence[PartitionResult], begun: frozenset[tuple[str, int]]) -> None:
         try:
@@ -530,6 +582,8 @@ class RoundLoop:
 
     def _ask_for_outcomes(self) -> None:
         """A source that lost its end: continue once it is known how transactions ended that reach across it."""
+        if any(state.asks_for_outcomes for state in self.progress.states):
+            self._end_job()
         for state in self.progress.states:
             if state.stop is None and state.asks_for_outcomes:
                 try:

@@ -5,10 +5,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeVar
 
 import pyspark
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
+from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
 from ledger import jvm
@@ -19,6 +20,8 @@ from ledger.facts.state import MirrorProducers
 from ledger.jvm import check_java, delta_jars
 from ledger.kafka.copying import Network
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
+from ledger.mirror.contact import DriverAddress, ListeningJob
+from ledger.mirror.continuing import CopyJob, JobRounds, Last, Results, copy_in_rounds
 from ledger.mirror.task import CopyTask
 
 # Session ------------------------------------------------------------------------------------------
@@ -132,6 +135,10 @@ def reason(error: BaseException) -> str:
 # fails drops them: its next attempt starts from nothing and reconciles with the target first.
 
 
+Share = TypeVar("Share")
+Found = TypeVar("Found")
+CopyRound = Callable[[Sequence[Assignment], Callable[[], bool]], Results]
+"""Copies a round of a share, or until it is to end."""
 NetworkFactory = Callable[[], Network]
 MirrorProducersFactory = Callable[[], MirrorProducers]
 
@@ -152,15 +159,64 @@ class SparkRoundRunner:
         self._limits = limits
 
     def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
-        connect, writers, limits = self._connect, self._writers, self._limits
+        copy_round = self._copy_round(seconds)
 
         def copy(shares: Iterable[Sequence[Assignment]]) -> Iterator[PartitionResult]:
             for share in shares:
-                yield from CopyTask(share, connect(), writers(), SystemClock(), limits).run(seconds=seconds)
+                yield from copy_round(share, lambda: False)
 
+        return self._collected(tasks, copy)
+
+    def begin(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> CopyJob:
+        copy_round = self._copy_round(seconds)
+        settings = self._context.getConf()
+        host = settings.get("spark.driver.host", "localhost")
+        bind = settings.get("spark.driver.bindAddress", host)
+        job = ListeningJob(JobRounds(tasks), host=host, bind=bind, seconds=seconds)
+        driver = job.address
+
+        def copy(shares: Iterable[tuple[int, Sequence[Assignment]]]) -> Iterator[Last]:
+            for index, share in shares:
+                yield copied_last(driver, index, share, copy_round)
+
+        job.begin(lambda: self._collected(list(enumerate(tasks)), copy))
+        return job
+
+    def _copy_round(self, seconds: float) -> CopyRound:
+        connect, writers, limits = self._connect, self._writers, self._limits
+
+        def copy_round(share: Sequence[Assignment], is_to_end: Callable[[], bool]) -> Results:
+            task = CopyTask(share, connect(), writers(), SystemClock(), limits)
+            return task.run(seconds=seconds, is_to_end=is_to_end)
+
+        return copy_round
+
+    def _collected(
+        self, shares: Sequence[Share], copy: Callable[[Iterable[Share]], Iterator[Found]]
+    ) -> list[Found]:
         try:
-            return self._context.parallelize(list(tasks), len(tasks)).mapPartitions(copy).collect()
+            return self._context.parallelize(list(shares), len(shares)).mapPartitions(copy).collect()
         except Py4JJavaError as error:
             raise MirrorLedgerError(
                 f"a round failed: {reason(error)}; its records are found when the flow is started again"
             ) from error
+
+
+def copied_last(
+    driver: DriverAddress, index: int, assignments: Sequence[Assignment], copy_round: CopyRound
+) -> Last:
+    """Copy a share in rounds; returns what the last one came to, for Spark to bring to the driver.
+
+    A driver that cannot be reached gets a single round so, as it was given. Another attempt than the first one cannot
+    know where that began and what was handed over: it fails.
+    """
+    with driver.contact(index) as contact:
+        if contact is not None:
+            last = copy_in_rounds(
+                contact.turn.assignments, contact, lambda share: copy_round(share, contact.is_to_end)
+            )
+            return index, contact.handed_over, last
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber():
+            raise MirrorLedgerError(f"a copy task cannot reach its driver at {driver.host}:{driver.port}")
+        return index, 0, copy_round(assignments, lambda: False)

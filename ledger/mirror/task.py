@@ -71,13 +71,16 @@ class CopyTask:
         self._in_flight: dict[int, list[int]] = {}
         self._refresh_at = {Side.SOURCE: 0.0, Side.TARGET: 0.0}
 
-    def run(self, *, seconds: float) -> list[PartitionResult]:
+    def run(self, *, seconds: float, is_to_end: Callable[[], bool] = lambda: False) -> list[PartitionResult]:
         """Copy until the deadline, until every partition has reached its `end_offset`, or until none can continue.
 
-        Or until there is so much to record that it takes the memory which `CopyLimits` allows for it.
+        Or until there is so much to record that it takes the memory which `CopyLimits` allows for it, or it is to end.
         """
         deadline = self._clock.monotonic() + seconds
         while self._may_continue() and (now := self._clock.monotonic()) < (end := self._end(deadline)):
+            if is_to_end():
+                deadline = now
+                break
             self._read_tails(self._copies, now)
             self._fetch(now, end)
             self._produce()

@@ -16,6 +16,7 @@ class CrashPoint(StrEnum):
     FETCHED = "fetched"  # 29
     BATCH_PRODUCED = "batch produced"  # 30: at the target, its answer lost
     ACKNOWLEDGED = "acknowledged"  # 30
+    ROUND_HANDED_OVER = "round handed over"  # and the next one begun, while the driver records it
     TASK_DONE = "task done"  # 30, 35: its facts lost on the way to the driver
     TASKS_RETURNED = "tasks returned"  # 30
     FACTS_HANDED_OVER = "facts handed over"  # to the appender, which dies with the driver

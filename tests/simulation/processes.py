@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from ledger.facts.state import MirrorProducers
 from ledger.kafka.copying import Completion
-from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
+from ledger.mirror.assignment import Assignment, CopyLimits
+from ledger.mirror.continuing import JobRounds, Last, Results, Turn, copy_in_rounds
 from ledger.mirror.task import CopyTask
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -131,33 +132,34 @@ class Workers:
         self._kept: dict[int, TaskNetwork] = {}
         self.attempts: list[Process] = []
 
-    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
-        """Implements `rounds.RoundRunner`."""
-        self._driver.check()
-        shares = [_Share(index, share) for index, share in enumerate(tasks)]
-        running = [self._schedule.spawn(f"share {s.index}", self._runs(s, seconds)) for s in shares]
-        self._schedule.wait(FOREVER_S, lambda: self._driver.is_killed or all(a.done for a in running))
-        self._driver.check()
-        for actor in running:
-            if actor.error is not None:
-                raise actor.error
-        self._driver.reach(CrashPoint.TASKS_RETURNED)
-        return [result for share in shares for result in share.results]
+    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> Results:
+        """Implements `RoundRunner`: nothing that is simulated runs a single round."""
+        raise NotImplementedError
 
-    def _runs(self, share: "_Share", seconds: float) -> Callable[[], None]:
-        return lambda: self._run_share(share, seconds)
+    def begin(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> "SimulatedJob":
+        """Implements `RoundRunner`."""
+        self._driver.check()
+        job = SimulatedJob(JobRounds(tasks), self._schedule, self._driver, seconds)
+        job.running = [
+            self._schedule.spawn(f"share {index}", self._runs(job, index)) for index in range(len(tasks))
+        ]
+        return job
 
-    def _run_share(self, share: "_Share", seconds: float) -> None:
+    def _runs(self, job: "SimulatedJob", index: int) -> Callable[[], None]:
+        return lambda: self._run_share(job, index)
+
+    def _run_share(self, job: "SimulatedJob", index: int) -> None:
         """One attempt after another until one is done, as Spark does it."""
         while not self._driver.is_killed:
-            process = Process(f"task {share.index}", self._driver.plan)
+            process = Process(f"task {index}", self._driver.plan)
             self.attempts.append(process)
-            results: list[PartitionResult] = []
-            actor = self._schedule.spawn(process.name, self._copies(share, process, results, seconds))
+            found: list[Last] = []
+            actor = self._schedule.spawn(process.name, self._copies(job, index, process, found))
             self._await(actor, process)
             self.attempts = [attempt for attempt in self.attempts if attempt is not process]
             if actor.done and actor.error is None and not process.is_lost:
-                share.results = results
+                job.last += found
+                job.rounds.is_to_end = True
                 return
             if actor.error is not None and not isinstance(actor.error, Killed):
                 raise actor.error
@@ -166,16 +168,21 @@ class Workers:
         self._schedule.wait(FOREVER_S, lambda: actor.done or process.is_lost)
 
     def _copies(
-        self, share: "_Share", process: Process, results: list[PartitionResult], seconds: float
+        self, job: "SimulatedJob", index: int, process: Process, found: list[Last]
     ) -> Callable[[], None]:
         def copy() -> None:
-            network = self._network(share.index, process)
-            task = CopyTask(share.assignments, network, self._writers, self._schedule, LIMITS)
-            found = task.run(seconds=seconds)
+            contact = SimulatedContact(job, job.rounds.begin(index), process, self._rng)
+            network = self._network(index, process)
+
+            def copy_round(assignments: Sequence[Assignment]) -> Results:
+                task = CopyTask(assignments, network, self._writers, self._schedule, LIMITS)
+                return task.run(seconds=job.seconds, is_to_end=contact.is_to_end)
+
+            last = copy_in_rounds(contact.turn.assignments, contact, copy_round)
             process.reach(CrashPoint.TASK_DONE)
-            results.extend(found)
+            found.append((index, contact.handed_over, last))
             if not process.is_lost:
-                self._kept[share.index] = network
+                self._kept[index] = network
 
         return copy
 
@@ -195,11 +202,78 @@ class Workers:
         return network
 
 
+class SimulatedContact:
+    """Implements `Contact`; what the driver says is not always heard before a round is handed over.
+
+    An attempt that was lost sight of hears nothing, until it is refused.
+    """
+
+    def __init__(self, job: "SimulatedJob", turn: Turn, process: Process, rng: random.Random) -> None:
+        self.turn = turn
+        self.handed_over = turn.handed_over
+        self._job = job
+        self._process = process
+        self._rng = rng
+
+    def is_to_end(self) -> bool:
+        is_said = self._job.rounds.is_to_end or self._job.driver.is_killed
+        return is_said and not self._process.is_lost and self._rng.random() < 0.5
+
+    def hand_over(self, results: Results) -> bool:
+        self._process.check()
+        if self._job.rounds.recorded < self.handed_over or self._job.driver.is_killed:
+            return False
+        if not self._job.rounds.take(self.turn, results):
+            return False
+        self.handed_over += 1
+        self._process.reach(CrashPoint.ROUND_HANDED_OVER)
+        return True
+
+
 @dataclass(slots=True)
-class _Share:
-    index: int
-    assignments: Sequence[Assignment]
-    results: list[PartitionResult] = field(default_factory=list)
+class SimulatedJob:
+    """Implements `CopyJob`."""
+
+    rounds: JobRounds
+    schedule: Schedule
+    driver: Process
+    seconds: float
+    is_over: bool = False
+    running: list[Actor] = field(default_factory=list)
+    last: list[Last] = field(default_factory=list)
+
+    @property
+    def shares(self) -> list[list[Assignment]]:
+        return self.rounds.shares
+
+    def next_round(self) -> Results:
+        self._wait(lambda: self.rounds.is_complete or self._are_done())
+        self.driver.check()
+        for actor in self.running:
+            if actor.error is not None:
+                self.is_over = True
+                raise actor.error
+        self.driver.reach(CrashPoint.TASKS_RETURNED)
+        if self.rounds.is_complete or self.rounds.are_waiting:
+            return self.rounds.next()
+        self.is_over = True
+        return self.rounds.last(self.last)
+
+    def recorded(self) -> None:
+        self.rounds.recorded = self.rounds.taken
+
+    def end(self) -> None:
+        self.rounds.is_to_end = True
+
+    def abandon(self) -> None:
+        self.end()
+        self._wait(self._are_done)
+
+    def _are_done(self) -> bool:
+        return all(actor.done for actor in self.running)
+
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        self.schedule.wait(FOREVER_S, lambda: self.driver.is_killed or ready())
 
 
 class _Pending:

@@ -10,6 +10,7 @@ from ledger.facts.state import WriterClaim
 from ledger.facts.syncs import OffsetSync, SyncKind
 from ledger.facts.tables import Row
 from ledger.mirror.assignment import Assignment, Divergence, PartitionResult, Stop, StopCause
+from ledger.mirror.continuing import Results, continued
 from ledger.mirror.driver import run_flow
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.rounds import FlowRun
@@ -82,6 +83,7 @@ class Driver:
     assigned: list[Assignment] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     rounds_s: list[float] = field(default_factory=list)
+    jobs: list["SteppedJob"] = field(default_factory=list)
     _left: list[Step] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -128,12 +130,52 @@ class Driver:
 
 
 class _Runner:
+    """Implements `RoundRunner`: tasks continue as they do, and have nothing more when they are to end."""
+
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
-        self._driver.rounds_s.append(seconds)
-        return [self._driver.take(assignment) for share in tasks for assignment in share]
+    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> Results:
+        raise NotImplementedError
+
+    def begin(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> "SteppedJob":
+        self._driver.jobs.append(SteppedJob(self._driver, [list(share) for share in tasks], seconds))
+        return self._driver.jobs[-1]
+
+
+@dataclass
+class SteppedJob:
+    """Implements `CopyJob`. `rounds`: those that steps say."""
+
+    driver: Driver
+    shares: list[list[Assignment]]
+    seconds: float
+    is_over: bool = False
+    rounds: int = 0
+    _is_recorded: bool = True
+    _is_to_end: bool = False
+
+    def next_round(self) -> Results:
+        assert not self.is_over
+        if self._is_to_end:
+            self.is_over = True
+            return [nothing(assignment) for share in self.shares for assignment in share]
+        assert self._is_recorded, "another round would not be handed over"
+        self.rounds += 1
+        self.driver.rounds_s.append(self.seconds)
+        results = [self.driver.take(assignment) for share in self.shares for assignment in share]
+        following = continued(results)
+        self.shares, self.is_over, self._is_recorded = [following or []], following is None, False
+        return results
+
+    def recorded(self) -> None:
+        self._is_recorded = True
+
+    def end(self) -> None:
+        self._is_to_end = True
+
+    def abandon(self) -> None:
+        self.is_over = True
 
 
 class _StopAfter:

@@ -10,7 +10,8 @@ from ledger.facts.state import WriterClaim
 from ledger.facts.tables import OFFSET_SYNCS, Row
 from ledger.kafka.batches import Record
 from ledger.kafka.record_fields import read_fields
-from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
+from ledger.mirror.assignment import Assignment, CopyLimits
+from ledger.mirror.continuing import Results
 from ledger.mirror.driver import run_flow
 from ledger.mirror.progress import RunSummary
 from ledger.mirror.rounds import FlowRun
@@ -50,12 +51,34 @@ class Dying(MemoryFactLog):
 
 
 @dataclass
+class OneRound:
+    """Implements `CopyJob`: its tasks end with their first round."""
+
+    runner: "Runner"
+    shares: list[list[Assignment]]
+    seconds: float
+    is_over: bool = False
+
+    def next_round(self) -> Results:
+        self.is_over = True
+        return self.runner.run(self.shares, seconds=self.seconds)
+
+    def recorded(self) -> None:
+        raise AssertionError("no task is at work any more")
+
+    end = abandon = recorded
+
+
+@dataclass
 class Runner:
     flow: Flow
     is_killed_behind: int | None = None
     rounds: int = 0
 
-    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
+    def begin(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> OneRound:
+        return OneRound(self, [list(share) for share in tasks], seconds)
+
+    def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> Results:
         self.rounds += 1
         results = []
         for share in tasks:

@@ -247,3 +247,54 @@ def test_facts_that_cannot_be_appended_end_the_driver(
         driver.run()
     assert driver.assigned == []
     assert "ends, for the ledger is not there: offset_syncs does not answer" in caplog.text
+
+
+# -- Tasks that continue ---------------------------------------------------------------------------
+
+
+def test_tasks_continue_while_the_facts_of_their_rounds_are_recorded() -> None:
+    driver = Driver([lambda one: copied(one, 4), lambda one: copied(one, 2), nothing], executor=WhenAwaited)
+    driver.run()
+    assert [job.rounds for job in driver.jobs] == [3]
+    assert [(row["kind"], row["source_end"]) for row in driver.syncs()] == [
+        ("started", 0),
+        ("copied", 4),
+        ("copied", 6),
+    ]
+
+
+def test_a_request_is_answered_when_no_task_has_its_partition() -> None:
+    def ask(assignment: Assignment) -> PartitionResult:
+        asked(driver, SkipTo(topic="t", partition=0, offset=6))
+        return copied(assignment, 4)
+
+    driver = Driver([ask, lambda one: copied(one, 3)])
+    write(driver, 9)
+    driver.run()
+    assert [job.rounds for job in driver.jobs] == [1, 1]
+    assert [one.position.source_offset for one in driver.assigned] == [0, 6]
+    assert [row["kind"] for row in driver.syncs()] == ["started", "copied", "lost", "copied"]
+
+
+def test_a_new_topic_is_taken_on_when_no_task_is_at_work() -> None:
+    def create(assignment: Assignment) -> PartitionResult:
+        driver.flow.source("u")
+        driver.flow.clock.wait(20)
+        return nothing(assignment)
+
+    driver = Driver([create, nothing, nothing])
+    driver.run()
+    assert [job.rounds for job in driver.jobs] == [1, 1]
+    assert [one.source.topic for one in driver.assigned] == ["t", "t", "u"]
+
+
+def test_tasks_are_at_work_no_longer_than_their_driver() -> None:
+    """It ends by an error: what they copied since is found by the next one."""
+
+    def fail(_assignment: Assignment) -> PartitionResult:
+        raise LedgerUnavailableError("no room")
+
+    driver = Driver([nothing, fail])
+    with pytest.raises(LedgerUnavailableError):
+        driver.run()
+    assert [job.is_over for job in driver.jobs] == [True]
