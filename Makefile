@@ -51,6 +51,7 @@ references: bootstrap ## Write the parts of documents that repeat what the code 
 
 bench: bootstrap ## Measure copying beside MirrorMaker 2 and by name, memory, idle topics, days of a ledger, a downtime, plans, losses
 	$(BIN)/python -m tests.benchmarks.mirror_speed
+	$(BIN)/python -m tests.benchmarks.latency
 	$(BIN)/python -m tests.benchmarks.by_name
 	$(BIN)/python -m tests.benchmarks.task_memory
 	$(BIN)/python -m tests.benchmarks.idle_topics

@@ -43,6 +43,13 @@ class ClusterLink(Protocol):
         """Send a Produce with acks=all; the ticket returned comes back in one `Completion`."""
         ...
 
+    def aside(self, node: int) -> int:
+        """The same node by another connection: what is sent there waits for nothing that was sent by the first one.
+
+        A broker takes up a connection's next request only when it has answered the one before.
+        """
+        ...
+
     def produce_window(self, node: int) -> int:
         """How many produce requests may be in flight to the node, from its round trip time."""
         ...

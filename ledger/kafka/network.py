@@ -127,7 +127,7 @@ class KafkaLink:
     """Implements `ClusterLink` for one cluster. Constructing it opens nothing.
 
     One channel a node carries produce requests or fetches; answers of one node come in the order asked, which is what
-    keeps several produce requests in flight in order.
+    keeps several produce requests in flight in order. Another one is opened where requests are sent `aside`.
     """
 
     def __init__(self, cluster: ClusterConfig, network: "KafkaNetwork") -> None:
@@ -200,11 +200,12 @@ class KafkaLink:
 
     def _take(self, metadata: ClusterMetadata) -> None:
         for node_id, address in metadata.addresses.items():
-            known = self._nodes.get(node_id)
-            if known is None or known.address != address:
-                if known is not None:
-                    self._drop(node_id, "the broker moved")
-                self._nodes[node_id] = Node(address)
+            self._nodes.setdefault(node_id, Node(address))
+            for line in (node_id, _aside(node_id)):
+                known = self._nodes.get(line)
+                if known is not None and known.address != address:
+                    self._drop(line, "the broker moved")
+                    self._nodes[line] = Node(address)
         self._known, self._heard = metadata, metadata.topic_ids
 
     # -- connecting ------------------------------------------------------------------------------
@@ -277,6 +278,11 @@ class KafkaLink:
             return produce_request(items, correlation_id=ticket, by_id=by_id, timeout_ms=timeout_ms)
 
         return self._send(node, PRODUCE, items, request, broker_waits_ms=timeout_ms)
+
+    def aside(self, node: int) -> int:
+        line = _aside(node)
+        self._nodes.setdefault(line, Node(self._nodes[node].address))
+        return line
 
     def produce_window(self, node: int) -> int:
         """By round trip; no more while the line does not take what is queued already. By name answers come later."""
@@ -525,6 +531,11 @@ class KafkaLink:
             self._metadata.close()
         else:
             self._asking.add_done_callback(lambda _: self._metadata.close())
+
+
+def _aside(node: int) -> int:
+    """Node ids are not negative."""
+    return -1 - node
 
 
 def _logged_in_again(channel: Channel, versions: Versions) -> Opened:

@@ -213,7 +213,8 @@ class CopyLimits:
 
     `gaps`: a task that has so many of them to record ends before its round does. `search_ms`: for how long it keeps
     after its round to find out what can be proved of a tail. `merged_bytes`: the most that small batches which wait
-    together are merged to, 0: they are not.
+    together are merged to, 0: they are not. `slow_ms`: by how much longer than the quickest an acknowledgement takes
+    that others are not to wait for.
     """
 
     partition_fetch_bytes: int = 4 * 1024 * 1024
@@ -228,6 +229,7 @@ class CopyLimits:
     search_ms: int = 20_000
     gaps: int = 100_000
     merged_bytes: int = 16 * 1024
+    slow_ms: int = 250
 
 
 # Troubles -----------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from ledger.kafka.copying import Network
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.contact import DriverAddress, ListeningJob
 from ledger.mirror.continuing import CopyJob, JobRounds, Last, Results, copy_in_rounds
+from ledger.mirror.slow_partitions import SlowPartitions
 from ledger.mirror.task import CopyTask
 
 # Session ------------------------------------------------------------------------------------------
@@ -184,9 +185,10 @@ class SparkRoundRunner:
 
     def _copy_round(self, seconds: float) -> CopyRound:
         connect, writers, limits = self._connect, self._writers, self._limits
+        slow = SlowPartitions()  # each task gets one of its own, with this function
 
         def copy_round(share: Sequence[Assignment], is_to_end: Callable[[], bool]) -> Results:
-            task = CopyTask(share, connect(), writers(), SystemClock(), limits)
+            task = CopyTask(share, connect(), writers(), SystemClock(), limits, slow)
             return task.run(seconds=seconds, is_to_end=is_to_end)
 
         return copy_round

@@ -29,6 +29,7 @@ from ledger.kafka.requests import (
 from ledger.mirror.assignment import LEDGER, Assignment, CopyLimits, PartitionResult, RequestKind, StopCause
 from ledger.mirror.cutting import CUTTABLE
 from ledger.mirror.partition import PartitionCopy
+from ledger.mirror.slow_partitions import SlowPartitions
 
 _DELETED_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
 _TOPIC_DELETED = {Side.SOURCE: StopCause.SOURCE_TOPIC_GONE, Side.TARGET: StopCause.TARGET_TOPIC_GONE}
@@ -45,6 +46,7 @@ class _Flight:
     attempts: tuple[int, ...]
     kind: RequestKind
     take: Callable[["_Flight", Completion], None]
+    sent_at: float
     size: int = 0
     node: int = 0
 
@@ -59,7 +61,10 @@ class CopyTask:
         writers: MirrorProducers,
         clock: Clock,
         limits: CopyLimits,
+        slow: SlowPartitions | None = None,
     ) -> None:
+        """`slow`: what is known of the partitions from rounds before."""
+        self._slow = SlowPartitions() if slow is None else slow
         self._copies = deque(
             PartitionCopy(assignment, writers, merges_up_to=limits.merged_bytes) for assignment in assignments
         )
@@ -247,18 +252,32 @@ class CopyTask:
     # -- writing ---------------------------------------------------------------------------------
 
     def _produce(self) -> None:
-        """Send one batch a partition and request while the windows have room."""
+        """Send one batch a partition and request while the windows have room; of slow partitions each by itself."""
         target = self._network.target
         while True:
             sendable = [copy for copy in self._copies if copy.next_copy is not None]
             ready = self._by_leader(target, Side.TARGET, sendable, self._clock.monotonic())
             sent = [
-                self._produce_to(target, node, copies)
-                for node, copies in ready.items()
-                if self._has_window(node)
+                self._produce_to(target, line, copies)
+                for node, led in ready.items()
+                for line, copies in self._by_line(target, node, led)
+                if self._has_window(line)
             ]
             if not any(sent):
                 return
+
+    def _by_line(
+        self, target: ClusterLink, node: int, copies: list[PartitionCopy]
+    ) -> Iterator[tuple[int, list[PartitionCopy]]]:
+        """The requests that may be sent to a node, by connection."""
+        together = copies
+        if self._slow:
+            together = [copy for copy in copies if not self._slow.holds(copy.assignment.target)]
+            for copy in copies:
+                if self._slow.holds(copy.assignment.target):
+                    yield target.aside(node), [copy]
+        if together:
+            yield node, together
 
     def _has_window(self, node: int) -> bool:
         sizes = self._in_flight.get(node, [])
@@ -290,6 +309,14 @@ class CopyTask:
 
     def _take_acknowledgements(self, flight: _Flight, completion: Completion) -> None:
         self._in_flight[flight.node].remove(flight.size)
+        if completion.failure is None and len(self._copies) > 1:
+            self._slow.answered(
+                flight.node,
+                [copy.assignment.target for copy in flight.copies],
+                sent_at=flight.sent_at,
+                now=self._clock.monotonic(),
+                slow_s=self._limits.slow_ms / 1000,
+            )
         for copy, attempt, produced in _zip(flight, completion.produced):
             if not copy.requests.answered(RequestKind.WRITE, attempt):
                 continue
@@ -351,7 +378,8 @@ class CopyTask:
             for copy in copies:
                 copy.requests.sent(kind)
         attempts = tuple(copy.requests.attempt for copy in copies)
-        self._flights[ticket] = _Flight(tuple(copies), attempts, kind, take, size, node)
+        sent_at = self._clock.monotonic()
+        self._flights[ticket] = _Flight(tuple(copies), attempts, kind, take, sent_at, size, node)
 
     def _by_leader(
         self, link: ClusterLink, side: Side, copies: list[PartitionCopy], now: float

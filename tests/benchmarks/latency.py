@@ -10,6 +10,7 @@ processes that do nothing but take a core. Loopback, one broker a cluster, repli
 
 import argparse
 import os
+import signal
 import statistics
 import struct
 import subprocess
@@ -88,6 +89,8 @@ def main() -> None:
                 own.mkdir()
                 for case, figures in measured(name, pair, own, f"paced-{number}", cases, options.seconds):
                     found[name, *case].append(figures)
+                    report(name, *case, [figures])
+        print("Medians:", flush=True)
         for linger, pace in cases:
             for name in (OURS, THEIRS):
                 report(name, linger, pace, found[name, linger, pace])
@@ -161,14 +164,21 @@ def wait_until_copied(config: MirrorConfig, topic: str) -> None:
     producer.flush(30)
     at = [(f"east.{topic}", partition) for partition in range(PARTITIONS)]
     with admin_of(config, "west") as admin:
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            if f"east.{topic}" in admin.topics() and all(
-                end.high_watermark for end in admin.ends(at).values()
-            ):
-                return
-            time.sleep(0.2)
-    raise SystemExit(f"{topic}: nothing was copied within {DEADLINE_S:g} s")
+        wait_until(
+            lambda: (
+                f"east.{topic}" in admin.topics()
+                and all(end.high_watermark for end in admin.ends(at).values())
+            ),
+            "nothing was copied",
+        )
+
+
+def wait_until(is_so: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{otherwise} within {DEADLINE_S:g} s")
+        time.sleep(0.1)
 
 
 def measure(
@@ -181,27 +191,29 @@ def measure(
     pace: int,
     seconds: float,
 ) -> Figures:
-    ends_at = time.monotonic() + WARM_S + seconds + WARM_S
     sides = {"east": topic, "west": f"east.{topic}"}
     files = {side: folder / f"{side}-{linger}-{pace}.seen" for side in sides}
     with ExitStack() as stack:
         for side, name in sides.items():
-            reader = process("read", servers[side], name, str(files[side]), str(ends_at + WARM_S))
-            stack.enter_context(reader)
-        time.sleep(WARM_S)
+            stack.enter_context(process("read", servers[side], name, str(files[side])))
+        wait_until(lambda: all(file.exists() for file in files.values()), "no consumer has begun")
         writer = stack.enter_context(
-            process("write", servers["east"], topic, str(linger), str(pace), str(seconds))
+            process("write", servers["east"], topic, str(linger), str(pace), str(WARM_S + seconds))
         )
+        wait_until(lambda: files["west"].stat().st_size > 0, "no record has come")
         before = sum(cpu_s(driver).values()), cpu_of(brokers), time.monotonic()
         writer.wait(seconds + DEADLINE_S)
         took = time.monotonic() - before[2]
         cores = (sum(cpu_s(driver).values()) - before[0]) / took, (cpu_of(brokers) - before[1]) / took
-        time.sleep(max(0.0, ends_at + 2 * WARM_S - time.monotonic()))
+        time.sleep(WARM_S)
+        wait_until(
+            lambda: files["west"].stat().st_size >= files["east"].stat().st_size, "not all records have come"
+        )
     source, target = seen(files["east"]), seen(files["west"])
     counted = sorted(source)[int(pace * WARM_S) :]
     lost = [number for number in counted if number not in target]
     if not counted or lost:
-        raise SystemExit(f"{len(lost)} of {len(counted)} records did not come to {sides['west']} in time")
+        raise SystemExit(f"{len(lost)} of {len(counted)} records did not come to {sides['west']}")
     waits = sorted(max(0.0, target[number] - source[number]) * 1000 for number in counted)
     p50, p99, p999 = (waits[min(len(waits) - 1, int(len(waits) * share))] for share in (0.5, 0.99, 0.999))
     return Figures(p50, p99, p999, *cores, os.getloadavg()[0])
@@ -245,18 +257,22 @@ def write(servers: str, topic: str, linger: str, pace: str, seconds: str) -> Non
     assert producer.flush(60) == 0
 
 
-def read(servers: str, topic: str, file: str, until: str) -> None:
-    """Notes when each record was there, from now on."""
+def read(servers: str, topic: str, file: str) -> None:
+    """Notes when each record was there, from now on, until it is asked to end."""
+    asked: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: asked.append(number))
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "latency", "enable.auto.commit": False})
     at = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
     ends = [consumer.get_watermark_offsets(partition, timeout=30) for partition in at]
     consumer.assign(
         [TopicPartition(topic, one.partition, end) for one, (_, end) in zip(at, ends, strict=True)]
     )
-    with Path(file).open("wb") as notes:
-        while time.monotonic() < float(until):
+    with Path(file).open("wb", buffering=SEEN.size * 32) as notes:
+        while not asked:
             message = consumer.poll(0.1)
-            if message is not None and message.error() is None:
+            if message is None:
+                notes.flush()
+            elif message.error() is None:
                 notes.write(SEEN.pack(SEEN.unpack_from(message.value() or b"")[0], time.monotonic()))
     consumer.close()
 

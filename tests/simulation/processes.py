@@ -12,6 +12,7 @@ from ledger.facts.state import MirrorProducers
 from ledger.kafka.copying import Completion
 from ledger.mirror.assignment import Assignment, CopyLimits
 from ledger.mirror.continuing import JobRounds, Last, Results, Turn, copy_in_rounds
+from ledger.mirror.slow_partitions import SlowPartitions
 from ledger.mirror.task import CopyTask
 from tests.simulation.crash_points import CrashPlan, CrashPoint
 from tests.simulation.kafka.cluster import MemoryCluster
@@ -30,6 +31,7 @@ LIMITS = CopyLimits(
     request_timeout_ms=2_000,
     drain_ms=150,
     merged_bytes=1_500,
+    slow_ms=30,
 )
 
 
@@ -172,10 +174,10 @@ class Workers:
     ) -> Callable[[], None]:
         def copy() -> None:
             contact = SimulatedContact(job, job.rounds.begin(index), process, self._rng)
-            network = self._network(index, process)
+            network, slow = self._network(index, process), SlowPartitions()
 
             def copy_round(assignments: Sequence[Assignment]) -> Results:
-                task = CopyTask(assignments, network, self._writers, self._schedule, LIMITS)
+                task = CopyTask(assignments, network, self._writers, self._schedule, LIMITS, slow)
                 return task.run(seconds=job.seconds, is_to_end=contact.is_to_end)
 
             last = copy_in_rounds(contact.turn.assignments, contact, copy_round)

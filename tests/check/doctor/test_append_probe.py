@@ -43,6 +43,9 @@ class CarelessLink:
     def refresh(self, topics: Sequence[str]) -> None:
         raise AssertionError(f"nothing moves here, nor do {topics}")
 
+    def aside(self, node: int) -> int:
+        raise AssertionError(f"one connection to {node} is enough")
+
     def produce(self, node: int, items: Sequence[ProduceItem], *, timeout_ms: int) -> int:
         assert (node, timeout_ms > 0) == (NODE, True)
         (item,) = items

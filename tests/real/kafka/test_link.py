@@ -22,6 +22,7 @@ from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.requests import ErrorCode, Produced, ProduceItem
 from ledger.kafka.spoken import PRODUCE, PRODUCE_BY_ID, Versions
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult, StopCause
+from ledger.mirror.slow_partitions import SlowPartitions
 from ledger.mirror.task import CopyTask
 from ledger.sandbox import SandboxCluster
 from tests.simulation.kafka.stored_batches import Producer as StoredProducer
@@ -59,7 +60,12 @@ class Copying:
         assert producer.flush(30) == 0
 
     def run(
-        self, *, position: int = 0, seconds: float = 30.0, end_offset: int | None = RECORDS
+        self,
+        *,
+        position: int = 0,
+        seconds: float = 30.0,
+        end_offset: int | None = RECORDS,
+        slow: SlowPartitions | None = None,
     ) -> PartitionResult:
         assignment = Assignment(
             source=self.source,
@@ -71,7 +77,7 @@ class Copying:
             exclusive=True,
         )
         with closing(KafkaNetwork(self.config, self.config, request_timeout_s=10)) as network:
-            (result,) = CopyTask([assignment], network, writers(), SystemClock(), CopyLimits()).run(
+            (result,) = CopyTask([assignment], network, writers(), SystemClock(), CopyLimits(), slow).run(
                 seconds=seconds
             )
         return result
@@ -101,6 +107,23 @@ def test_records_are_copied_over_sasl(guarded: Guarded) -> None:
         RECORDS,
         RECORDS,
     )
+
+
+class AllOfThem(SlowPartitions):
+    """Every partition is slow."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def holds(self, _partition: TopicPartition) -> bool:
+        return True
+
+
+def test_a_slow_partition_is_written_to_by_a_connection_of_its_own(copying: Copying) -> None:
+    result = copying.run(slow=AllOfThem())
+    assert (result.stop, result.position.target_offset) == (None, RECORDS)
+    (sync,) = copying.run().syncs
+    assert (sync.recovered, sync.records) == (True, RECORDS)
 
 
 def test_a_second_attempt_recognises_what_the_first_wrote(copying: Copying) -> None:

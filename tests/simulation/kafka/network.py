@@ -168,10 +168,14 @@ class MemoryLink:
         sent = tuple(ProduceItem(item.partition, memoryview(bytes(item.batch))) for item in items)
 
         def execute() -> Completion:
-            return Completion(ticket, produced=self._cluster.produce(node, sent))
+            return Completion(ticket, produced=self._cluster.produce(max(node, self.aside(node)), sent))
 
         self._send(node, _Request(ticket, execute, is_fetch=False))
         return ticket
+
+    def aside(self, node: int) -> int:
+        """Of such a connection the node."""
+        return -1 - node
 
     def produce_window(self, node: int) -> int:  # noqa: ARG002  all nodes are alike
         return _WINDOW
@@ -185,7 +189,7 @@ class MemoryLink:
     def _send(self, node: int, request: _Request) -> None:
         connection = self._connections.get(node)
         if connection is None or not connection.is_open:
-            connection = self._connections[node] = _Connection(node)
+            connection = self._connections[node] = _Connection(max(node, self.aside(node)))
         connection.waiting.append(request)
         weather, schedule = self._network.weather, self._network.schedule
         now = schedule.monotonic()
@@ -222,8 +226,8 @@ class MemoryLink:
 
     def _woken(self, node: int) -> None:
         """What had arrived meanwhile is read, connection by connection, in the order of arrival."""
-        known = self._connections.get(node)
-        for connection in (*self._lost, *((known,) if known is not None and known.is_open else ())):
+        known = [connection for connection in self._connections.values() if connection.is_open]
+        for connection in (*self._lost, *known):
             if connection.node == node:
                 held, connection.held = connection.held, []
                 for request, fate in held:
@@ -281,9 +285,9 @@ class MemoryLink:
 
     def _restarted(self, node: int) -> None:
         """What a broker had not executed dies with it; nor does anything late outlive a restart."""
-        connection = self._connections.get(node)
-        if connection is not None and connection.is_open:
-            self._lose(connection)
+        for connection in self._connections.values():
+            if connection.node == node and connection.is_open:
+                self._lose(connection)
         for lost in self._lost:
             if lost.node == node:
                 lost.cancel()
