@@ -21,7 +21,7 @@ from ledger.mirror.assignment import Assignment
 from ledger.mirror.continuing import JobRounds, Last, Results, Turn
 
 _CONNECT_TIMEOUT_S = 3.0
-_LOOKED_EVERY_S = 0.02
+_READ_EVERY_S = 0.02
 _READ_WITHIN_S = 5.0
 _LOST = (OSError, EOFError, AuthenticationError)
 
@@ -76,13 +76,13 @@ class TaskContact:
         self._connection = connection
         self._recorded = 0
         self._is_to_end = False
-        self._looked_at = float("-inf")
+        self._read_at = float("-inf")
 
     def is_to_end(self) -> bool:
-        """Asked in each turn of a task's loop, so the connection is not looked at each time."""
+        """Asked in each turn of a task's loop, so the connection is not read each time."""
         now = time.monotonic()
-        if now >= self._looked_at + _LOOKED_EVERY_S:
-            self._looked_at = now
+        if now >= self._read_at + _READ_EVERY_S:
+            self._read_at = now
             self._read()
         return self._is_to_end
 

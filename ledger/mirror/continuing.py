@@ -165,7 +165,7 @@ class JobRounds:
 
     @property
     def shares(self) -> list[list[Assignment]]:
-        """Of the round behind those that were taken; those that wait have not been looked at yet."""
+        """Of the round behind those that were taken; those that wait do not count yet."""
         with self._lock:
             return [
                 [result.assignment for result in share.waiting[0]] if share.waiting else [*share.assignments]

@@ -64,6 +64,8 @@ def run_flow(run: FlowRun) -> RunSummary:
                 text = "%(flow)s: ends, for the ledger is not there: %(cause)s; the next run finds what was copied"
                 log.error(text, {"flow": flow.name, "cause": error})
                 raise
+            finally:
+                loop.abandon()
     if summary.end is not RunEnd.RELOADED:
         session.release()  # the same process continues otherwise, and nobody else is to come in between
     if run.until_caught_up:

@@ -25,6 +25,7 @@ from ledger.facts.requests import OperatorRequest
 from ledger.facts.state import LedgerState, OperationLog
 from ledger.facts.syncs import FlowPosition, OffsetRange, OffsetSync, SyncKind, from_offset, joined
 from ledger.mirror.assignment import Assignment, PartitionResult
+from ledger.mirror.continuing import CopyJob
 from ledger.mirror.states import PartitionKey, PartitionState, Unreached
 from ledger.mirror.stops import StoppedPartition
 from ledger.store.session import WriterSession
@@ -541,6 +542,10 @@ class Heartbeat:
 # Splits partitions over the tasks of a round by the work that each is expected to bring.
 
 
+_UNEVEN = 1.5
+_WORTH_SHARING = 16 * 1024 * 1024  # bytes that one task brings in a round
+
+
 def split_by_load(
     assignments: Sequence[Assignment], loads: Mapping[tuple[str, int], int], *, tasks: int
 ) -> list[list[Assignment]]:
@@ -558,8 +563,30 @@ def split_by_load(
     return shares
 
 
-def heaviest_load(shares: Sequence[Sequence[Assignment]], loads: Mapping[tuple[str, int], int]) -> int:
-    """Of the task that had most to do in the last round."""
+def continues(
+    job: CopyJob | None,
+    assignments: Iterable[Assignment],
+    loads: Mapping[tuple[str, int], int],
+    *,
+    seconds: float,
+) -> bool:
+    """Whether the tasks of a job, if there is one, copy in the round that they are at what is to be copied.
+
+    In rounds of so many seconds, and shared well: no task brings much, and much more than if all were split once more.
+    """
+    if job is None:
+        return True
+    copied = [assignment for share in job.shares for assignment in share]
+    best = _heaviest(split_by_load(copied, loads, tasks=len(job.shares)), loads)
+    is_shared_well = _heaviest(job.shares, loads) <= max(_UNEVEN * best, _WORTH_SHARING)
+    return job.seconds == seconds and _by_source(copied) == _by_source(assignments) and is_shared_well
+
+
+def _by_source(assignments: Iterable[Assignment]) -> Mapping[tuple[str, int], Assignment]:
+    return {assignment.source.key: assignment for assignment in assignments}
+
+
+def _heaviest(shares: Sequence[Sequence[Assignment]], loads: Mapping[tuple[str, int], int]) -> int:
     return max((sum(_load(assignment, loads) for assignment in share) for share in shares), default=0)
 
 

@@ -1,9 +1,8 @@
 """The rounds of one run of a flow.
 
-A round is what a few copy tasks do in some seconds. The facts of round n are appended while round n + 1 runs, so a
-driver that dies leaves at most two rounds unrecorded; the next one finds their records on the target. Tasks continue
-over rounds (`continuing`), until something moves a partition other than by copying: then they end first, and such facts
-are read back before it is assigned again.
+A round is what a few copy tasks do in some seconds; they continue over rounds (`continuing`). The facts of round n are
+appended while round n + 1 runs, so a driver that dies leaves at most two rounds unrecorded; the next one finds their
+records on the target. Facts that move a partition other than by copying are read back before it is assigned again.
 """
 
 import logging
@@ -40,7 +39,7 @@ from ledger.mirror.progress import (
     RunProgress,
     RunSummary,
     SourceEnds,
-    heaviest_load,
+    continues,
     progress_of,
     split_by_load,
 )
@@ -82,9 +81,6 @@ log = logging.getLogger(__name__)
 
 _IDLE_PAUSE_S = 0.5
 _UNAVAILABLE_AFTER_S = 30.0
-_UNEVEN = 1.5
-_WORTH_SHARING = 16 * 1024 * 1024
-"""Tasks keep their partitions over rounds, unless one brings so many bytes in a round, and so many times too much."""
 _STALE_AFTER_ROUNDS = 3
 _STALE_AFTER_S = 15.0
 """At least: a first round also starts workers, and its answers count as asked for at its beginning."""
@@ -227,7 +223,6 @@ class RoundLoop:
         self._source_ends = SourceEnds()
         self._followed_at = float("-inf")
         self._job: CopyJob | None = None
-        self._round_began = now_by(clock)
         self._is_incomplete = False
         """Topics of the first refresh wait for a quota of the target."""
         self._progressed_at = 0.0
@@ -237,13 +232,6 @@ class RoundLoop:
 
     def run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
         self._progressed_at = self.clock.monotonic()
-        try:
-            return self._run(until_caught_up=until_caught_up, stop=stop)
-        finally:
-            if self._job is not None and not self._job.is_over:
-                self._job.abandon()
-
-    def _run(self, *, until_caught_up: bool, stop: StopSignal) -> RunSummary:
         while not stop.is_set():
             requests, directions = self.state.requests_and_directions(self.flow.name)
             if requests.asks_to_stop(since=self.last_stop):
@@ -262,7 +250,8 @@ class RoundLoop:
                 return self._end(RunEnd.RELOADED)
             self._ask_for_outcomes()
             assignments = self._assignments()
-            if self._job is not None and not self._continues(self._job, assignments):
+            pace = self.plans.at_most(self.flow.round_seconds)
+            if not continues(self._job, assignments, self.progress.loads, seconds=pace):
                 self._end_job()
             elif assignments:
                 self._round(assignments)
@@ -275,6 +264,11 @@ class RoundLoop:
                 self._report_progress()
                 stop.wait(_IDLE_PAUSE_S)
         return self._end(RunEnd.SIGNALLED)
+
+    def abandon(self) -> None:
+        """No task is at work any more when it returns."""
+        if self._job is not None and not self._job.is_over:
+            self._job.abandon()
 
     def _has_only_begun(self, state: PartitionState) -> bool:
         """Asked of those alone that stand before others' records: what is recorded of a partition is slow to read."""
@@ -463,18 +457,6 @@ class RoundLoop:
             is_source_cleaned="compact" in (cleanup_policy or ""),
         )
 
-    def _continues(self, job: CopyJob, assignments: Sequence[Assignment]) -> bool:
-        """Whether the tasks of a job copy, in the round that they are at, what is to be copied, and share it well."""
-        wanted = {assignment.source.key: assignment for assignment in assignments}
-        if job.seconds != self.plans.at_most(self.flow.round_seconds):
-            return False
-        if wanted != {assignment.source.key: assignment for share in job.shares for assignment in share}:
-            return False
-        loads = self.progress.loads
-        heaviest = heaviest_load(job.shares, loads)
-        better = heaviest_load(split_by_load(assignments, loads, tasks=self.flow.tasks), loads)
-        return heaviest <= max(_UNEVEN * better, _WORTH_SHARING)
-
     def _end_job(self) -> None:
         """What comes next is decided when no task has a partition: where they have got to is known then."""
         while self._job is not None:
@@ -492,8 +474,7 @@ class RoundLoop:
         """The next round of a job, whose facts are recorded while its tasks continue."""
         results, began = job.next_round(), self._round_began
         self._round_began = now_by(self.clock)
-        if job.is_over:
-            self._job = None
+        self._job = None if job.is_over else job
         self.reach.copied(results, began=began)
         self._source_ends.note(results, asked_at=began.monotonic, now=self.clock.monotonic())
         begun = self.progress.first_time()
