@@ -21,14 +21,14 @@ def record_path(subject: str, pairs: Measured, *, is_filtered: bool) -> Iterator
     said = []
     for why, is_so in (
         (
-            "the flow has a filter, so each batch is decoded, and a mixed one encoded again",
+            "the flow has a filter, so batches are opened, and mixed ones written without what it leaves out",
             lambda _pair: is_filtered,
         ),
         (
-            "message.timestamp.type is LogAppendTime, so each batch is encoded again, at about half the speed",
+            "message.timestamp.type is LogAppendTime, so batches are opened for the times of their records",
             _stamps,
         ),
-        ("batches from which a cleaner has removed records are encoded again", _is_cleaned),
+        ("batches from which a cleaner has removed records are written without the holes", _is_cleaned),
         ("batches above the target's max.message.bytes, if any come, are cut", _may_be_cut),
     ):
         topics = [pair.source.name for pair in pairs if is_so(pair)]

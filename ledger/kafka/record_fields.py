@@ -14,7 +14,7 @@ _NONE = signed(-1)
 
 @dataclass(frozen=True, slots=True)
 class RecordFields:
-    """What a record is chosen by; the value is skipped."""
+    """Of a record; the value is skipped."""
 
     key: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...]
@@ -39,6 +39,14 @@ def read_fields(content: bytes) -> RecordFields:
             "it was not copied"
         )
     return RecordFields(key, tuple(headers))
+
+
+def key_of(content: bytes) -> bytes | None:
+    """Of a record's content; None: it has none. Raises `ProtocolError` when it is longer than that."""
+    try:
+        return _read_bytes(content, 0)[0]
+    except IndexError as error:
+        raise ProtocolError("the key of a record ends too late; nothing was done with it") from error
 
 
 def key_and_value(content: bytes) -> tuple[bytes | None, bytes | None]:
@@ -87,9 +95,11 @@ def tombstone(key: bytes) -> bytes:
 
 def _read_bytes(content: bytes, position: int) -> tuple[bytes | None, int]:
     """A length and that many bytes; -1 stands for none. Raises `IndexError` past the end."""
-    size, position = read_signed(content, position)
+    byte = content[position]
+    size, start = (byte >> 1 ^ -(byte & 1), position + 1) if byte < 0x80 else read_signed(content, position)
     if size < 0:
-        return None, position
-    if position + size > len(content):
+        return None, start
+    end = start + size
+    if end > len(content):
         raise IndexError
-    return content[position : position + size], position + size
+    return content[start:end], end

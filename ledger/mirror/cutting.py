@@ -77,7 +77,7 @@ def dead_letter(step: Step, source: TopicPartition, offset: int, cause: str) -> 
             }
             headers = [(f"{HEADERS}{name}".encode(), str(value).encode()) for name, value in about.items()]
             batch = encode(
-                [replace(record, content=with_headers(record.content, headers))], codec=part.attributes
+                [record._replace(content=with_headers(record.content, headers))], codec=part.attributes
             )
             return replace(part, batch=memoryview(batch))
         if isinstance(part, Skip) and part.gap.source_start == offset:

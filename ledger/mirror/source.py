@@ -18,21 +18,18 @@ from ledger.kafka.batches import (
     batches,
     crc_matches,
     decode,
-    encode,
+    first_timestamp,
     read_header,
     read_signed,
 )
-from ledger.kafka.record_fields import read_fields
+from ledger.kafka.record_fields import key_of, read_fields
+from ledger.kafka.repacking import RecordTest, repacked
 from ledger.kafka.requests import Fetched
 from ledger.mirror.assignment import Assignment, Divergence
 from ledger.topics.naming import KEEP_ALL, RecordFilter
 
 # Record rules -------------------------------------------------------------------------------------
 # Which committed records of a source partition are copied: by who wrote them, and by the flow's filter.
-
-
-RecordTest = Callable[[Record], GapCause | None]
-"""Why a record is left out; None when it is copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +71,18 @@ class RecordRules:
         return GapCause.MIRROR_WRITE if is_adopted else self._of_application(record)
 
     def _of_application(self, record: Record) -> GapCause | None:
-        if share_of(self.kept_local, record.offset, record.offset + 1) is Share.ALL:
+        if self.kept_local and share_of(self.kept_local, record.offset, record.offset + 1) is Share.ALL:
             return GapCause.KEPT_LOCAL
         return filtered(self.record_filter, record.content, timestamp_ms=record.timestamp)
 
 
 def filtered(record_filter: RecordFilter, content: bytes, *, timestamp_ms: int) -> GapCause | None:
     """Why a flow's filter leaves an application's record out; `content`: its key, value and headers as stored."""
-    if record_filter.keeps_all:
-        return None
-    fields = read_fields(content)
-    is_kept = record_filter.keeps(key=fields.key, headers=fields.headers, timestamp_ms=timestamp_ms)
+    is_kept = record_filter.keeps_time(timestamp_ms)
+    if is_kept and record_filter.reads_keys:
+        is_kept = record_filter.keeps_key(key_of(content))
+    if is_kept and record_filter.may_leave_out(content):
+        is_kept = record_filter.keeps_headers(read_fields(content).headers)
     return None if is_kept else GapCause.FILTERED
 
 
@@ -198,11 +196,11 @@ def _plan_batch(
         return
     left_out = rules.left_out(header, position)
     if left_out is None and _may_go_raw(header, position):
-        yield _copy(header, position, batch, header, (), raw=True)
+        yield _copy(header, position, batch, header, (), raw=True, begins_at=_begins_at(header, batch))
     elif isinstance(left_out, GapCause):
         yield Skip(Gap(position, header.end_offset, left_out), header.leader_epoch)
     else:
-        yield from _plan_records(header, batch, position, left_out or (lambda _record: None))
+        yield from _plan_records(header, batch, position, left_out)
 
 
 def _skip_cause(header: BatchHeader, batch: memoryview, aborted: _AbortedRanges) -> GapCause | None:
@@ -228,49 +226,16 @@ def _may_go_raw(header: BatchHeader, position: int) -> bool:
 
 
 def _plan_records(
-    header: BatchHeader, batch: memoryview, position: int, left_out: RecordTest
+    header: BatchHeader, batch: memoryview, position: int, left_out: RecordTest | None
 ) -> Iterator[Step]:
     """The record path: what is kept goes raw if it is all there was, else in a batch of its own."""
-    chosen = [(record, left_out(record)) for record in decode(header, batch) if record.offset >= position]
-    gaps = tuple(_gaps(chosen, position, header.end_offset))
-    kept = [record for record, cause in chosen if cause is None]
-    if not kept:
-        yield from (Skip(gap, header.leader_epoch) for gap in gaps)
-    elif not gaps and _may_go_raw(header, position):
-        yield _copy(header, position, batch, header, (), raw=True)
-    else:
-        encoded = memoryview(encode(kept, codec=header.codec))
-        yield _copy(header, position, encoded, read_header(encoded), gaps, raw=False)
-
-
-def _gaps(chosen: list[tuple[Record, GapCause | None]], start: int, end: int) -> Iterator[Gap]:
-    """Stretches of `[start, end)` without a kept record: maximal ones, of one cause each."""
-    open_gap: Gap | None = None
-    for stretch in _stretches(chosen, start, end):
-        if open_gap is not None and (open_gap.source_end, open_gap.cause) == (
-            stretch.source_start,
-            stretch.cause,
-        ):
-            open_gap = Gap(open_gap.source_start, stretch.source_end, stretch.cause)
-            continue
-        if open_gap is not None:
-            yield open_gap
-        open_gap = stretch
-    if open_gap is not None:
-        yield open_gap
-
-
-def _stretches(chosen: list[tuple[Record, GapCause | None]], start: int, end: int) -> Iterator[Gap]:
-    """Holes between records, and the records that are left out, one by one."""
-    expected = start
-    for record, cause in chosen:
-        if record.offset > expected:
-            yield Gap(expected, record.offset, GapCause.COMPACTED)
-        expected = record.offset + 1
-        if cause is not None:
-            yield Gap(record.offset, expected, cause)
-    if expected < end:
-        yield Gap(expected, end, GapCause.COMPACTED)
+    found = repacked(header, batch, position=position, left_out=left_out)
+    if found.batch is None:
+        yield from (Skip(gap, header.leader_epoch) for gap in found.gaps)
+        return
+    is_raw = found.batch is batch and header.magic == MAGIC
+    sent = header if found.batch is batch else read_header(found.batch)
+    yield _copy(header, position, found.batch, sent, found.gaps, raw=is_raw, begins_at=found.first_timestamp)
 
 
 def _copy(
@@ -281,6 +246,7 @@ def _copy(
     gaps: tuple[Gap, ...],
     *,
     raw: bool,
+    begins_at: int,
 ) -> Copy:
     """`header` is the source's batch, `sent` the one that goes to the target."""
     return Copy(
@@ -291,7 +257,7 @@ def _copy(
         count=sent.count,
         gaps=gaps,
         raw=raw,
-        base_timestamp=_begins_at(sent, batch),
+        base_timestamp=begins_at,
         max_timestamp=sent.max_timestamp,
         leader_epoch=header.leader_epoch,
     )
@@ -306,7 +272,7 @@ def _begins_at(header: BatchHeader, batch: memoryview) -> int:
     if not header.has_delete_horizon:
         return header.base_timestamp
     try:
-        return decode(header, batch)[0].timestamp
+        return first_timestamp(header, batch)
     except ProtocolError:
         return header.max_timestamp
 

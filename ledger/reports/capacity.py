@@ -114,8 +114,8 @@ def _topics(rows: Sequence[Row]) -> Section:
     return Section(
         title="Topics",
         text=(
-            "Batches are copied as the bytes they are; those that a filter, a cleaner or an old format has touched are "
-            "decoded and encoded again, which costs about as much as a consumer and a producer do.",
+            "Batches are copied as the bytes they are; those that a filter, a cleaner or an old format has touched, "
+            "and those of topics with LogAppendTime, are opened, and written otherwise.",
         ),
         tables=(
             Table(

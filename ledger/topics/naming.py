@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from ledger.errors import InvalidValueError
 from ledger.words import counted, some_of
@@ -484,21 +484,35 @@ class RecordFilter:
         """Whether no record has to be read."""
         return self == KEEP_ALL
 
-    def keeps(self, *, key: bytes | None, headers: Sequence[Header], timestamp_ms: int) -> bool:
-        return self._keeps_time(timestamp_ms) and self._keeps_key(key) and self._keeps_headers(headers)
+    @property
+    def reads_keys(self) -> bool:
+        return bool(self.include_keys or self.exclude_keys)
 
-    def _keeps_time(self, timestamp_ms: int) -> bool:
+    def keeps_time(self, timestamp_ms: int) -> bool:
         is_early = self.from_ms is not None and timestamp_ms < self.from_ms
         is_late = self.until_ms is not None and timestamp_ms >= self.until_ms
         return not is_early and not is_late
 
-    def _keeps_key(self, key: bytes | None) -> bool:
-        is_included = not self.include_keys or any(_matches(pattern, key) for pattern in self.include_keys)
-        return is_included and not any(_matches(pattern, key) for pattern in self.exclude_keys)
+    def keeps_key(self, key: bytes | None) -> bool:
+        text = _text(key)
+        if text is None:
+            return not self.include_keys
+        for pattern in self.exclude_keys:
+            if _compiled(pattern).fullmatch(text):
+                return False
+        return not self.include_keys or any(_compiled(one).fullmatch(text) for one in self.include_keys)
 
-    def _keeps_headers(self, headers: Sequence[Header]) -> bool:
+    def may_leave_out(self, content: bytes) -> bool:
+        """Whether a record with this in it may have a header of such a name: else nobody has to read them."""
+        return bool(self.exclude_headers) and any(
+            name.encode() in content for name, _ in self.exclude_headers
+        )
+
+    def keeps_headers(self, headers: Sequence[Header]) -> bool:
         return not any(
-            name == excluded.encode() and _matches(pattern, value)
+            name == excluded.encode()
+            and (text := _text(value)) is not None
+            and _compiled(pattern).fullmatch(text)
             for excluded, pattern in self.exclude_headers
             for name, value in headers
         )
@@ -507,14 +521,18 @@ class RecordFilter:
 KEEP_ALL = RecordFilter()
 
 
-def _matches(pattern: str, content: bytes | None) -> bool:
-    if content is None:
-        return False
+def _text(content: bytes | None) -> str | None:
+    """None: there is none that a pattern could match."""
     try:
-        text = content.decode("utf-8")
+        return None if content is None else content.decode("utf-8")
     except UnicodeDecodeError:
-        return False
-    return re.fullmatch(pattern, text, re.DOTALL) is not None
+        return None
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Of the filters of flows: asked for each record."""
+    return re.compile(pattern, re.DOTALL)
 
 
 # Tail policy --------------------------------------------------------------------------------------

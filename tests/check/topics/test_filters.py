@@ -10,7 +10,7 @@ NOT_TEXT = b"\xff\xfeorder-1"
 def keeps(
     rules: RecordFilter, *, key: bytes | None = b"k", headers: tuple[Header, ...] = (), at_ms: int = 0
 ) -> bool:
-    return rules.keeps(key=key, headers=headers, timestamp_ms=at_ms)
+    return rules.keeps_time(at_ms) and rules.keeps_key(key) and rules.keeps_headers(headers)
 
 
 @pytest.mark.parametrize("key", [None, b"", b"k", NOT_TEXT])
