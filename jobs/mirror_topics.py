@@ -45,7 +45,7 @@ def run(config: MirrorConfig, options: argparse.Namespace) -> RunSummary:
     """The same as `mirror-ledger run`, in the session that spark-submit prepared."""
     stop, lines = threading.Event(), lines_on_stderr(options.flow)
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    with exporting(config, options.flow, lines) as (tell, appends):
+    with exporting(config, {options.flow: lines}) as exports:
         return run_flow(
             config,
             options.flow,
@@ -55,8 +55,8 @@ def run(config: MirrorConfig, options: argparse.Namespace) -> RunSummary:
             allow_scope_reduction=options.allow_scope_reduction,
             from_cut=options.from_cut,
             stop=stop,
-            on_round=tell,
-            appends=appends,
+            on_round=exports[options.flow][0],
+            appends=exports[options.flow][1],
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.errors import MirrorLedgerError
+from ledger.threads import beside
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -51,7 +52,7 @@ def repeated(act: Callable[[], None], *, every_s: float, failed: Callable[[str],
                 failed(str(error))
                 return
 
-    thread = threading.Thread(target=work, name="shown_alive", daemon=True)
+    thread = beside(work, name="shown_alive")
     thread.start()
     try:
         yield

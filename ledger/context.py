@@ -1,6 +1,7 @@
 """What a command opens: clusters, where operations are recorded, maintenance beside it."""
 
 import getpass
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from copy import copy
@@ -120,9 +121,30 @@ class Context:
         return self._clusters[key]
 
 
-def background_maintenance(config: MirrorConfig) -> BackgroundMaintenance:
-    """For a process that appends: it keeps the tables of its ledger while it runs."""
-    return BackgroundMaintenance(table_upkeeps(config.ledger))
+_maintained: dict[str, tuple[int, BackgroundMaintenance]] = {}
+"""By the path of a ledger, for how many in this process it is maintained."""
+_maintaining = threading.Lock()
+
+
+@contextmanager
+def background_maintenance(config: MirrorConfig) -> Iterator[None]:
+    """For a process that appends: it keeps the tables of its ledger while it runs, once for all that ask for it."""
+    path = config.ledger.path
+    with _maintaining:
+        users, maintenance = _maintained.get(path) or (0, BackgroundMaintenance(table_upkeeps(config.ledger)))
+        _maintained[path] = users + 1, maintenance
+        if not users:
+            maintenance.__enter__()
+    try:
+        yield
+    finally:
+        with _maintaining:
+            users = _maintained[path][0] - 1
+            _maintained[path] = users, maintenance
+            if not users:
+                del _maintained[path]
+        if not users:
+            maintenance.__exit__()
 
 
 def cluster_admin(config: MirrorConfig, cluster: str) -> closing[KafkaAdmin]:

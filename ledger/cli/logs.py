@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from ledger.errors import UsageError
+from ledger.threads import FLOW
 from ledger.words import shown, shown_lines
 
 
@@ -48,17 +49,24 @@ _PREFIXES = {"error: ": logging.ERROR, "warning: ": logging.WARNING}
 
 
 class _Printable(logging.Formatter):
-    """A line for each message, as a terminal may have it, for names in it are of others; a traceback has its own."""
+    """A line for each message, as a terminal may have it, for names in it are of others; a traceback has its own.
+
+    Of a process with several flows each line names the one that it is about.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        printable = {**vars(record), "msg": shown(record.getMessage()), "args": None}
+        text, flow = record.getMessage(), FLOW.get()
+        if flow is not None and not text.startswith(f"{flow}: "):
+            text = f"{flow}: {text}"
+        printable = {**vars(record), "msg": shown(text), "args": None}
         return shown_lines(super().format(logging.makeLogRecord(printable)))
 
 
 class _JsonLines(logging.Formatter):
     """An object a line: `time` (UTC, milliseconds), `level`, `logger`, `message`, and what the message is about.
 
-    An event that names its values (`"%(flow)s: ..."`) has each as a key of its own; `traceback` is of an exception.
+    An event that names its values (`"%(flow)s: ..."`) has each as a key of its own, and the flow where a process has
+    several; `traceback` is of an exception.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -70,6 +78,8 @@ class _JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         fields = record.args if isinstance(record.args, Mapping) else {}
+        if (flow := FLOW.get()) is not None:
+            event["flow"] = flow
         event |= {name: _plain(value) for name, value in fields.items() if name not in event}
         if record.exc_info:
             event["traceback"] = self.formatException(record.exc_info)

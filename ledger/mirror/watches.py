@@ -16,6 +16,7 @@ from ledger.facts.operations import FindingKey
 from ledger.facts.roles import SURE_AFTER_PROBES, Failing, failed_again
 from ledger.kafka.cluster import ClusterAdmin, ReachProbe
 from ledger.mirror.assignment import PartitionResult
+from ledger.threads import beside
 from ledger.words import some_of
 
 # Reach watch --------------------------------------------------------------------------------------
@@ -472,7 +473,7 @@ class Prober:
 
     def __enter__(self) -> Self:
         for side in self._watched:
-            threading.Thread(target=self._work, args=(side,), name=f"prober-{side}", daemon=True).start()
+            beside(self._work, side, name=f"prober-{side}").start()
         return self
 
     def __exit__(

@@ -22,6 +22,7 @@ from ledger.config.values import ClusterConfig, FlowConfig
 from ledger.errors import ClusterUnavailableError, MirrorLedgerError
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.kafka.connection import kafka_python_properties
+from ledger.threads import beside
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ class Heartbeats:
         self._flow, self._write, self._clock = flow, write, clock
         self._ended = threading.Event()
         self._trouble: str | None = None
-        self._thread = threading.Thread(target=self._work, name=f"heartbeats:{flow.name}", daemon=True)
+        self._thread = beside(self._work, name=f"heartbeats:{flow.name}")
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -64,6 +64,7 @@ from ledger.store.delta_tables import newest_version
 from ledger.store.session import WriterSession
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
 from ledger.store.state import DeltaLedgerState
+from ledger.threads import beside
 
 log = logging.getLogger(__name__)
 CommitKey = tuple[str, str, int]
@@ -370,7 +371,7 @@ class SyncThread:
         self._ended = threading.Event()
         self._trouble: str | None = None
         self._defect: BaseException | None = None
-        self._thread = threading.Thread(target=self._work, name=f"sync_groups:{flow}", daemon=True)
+        self._thread = beside(self._work, name=f"sync_groups:{flow}")
 
     def __enter__(self) -> Self:
         self._thread.start()

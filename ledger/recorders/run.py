@@ -43,6 +43,7 @@ from ledger.store.ledger_copy import require_no_copy
 from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
+from ledger.threads import beside
 
 
 def cluster_recorder(
@@ -107,10 +108,7 @@ class BackgroundRecorders:
         self._rows = {recorder.writer: Counter[str]() for recorder in recorders}
         self._unavailable: set[str] = set()
         self._failures: dict[str, _Failures] = {}
-        self._threads = [
-            threading.Thread(target=self._work, args=(recorder,), name=recorder.writer, daemon=True)
-            for recorder in recorders
-        ]
+        self._threads = [beside(self._work, recorder, name=recorder.writer) for recorder in recorders]
         self._defect: BaseException | None = None
 
     @property

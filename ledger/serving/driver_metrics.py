@@ -4,7 +4,7 @@ A driver that died, or that cannot write the ledger, is seen here within seconds
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -205,6 +205,25 @@ def _of_rounds(flow: dict[str, str], progress: RunProgress, at_ms: int) -> Itera
     )
 
 
+class TogetherCollector(Collector):
+    """What several collectors say, as one: a metric that more than one has is there once, with all samples."""
+
+    def __init__(self, collectors: Collection[Collector]) -> None:
+        self._collectors = collectors
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is asked for when it is registered."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        found: dict[str, Metric] = {}
+        for metric in (metric for one in self._collectors for metric in one.collect()):
+            known = found.setdefault(metric.name, metric)
+            if known is not metric:
+                known.samples += [sample for sample in metric.samples if sample not in known.samples]
+        return found.values()
+
+
 # Endpoint -----------------------------------------------------------------------------------------
 
 
@@ -223,24 +242,28 @@ def metrics_application(collector: Collector) -> Starlette:
 @contextmanager
 def exported(
     config: MirrorConfig,
-    flow: FlowConfig,
+    flows: Mapping[str, AppendDurations],
     listen: Listen,
-    appends: AppendDurations,
     clock: Clock | None = None,
-) -> Iterator[Tell]:
-    """Metrics of a run for as long as the body takes; who runs it says after every round how far it is.
+) -> Iterator[Mapping[str, Tell]]:
+    """Metrics of runs for as long as the body takes; who runs a flow says after every round how far it is.
 
     Raises `PreconditionError` where nobody can listen at the address, and `UsageError` where the token cannot be read.
     """
     clock = clock or SystemClock()
     token = token_of(config.metrics.token)
-    certificates = Certificates([config.cluster(name) for name in (flow.source, flow.target)], clock)
-    collector = DriverCollector(flow, appends, certificates, clock)
+    wanted = {name: config.flow(name) for name in flows}
+    clusters = sorted({cluster for flow in wanted.values() for cluster in (flow.source, flow.target)})
+    certificates = Certificates([config.cluster(name) for name in clusters], clock)
+    collectors = {
+        name: DriverCollector(flow, flows[name], certificates, clock) for name, flow in wanted.items()
+    }
     ended = threading.Event()
     reading = threading.Thread(target=certificates.work, args=(ended,), name="certificates", daemon=True)
-    with served_beside(metrics_application(collector), bound(listen), token=token):
+    application = metrics_application(TogetherCollector(collectors.values()))
+    with served_beside(application, bound(listen), token=token):
         reading.start()
         try:
-            yield collector.note
+            yield {name: collector.note for name, collector in collectors.items()}
         finally:
             ended.set()

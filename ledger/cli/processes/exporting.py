@@ -1,6 +1,6 @@
 """Metrics of a driver beside its run, where the configuration or an option says an address for them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ledger.cli.commands import lacking_extra
@@ -17,16 +17,17 @@ Tell = Callable[[RunProgress], None]
 
 @contextmanager
 def exporting(
-    config: MirrorConfig, flow: str, tell: Tell, *, listen: str | None = None
-) -> Iterator[tuple[Tell, AppendDurations]]:
-    """For the body: who is to be asked after every round, `tell` among them, and what is to get the times of appends.
+    config: MirrorConfig, tells: Mapping[str, Tell], *, listen: str | None = None
+) -> Iterator[Mapping[str, tuple[Tell, AppendDurations]]]:
+    """For the body, by flow: who is to be asked after every round, and what is to get the times of appends.
 
+    `tells`: by flow who is to be asked besides.
     `listen`: HOST:PORT; None: as `[metrics]` says, and nowhere where it says nothing. Raises `UsageError` for what is
     no address, or one that others reach without a token, and where the extra is not installed.
     """
-    appends, wanted = AppendDurations(), listen or config.metrics.listen
+    appends, wanted = {flow: AppendDurations() for flow in tells}, listen or config.metrics.listen
     if wanted is None:
-        yield tell, appends
+        yield {flow: (tell, appends[flow]) for flow, tell in tells.items()}
         return
     try:
         address = Listen.parse(wanted)
@@ -40,11 +41,14 @@ def exporting(
         if (lacking := lacking_extra("[metrics] listen", error)) is None:
             raise
         raise lacking from error
-    with exported(config, config.flow(flow), address, appends) as note:
-        say(f"metrics of {flow} are at http://{address}/metrics")
+    with exported(config, appends, address) as notes:
+        say(f"metrics of {', '.join(tells)} are at http://{address}/metrics")
+        yield {flow: (_both(notes[flow], tell), appends[flow]) for flow, tell in tells.items()}
 
-        def note_and_tell(progress: RunProgress) -> None:
-            note(progress)
-            tell(progress)
 
-        yield note_and_tell, appends
+def _both(note: Tell, tell: Tell) -> Tell:
+    def note_and_tell(progress: RunProgress) -> None:
+        note(progress)
+        tell(progress)
+
+    return note_and_tell

@@ -6,7 +6,7 @@ The start of Spark is not interrupted: that leaves a JVM behind which waits for 
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -66,11 +66,19 @@ def _ended_by(number: int) -> MirrorLedgerError:
     return _ERRORS[number](f"ended by {name} while Spark was starting; nothing was copied")
 
 
-def reload_on_sighup() -> threading.Event:
-    """Set by SIGHUP: the configuration file is to be read again. At a terminal SIGHUP ends a process, as ever."""
-    reload = threading.Event()
+def reload_on_sighup(flows: Collection[str]) -> Mapping[str, threading.Event]:
+    """Set by SIGHUP, for each flow its own: the configuration file is to be read again.
+
+    At a terminal SIGHUP ends a process, as ever.
+    """
+    reload = {flow: threading.Event() for flow in flows}
+
+    def ask(*_: object) -> None:
+        for asked in reload.values():
+            asked.set()
+
     if not sys.stderr.isatty():
-        signal.signal(signal.SIGHUP, lambda *_: reload.set())
+        signal.signal(signal.SIGHUP, ask)
     return reload
 
 

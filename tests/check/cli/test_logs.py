@@ -77,6 +77,30 @@ def test_each_line_is_an_event_with_what_it_is_about() -> None:
     assert not any(line.isascii() is False or "\x1b" in line for line in lines)
 
 
+_OF_FLOWS = """
+import logging, threading
+from ledger.cli.logs import log_to_stderr
+from ledger.mirror.together import run_together
+from ledger.threads import beside
+log_to_stderr()
+log = logging.getLogger("ledger.some.place")
+def run(flow, is_again):
+    thread = beside(log.warning, "of a %s", "thread", name="beside")
+    thread.start()
+    thread.join()
+    log.warning("%(flow)s: named", {"flow": flow})
+log.warning("before")
+run_together(["a"], run, stop=threading.Event(), are_tried_again=False, on_end=lambda end: None)
+"""
+
+
+def test_of_a_process_with_several_flows_each_line_names_its_own() -> None:
+    assert ended("-c", _OF_FLOWS, code=0) == ["WARNING before", "WARNING a: of a thread", "WARNING a: named"]
+    lines = ended("-c", _OF_FLOWS, code=0, **{FORMAT_VARIABLE: "json"})
+    events = [(event.get("flow"), event["message"]) for event in map(json.loads, lines)]
+    assert events == [(None, "before"), ("a", "of a thread"), ("a", "a: named")]
+
+
 _CHILD = """
 import os, subprocess, sys
 from ledger.cli.logs import events_of_children, log_to_stderr

@@ -136,8 +136,8 @@ def taken() -> Iterator[str]:
 
 def test_it_is_read_while_the_driver_runs(idle: Operated) -> None:
     listen = Listen("127.0.0.1", free_port())
-    with exported(idle.config, idle.config.flow(FLOW), listen, AppendDurations()) as tell:
-        tell(progress(Lag()))
+    with exported(idle.config, {FLOW: AppendDurations()}, listen) as tells:
+        tells[FLOW](progress(Lag()))
         assert "mirror_ledger_driver_copied_records_total" in text_at(f"http://{listen}/metrics")
     with pytest.raises(OSError, match="refused"):
         text_at(f"http://{listen}/metrics")
@@ -146,7 +146,7 @@ def test_it_is_read_while_the_driver_runs(idle: Operated) -> None:
 def test_an_address_that_is_taken_is_an_error(idle: Operated, taken: str) -> None:
     with (
         pytest.raises(PreconditionError, match=f"nobody can listen at {taken}: .*; nothing was started"),
-        exported(idle.config, idle.config.flow(FLOW), Listen.parse(taken), AppendDurations()),
+        exported(idle.config, {FLOW: AppendDurations()}, Listen.parse(taken)),
     ):
         pass
     done = command(idle.capture, idle.config, "serve", "--listen", taken)
