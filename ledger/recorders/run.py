@@ -86,6 +86,10 @@ _RETRY_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 """How long a recorder that failed is left alone, by how often it failed in a row."""
 
 
+_taking: dict[str, threading.Lock] = {}
+"""By writer: of the flows of a process that begin at one moment one takes a role, and the others see that."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Failures:
     """That a recorder failed `count` + 1 times in a row, and when it is tried again (monotonic)."""
@@ -168,7 +172,8 @@ class BackgroundRecorders:
 
     def _take_role(self, recorder: ClusterRecorder) -> None:
         try:
-            recorder.take_role()
+            with _taking.setdefault(recorder.writer, threading.Lock()):
+                recorder.take_role()
         except ShutOutError as error:
             log.debug("%s: another process claimed it at the same moment: %s", recorder.writer, error)
         except (ClusterUnavailableError, PreconditionError) as error:

@@ -1,6 +1,7 @@
 """Recorders beside a flow and alone: what one fails with is told, and tried again; what ends a read ends no other."""
 
 import logging
+import time
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,7 @@ from ledger.errors import (
     PreconditionError,
     ShutOutError,
 )
+from ledger.facts.roles import RoleVerdict
 from ledger.facts.state import WriterClaim
 from ledger.recorders import run
 from ledger.recorders.observation import RecorderSettings
@@ -166,6 +168,27 @@ def test_a_role_is_given_back_although_the_cluster_does_not_answer_any_more() ->
         eventually(has_looked(recorder, 1), "a look", within_s=10)
         assert recorder.holds_role
     assert not recorder.holds_role
+
+
+def test_of_flows_that_begin_at_one_moment_one_takes_the_role() -> None:
+    """Each of them would see it free, and the last one would shut the others out."""
+    at_it, seen = [0], list[int]()
+
+    class Slow(Alone):
+        def take_role(self) -> RoleVerdict:
+            at_it[0] += 1
+            seen.append(at_it[0])
+            time.sleep(0.02)
+            verdict = super().take_role()
+            at_it[0] -= 1
+            return verdict
+
+    flows = [BackgroundRecorders([Slow()]) for _ in range(3)]
+    with flows[0], flows[1], flows[2]:
+        for flow in flows:
+            flow.start()
+        eventually(lambda: len(seen) == 3, "each has asked")
+    assert seen == [1, 1, 1]
 
 
 # -- Alone -----------------------------------------------------------------------------------------
