@@ -49,13 +49,14 @@ seeds: bootstrap ## Choose anew the seeds that check simulates
 references: bootstrap ## Write the parts of documents that repeat what the code says
 	@$(BIN)/python -m tests.support.references
 
-bench: bootstrap ## Measure copying beside MirrorMaker 2, by name and by records, memory, idle topics, days of a ledger, a downtime, plans, losses
+bench: bootstrap ## Measure copying beside MirrorMaker 2, by name and by records, memory, idle topics and flows, days of a ledger, a downtime, plans, losses
 	$(BIN)/python -m tests.benchmarks.mirror_speed
 	$(BIN)/python -m tests.benchmarks.latency
 	$(BIN)/python -m tests.benchmarks.by_name
 	$(BIN)/python -m tests.benchmarks.record_path
 	$(BIN)/python -m tests.benchmarks.task_memory
 	$(BIN)/python -m tests.benchmarks.idle_topics
+	$(BIN)/python -m tests.benchmarks.idle_flows
 	$(BIN)/python -m tests.benchmarks.growth
 	$(BIN)/python -m tests.benchmarks.downtime
 	$(BIN)/python -m tests.benchmarks.planning

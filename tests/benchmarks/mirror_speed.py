@@ -1,11 +1,11 @@
 """How fast a whole mirror job copies, beside MirrorMaker 2 on the same brokers, in one run.
 
-    python -m tests.benchmarks.mirror_speed [--megabytes 400] [--repeat 3]
+    python -m tests.benchmarks.mirror_speed [--megabytes 400] [--repeat 3] [--log-append-time]
 
 Both mirrors copy the same records from `east` to `west`, in turn, each into a topic of its own. What is timed
 is the target: from the first record seen there to the last, and from the start of the process to the last.
 CPU is of the mirror's processes alone (the driver, its JVM and its workers). Loopback, one broker a cluster,
-replication factor 1.
+replication factor 1. With `--log-append-time` the source stamps its own times, so that batches take the record path.
 """
 
 import argparse
@@ -55,13 +55,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--megabytes", type=at_least_one, default=400)
     parser.add_argument("--repeat", type=at_least_one, default=3)
+    parser.add_argument("--log-append-time", action="store_true", help="of the source's topics")
     options = parser.parse_args()
+    settings = {"message.timestamp.type": "LogAppendTime"} if options.log_append_time else {}
     with tempfile.TemporaryDirectory() as folder:
         sandbox = Sandbox(Path(folder) / "sandbox")
         try:
             pair = sandbox.up(["east", "west"], 1)
             for size in SIZES:
-                compare(pair, Path(folder), size, options.megabytes * 1_000_000 // size, options.repeat)
+                records = options.megabytes * 1_000_000 // size
+                compare(pair, Path(folder), size, records, options.repeat, settings)
         finally:
             sandbox.down()
 
@@ -73,7 +76,14 @@ def at_least_one(text: str) -> int:
     return number
 
 
-def compare(pair: Mapping[str, SandboxCluster], folder: Path, size: int, records: int, repeat: int) -> None:
+def compare(
+    pair: Mapping[str, SandboxCluster],
+    folder: Path,
+    size: int,
+    records: int,
+    repeat: int,
+    settings: Mapping[str, str],
+) -> None:
     rows: dict[str, list[Figures]] = {"mirror-ledger": [], "MirrorMaker 2": []}
     servers = servers_of(pair)
     for number in range(repeat):
@@ -82,7 +92,7 @@ def compare(pair: Mapping[str, SandboxCluster], folder: Path, size: int, records
         own.mkdir()
         config = write_config(own, servers, {FLOW: f'topics = ["{topic}"]\nprefix = "ours"'})
         init_ledger(config)
-        create_topics(servers["east"], [topic], partitions=PARTITIONS)
+        create_topics(servers["east"], [topic], partitions=PARTITIONS, configuration=settings)
         fill(servers["east"], topic, size, records, PARTITIONS)
         ours = ended_afterwards(
             [sys.executable, "-m", "ledger.cli.main", "--config", config.file, "run", FLOW], own / "ours.log"
