@@ -13,10 +13,11 @@ from ledger.facts.operations import GivenUp, LedgerRepaired
 from ledger.mirror.spark import SessionFactory
 from ledger.store.damage import Damage
 from ledger.store.delta_tables import create_tables
+from ledger.store.heads import anchor_of, keep_heads
 from ledger.store.leaving import Leaving, Left
 from ledger.store.ledger_copy import require_no_copy
 from ledger.store.maintenance import Merging, TableUpkeep, Upkeep, maintain, table_upkeeps
-from ledger.store.snapshots import open_ledger
+from ledger.store.snapshots import OpenedTables, open_ledger
 from ledger.words import instant
 
 
@@ -46,6 +47,17 @@ def maintain_ledger(
         except LedgerUnavailableError as error:
             failed.append(error)
     return done, failed
+
+
+def anchor_heads(config: MirrorConfig) -> str | None:
+    """Write the heads of the ledger's links down at its anchor; returns the file, None: it has no anchor.
+
+    Raises `UnsafeError` where the anchor has an append that the ledger lacks.
+    """
+    if config.evidence.anchor is None:
+        return None
+    heads = anchor_of(OpenedTables.of(config.ledger.path), now_ms=SystemClock().now_ms())
+    return keep_heads(config.evidence.anchor, heads)
 
 
 def leave_facts(context: Context, *, dry_run: bool, progress: Callable[[str], None]) -> list[Left]:

@@ -54,6 +54,7 @@ _PLACES = {
     "status": "answers.reading:status",
     "health": "answers.reading:health",
     "audit": "answers.auditing:audit",
+    "verify-ledger": "answers.evidence:verify_ledger_command",
     "compare": "answers.compare:compare",
     "serve": "processes.serving:serve",
     "query": "answers.reading:query",

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from ledger.config.flows import opposite_problems, overlap_problems, ring_problems
 from ledger.config.mirror import (
+    EvidenceConfig,
     LedgerConfig,
     LogsConfig,
     MetricsConfig,
@@ -74,7 +75,16 @@ def _is_meant_as_reference(value: Table) -> bool:
 
 
 def problems_of(raw: Table) -> Iterator[str]:
-    for key in raw.keys() - {"ledger", "clusters", "flows", "objectives", "apps", "logs", *_LISTENING}:
+    for key in raw.keys() - {
+        "ledger",
+        "clusters",
+        "flows",
+        "objectives",
+        "apps",
+        "logs",
+        "evidence",
+        *_LISTENING,
+    }:
         yield f"{key}: unknown key"
     for section in ("ledger", "clusters", "flows"):
         if not isinstance(raw.get(section), dict) or not raw[section]:
@@ -113,7 +123,12 @@ def _store_problems(table: object) -> Iterator[str]:
 
 def _section_problems(raw: Table) -> Iterator[str]:
     """Of tables of which there is one, or none."""
-    for section, model in (("objectives", ObjectivesConfig), ("logs", LogsConfig)):
+    models: Mapping[str, type[BaseModel]] = {
+        "objectives": ObjectivesConfig,
+        "logs": LogsConfig,
+        "evidence": EvidenceConfig,
+    }
+    for section, model in models.items():
         if isinstance(values := raw.get(section, {}), dict):
             yield from _model_problems(model, values, section)
         else:
@@ -401,6 +416,7 @@ def _normalised(raw: Table, folder: Path) -> Table:
         "objectives": raw.get("objectives", {}),
         "apps": raw.get("apps", {}),
         "logs": raw.get("logs", {}),
+        "evidence": {key: _ledger_path(value, folder) for key, value in raw.get("evidence", {}).items()},
         **{section: _listening_values(raw.get(section, {}), folder) for section in _LISTENING},
     }
 

@@ -101,6 +101,12 @@ class ServeConfig(Frozen):
         return str(Listen.parse(value))
 
 
+class EvidenceConfig(Frozen):
+    """Where the heads of the ledger's links are kept outside of it, a folder or a URI; None: nowhere else."""
+
+    anchor: Annotated[str, Field(min_length=1)] | None = None
+
+
 Named = TypeVar("Named", ClusterConfig, FlowConfig)
 
 
@@ -116,6 +122,7 @@ class MirrorConfig(Frozen):
     logs: LogsConfig = LogsConfig()
     metrics: MetricsConfig = MetricsConfig()
     serve: ServeConfig = ServeConfig()
+    evidence: EvidenceConfig = EvidenceConfig()
 
     @property
     def outputs_of_groups(self) -> Mapping[str, tuple[str, ...]]:

@@ -1,11 +1,12 @@
 """Periods whose facts have left the ledger into an archive, as it is recorded."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
+from ledger.facts.codec import LEFT_OUT
 from ledger.facts.operations import OperationContent, OperationKind
-from ledger.facts.tables import Row
+from ledger.facts.tables import Row, place_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +21,13 @@ class ArchivedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedEnd:
-    """The last append of a writer to a table that is in an archive."""
+    """The last append of a writer to a table that is in an archive; `link` null: it has none."""
 
     fact_table: str
     writer: str
     writer_epoch: int
     round: int
+    link: str | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,8 @@ class FactsArchived(OperationContent):
     Keys: `archive` (where that lies), `from_ms` (when the first fact of the period was recorded), `until_ms` (before
     that all of them were), `cut` (token of what the archive has), `root` (SHA-256 over the names, sizes and SHA-256 of
     the files of rows there), `tables`: `table`, `files`, `rows` (there), `stay` (rows that are in their place then)
-    each; `ends`: `fact_table`, `writer`, `writer_epoch`, `round` (the last append in the archive) each.
+    each; `ends`: `fact_table`, `writer`, `writer_epoch`, `round` (the last append in the archive), `link` (that of
+    it; left out: it has none) each.
     """
 
     kind: ClassVar = OperationKind.FACTS_ARCHIVED
@@ -49,6 +52,12 @@ class FactsArchived(OperationContent):
     tables: Sequence[ArchivedTable]
     ends: Sequence[ArchivedEnd]
 
+    def places_of(self, table: str) -> dict[str, int]:
+        """By writer the place of its last append to a table that is in the archive."""
+        return {
+            end.writer: place_of(end.writer_epoch, end.round) for end in self.ends if end.fact_table == table
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsLeft(OperationContent):
@@ -57,12 +66,14 @@ class FactsLeft(OperationContent):
     By `mirror-ledger maintain`, with the operation id of `facts_archived`; without this row some tables may have them
     still. `flow` is null.
 
-    Keys: `archive` (where they lie), `rows` (by table how many the process took out that ended it).
+    Keys: `archive` (where they lie), `rows` (by table how many the process took out that ended it), `stay` (by table a
+    hash of the rows that are in their place, see "Links"; left out: none are known).
     """
 
     kind: ClassVar = OperationKind.FACTS_LEFT
     archive: str
     rows: Mapping[str, int]
+    stay: Mapping[str, str] = field(default_factory=dict)
 
 
 def archived_periods(rows: Iterable[Row]) -> list[FactsArchived]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.errors import InvalidValueError
-from ledger.facts.tables import ROUNDS_PER_EPOCH
+from ledger.facts.tables import ROUNDS_PER_EPOCH, place_of
 
 _PREFIX = "v2."
 _FORMER_PREFIX = "v1."
@@ -32,6 +32,10 @@ class LastAppend:
     epoch: int
     round: int
     recorded_at_ms: int
+
+    @property
+    def place(self) -> int:
+        return place_of(self.epoch, self.round)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from ledger.errors import LedgerUnavailableError, PreconditionError, SetupError,
 from ledger.facts.tables import TABLES
 from ledger.store.damage import LOG, local_folder, reported
 from ledger.store.delta_tables import is_table, open_table, opened_at, require_plain, table_id, table_uri
+from ledger.store.heads import anchor_of, keep_heads
 from ledger.store.ledger_copy import (
     CopiedFile,
     CopiedTable,
@@ -150,7 +151,8 @@ def copy_ledger(
     `keep_hours`: for how long what is superseded stays in the copy, for who reads it meanwhile.
 
     Raises `PreconditionError` where something else lies at `to` than a copy of this ledger and of this history of it,
-    and where `path` is a copy itself; `LedgerUnavailableError` where either place cannot be read or written: then the
+    and where `path` is a copy itself; `UnsafeError` where the copy's heads are of appends that the ledger lacks;
+    `LedgerUnavailableError` where either place cannot be read or written: then the
     copy is as it was, and what was sent counts for the next try.
     """
     require_no_copy(path)
@@ -167,6 +169,7 @@ def copy_ledger(
         progress(f"{name}: {table_done.sent} of {table_done.files} files sent")
     new = replace(former, origin=path, cut=cut, cut_at_ms=now_ms, tables=copied)
     new = replace(new, superseded=_superseded(target, new, former, now_ms))
+    keep_heads(target.uri, anchor_of(tables, now_ms=now_ms))
     write_copy(target, new)
     removed = _remove(target, new, before_ms=now_ms - keep_hours * HOUR_MS)
     return new, [replace(one, removed=removed.get(one.table, 0)) for one in done]

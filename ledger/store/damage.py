@@ -230,7 +230,7 @@ def _damage_of_rows(path: Path, size: int) -> str | None:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches():
                 batch.validate(full=True)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeError) as error:
         return _words(error)
     return None
 

@@ -24,6 +24,7 @@ from ledger.errors import (
     SetupError,
     Trouble,
 )
+from ledger.facts.links import LINK
 from ledger.facts.tables import (
     ADDED_COLUMNS,
     KEEP_SUPERSEDED_HOURS,
@@ -83,6 +84,12 @@ def arrow_schema(table: Table) -> pa.Schema:
     return pa.schema(
         [pa.field(column.name, arrow_type(column.type), nullable=column.nullable) for column in table.columns]
     )
+
+
+@cache
+def stored_schema(table: Table) -> pa.Schema:
+    """The same with the column of links, which is in the files of a table and which nothing but `store.links` reads."""
+    return arrow_schema(table).append(pa.field(LINK, pa.string()))
 
 
 def _split(text: str) -> list[str]:
@@ -527,19 +534,30 @@ def add_missing_columns(path: str, table: str, *, now_ms: int) -> None:
     """
     uri = table_uri(path, table)
     opened = opened_at(uri)
-    missing = missing_columns(opened, table)
+    missing = _missing_fields(opened, table)
     if not missing:
         return
     before = opened.version()
-    fields = [DeltaField(column.name, _DELTA_TYPES[column.type], nullable=True) for column in missing]
+    fields = [DeltaField(name, _DELTA_TYPES[type_], nullable=True) for name, type_ in missing.items()]
     try:
         opened.alter.add_columns(fields, commit_properties=_commit_properties(now_ms))
     except DeltaError as error:
         opened = opened_at(uri)
-        if missing_columns(opened, table):
-            names = ", ".join(column.name for column in missing)
+        if _missing_fields(opened, table):
+            names = ", ".join(missing)
             raise MirrorLedgerError(f"columns {names} cannot be added to {uri}: {words_of(error)}") from error
     sync_entries(uri, after=before, until=opened.version())
+
+
+def _missing_fields(opened: DeltaTable, table: str) -> dict[str, str]:
+    """The columns that a table has not gained yet, by name with their type, that of links among them."""
+    found = {column.name: column.type for column in missing_columns(opened, table)}
+    return found if has_links(opened) else {**found, LINK: "string"}
+
+
+def has_links(opened: DeltaTable) -> bool:
+    """Whether a table has the column of links: ledgers of earlier programs lack it until somebody appends."""
+    return any(field.name == LINK for field in opened.schema().fields)
 
 
 def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> bool:
@@ -552,7 +570,7 @@ def _create(path: str, table: Table, now_ms: int, keep_hours: int) -> bool:
     try:
         DeltaTable.create(
             uri,
-            schema=arrow_schema(table),
+            schema=stored_schema(table),
             name=table.name,
             description=f"one row per {table.row_per}",
             configuration={

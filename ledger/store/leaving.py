@@ -21,16 +21,18 @@ from ledger.facts.archived import ArchivedEnd, ArchivedTable, FactsArchived, Fac
 from ledger.facts.cuts import Cut
 from ledger.facts.operations import Why
 from ledger.facts.state import OperationLog
-from ledger.facts.tables import OPERATIONS, TABLE_BY_NAME
+from ledger.facts.tables import OPERATIONS, TABLE_BY_NAME, place_of
 from ledger.store.archiving import archive_tables, require_whole, root_of
 from ledger.store.carried import BESIDE, LEAVING, carried
 from ledger.store.comparing import compare_copy
 from ledger.store.copying import opened_at_one_instant
 from ledger.store.damage import reported
 from ledger.store.delta_tables import arrow_schema, table_uri
+from ledger.store.heads import heads_at
 from ledger.store.maintenance import ARCHIVE, TableUpkeep
 from ledger.store.merging import DataFile, TableFolder, WrittenFile, data_files
 from ledger.store.snapshots import DeltaLedger, OpenedTables, archived_periods_of
+from ledger.store.verifying import stay_of
 from ledger.words import instant
 
 _SHARE = 8
@@ -149,6 +151,8 @@ class Leaving:
             )
         stay = self._stay(opened, until_ms, number)
         rows = {name: sum(file.rows or 0 for file in of_table) for name, (_, of_table) in tables.items()}
+        heads = heads_at(OpenedTables(self._path, dict(opened)), cut)
+        links = {(one.table, one.writer, one.place): one.link for one in heads}
         period = FactsArchived(
             archive=to,
             from_ms=former[-1].until_ms if former else _from_ms(files),
@@ -165,7 +169,13 @@ class Leaving:
                 for name, (_, of_table) in tables.items()
             ],
             ends=[
-                ArchivedEnd(fact_table=one.table, writer=one.writer, writer_epoch=one.epoch, round=one.round)
+                ArchivedEnd(
+                    fact_table=one.table,
+                    writer=one.writer,
+                    writer_epoch=one.epoch,
+                    round=one.round,
+                    link=links.get((one.table, one.writer, place_of(one.epoch, one.round))),
+                )
                 for one in cut.last
             ],
         )
@@ -217,9 +227,19 @@ class Leaving:
         for name in LEAVING:
             self._upkeeps[name].rebuild_when_unusable()
         self._operations.record_parts(
-            [FactsLeft(archive=period.archive, rows=left)], Why(operation_id=operation_id)
+            [FactsLeft(archive=period.archive, rows=left, stay=self._stays(period))],
+            Why(operation_id=operation_id),
         )
         return Left(period, left)
+
+    def _stays(self, period: FactsArchived) -> dict[str, str]:
+        """By table a hash of the rows that are in the place of those that have left."""
+        opened = opened_at_one_instant(self._path)
+        return {
+            name: found
+            for name in LEAVING
+            if name in opened and (found := stay_of(opened[name], name, period.places_of(name)))
+        }
 
     def _stay(self, opened: Mapping[str, DeltaTable], until_ms: int, number: int) -> dict[str, Stay]:
         """What stays of the rows from before a time, written."""

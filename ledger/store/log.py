@@ -49,6 +49,7 @@ from ledger.store.delta_tables import (
     add_missing_columns,
     add_missing_table,
     arrow_rows,
+    has_links,
     identity_of,
     newest_version,
     opened_at,
@@ -56,6 +57,7 @@ from ledger.store.delta_tables import (
     table_uri,
 )
 from ledger.store.ledger_copy import require_no_copy
+from ledger.store.links import Links
 from ledger.store.merging import commit_rows
 from ledger.store.relations import filtered_rows, relation_of
 
@@ -119,6 +121,7 @@ class DeltaFactLog:
         self._clock = clock
         self._appended_to: dict[str, OpenedTable] = {}
         self._table_ids: dict[str, str] = {}
+        self._links = Links(path)
 
     def claim(
         self, writer: str, tables: Sequence[str], row: Row, *, after: int | None = None, least: int = 0
@@ -161,9 +164,13 @@ class DeltaFactLog:
             with attempt:
                 self._add_missing(table)
                 opened = self._opened_to_append(table)
-                claim, number = WriterClaim(writer, 0), _last_version(opened, writer) + 1
+                if not has_links(opened):
+                    add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
+                    opened = self._opened_to_append(table)
+                last = _last_version(opened, writer)
+                claim, number = WriterClaim(writer, 0), last + 1
                 try:
-                    self._commit(opened, claim, table, number, rows)
+                    self._commit(opened, claim, table, number, rows, last)
                 except AppendFailedError:
                     # Somebody else may have taken the number, or the answer was lost: see whose rows are there.
                     if not self._holds(claim, table, number, rows):
@@ -208,14 +215,21 @@ class DeltaFactLog:
             with attempt:
                 opened, before = self._opened_to_append(table), None
                 if (last := _last_version(opened, claim.writer)) < _version(claim, round_number):
-                    self._commit(opened, claim, table, round_number, rows(last))
+                    self._commit(opened, claim, table, round_number, rows(last), last)
                     before = last
         self._read_back(claim, table, round_number)
         return before
 
     def _commit(
-        self, opened: DeltaTable, claim: WriterClaim, table: str, round_number: int, rows: Sequence[Row]
+        self,
+        opened: DeltaTable,
+        claim: WriterClaim,
+        table: str,
+        round_number: int,
+        rows: Sequence[Row],
+        last: int,
     ) -> None:
+        """`last`: the writer's last version in this one of the table, whose link the new one follows."""
         now_ms = self._clock.now_ms()
         stamp = {
             "writer": claim.writer,
@@ -224,12 +238,14 @@ class DeltaFactLog:
             "recorded_at_ms": now_ms,
         }
         data = arrow_rows(TABLE_BY_NAME[table], [{**stamp, **row} for row in rows])
+        uri = table_uri(self._path, table)
+        what = f"round {round_number} of {claim.writer} could not be appended to {table}"
+        with _failing(what):
+            data, link = self._links.linked(opened, table, claim.writer, last, data)
         properties = CommitProperties(
             custom_metadata={RECORDED_AT: str(now_ms)},
             app_transactions=[Transaction(claim.writer, _version(claim, round_number))],
         )
-        uri = table_uri(self._path, table)
-        what = f"round {round_number} of {claim.writer} could not be appended to {table}"
         with _failing(what):
             if local_folder(uri) is None:
                 write_deltalake(
@@ -242,6 +258,7 @@ class DeltaFactLog:
                 )
             else:
                 commit_rows(opened, uri, data, properties, now_ms=now_ms)
+        self._links.committed(table, claim.writer, _version(claim, round_number), link)
         # It is at its own append now: the next one needs it only where nobody else has appended since.
         if (appended := OpenedTable.of(opened, uri)) is not None:
             self._appended_to[table] = appended

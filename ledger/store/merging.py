@@ -28,9 +28,10 @@ from deltalake.transaction import AddAction
 
 from ledger.clock import DAY_MS, HOUR_MS
 from ledger.errors import MirrorLedgerError
+from ledger.facts.links import LINK
 from ledger.facts.tables import TABLE_BY_NAME
 from ledger.store.damage import local_folder, make_checkpoint, sync, sync_entries
-from ledger.store.delta_tables import STATISTICS, arrow_schema
+from ledger.store.delta_tables import STATISTICS, stored_schema
 from ledger.store.fetched import fetch
 
 SORTED_BY: Mapping[str, Sequence[str]] = {
@@ -46,7 +47,8 @@ SORTED_BY: Mapping[str, Sequence[str]] = {
 }
 """What the rows of a table are about, by which a merge sorts them; then they lie in the order of recording.
 
-Those of other tables lie in that order alone, and in all of them the rows of an append in its order.
+Those of other tables lie in that order alone, and in all of them the rows of an append in its order. Links are over
+rows in this order: another one needs another form of links.
 """
 FANOUT = 12
 """So many files of like size become one."""
@@ -314,7 +316,8 @@ def reading_rows(paths: Sequence[str], table: str) -> Iterator[duckdb.DuckDBPyCo
 def write_days(
     folder: TableFolder, table: str, rows: duckdb.DuckDBPyRelation, prefix: str
 ) -> list[WrittenFile]:
-    """Rows of a table, in a new file for each day of them; no version names these yet."""
+    """Rows of a table, in a new file for each day of them; no version names these yet. They are of no append."""
+    rows = rows.select(duckdb.StarExpression(), _NULL.cast("varchar").alias(LINK))
     found = rows.aggregate(f"recorded_at_ms // {DAY_MS} as day").order("day").fetchall()
     return [_write(folder, table, _rows_of_day(rows, day), prefix, _STAMPED) for (day,) in found]
 
@@ -344,8 +347,12 @@ def _days(connection: duckdb.DuckDBPyConnection) -> list[int]:
 def _whole_rows(connection: duckdb.DuckDBPyConnection, table: str) -> duckdb.DuckDBPyRelation:
     """The rows with all columns that the table has by now, and their places in files."""
     files = connection.view("files")
-    lacking = [column for column in TABLE_BY_NAME[table].columns if column.name not in files.columns]
-    nulls = [_NULL.cast(duckdb.sqltype(column.type)).alias(column.name) for column in lacking]
+    stored = {**{column.name: column.type for column in TABLE_BY_NAME[table].columns}, LINK: "string"}
+    nulls = [
+        _NULL.cast(duckdb.sqltype(type_)).alias(name)
+        for name, type_ in stored.items()
+        if name not in files.columns
+    ]
     return files.select(duckdb.StarExpression(), *nulls)
 
 
@@ -362,7 +369,7 @@ def _write(
     prefix: str = "merged",
     recorded: Sequence[str] = _RECORDED,
 ) -> WrittenFile:
-    schema = arrow_schema(TABLE_BY_NAME[table])
+    schema = stored_schema(TABLE_BY_NAME[table])
     path = f"{prefix}-{uuid.uuid4()}.zstd.parquet"
     statistics = _Statistics()
     selected = rows.sort(*SORTED_BY.get(table, ()), *recorded).select(

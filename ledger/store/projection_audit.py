@@ -4,7 +4,7 @@ Of offset syncs the spans of each day are made from the facts again. Of the othe
 that are answered by rows which a projection keeps, are computed by these and by all rows. All facts are read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -47,10 +47,10 @@ class ProjectionAudit:
     status: ProjectionStatus
 
 
-def audit_projections(at: DeltaSnapshot) -> list[ProjectionAudit]:
-    """Those of all tables that have one; raises `LedgerUnavailableError` and what DuckDB raises where facts cannot be
+def audit_projections(at: DeltaSnapshot, tables: Collection[str] = PROJECTED) -> list[ProjectionAudit]:
+    """Those of the tables that have one; raises `LedgerUnavailableError` and what DuckDB raises where facts cannot be
     read."""
-    return [_audited(at, table) for table in PROJECTED]
+    return [_audited(at, table) for table in PROJECTED if table in tables]
 
 
 def _audited(at: DeltaSnapshot, table: str) -> ProjectionAudit:

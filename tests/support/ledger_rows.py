@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from ledger.facts.state import FactLog, WriterClaim
 from ledger.facts.tables import GAPS_TYPE, TABLE_BY_NAME, Column, Row
-from ledger.store.delta_tables import RECORDED_AT, arrow_schema, table_uri
+from ledger.store.delta_tables import RECORDED_AT, arrow_schema, has_links, stored_schema, table_uri
 
 
 def copied_to(folder: Path, ledger: Path) -> str:
@@ -40,11 +40,13 @@ def row(table: str, **values: object) -> dict[str, object]:
 
 
 def append(path: str, table: str, rows: Sequence[Row]) -> None:
-    """One commit, as Spark makes it: it says when the first of its rows was recorded."""
-    data = pa.Table.from_pylist(list(rows), schema=arrow_schema(TABLE_BY_NAME[table]))
+    """One commit without links, as Spark makes it: it says when the first of its rows was recorded."""
+    opened = DeltaTable(table_uri(path, table))
+    schema = stored_schema if has_links(opened) else arrow_schema
+    data = pa.Table.from_pylist(list(rows), schema=schema(TABLE_BY_NAME[table]))
     metadata = {"userMetadata": json.dumps({RECORDED_AT: rows[0][RECORDED_AT]})}
     properties = CommitProperties(custom_metadata=metadata)
-    write_deltalake(table_uri(path, table), data, mode="append", commit_properties=properties)
+    write_deltalake(opened, data, mode="append", commit_properties=properties)
 
 
 # -- Claims ----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from dataclasses import asdict
 import click
 
 from ledger.answers.maintenance import (
+    anchor_heads,
     damages,
     leave_facts,
     maintain_ledger,
@@ -42,7 +43,8 @@ def maintain(
     """Merge small files of the ledger's tables, remove superseded ones, shorten the logs; facts stay, or leave into an
     archive where `keep_facts_days` says so.
 
-    What answers read instead of whole tables (projections) is kept up as well. Running drivers and recorders do the
+    What answers read instead of whole tables (projections) is kept up as well, and where there is an [evidence] anchor,
+    the heads of the ledger's links are written there. Running drivers and recorders do the
     same beside their work; this is for ledgers without any, and may run beside them.
     """
     if rebuild:
@@ -60,6 +62,8 @@ def maintain(
         say("dry run: nothing was written or removed")
     if failed:
         raise MirrorLedgerError(*map(str, failed))
+    if not dry_run and (anchored := anchor_heads(configuration(context))) is not None:
+        say(f"the heads of the ledger's links are in {anchored}")
     if configuration(context).ledger.keep_facts_days is not None:
         for one in leave_facts(command_context(context, why), dry_run=dry_run, progress=say):
             rows = ", ".join(f"{count} of {table}" for table, count in one.rows.items() if count)

@@ -8,6 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -21,15 +23,18 @@ from ledger.store.archiving import root_of
 from ledger.store.carried import LEAVING
 from ledger.store.catalog import Value
 from ledger.store.delta_tables import table_uri
+from ledger.store.heads import anchor_of
 from ledger.store.leaving import Leaving, Left, period_end
 from ledger.store.ledger_copy import LedgerCopy, read_copy, write_copy
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import ARCHIVE, MAINTAINED_BY, TableUpkeep, maintain
+from ledger.store.merging import WrittenFile, data_files, statistics_of
 from ledger.store.places import Place
 from ledger.store.projections import PROJECTED, Projection
 from ledger.store.session import FLOW_TABLES, RECORDER_TABLES, OperatorOperations
-from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
+from ledger.store.snapshots import DeltaLedger, DeltaSnapshot, OpenedTables
 from ledger.store.state import DeltaLedgerState
+from ledger.store.verifying import verify_ledger
 from tests.support.fakes import FakeClock
 from tests.support.histories import examples
 from tests.support.killed import Killed, killed_at
@@ -268,6 +273,42 @@ def test_the_guard_is_on_and_the_history_says_what_was_done(days: Days, tmp_path
         assert not any(
             one["dataChange"] for action in actions for one in action.values() if "dataChange" in one
         )
+
+
+def test_the_chain_of_links_continues_over_periods_that_leave(days: Days, tmp_path: Path) -> None:
+    """Also for a process that has appended nothing so far; and in the archive it is whole up to its cut."""
+    archive = tmp_path / "archive"
+    days.leave(archive)
+    days.maintain()
+    anchor = anchor_of(OpenedTables.of(days.path), now_ms=days.clock.now_ms())
+    days.log = DeltaFactLog(days.path, days.clock)
+    days.live(1)
+    for path in (days.path, str(archive / "000001")):
+        done = verify_ledger(path, [anchor], as_of=None, now_ms=days.clock.now_ms())
+        assert (done.found, done.unlinked) == ([], 0)
+        assert {head.table for head in done.heads} >= FILLED
+    [end] = [
+        one for one in days.periods()[0].ends if (one.fact_table, one.writer) == ("checkpoints", RECORDER)
+    ]
+    assert end.link is not None
+
+
+def test_a_row_that_stays_of_what_has_left_is_not_altered_unnoticed(days: Days, tmp_path: Path) -> None:
+    days.leave(tmp_path / "archive")
+    [file, *_] = Path(days.path, "offset_syncs").glob("carried-*")
+    with pq.ParquetFile(file) as opened:
+        rows = opened.read()
+    changed = rows.set_column(
+        rows.column_names.index("bytes"), "bytes", pa.array([one + 1 for one in rows["bytes"].to_pylist()])
+    )
+    upkeep = TableUpkeep(days.path, "offset_syncs", days.clock, keep_hours=1)
+    [former] = [one for one in data_files(DeltaTable(f"{days.path}/offset_syncs")) if one.path == file.name]
+    pq.write_table(changed, file.with_name("merged-1.parquet"))
+    size = file.with_name("merged-1.parquet").stat().st_size
+    written = WrittenFile("merged-1.parquet", size, len(rows), statistics_of(rows))
+    assert upkeep.put_in_place([former], [written])
+    done = verify_ledger(days.path, [], as_of=None, now_ms=days.clock.now_ms())
+    assert [(one.table, one.status) for one in done.found] == [("offset_syncs", "altered")]
 
 
 def test_who_is_at_work_goes_on(days: Days, tmp_path: Path) -> None:

@@ -1,0 +1,180 @@
+"""Heads of the chains of links, as they stand in a ledger, and as they are kept outside of it: anchors.
+
+An anchor is a folder of this machine or a prefix of a store, with a file of heads for each day. Whoever can change the
+ledger, and not the anchor, cannot cut off what was anchored, nor put an older copy in the ledger's place, unnoticed.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from ledger.errors import DamagedLedgerError, PreconditionError, UnsafeError, UsageError
+from ledger.facts.archived import FactsArchived
+from ledger.facts.cuts import Cut
+from ledger.facts.links import LINK, Head
+from ledger.facts.tables import TABLE_BY_NAME, TABLES, epoch_and_round, place_of
+from ledger.store.damage import local_folder
+from ledger.store.delta_tables import has_links
+from ledger.store.places import Place
+from ledger.store.relations import relation_of
+from ledger.store.snapshots import OpenedTables, archived_periods_of
+from ledger.store.sql import ParquetFiles, bounds, connected, register
+from ledger.words import instant
+
+_FORMAT = 1
+_FOLDER = "heads"
+_HEADS = """
+select r.writer, arg_max({'place': r.place, 'link': r.link}, r.place) as last
+from (select writer, writer_epoch * 4294967296 + round as place, link from linked where link is not null) as r
+join bounds as b on b.writer = r.writer and r.place <= b.last_epoch * 4294967296 + b.last_round
+group by r.writer
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The heads of a ledger at a time, by the clock of who wrote them down; `place`: where they were read."""
+
+    ledger_id: str
+    at_ms: int
+    heads: tuple[Head, ...]
+    place: str = ""
+
+    @property
+    def text(self) -> str:
+        return json.dumps(
+            {
+                "format": _FORMAT,
+                "ledger_id": self.ledger_id,
+                "at_ms": self.at_ms,
+                "heads": list(map(asdict, self.heads)),
+            },
+            indent=1,
+        )
+
+
+# In the ledger ------------------------------------------------------------------------------------
+
+
+def heads_at(opened: OpenedTables, cut: Cut) -> tuple[Head, ...]:
+    """Of each table and writer the link of the last append that a cut counts; none where nothing is linked yet.
+
+    Raises what DuckDB raises where a file cannot be read.
+    """
+    found = {(one.table, one.writer): one for one in _archived(archived_periods_of(opened), cut)}
+    for table in TABLES:
+        for one in _heads_of(opened.table(table.name), table.name, cut):
+            former = found.get((one.table, one.writer))
+            if former is None or former.place < one.place:
+                found[one.table, one.writer] = one
+    return tuple(sorted(found.values()))
+
+
+def linked_rows(opened: DeltaTable, table: str) -> "pa.Table | ParquetFiles":
+    """The rows of a table with their links."""
+    rows = relation_of(opened, table)
+    if isinstance(rows, ParquetFiles):
+        return replace(rows, columns=(*rows.columns, LINK), added={**rows.added, LINK: "varchar"})
+    if len(rows) and has_links(opened):  # paths that DuckDB would read otherwise
+        return opened.to_pyarrow_table(columns=["writer", "writer_epoch", "round", LINK])
+    return rows.append_column(LINK, pa.nulls(len(rows), pa.string()))
+
+
+def _heads_of(opened: DeltaTable | None, table: str, cut: Cut) -> Iterator[Head]:
+    if opened is None or not has_links(opened) or not (last := cut.of_table(table)):
+        return
+    with connected() as connection:
+        register(connection, "linked", linked_rows(opened, table))
+        connection.register("bounds", bounds(last))
+        for writer, found in connection.execute(_HEADS).fetchall():
+            yield Head(table, writer, *epoch_and_round(found["place"]), found["link"])
+
+
+def _archived(periods: Iterable[FactsArchived], cut: Cut) -> Iterator[Head]:
+    """Of appends whose rows have left."""
+    last = {(one.table, one.writer): place_of(one.epoch, one.round) for one in cut.last}
+    for period in periods:
+        for end in period.ends:
+            place = place_of(end.writer_epoch, end.round)
+            if end.link is not None and place <= last.get((end.fact_table, end.writer), -1):
+                yield Head(end.fact_table, end.writer, end.writer_epoch, end.round, end.link)
+
+
+def anchor_of(opened: OpenedTables, *, now_ms: int, cut: Cut | None = None) -> Anchor:
+    """The heads of a ledger at a cut, None: as it was opened."""
+    return Anchor(opened.ledger_id, now_ms, heads_at(opened, opened.cut if cut is None else cut))
+
+
+# Outside of it ------------------------------------------------------------------------------------
+
+
+def keep_heads(place: str, heads: Anchor) -> str:
+    """Write heads down at an anchor; returns the file. One of that day is replaced, those of other days stay.
+
+    Raises `UnsafeError` where the anchor has an append that the ledger lacks: then nothing was written; and
+    `LedgerUnavailableError` where the place cannot be read or written.
+    """
+    require_extended(anchors_at(place, missing_ok=True), heads)
+    day = datetime.fromtimestamp(heads.at_ms / 1000, tz=UTC).date()
+    name = f"{_FOLDER}/{day.isoformat()}.json"
+    Place(place).write(name, [heads.text.encode()])
+    return f"{place.rstrip('/')}/{name}"
+
+
+def require_extended(anchors: Iterable[Anchor], heads: Anchor) -> None:
+    """Raise `UnsafeError` where heads were known that these do not come up to: rows were cut off, or put back."""
+    now = {(one.table, one.writer): one for one in heads.heads}
+    for anchor in anchors:
+        if anchor.ledger_id != heads.ledger_id:
+            raise UnsafeError(
+                f"{anchor.place} is an anchor of ledger {anchor.ledger_id}, and this is {heads.ledger_id}; nothing was "
+                "written there. Give each ledger an anchor of its own"
+            )
+        for known in anchor.heads:
+            last = now.get((known.table, known.writer))
+            if last is None or last.place < known.place or (last.place == known.place and last != known):
+                raise UnsafeError(
+                    f"the ledger lacks epoch {known.epoch} round {known.round} of {known.writer} in {known.table}, "
+                    f"which {anchor.place} has since {instant(anchor.at_ms)}; nothing was written there. mirror-ledger "
+                    "verify-ledger --anchor says what is lacking"
+                )
+
+
+def anchors_at(place: str, *, missing_ok: bool = False) -> list[Anchor]:
+    """The heads that a file has, or those that all files of an anchor have, oldest first.
+
+    Raises `UsageError` where there are none, and `DamagedLedgerError` where a file is no file of heads.
+    """
+    folder = local_folder(place)
+    if folder is not None and folder.is_file():
+        return [_parsed(folder.read_text(encoding="utf-8"), str(folder))]
+    at = Place(place)
+    names = [name for name in sorted(at.sizes(_FOLDER)) if name.endswith(".json")]
+    if not names and not missing_ok:
+        raise UsageError(
+            f"{place} has no heads of a ledger: neither is it a file, nor has it a folder {_FOLDER}"
+        )
+    return [_parsed(at.text(name) or "", f"{at.uri}/{name}") for name in names]
+
+
+def _parsed(text: str, place: str) -> Anchor:
+    try:
+        said: dict[str, Any] = json.loads(text)
+        if said["format"] != _FORMAT:
+            raise PreconditionError(
+                f"{place} has heads in format {said['format']}, this program knows {_FORMAT}; nothing was compared. "
+                "Use a later version of this program"
+            )
+        heads = tuple(Head(**one) for one in said["heads"])
+        if unknown := {one.table for one in heads} - TABLE_BY_NAME.keys():
+            raise ValueError(f"no table {', '.join(sorted(unknown))}")
+        return Anchor(str(said["ledger_id"]), int(said["at_ms"]), heads, place)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedLedgerError(
+            f"{place} is no file of heads ({type(error).__name__}: {error}); nothing was compared. Put it back"
+        ) from error

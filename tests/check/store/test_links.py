@@ -1,0 +1,174 @@
+"""Links of appends: made of the rows and the link before, over epochs, unknown outcomes, merges and upgrades."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from ledger.errors import UnsafeError
+from ledger.facts.state import WriterClaim
+from ledger.store import log as log_module
+from ledger.store.delta_tables import arrow_schema, create_tables
+from ledger.store.heads import anchor_of, anchors_at, keep_heads
+from ledger.store.log import AppendFailedError, DeltaFactLog
+from ledger.store.maintenance import TableUpkeep, maintain
+from ledger.store.merging import commit_rows
+from ledger.store.snapshots import OpenedTables
+from ledger.store.verifying import Verified, verify_ledger
+from tests.support.fakes import FakeClock
+from tests.support.ledger_rows import TABLE, WRITER, claim, copied_to, watermark
+
+
+def rows_of(path: str, table: str = TABLE) -> list[dict[str, Any]]:
+    """As the files have them, each writer's in the order of recording, rows of an append as they lie."""
+    files = (
+        Path(path, table) / name
+        for name in DeltaTable(f"{path}/{table}").get_add_actions()["path"].to_pylist()
+    )
+    rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+    return sorted(rows, key=lambda row: (row["writer"], row["writer_epoch"], row["round"]))
+
+
+def link_by_hand(table: str, previous: str, rows: list[dict[str, Any]]) -> str:
+    """As `PROTOCOL.md` says, in the words of the standard library."""
+    rows = sorted(rows, key=lambda row: (row["cluster"], row["topic"], row["topic_id"], row["partition"]))
+    columns = {
+        name: [row[name] for row in rows]
+        for name in sorted(rows[0])
+        if name != "link" and any(row[name] is not None for row in rows)
+    }
+    content = json.dumps(columns, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    return "v1." + hashlib.sha256(f"{table}\n{previous}\n{digest}".encode()).hexdigest()
+
+
+def verified(path: str, **more: Any) -> Verified:
+    return verify_ledger(path, more.pop("anchors", []), as_of=None, now_ms=0, tables=(TABLE,), **more)
+
+
+@pytest.fixture
+def path(tmp_path: Path, empty_ledger: Path) -> str:
+    return copied_to(tmp_path, empty_ledger)
+
+
+def two(number: int) -> list[dict[str, Any]]:
+    """Not in the order in which a merge sorts them."""
+    return [{**watermark(number), "topic": topic} for topic in ("\u00fc", "a")]
+
+
+def test_links_are_as_the_protocol_says_over_epochs_and_merges(path: str) -> None:
+    for epoch in (1, 2):
+        log = DeltaFactLog(path, FakeClock())
+        claimed = claim(log)
+        for number in range(1, 8):
+            log.append(claimed, TABLE, number, two(number))
+        assert claimed.epoch == epoch
+    maintain(TableUpkeep(path, TABLE, FakeClock(), keep_hours=1))
+    rows, previous = rows_of(path), ""
+    assert len(DeltaTable(f"{path}/{TABLE}").get_add_actions()["path"]) < 14
+    for begins in range(0, len(rows), 2):
+        of_append = rows[begins : begins + 2]
+        [link] = [row["link"] for row in of_append if row["link"] is not None]
+        assert link == link_by_hand(TABLE, previous, of_append)
+        previous = link
+    done = verified(path)
+    assert (done.found, done.appends, done.unlinked) == ([], 14, 0)
+    assert [head.link for head in done.heads] == [previous]
+
+
+def test_an_unknown_outcome_is_read_back_before_the_next_link(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit was made, its answer lost, and the clock moved on before the append was tried again."""
+    clock = FakeClock()
+    log = DeltaFactLog(path, clock)
+    claimed = claim(log)
+
+    def lost(*arguments: Any, **more: Any) -> None:
+        commit_rows(*arguments, **more)
+        clock.now_s += 1
+        raise OSError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_module, "commit_rows", lost)
+        log.append(claimed, TABLE, 1, two(1))
+    log.append(claimed, TABLE, 2, two(2))
+    assert [row["round"] for row in rows_of(path)] == [1, 1, 2, 2]
+    assert (verified(path).found, verified(path).appends) == ([], 2)
+
+
+def test_who_was_not_committed_is_followed_by_nobody(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = DeltaFactLog(path, FakeClock())
+    claimed = claim(log)
+    log.append(claimed, TABLE, 1, two(1))
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_module, "commit_rows", refused)
+        patched.setattr(log_module._CONFLICT_RETRIES, "stop", lambda _state: True)
+        with pytest.raises(AppendFailedError):
+            log.append(claimed, TABLE, 2, two(2))
+    log.append(claimed, TABLE, 3, two(3))
+    assert (verified(path).found, verified(path).appends) == ([], 2)
+
+
+def test_operators_follow_one_another_from_process_to_process(path: str) -> None:
+    for number in (1, 2, 3):
+        assert DeltaFactLog(path, FakeClock()).append_next("operator", TABLE, two(number)) == number
+    assert (verified(path).found, verified(path).appends) == ([], 3)
+
+
+def test_a_ledger_from_before_begins_its_chain_with_the_next_append(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("ledger.store.delta_tables.stored_schema", arrow_schema)
+        patched.setattr("ledger.store.delta_tables.has_links", lambda _opened: True)
+        patched.setattr(log_module, "has_links", lambda _opened: True)
+        patched.setattr("ledger.store.links.Links.linked", lambda _self, *given: (given[-1], None))
+        older = str(tmp_path / "older")
+        create_tables(older, now_ms=1)
+        log = DeltaFactLog(older, FakeClock())
+        claimed = claim(log)
+        log.append(claimed, TABLE, 1, two(1))
+        assert "link" not in rows_of(older)[0]
+    assert (verified(older).found, verified(older).unlinked) == ([], 1)
+    log = DeltaFactLog(older, FakeClock())
+    log.append_next("operator", TABLE, two(1))
+    log.append(claim(log), TABLE, 1, two(2))
+    maintain(TableUpkeep(older, TABLE, FakeClock(), keep_hours=1))
+    done = verified(older)
+    assert (done.found, done.appends, done.unlinked) == ([], 2, 1)
+    assert {head.writer for head in done.heads} == {"operator", WRITER}
+
+
+def test_rows_without_a_link_behind_linked_ones_are_found(path: str) -> None:
+    log = DeltaFactLog(path, FakeClock())
+    claimed = claim(log)
+    log.append(claimed, TABLE, 1, two(1))
+    stranger = DeltaFactLog(path, FakeClock())
+    stranger._links.linked = lambda *given: (given[-1], None)  # type: ignore[method-assign]
+    stranger.append(WriterClaim(WRITER, 1), TABLE, 2, two(2))
+    assert [one.status for one in verified(path).found] == ["unlinked"]
+
+
+def test_an_anchor_is_extended_and_never_cut(path: str, tmp_path: Path) -> None:
+    clock, anchor = FakeClock(), str(tmp_path / "anchor")
+    log = DeltaFactLog(path, clock)
+    claimed = claim(log)
+    log.append(claimed, TABLE, 1, two(1))
+    early = anchor_of(OpenedTables.of(path), now_ms=clock.now_ms())
+    log.append(claimed, TABLE, 2, two(2))
+    later = anchor_of(OpenedTables.of(path), now_ms=clock.now_ms())
+    first = keep_heads(anchor, early)
+    assert keep_heads(anchor, later) == first
+    assert [one.heads for one in anchors_at(anchor)] == [later.heads]
+    with pytest.raises(UnsafeError, match=f"lacks epoch 1 round 2 of {WRITER} in {TABLE}"):
+        keep_heads(anchor, early)
+    assert verified(path, anchors=anchors_at(anchor)).found == []
