@@ -55,6 +55,7 @@ _PLACES = {
     "health": "answers.reading:health",
     "audit": "answers.auditing:audit",
     "verify-ledger": "answers.evidence:verify_ledger_command",
+    "evidence": "answers.evidence:evidence",
     "compare": "answers.compare:compare",
     "serve": "processes.serving:serve",
     "query": "answers.reading:query",

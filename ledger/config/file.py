@@ -129,10 +129,13 @@ def _section_problems(raw: Table) -> Iterator[str]:
         "evidence": EvidenceConfig,
     }
     for section, model in models.items():
-        if isinstance(values := raw.get(section, {}), dict):
-            yield from _model_problems(model, values, section)
-        else:
+        if not isinstance(values := raw.get(section, {}), dict):
             yield f"{section}: is a table, got {type(values).__name__}"
+        elif section == "evidence" and "key" in values:
+            yield from _value_problems("evidence.key", values["key"], is_secret=True)
+            yield from _model_problems(model, {key: values[key] for key in values.keys() - {"key"}}, section)
+        else:
+            yield from _model_problems(model, values, section)
     for section, listening in _LISTENING.items():
         yield from _listening_problems(section, listening, raw.get(section, {}))
 
@@ -416,7 +419,10 @@ def _normalised(raw: Table, folder: Path) -> Table:
         "objectives": raw.get("objectives", {}),
         "apps": raw.get("apps", {}),
         "logs": raw.get("logs", {}),
-        "evidence": {key: _ledger_path(value, folder) for key, value in raw.get("evidence", {}).items()},
+        "evidence": {
+            key: _property_value(value, folder) if key == "key" else _ledger_path(value, folder)
+            for key, value in raw.get("evidence", {}).items()
+        },
         **{section: _listening_values(raw.get(section, {}), folder) for section in _LISTENING},
     }
 

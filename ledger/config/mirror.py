@@ -102,9 +102,13 @@ class ServeConfig(Frozen):
 
 
 class EvidenceConfig(Frozen):
-    """Where the heads of the ledger's links are kept outside of it, a folder or a URI; None: nowhere else."""
+    """Where the heads of the ledger's links are kept outside of it, a folder or a URI; None: nowhere else.
+
+    `key`: the private key by which bundles are signed, as PEM; None: they are not.
+    """
 
     anchor: Annotated[str, Field(min_length=1)] | None = None
+    key: SecretReference | None = None
 
 
 Named = TypeVar("Named", ClusterConfig, FlowConfig)

@@ -9,11 +9,14 @@ from typing import Any
 
 from ledger.answers.ledger import Ledger
 from ledger.errors import PreconditionError, UsageError
+from ledger.facts.links import root_of
 from ledger.facts.roles import SILENT_HEARTBEATS
 from ledger.facts.tables import OPERATIONS, WRITERS, Row, in_order
 from ledger.reports.documents import Cell, Section, Span, Table
 from ledger.store import sql
 from ledger.store.catalog import Value
+from ledger.store.heads import heads_at
+from ledger.store.snapshots import OpenedTables
 from ledger.words import counted, instant
 
 DAY_MS = 86_400_000
@@ -119,6 +122,8 @@ def evidence(period: Period) -> Section:
     asks = period.ledger.queries()
     rows = tuple((one.audit, asks[one.audit].answers, words[str(one.status)], one.rows) for one in found)
     broken = sum(one.rows or 0 for one in found)
+    at = period.ledger.snapshot
+    heads = heads_at(OpenedTables.of(at.path), at.cut)
     said = (
         f"All {len(found)} invariants of the ledger were checked over all of its rows up to the cut, and are kept."
         if not broken
@@ -130,8 +135,10 @@ def evidence(period: Period) -> Section:
             said,
             "A cut names the last appended row of each writer that this report counts. The same report, byte for byte, "
             "is made from the ledger or a copy of it by giving the cut below.",
+            "Every append is chained to the one before it. The heads are the last links at the cut: whoever has this "
+            "report finds by them whether a row up to it was changed, removed or added since (verify-ledger).",
         ),
-        facts={"cut": period.ledger.cut},
+        facts={"cut": period.ledger.cut, "root of the heads": root_of(heads)},
         tables=(
             Table(
                 name="invariants",
@@ -140,6 +147,13 @@ def evidence(period: Period) -> Section:
                 rows=rows,
                 empty="none",
                 most=50,
+            ),
+            Table(
+                name="heads",
+                caption="Heads: the last link of each writer in each table",
+                columns=("table", "writer", "epoch", "round", "link"),
+                rows=tuple((one.table, one.writer, one.epoch, one.round, one.link) for one in heads),
+                empty="no append has a link yet",
             ),
         ),
     )

@@ -54,7 +54,7 @@ def report() -> None:
 @click.pass_context
 def audit(context: click.Context, since: str | None, until: str | None, form: str, file: Path | None) -> None:
     """What happened to all mirrors in a period: lag, outages, losses, who asked for what, what proves it."""
-    _require_extra()
+    require_report_extra()
     from ledger.reports.audit import audit_report
 
     _put(audit_report(_period(context, since, until)), form, file)
@@ -68,7 +68,7 @@ def audit(context: click.Context, since: str | None, until: str | None, form: st
 @click.pass_context
 def failover(context: click.Context, operation: str, until: str | None, form: str, file: Path | None) -> None:
     """A change of direction, by its OPERATION id: every step, what was lost and repeated, what proves it."""
-    _require_extra()
+    require_report_extra()
     from ledger.reports.failover import failover_report
 
     _put(failover_report(_period(context, None, until), operation), form, file)
@@ -79,7 +79,7 @@ def failover(context: click.Context, operation: str, until: str | None, form: st
 @click.pass_context
 def drill(context: click.Context, since: str | None, until: str | None, form: str, file: Path | None) -> None:
     """What drills have shown in a period: verdicts, places, what a failover would have cost."""
-    _require_extra()
+    require_report_extra()
     from ledger.reports.drills import drill_report
 
     _put(drill_report(_period(context, since, until)), form, file)
@@ -92,13 +92,13 @@ def capacity(
     context: click.Context, since: str | None, until: str | None, form: str, file: Path | None
 ) -> None:
     """How much was copied in a period and how fast, by flow and topic, and what grows."""
-    _require_extra()
+    require_report_extra()
     from ledger.reports.capacity import capacity_report
 
     _put(capacity_report(_period(context, since, until)), form, file)
 
 
-def _require_extra() -> None:
+def require_report_extra() -> None:
     """Before anything is read: libraries that nothing else needs may be missing."""
     if missing := [name for name in ("jinja2", "pygal") if find_spec(name) is None]:
         raise UsageError(

@@ -1,0 +1,1 @@
+"""Evidence that stands without this program: bundles, and the file that verifies them."""

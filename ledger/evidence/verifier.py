@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Verify a bundle of evidence: python3 verify.py [FOLDER]. It needs Python 3.9 or later, nothing else and no network.
+
+It checks that every file is the one that the manifest names, that every append is what its link was made of and follows
+the one before, and that the last links are the heads, with their root. What it cannot check itself, the signature and
+the time stamp of the manifest, it prints as lines for openssl. Exit code 0: all is as it was; 1: something is not.
+
+The format of links is described in the protocol of the ledger, "Links".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+Heads = dict[tuple[str, str], tuple[int, int, str]]
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def read(folder: str, name: str) -> bytes:
+    with open(os.path.join(folder, name), "rb") as file:
+        return file.read()
+
+
+def problems_of_files(folder: str, manifest: dict[str, Any]) -> Iterator[str]:
+    """Files that are missing, are not what the manifest says, or are not named by it."""
+    beside = {"manifest.json", "manifest.json.sig", "manifest.json.tsq", "manifest.json.tsr"}
+    for name, said in sorted(manifest["files"].items()):
+        if not os.path.isfile(os.path.join(folder, name)):
+            yield f"{name} is missing"
+        elif digest(read(folder, name)) != said:
+            yield f"{name} is not the file that the manifest names"
+    for at, _, names in os.walk(folder):
+        for name in names:
+            known = os.path.relpath(os.path.join(at, name), folder).replace(os.sep, "/")
+            if known not in manifest["files"] and known not in beside:
+                yield f"{known} is not named by the manifest"
+
+
+def link_of(table: str, previous: str, columns: dict[str, Any]) -> str:
+    content = json.dumps(columns, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = f"{table}\n{previous}\n{digest(content.encode())}"
+    return "v1." + digest(text.encode())
+
+
+def problems_of_rows(folder: str, manifest: dict[str, Any], heads: Heads) -> Iterator[str]:
+    """Appends that are not what their link says, or do not follow the one before; `heads` gets the last links."""
+    for one in manifest["before"]:
+        heads[one["table"], one["writer"]] = (one["epoch"], one["round"], one["link"])
+    for table in manifest["tables"]:
+        for line in read(folder, f"rows/{table}.jsonl").decode().splitlines():
+            append = json.loads(line)
+            chain = (table, append["writer"])
+            what = f"{table}: epoch {append['epoch']} round {append['round']} of {append['writer']}"
+            epoch, number, previous = heads.get(chain, (-1, -1, ""))
+            if (append["epoch"], append["round"]) <= (epoch, number):
+                yield f"{what} is not behind the one before it"
+            if append["link"] is None:
+                if previous:
+                    yield f"{what} has no link"
+                continue
+            stamp = {"writer": append["writer"], "writer_epoch": append["epoch"], "round": append["round"]}
+            rows = append["columns"]
+            if any({part} != set(rows[name]) for name, part in stamp.items()):
+                yield f"{what} has rows of another append"
+            if link_of(table, previous, rows) != append["link"]:
+                yield f"{what}, or the one before it, is not what its link was made of"
+            heads[chain] = (append["epoch"], append["round"], append["link"])
+
+
+def problems_of_heads(folder: str, manifest: dict[str, Any], heads: Heads) -> Iterator[str]:
+    said = json.loads(read(folder, "heads.json"))
+    if said["ledger_id"] != manifest["ledger_id"]:
+        yield "heads.json is of another ledger"
+    known = {
+        (one["table"], one["writer"]): (one["epoch"], one["round"], one["link"]) for one in said["heads"]
+    }
+    if known != heads:
+        yield "the last links of the rows are not the heads in heads.json"
+    lines = sorted((table, writer, *last) for (table, writer), last in known.items())
+    root = digest("".join(f"{part}\n" for line in lines for part in line).encode())
+    if root != manifest["root"]:
+        yield "the root of the heads is not that of the manifest"
+
+
+def problems(folder: str) -> list[str]:
+    """What is wrong with a bundle, in words."""
+    try:
+        manifest = json.loads(read(folder, "manifest.json"))
+        if manifest["format"] != 1:
+            return [f"the bundle has format {manifest['format']}, and this file verifies format 1"]
+        heads: Heads = {}
+        found = list(problems_of_files(folder, manifest))
+        found += problems_of_rows(folder, manifest, heads)
+        found += problems_of_heads(folder, manifest, heads)
+        return found
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return [f"the bundle cannot be read: {type(error).__name__}: {error}"]
+
+
+def openssl_lines(folder: str) -> Iterator[tuple[str, str]]:
+    """What checks the signature and the time stamp, or asks for a time stamp."""
+    at = f"cd {shlex.quote(os.path.abspath(folder))} && openssl "
+    if os.path.isfile(os.path.join(folder, "manifest.json.sig")):
+        if json.loads(read(folder, "manifest.json")).get("signature") == "ed25519":
+            how = "pkeyutl -verify -pubin -inkey key.pem -rawin -in manifest.json -sigfile manifest.json.sig"
+        else:
+            how = "dgst -sha256 -verify key.pem -signature manifest.json.sig manifest.json"
+        yield "signature, by the key in key.pem, which you compare with the signer's", at + how
+    if os.path.isfile(os.path.join(folder, "manifest.json.tsr")):
+        how = "ts -verify -data manifest.json -in manifest.json.tsr -CAfile CA.pem"
+        yield "time stamp, by the certificates of the authority in CA.pem", at + how
+    else:
+        how = "ts -query -data manifest.json -sha256 -cert -out manifest.json.tsq"
+        yield "to have it stamped: send manifest.json.tsq, keep the answer as manifest.json.tsr", at + how
+
+
+def main(arguments: list[str]) -> int:
+    folder = arguments[0] if arguments else os.path.dirname(os.path.abspath(__file__))
+    found = problems(folder)
+    for one in found:
+        sys.stdout.write(f"WRONG: {one}\n")
+    if not found:
+        sys.stdout.write("every file, append, link and head is what the manifest says\n")
+    if os.path.isfile(os.path.join(folder, "manifest.json")):
+        for what, line in openssl_lines(folder):
+            sys.stdout.write(f"# {what}\n{line}\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
