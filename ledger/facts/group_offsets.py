@@ -91,7 +91,7 @@ class OffsetsSetResult(OperationContent):
     Without this row it is unknown what the target has.
 
     Keys: `group`, `results`: per partition `source_topic`, `source_partition`, `topic`, `partition`, `former`, `to`,
-    `result` (OPERATIONS.md).
+    `result` (OPERATIONS.md, "Results of offsets set").
     """
 
     kind: ClassVar = OperationKind.OFFSETS_SET_RESULT

@@ -17,7 +17,7 @@ from ledger.topics.following import SettingsChange
 
 
 class OperationKind(StrEnum):
-    """What a row says: the docstring of the class of its content (`every_kind`), and PROTOCOL.md, "Operations"."""
+    """What a row says: the docstring of its content's class (`every_kind`), and PROTOCOL.md, "Kinds of operations"."""
 
     # Of operators: what they ask of a flow's driver.
     STOP = "stop"

@@ -79,6 +79,48 @@ def section(document: str, heading: str) -> str:
     return document[start.end() : min(ends, default=len(document))]
 
 
+LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]*)(?:#([\w-]+))?\)")
+"""A link: the file that it names, and the anchor of a section."""
+NAMED = re.compile(r'(?<![/\w`\[])(?:\[|`)*([A-Z]+\.md)`?(?:\]\([^)]*\))?,?\s+\(?"([^"]+)"')
+"""A document and, in quotes, a section of it."""
+
+
+_SECTION = re.compile(r"^(#+ |\*\*)(.+?)(?:[.:]?\*\*.*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A section: its name, the character that it begins with, and its anchor, which only a heading has."""
+
+    name: str
+    start: int
+    anchor: str | None
+
+
+@cache
+def places(document: str) -> tuple[Place, ...]:
+    """By their headings, and by what paragraphs begin with in bold, in order."""
+    return tuple(
+        Place(one[2].replace("`", ""), one.start(), anchor(one[2]) if one[1].startswith("#") else None)
+        for one in _SECTION.finditer(_without_code(document))
+    )
+
+
+def anchor(heading: str) -> str:
+    """As GitHub makes it of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def fenced_parts(document: str) -> Iterator[tuple[bool, str]]:
+    """The document in pieces: whether each is a block of code, and its text."""
+    end = 0
+    for block in _FENCED.finditer(document):
+        yield False, document[end : block.start()]
+        yield True, block[0]
+        end = block.end()
+    yield False, document[end:]
+
+
 def prose(document: str) -> str:
     """The document without its code blocks and inline code; its lines keep their numbers."""
     return re.sub(r"`[^`]*`", lambda code: re.sub(r"[^\n]", " ", code[0]), _without_code(document))

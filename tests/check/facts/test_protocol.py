@@ -64,7 +64,7 @@ def test_the_version_is_stated() -> None:
 
 # -- Operations ------------------------------------------------------------------------------------
 
-SECTION = section(PROTOCOL, "Operations")
+SECTION = section(PROTOCOL, "Kinds of operations")
 STATED: dict[str, str] = {}
 """By kind its keys in words."""
 for _kind, _defined in definitions(SECTION).items():

@@ -56,7 +56,7 @@ def layers() -> set[str]:
 def test_commands_of_make_exist() -> None:
     targets = re.findall(r"^(\w+):", (CHECKOUT / "Makefile").read_text(encoding="utf-8"), re.M)
     named = set(re.findall(r"`make (\w+)`", PAGE))
-    assert named == {"check", "test", "soak", "bench", "seeds", "references"}
+    assert named == {"check", "test", "soak", "bench", "seeds", "references", "site"}
     assert named <= set(targets)
 
 

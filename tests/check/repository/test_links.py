@@ -1,27 +1,17 @@
 """Where a document sends its reader there is what it says: files, headings, and sections that are named in quotes."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.documents import of_type, relative
+from tests.support.documents import LINK, NAMED, Place, of_type, places, relative
 
 DOCUMENTS = {document.name: document for document in of_type(".md") if document.parent.name != "queries"}
-LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]*)(?:#([\w-]+))?\)")
-NAMED = re.compile(r'(?<![/\w])([A-Z]+\.md)`?(?:\]\([^)]*\))?,? \(?"([^"]+)"')
-SECTION = re.compile(r"^(?:#+ |\*\*)(.+?)(?:[.:]?\*\*.*)?$", re.MULTILINE)
 
 
-def sections(document: Path) -> set[str]:
-    """Headings, and what paragraphs begin with in bold."""
-    return {found.replace("`", "") for found in SECTION.findall(document.read_text(encoding="utf-8"))}
-
-
-def anchor(heading: str) -> str:
-    """As GitHub makes it of a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+def sections(document: Path) -> tuple[Place, ...]:
+    return places(document.read_text(encoding="utf-8"))
 
 
 def leads_nowhere(document: Path, text: str) -> Iterator[str]:
@@ -29,10 +19,10 @@ def leads_nowhere(document: Path, text: str) -> Iterator[str]:
         target = document.parent / place if place else document
         if "://" not in place and not target.exists():
             yield place
-        elif part and part not in map(anchor, sections(target)):
+        elif part and part not in {one.anchor for one in sections(target)}:
             yield f"{place}#{part}"
     for name, heading in NAMED.findall(" ".join(text.split())):
-        if heading not in sections(DOCUMENTS[name]):
+        if heading not in {one.name for one in sections(DOCUMENTS[name])}:
             yield f'{name}, "{heading}"'
 
 
