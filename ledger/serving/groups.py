@@ -1,18 +1,19 @@
 """Where consumer groups would continue at the other cluster: by direction, by group, by partition."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from ledger.answers.ledger import Ledger
 from ledger.answers.values import Place
 from ledger.errors import PreconditionError
-from ledger.facts.groups import SyncEvent
+from ledger.facts.groups import GroupEvent, SyncEvent
 from ledger.facts.ways import Direction
-from ledger.offsets.between_clusters import last_group_syncs
+from ledger.offsets.between_clusters import last_group_syncs, unread_groups_at
+from ledger.offsets.setting import OTHER_GROUPS
 from ledger.offsets.statuses import TranslationStatus
 from ledger.serving.pages import key_of
-from ledger.words import duration, shown
+from ledger.words import counted, duration, shown
 
 MOST_GROUPS, MOST_PLACES = 500, 1_000
 SURE = frozenset({TranslationStatus.EXACT, TranslationStatus.AT_END})
@@ -24,7 +25,8 @@ class Way:
     """Groups of one cluster at another. `why_none`: why nobody can say where they would continue; None: it is known.
 
     `old`: since when nobody has recorded their commits, in words; None: they are as new as they can be. `synced`: by
-    flow that keeps groups at its target, how many have a commit there that it made and read back.
+    flow that keeps groups at its target, how many have a commit there that it made and read back. `unread`: by group of
+    the source why its recorder was refused what it has committed; of groups that nobody may know of: `OTHER_GROUPS`.
     """
 
     direction: Direction
@@ -32,6 +34,7 @@ class Way:
     why_none: str | None
     old: str | None
     synced: tuple[tuple[str, int], ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_groups(ledger: Ledger) -> tuple[Way, ...]:
@@ -46,11 +49,12 @@ def _read(ledger: Ledger, way: Direction) -> Way:
         for flow in ledger.config.flows.values()
         if flow.sync_groups and Direction(flow.source, flow.target) == way
     )
+    unread = unread_groups_at(ledger.snapshot, way.source)
     try:
         places = ledger.translate(way.source, way.target).rows
     except PreconditionError as error:
-        return Way(way, (), "; ".join(error.lines), None, synced)
-    return Way(way, places, None, ledger.old_commits(way.source), synced)
+        return Way(way, (), "; ".join(error.lines), None, synced, unread)
+    return Way(way, places, None, ledger.old_commits(way.source), synced, unread)
 
 
 def _synced(ledger: Ledger, flow: str, target: str) -> int:
@@ -72,7 +76,10 @@ class GroupLine:
 
 @dataclass(frozen=True, slots=True)
 class WayPage:
-    """A direction; `left_out`: how many groups are in no line."""
+    """A direction; `left_out`: how many groups are in no line, `unread`: of how many nobody knows where they stand.
+
+    `command` names these.
+    """
 
     source: str
     target: str
@@ -80,6 +87,8 @@ class WayPage:
     left_out: int
     why_none: str | None
     old: str | None
+    unread: tuple[str, ...]
+    command: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +126,17 @@ def way_pages(ways: tuple[Way, ...]) -> Iterator[WayPage]:
             max(0, len(lines) - MOST_GROUPS),
             None if way.why_none is None else shown(way.why_none),
             None if way.old is None else shown(way.old),
+            tuple(_unread_words(way)),
+            f"mirror-ledger query cluster_groups --param cluster={way.direction.source}",
         )
+
+
+def _unread_words(way: Way) -> Iterator[str]:
+    for status, number in unread_groups(way):
+        if number:
+            yield f"{counted(number, 'group')} {status}"
+    if other := way.unread.get(OTHER_GROUPS):
+        yield f"others: {other.replace('_', ' ')}"
 
 
 def _lines(way: Way) -> Iterator[GroupLine]:
@@ -190,6 +209,14 @@ def counted_statuses(ways: tuple[Way, ...]) -> Iterator[tuple[Direction, str, in
         for status in TranslationStatus:
             if counts[str(status)]:
                 yield way.direction, str(status), counts[str(status)]
+
+
+def unread_groups(way: Way) -> Iterator[tuple[str, int]]:
+    """By status how many groups of the source a recorder could not read; no 0 where there may be others."""
+    counts = Counter(status for group, status in way.unread.items() if group != OTHER_GROUPS)
+    for status in (GroupEvent.HIDDEN, GroupEvent.UNAVAILABLE):
+        if counts[status] or OTHER_GROUPS not in way.unread:
+            yield str(status), counts[status]
 
 
 def repeated_records(way: Way) -> int | None:

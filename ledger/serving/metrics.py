@@ -15,7 +15,7 @@ from ledger.config.mirror import MirrorConfig
 from ledger.config.values import objections
 from ledger.facts.requests import PartitionStatus
 from ledger.facts.syncs import SyncKind
-from ledger.serving.groups import Way, counted_statuses, repeated_records
+from ledger.serving.groups import Way, counted_statuses, repeated_records, unread_groups
 from ledger.serving.reader import Read
 
 PREFIX = "mirror_ledger_"
@@ -106,6 +106,15 @@ def group_metrics(ways: tuple[Way, ...], at_ms: int | None) -> Iterator[Metric]:
         "Partitions of groups of the source, by the status of where they would continue at the target.",
         (*labels, "status"),
         [((way.source, way.target, status), number) for way, status, number in counted_statuses(ways)],
+    )
+    yield gauge(
+        "groups_unread",
+        "Groups of which a recorder could not read what they have committed: hidden, for the mirror's principal is "
+        "refused, or unavailable. Not 0 but absent where there may be groups that nobody was shown.",
+        ("cluster", "status"),
+        {
+            (way.direction.source, status): number for way in ways for status, number in unread_groups(way)
+        }.items(),
     )
     yield gauge(
         "flow_groups_synced",

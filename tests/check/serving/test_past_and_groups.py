@@ -1,6 +1,5 @@
 """Groups, changes of direction and history on pages: what is recorded, in words; what is unknown, said to be so."""
 
-import json
 import re
 import time
 from pathlib import Path
@@ -8,21 +7,12 @@ from pathlib import Path
 import pytest
 
 from ledger import Ledger
-from ledger.changeover.losses import loss_figures
-from ledger.changeover.plans import (
-    BlockerCode,
-    ChangeoverKind,
-    Choices,
-    Plan,
-    PlannedTopic,
-    StepName,
-    steps_of,
-)
 from ledger.serving.changes import read_changes
 from ledger.serving.drawing import Point, curve, records
 from ledger.serving.history import flow_lag
 from tests.support.asked_pages import Served, seen, value
-from tests.support.operated import FLOW, Operated, own_mark
+from tests.support.operated import FLOW, Operated
+from tests.support.served_changes import carried_out, planned, row
 
 NOW_MS = 1_795_000_000_000
 
@@ -63,6 +53,27 @@ def test_groups_that_nobody_can_place_are_said_to_be_so(idle: Operated) -> None:
     assert value(served.samples(), "groups_repeated_records") is None
 
 
+def test_groups_that_a_recorder_was_refused_are_counted(committed: Operated) -> None:
+    """And none is not said to be none where nobody was shown all."""
+    assert value(Served.of(committed.config).samples(), "groups_unread") is None
+    assert "others: not recorded" in seen(Served.of(committed.config).page("/groups")).words
+    seen_at = {"cluster": "east", "writer": "recorder:east", "read_at_ms": 1}
+    committed.append("groups", {**seen_at, "event": "permitted_listed"})
+    for group, event in (("billing", "present"), ("audit", "hidden"), ("lost", "gone"), ("fraud", "hidden")):
+        committed.append("groups", {**seen_at, "group_id": group, "event": event})
+    served = Served.of(committed.config)
+    assert value(served.samples(), "groups_unread", cluster="east", status="hidden") == 2
+    assert value(served.samples(), "groups_unread", status="unavailable") is None, (
+        "nobody was shown all groups"
+    )
+    assert "2 groups hidden, others: permitted listed" in seen(served.page("/groups")).words
+    committed.append("groups", {**seen_at, "event": "all_listed"})
+    committed.append("groups", {**seen_at, "group_id": "audit", "event": "present"})
+    served = Served.of(committed.config)
+    assert value(served.samples(), "groups_unread", cluster="east", status="hidden") == 1
+    assert value(served.samples(), "groups_unread", cluster="east", status="unavailable") == 0
+
+
 def test_groups_that_are_kept_at_the_target_are_counted(flow: Operated) -> None:
     assert value(Served.of(flow.config).samples(), "flow_groups_synced") is None, (
         "nobody wants them kept there"
@@ -80,55 +91,6 @@ def test_groups_that_are_kept_at_the_target_are_counted(flow: Operated) -> None:
 
 
 # Changes of direction -----------------------------------------------------------------------------
-
-
-def planned(flow: Operated) -> Plan:
-    """A switchover as it is recorded."""
-    plan = Plan(
-        kind=ChangeoverKind.SWITCHOVER,
-        from_cluster="east",
-        from_cluster_id="E",
-        to_cluster="west",
-        to_cluster_id="W",
-        topics=(
-            PlannedTopic(
-                flow=FLOW, source_topic="orders", source_topic_id="id-of-orders", topic="orders", topic_id="t"
-            ),
-        ),
-        choices=Choices(),
-        hooks={StepName.STOP_PRODUCERS: "systemctl stop <shop>"},
-        direction=None,
-        permissions="p",
-        steps=steps_of(ChangeoverKind.SWITCHOVER, is_promoted=True),
-        blockers=(BlockerCode.OBJECTIVE,),
-    )
-    repeats = {"repeated": 0, "groups": 3, "groups_without_place": 0, "commits_age_seconds": 1.0}
-    forecast = {**loss_figures([]), **repeats}
-    blockers = [{"code": "objective", "words": "41 s behind", "advice": "wait", "cause": ""}]
-    content = {"plan_id": plan.plan_id, "plan": plan.content(), "blockers": blockers, "cut": "c"}
-    flow.append("operations", row("plan", {**content, "forecast": forecast}, "planned"))
-    return plan
-
-
-def row(kind: str, content: dict[str, object], operation_id: str) -> dict[str, object]:
-    of = {"kind": kind, "operation_id": operation_id, "flow": None, "operator": "ann", "reason": "works"}
-    return {**of, "ticket": None, "content": json.dumps(content), "writer": "apply", "writer_epoch": 1}
-
-
-def carried_out(flow: Operated, plan: Plan) -> None:
-    """Up to a step that failed, with the producers stopped."""
-    done: dict[str, object] = {"read_back": {}, "hook": None}
-    rows: list[tuple[str, dict[str, object]]] = [
-        ("apply_claimed", {"plan_id": plan.plan_id, "host": own_mark(), "is_continued": False}),
-        ("step_begun", {"step": "check"}),
-        ("step_done", {"step": "check", "words": "nothing has changed", **done}),
-        ("step_begun", {"step": "stop_producers"}),
-        ("step_done", {"step": "stop_producers", "words": "<i>stopped</i>", **done}),
-        ("step_begun", {"step": "fence"}),
-        ("step_failed", {"step": "fence", "words": "east refused a rule"}),
-    ]
-    for kind, content in rows:
-        flow.append("operations", row(kind, content, "applied"))
 
 
 def test_a_plan_is_a_checklist_with_receipts_and_a_clock(flow: Operated) -> None:
