@@ -6,7 +6,9 @@ as the CTE is read. So what is read more than once is computed once, when its tu
 Of a table with few rows the plans that read it hold the rows: Spark then knows how many they are, and plans no reading.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -17,7 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ledger.answers.elsewhere import spark_table
 from ledger.changeover.rehearsing import Task
-from ledger.errors import MirrorLedgerError
+from ledger.comparing.flow import Asked, Compared, Due, Progress, Say, Sides, in_turn, said
+from ledger.errors import MirrorLedgerError, UsageError
 from ledger.facts.cuts import Cut
 from ledger.facts.tables import TABLE_BY_NAME
 from ledger.mirror.spark import SessionFactory, reason, store_environment
@@ -208,6 +211,41 @@ def rows_on_spark(session: SessionFactory, task: Task, of: Sequence[int]) -> Seq
         return context.parallelize(of, tasks).mapPartitions(lambda some: task(list(some))).collect()
     except Py4JJavaError as error:
         raise MirrorLedgerError(f"Spark could not rehearse: {reason(error)}; nothing was recorded") from error
+
+
+# Comparing ----------------------------------------------------------------------------------------
+
+
+def compared_on_spark(
+    session: SessionFactory,
+    sides: Sides,
+    due: Sequence[Due],
+    asked: Asked,
+    progress: Progress,
+    say: Say,
+) -> Sequence[Compared]:
+    """Implements `Comparer`: a task for each partition, as many at a time as there are cores, which share the rate.
+
+    Raises `UsageError` where progress is to be noted, which no task can for the others, and `MirrorLedgerError` with
+    what a worker says that fails.
+    """
+    if asked.file is not None:
+        raise UsageError("--progress is not for Spark, which begins all partitions at once; nothing was read")
+    context = session().sparkContext
+    at_once = max(min(len(due), context.defaultParallelism), 1)
+    rate = None if asked.bytes_per_second is None else asked.bytes_per_second / at_once
+    task = partial(_compared, sides, replace(asked, bytes_per_second=rate), replace(progress, done={}))
+    try:
+        found = context.parallelize(due, max(len(due), 1)).mapPartitions(task).collect()
+    except Py4JJavaError as error:
+        raise MirrorLedgerError(f"Spark could not compare: {reason(error)}") from error
+    for one in found:
+        say(said(one))
+    return found
+
+
+def _compared(sides: Sides, asked: Asked, progress: Progress, due: Iterable[Due]) -> Sequence[Compared]:
+    return in_turn(sides, list(due), asked, progress, lambda _line: None)
 
 
 # Merging ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ledger.clock import Clock
+from ledger.clock import Clock, SystemClock
 from ledger.comparing.partition import (
     Difference,
     Found,
@@ -20,7 +20,7 @@ from ledger.comparing.partition import (
     compare_keys,
     last_of_keys,
 )
-from ledger.config.values import FlowConfig
+from ledger.config.values import ClusterConfig, FlowConfig
 from ledger.context import Context
 from ledger.errors import (
     ClusterUnavailableError,
@@ -41,6 +41,15 @@ _REQUEST_TIMEOUT_S = 30.0
 _NOTED_EVERY_S = 5.0
 """How often it is noted how far a partition is."""
 _SAMPLE_OFFSETS = 1_000
+_SENT = """
+    select e.source_topic_id, e.source_partition, e.target_topic_id, cast(sum(e.records) as bigint)
+    from effective_syncs as e
+    inner join offset_syncs as o
+        using (flow, source_topic_id, source_partition, writer_epoch, round, kind, source_start, source_end)
+    where e.flow = $flow and e.is_current and o.checksum is not null
+    group by all
+"""
+"""Of rows of which a part was superseded nobody knows the checksum of the rest."""
 _UNDONE = "the rest of the partition was not compared"
 
 
@@ -54,11 +63,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MappedPartition:
-    """A partition of a flow with its map. `records`: how many the map has; `with_checksum`: of these recorded so."""
+    """A partition of a flow with its map. `records`: how many the map has; `checksummed`: of how many it is recorded
+    with which checksum they were sent."""
 
     source: TopicPartition
     target: TopicPartition
     pairs: OffsetPairs
+    checksummed: int = 0
 
     @property
     def source_end(self) -> int:
@@ -71,7 +82,8 @@ class MappedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A partition after its comparison. `read_to`: source offsets below it are done; None: nothing was read.
+    """A partition after its comparison. `mapped`: records that the map has, `checksummed`: those of which it is
+    recorded with which checksum they were sent. `read_to`: source offsets below it are done; None: nothing was read.
 
     `expired`: offsets of the map that one of both logs holds no more. `keys`: of a compacted topic, whose last records
     were compared, and `keys_left_out`, which have a later one that was not; None: it is none, or that was not read.
@@ -82,6 +94,7 @@ class Compared:
     partition: int
     target_topic: str
     mapped: int
+    checksummed: int
     verdict: Verdict
     read_to: int | None = None
     expired: int = 0
@@ -106,19 +119,28 @@ class Asked:
 
 def mapped_partitions(at: DeltaSnapshot, flow: str) -> list[MappedPartition]:
     """What a flow has copied or adopted, after supersession, in the targets that it went to last."""
-    reads = ("segments",)
-    with sql.connect(at, {}, reads, flow=flow) as connection:
+    with sql.connect(at, {}, ("segments", "effective_syncs"), flow=flow) as connection:
         rows = connection.execute(
             "select source_topic, source_topic_id, source_partition, target_topic, target_topic_id, target_partition, "
             "source_start, source_end, target_start from segments where flow = $flow and is_current "
             "order by source_topic, source_topic_id, source_partition, source_start",
             {"flow": flow},
         ).fetchall()
+        sent = connection.execute(_SENT, {"flow": flow}).fetchall()
     found: dict[tuple[TopicPartition, TopicPartition], list[Segment]] = {}
     for row in rows:
         key = TopicPartition(*row[:3]), TopicPartition(*row[3:6])
         found.setdefault(key, []).append(Segment(*row[6:]))
-    return [MappedPartition(*key, OffsetPairs(segments)) for key, segments in found.items()]
+    checksummed = {tuple(row[:3]): row[3] for row in sent}
+    return [
+        MappedPartition(
+            source,
+            target,
+            OffsetPairs(segments),
+            checksummed.get((source.topic_id, source.partition, target.topic_id), 0),
+        )
+        for (source, target), segments in found.items()
+    ]
 
 
 # Comparing ----------------------------------------------------------------------------------------
@@ -214,9 +236,17 @@ class FlowComparison:
 
 
 def compare_flow(
-    context: Context, flow_name: str, asked: Asked, *, is_read: bool, say: Callable[[str], None]
+    context: Context,
+    flow_name: str,
+    asked: Asked,
+    *,
+    is_read: bool,
+    say: Callable[[str], None],
+    comparer: "Comparer",
 ) -> FlowComparison:
     """Compare a flow; not `is_read`: what is recorded alone, so that of no partition anything is known to be equal.
+
+    `comparer`: who reads.
 
     Raises `PreconditionError` where the flow has never run, `UsageError` for a topic that it has not copied, and
     `ClusterUnavailableError` where a side does not answer.
@@ -234,7 +264,10 @@ def compare_flow(
     ]
     if not is_read:
         return FlowComparison(progress.cut, [_unread(one, "nothing was read") for one in partitions], named)
-    return FlowComparison(progress.cut, _read(context, flow, partitions, asked, progress, say), named)
+    sides = context.config.cluster(flow.source), context.config.cluster(flow.target)
+    due = _due(context, flow, partitions)
+    compared = comparer(sides, due, asked, progress, say)
+    return FlowComparison(progress.cut, compared, named)
 
 
 def _chosen(partitions: Sequence[MappedPartition], topics: Sequence[str], flow: str) -> list[MappedPartition]:
@@ -253,21 +286,29 @@ def _unread(one: MappedPartition, why: str) -> Compared:
         partition=one.source.partition,
         target_topic=one.target.topic,
         mapped=one.records,
+        checksummed=one.checksummed,
         verdict=Verdict.UNKNOWN,
         why=why,
     )
 
 
-def _read(
-    context: Context,
-    flow: FlowConfig,
-    partitions: Sequence[MappedPartition],
-    asked: Asked,
-    progress: Progress,
-    say: Callable[[str], None],
-) -> list[Compared]:
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A partition that is to be read: where its logs end, and whether a cleaner may be at work on either."""
+
+    one: MappedPartition
+    ends: "Ends"
+    is_cleaned: bool
+
+
+Sides = tuple[ClusterConfig, ClusterConfig]
+Say = Callable[[str], None]
+Comparer = Callable[[Sides, Sequence[Due], Asked, Progress, Say], Sequence[Compared]]
+"""Reads the partitions at both sides, in one process or in many, and returns what they came to, in their order."""
+
+
+def _due(context: Context, flow: FlowConfig, partitions: Sequence[MappedPartition]) -> list[Due]:
     source, target = context.cluster(flow.source), context.cluster(flow.target)
-    sides = context.config.cluster(flow.source), context.config.cluster(flow.target)
     at_source = source.ends(sorted({(one.source.topic, one.source.partition) for one in partitions}))
     at_target = target.ends(sorted({(one.target.topic, one.target.partition) for one in partitions}))
     settings = source.topic_settings(sorted({one.source.topic for one in partitions})).read
@@ -278,27 +319,42 @@ def _read(
         for found in (settings.get(one.source.topic), copied.get(one.target.topic))
         if found is None or "compact" in found.effective.get("cleanup.policy", "")
     }
-    results: list[Compared] = []
-    with closing(KafkaNetwork(*sides, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
-        throttle = Throttle(
-            context.clock, lambda s: _pause(network, context.clock, s), asked.bytes_per_second
-        )
-        for one in partitions:
-            ends = (
+    return [
+        Due(
+            one,
+            (
                 at_source.get((one.source.topic, one.source.partition)),
                 at_target.get((one.target.topic, one.target.partition)),
-            )
+            ),
+            is_cleaned=one.source.topic in cleaned,
+        )
+        for one in partitions
+    ]
+
+
+def in_turn(sides: Sides, due: Sequence[Due], asked: Asked, progress: Progress, say: Say) -> list[Compared]:
+    """Implements `Comparer`: in this process, over one connection to each leader."""
+    clock, results = SystemClock(), []
+    with closing(KafkaNetwork(*sides, request_timeout_s=_REQUEST_TIMEOUT_S)) as network:
+        throttle = Throttle(clock, lambda s: _pause(network, clock, s), asked.bytes_per_second)
+        for each in due:
+            one = each.one
             logs = Logs(
-                _log(network, network.source, context.clock, one.source),
-                _log(network, network.target, context.clock, one.target),
+                _log(network, network.source, clock, one.source),
+                _log(network, network.target, clock, one.target),
             )
             result = compare_partition(
-                one, ends, logs, asked, progress, throttle, is_cleaned=one.source.topic in cleaned
+                one, each.ends, logs, asked, progress, throttle, is_cleaned=each.is_cleaned
             )
             results.append(result)
-            where = f"{one.source.topic} partition {one.source.partition}"
-            say(f"{where}: {result.verdict}, {result.found.records:,} records are the same")
+            say(said(result))
     return results
+
+
+def said(result: Compared) -> str:
+    """A partition that is done, in a line."""
+    where = f"{result.source_topic} partition {result.partition}"
+    return f"{where}: {result.verdict}, {result.found.records:,} records are the same"
 
 
 def _pause(network: KafkaNetwork, clock: Clock, seconds: float) -> None:

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import chain
 from typing import Protocol
 
 from ledger.errors import ProtocolError
@@ -372,17 +373,18 @@ def _target_alone(pairs: OffsetPairs, found: Found, other: Record, is_cleaned: b
 # By key -----------------------------------------------------------------------------------------------
 
 
-_DIGEST_BYTES = 16
+_DIGEST_BYTES, _OFFSET_BYTES = 16, 8
 
 
 @dataclass(slots=True)
 class LastOfKeys:
-    """Of each key the last record of one side: offset and digest of its content, None: it is a tombstone.
+    """By digest of each key the last record of one side: its offset, in eight bytes, and the digest of its content, of
+    which a tombstone has none.
 
-    `passed`: keys that have a later record outside of what is compared. About 200 bytes for each key.
+    `passed`: keys that have a later record outside of what is compared.
     """
 
-    last: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
+    last: dict[bytes, bytes] = field(default_factory=dict)
     passed: set[bytes] = field(default_factory=set)
 
     def add(self, record: Record, *, is_compared: bool) -> None:
@@ -391,7 +393,8 @@ class LastOfKeys:
             return
         key = _digest(state.key)
         if is_compared:
-            self.last[key] = (record.offset, None if state.is_tombstone else _digest(record.content))
+            content = b"" if state.is_tombstone else _digest(record.content)
+            self.last[key] = record.offset.to_bytes(_OFFSET_BYTES) + content
             self.passed.discard(key)
         else:
             self.passed.add(key)
@@ -423,15 +426,20 @@ def compare_keys(source: LastOfKeys, target: LastOfKeys, found: Found) -> tuple[
     Left out are keys of which either side has a later record that was not compared. A tombstone may have been removed
     at one side: a key that is not there is a key that was deleted.
     """
-    known = source.last.keys() | target.last.keys()
-    keys = known - source.passed - target.passed
+    compared = left_out = 0
     differing = []
-    for key in keys:
-        at_source, at_target = source.last.get(key), target.last.get(key)
-        if (at_source or (0, None))[1] != (at_target or (0, None))[1]:
-            differing.append(
-                (None if at_source is None else at_source[0], None if at_target is None else at_target[0])
-            )
+    for key in chain(source.last, (key for key in target.last if key not in source.last)):
+        if key in source.passed or key in target.passed:
+            left_out += 1
+            continue
+        compared += 1
+        at_source, at_target = source.last.get(key, b""), target.last.get(key, b"")
+        if at_source[_OFFSET_BYTES:] != at_target[_OFFSET_BYTES:]:
+            differing.append((_offset(at_source), _offset(at_target)))
     for offsets in sorted(differing, key=lambda one: (one[0] is None, one[0] or 0, one[1] or 0)):
         found.differs(*offsets, "the last records of a key differ")
-    return len(keys), len(known) - len(keys)
+    return compared, left_out
+
+
+def _offset(last: bytes) -> int | None:
+    return int.from_bytes(last[:_OFFSET_BYTES]) if last else None

@@ -9,75 +9,87 @@ import click
 from ledger.cli.configured import command_context
 from ledger.cli.options import show_cut_option, table_options
 from ledger.cli.printing import Form, say, say_cut
-from ledger.comparing.flow import Asked, Compared, Verdict, compare_flow
+from ledger.comparing.flow import Asked, Compared, Comparer, Verdict, compare_flow, in_turn
 from ledger.errors import DifferenceError, UnsafeError, UsageError
 from ledger.words import counted
 
 _COLUMNS = (
-    "source_topic string, partition bigint, target_topic string, verdict string, mapped bigint, same bigint, "
-    "differing bigint, first_source_offset bigint, first_target_offset bigint, what string, keys bigint, "
+    "source_topic string, partition bigint, target_topic string, verdict string, mapped bigint, checksummed bigint, "
+    "same bigint, differing bigint, first_source_offset bigint, first_target_offset bigint, what string, keys bigint, "
     "keys_left_out bigint, "
     "expired bigint, source_only bigint, target_only bigint, others bigint, unread string"
 )
 _NAMED = "source_topic string, partition bigint, status string, cause string, ranges bigint, offsets bigint"
 
 
-@click.command()
-@click.argument("flow")
-@click.option("--read", "is_read", is_flag=True, help="Read both sides; else it is said what was sent.")
-@click.option("--topic", "topics", multiple=True, help="Only this topic of the source. Can be repeated.")
-@click.option(
-    "--sample",
-    type=click.IntRange(1, 1_000_000),
-    help="Read so many stretches of a thousand offsets of each partition, evenly apart; default all of it.",
-)
-@click.option(
-    "--rate",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="MB",
-    help="Megabytes to read in a second at most, of both sides together.",
-)
-@click.option(
-    "--progress",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File in which it is noted how far it is: given again, it continues there.",
-)
-@show_cut_option
-@table_options
-@click.pass_context
-def compare(
-    context: click.Context,
-    flow: str,
-    is_read: bool,
-    topics: tuple[str, ...],
-    sample: int | None,
-    rate: float | None,
-    file: Path | None,
-    form: Form,
-) -> None:
-    """Whether both sides of FLOW hold the same records. Exit with 1 where they differ, 4 where not all was read."""
-    if not is_read and (sample is not None or rate is not None or file is not None):
-        raise UsageError("--sample, --rate and --progress are about reading: give --read; nothing was read")
-    asked = Asked(
-        topics=topics, stretches=sample, bytes_per_second=None if rate is None else rate * 1e6, file=file
+def compare_command(comparer: Comparer) -> click.Command:
+    """The command; `comparer`: where partitions are read."""
+
+    @click.command()
+    @click.argument("flow")
+    @click.option("--read", "is_read", is_flag=True, help="Read both sides; else it is said what was sent.")
+    @click.option("--topic", "topics", multiple=True, help="Only this topic of the source. Can be repeated.")
+    @click.option(
+        "--sample",
+        type=click.IntRange(1, 1_000_000),
+        help="Read so many stretches of a thousand offsets of each partition, evenly apart; default all of it.",
     )
-    done = compare_flow(command_context(context), flow, asked, is_read=is_read, say=say)
-    form.put_rows(map(_row, done.partitions), _COLUMNS)
-    if named := _by_cause(done.named):
-        say("differences that have a name, as they are recorded:")
-        form.say_rows(named, _NAMED)
-    say_cut(lambda: done.cut, form.output)
-    differing = [one for one in done.partitions if one.verdict is Verdict.DIFFERS]
-    if differing:
-        raise DifferenceError(
-            f"{counted(len(differing), 'partition')} of {len(done.partitions)} differ, first {_first(differing[0])}"
+    @click.option(
+        "--rate",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="MB",
+        help="Megabytes to read in a second at most, of both sides together.",
+    )
+    @click.option(
+        "--progress",
+        "file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="File in which it is noted how far it is: given again, it continues there.",
+    )
+    @show_cut_option
+    @table_options
+    @click.pass_context
+    def compare(
+        context: click.Context,
+        flow: str,
+        is_read: bool,
+        topics: tuple[str, ...],
+        sample: int | None,
+        rate: float | None,
+        file: Path | None,
+        form: Form,
+    ) -> None:
+        """Whether both sides of FLOW hold the same records. Exit with 1 where they differ, 4 where not all was read."""
+        if not is_read and (sample is not None or rate is not None or file is not None):
+            raise UsageError(
+                "--sample, --rate and --progress are about reading: give --read; nothing was read"
+            )
+        asked = Asked(
+            topics=topics, stretches=sample, bytes_per_second=None if rate is None else rate * 1e6, file=file
         )
-    if done.verdict is not Verdict.EQUAL:
-        raise UnsafeError(
-            "whether both sides hold the same is unknown: not everything was read"
-            + ("; give --read" if not is_read else ", the last column says why")
+        done = compare_flow(
+            command_context(context), flow, asked, is_read=is_read, say=say, comparer=comparer
         )
+        form.put_rows(map(_row, done.partitions), _COLUMNS)
+        if named := _by_cause(done.named):
+            say("differences that have a name, as they are recorded:")
+            form.say_rows(named, _NAMED)
+        say_cut(lambda: done.cut, form.output)
+        differing = [one for one in done.partitions if one.verdict is Verdict.DIFFERS]
+        if differing:
+            raise DifferenceError(
+                f"{counted(len(differing), 'partition')} of {len(done.partitions)} differ, first {_first(differing[0])}"
+            )
+        if done.verdict is not Verdict.EQUAL:
+            raise UnsafeError(
+                "whether both sides hold the same is unknown: not everything was read"
+                + ("; give --read" if not is_read else ", the last column says why")
+            )
+
+    return compare
+
+
+compare = compare_command(in_turn)
 
 
 def _row(one: Compared) -> dict[str, object]:
@@ -88,6 +100,7 @@ def _row(one: Compared) -> dict[str, object]:
         "target_topic": one.target_topic,
         "verdict": str(one.verdict),
         "mapped": one.mapped,
+        "checksummed": one.checksummed,
         "same": one.found.records if is_known else None,
         "differing": one.found.differing if is_known else None,
         "first_source_offset": None if first is None else first.source_offset,

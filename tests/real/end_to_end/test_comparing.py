@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox.workload import create_topics
+from tests.support.drivers import loaded
 from tests.support.following import name_of
 from tests.support.runs import FLOW, run
 from tests.support.site import RealSite
@@ -82,6 +83,7 @@ def test_a_changed_byte_is_found_where_it_lies(site: RealSite, tmp_path: Path) -
     code, rows, err = compared(site, config)
     assert (code, {row["verdict"] for row in rows.values()}) == (4, {"unknown"}), "what was sent is no proof"
     assert rows[plain]["same"] is None
+    assert (rows[plain]["mapped"], rows[plain]["checksummed"]) == (RECORDS, RECORDS)
     assert "give --read" in err
 
     code, rows, err = compared(site, config, "--read")
@@ -97,6 +99,10 @@ def test_a_changed_byte_is_found_where_it_lies(site: RealSite, tmp_path: Path) -
         assert (found["first_source_offset"], found["first_target_offset"]) == (2_345, 2_345)
         assert rows[compacted]["verdict"] == "equal"
         assert f"{plain} partition 0 at source offset 2345" in err
+        on_spark = tmp_path / "rows.json"
+        words = ("--config", config.file, "--file", str(on_spark), FLOW, "--read", "-o", "json")
+        assert loaded("compare").main(words) == 1
+        assert {row["source_topic"]: row for row in json.loads(on_spark.read_text())} == rows
 
     with changed(site, compacted, RECORDS - 7, b"value-003993", b"value-003994"):
         code, rows, _ = compared(site, config, "--read", "--topic", compacted)
