@@ -113,13 +113,14 @@ class LedgerReader:
         for thread in self._threads:
             thread.start()
 
-    def stop(self, *, timeout_s: float = 5.0) -> None:
-        """End after the read under way; one that takes longer ends with the process."""
+    def stop(self, *, timeout_s: float = 5.0) -> bool:
+        """End after the reads under way; returns whether they have ended, and not when the time was over."""
         self._ended.set()
         deadline = self.clock.monotonic() + timeout_s
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(max(0.0, deadline - self.clock.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def read_due(self, names: Collection[str] | None = None) -> float:
         """Read what is due of some subjects (None: of all), as the ledger is now; returns seconds until the next is."""

@@ -1,6 +1,10 @@
 """`serve`: the ledger as pages and as metrics, until SIGTERM or SIGINT. No JVM, no broker."""
 
+import logging
+import os
 import signal
+import sys
+from typing import NoReturn
 
 import click
 
@@ -55,6 +59,15 @@ def serve(context: click.Context, listen: str | None) -> None:
         reader.start()
         say(f"{config.ledger.path} is shown at http://{at}/ and as metrics at http://{at}/metrics")
         server.run(sockets=[listening])
-        reader.stop()
+        is_at_rest = reader.stop()
     if crashed:
         raise crashed[0]
+    if not is_at_rest:
+        _leave()
+
+
+def _leave() -> NoReturn:
+    """End while the ledger is read: Python would end the reading thread within a library, which aborts the process."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(0)

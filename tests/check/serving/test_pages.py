@@ -141,6 +141,7 @@ def test_what_takes_long_to_read_keeps_nobody_waiting_for_the_rest(flow: Operate
     try:
         eventually(lambda: len(fast_reads) > 2, "it is read again and again")
         assert reader.of(subjects["slow"]).at_ms is None
+        assert not reader.stop(timeout_s=0.05), "it is read still, and who serves knows it"
     finally:
         let_go.set()
-        reader.stop()
+        assert reader.stop()
