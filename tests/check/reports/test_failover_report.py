@@ -3,34 +3,19 @@
 The oracle is what lay in the logs when east was lost, and the rows that the steps have appended.
 """
 
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ledger.answers.ledger import Ledger
 from ledger.changeover.plans import ChangeoverKind, StepName
 from ledger.errors import UsageError
-from ledger.facts.tables import TABLES
 from ledger.reports.documents import Report, Table
 from ledger.reports.failover import failover_report
-from ledger.reports.periods import Period
 from ledger.reports.writing import html, markdown
+from tests.support.changed_ledgers import on_disk
 from tests.support.changing_pairs import FAILOVER, GROUPS, ChangingPair
-from tests.support.ledger_rows import append, copied_to
 from tests.support.pages import Page
-
-
-def on_disk(pair: ChangingPair, folder: Path, empty_ledger: Path) -> Period:
-    """The ledger of a simulation as one that commands read: the same rows, an append for each round."""
-    path = copied_to(folder, empty_ledger)
-    for table in TABLES:
-        rows = pair.ledger.rows(table.name)
-        for _, appended in groupby(rows, key=lambda row: row["recorded_at_ms"]):
-            append(path, table.name, list(appended))
-    config = pair.config.model_copy(update={"ledger": pair.config.ledger.model_copy(update={"path": path})})
-    return Period.of(Ledger.open(config), None)
 
 
 def table(report: Report, name: str) -> list[dict[str, Any]]:
