@@ -48,11 +48,11 @@ def row(kind: str, content: dict[str, object], operation_id: str) -> dict[str, o
     return {**of, "ticket": None, "content": json.dumps(content), "writer": "apply", "writer_epoch": 1}
 
 
-def carried_out(flow: Operated, plan: Plan) -> None:
-    """Up to a step that failed, with the producers stopped."""
+def carried_out(flow: Operated, plan: Plan, *, by: str | None = None) -> None:
+    """Up to a step that failed, with the producers stopped; `by`: the mark of its process, None: of this one."""
     done: dict[str, object] = {"read_back": {}, "hook": None}
     rows: list[tuple[str, dict[str, object]]] = [
-        ("apply_claimed", {"plan_id": plan.plan_id, "host": own_mark(), "is_continued": False}),
+        ("apply_claimed", {"plan_id": plan.plan_id, "host": by or own_mark(), "is_continued": False}),
         ("step_begun", {"step": "check"}),
         ("step_done", {"step": "check", "words": "nothing has changed", **done}),
         ("step_begun", {"step": "stop_producers"}),
