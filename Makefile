@@ -11,7 +11,7 @@ BIN := .venv/bin
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap demo lint check quick test soak seeds references site bench clean
+.PHONY: help bootstrap demo lint check quick test soak seeds references site pictures bench clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -52,6 +52,9 @@ references: bootstrap ## Write the parts of documents that repeat what the code 
 site: bootstrap ## Build the documentation site of the documents, into build/site, with all links checked
 	@$(BIN)/python -m tests.support.site_pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --config-file conf/mkdocs.yml
+
+pictures: bootstrap ## Take the pictures of README.md anew: the demonstration, and the page of its ledger in a Chromium
+	@$(BIN)/python -m tests.support.pictures
 
 bench: bootstrap ## Measure copying beside MirrorMaker 2, by name and by records, memory, idle topics and flows, days of a ledger, a downtime, plans, losses
 	$(BIN)/python -m tests.benchmarks.mirror_speed

@@ -60,6 +60,41 @@ def test_commands_of_make_exist() -> None:
     assert named <= set(targets)
 
 
+# -- README.md -------------------------------------------------------------------------------------
+
+README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+README_LINES = 150
+RUN_BY = {
+    "make demo": ("tests/soak/end_to_end/test_demo.py", '"demo"'),
+    "make test": (".ci/run", "make test"),
+    "make site": ("tests/real/repository/test_site.py", '"mkdocs", "build"'),
+    "pip install 'mirror-ledger[sandbox]'": ("tests/soak/end_to_end/test_installed.py", "sandbox"),
+    "pip install mirror-ledger": ("tests/soak/end_to_end/test_installed.py", "wheel"),
+    "mirror-ledger demo": ("tests/soak/end_to_end/test_installed.py", '"demo"'),
+    "mirror-ledger import mm2.properties > mirror.toml": ("tests/check/cli/test_importing.py", '"import"'),
+    "mirror-ledger stop east-to-west": ("tests/real/faults/test_requests.py", '"stop"'),
+    "mirror-ledger serve": ("tests/support/scraped.py", '"serve"'),
+}
+"""Commands beside the blocks that `tests/real/repository/test_readme.py` types: what runs each, and words there."""
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= README_LINES
+
+
+def test_every_command_of_the_readme_is_run_by_a_test() -> None:
+    assert set(re.findall(r"^```(\w*)$", README, re.M)) == {"", "sh"}
+    inline = {
+        " ".join(code.split())
+        for code in re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", README, flags=re.S))
+    }
+    assert {code for code in inline if code.startswith(("make ", "pip ", "python", "mirror-ledger "))} == set(
+        RUN_BY
+    )
+    for file, words in RUN_BY.values():
+        assert words in (CHECKOUT / file).read_text(encoding="utf-8"), file
+
+
 # -- ARCHITECTURE.md -------------------------------------------------------------------------------
 
 ARCHITECTURE = (CHECKOUT / "ARCHITECTURE.md").read_text(encoding="utf-8")
