@@ -16,6 +16,10 @@ MARGIN_MS = 300_000
 """By how much the clocks of those who record may differ."""
 
 
+AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""How long who could not use the ledger leaves it alone, by how often that failed in a row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Instant:
     """When something began: milliseconds since the epoch, and seconds for measuring."""

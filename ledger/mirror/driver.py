@@ -1,11 +1,22 @@
 """Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain, repeat
 
+from ledger.clock import AGAIN_S
 from ledger.config.values import FlowConfig
-from ledger.errors import LedgerUnavailableError, PreconditionError
+from ledger.errors import (
+    ClaimBegunError,
+    ClusterUnavailableError,
+    DamagedLedgerError,
+    LedgerUnavailableError,
+    MirrorLedgerError,
+    PreconditionError,
+    ShutOutError,
+)
 from ledger.facts.identity import ClusterIdentities, FlowProducer, LiveCluster
 from ledger.facts.roles import writer_of
 from ledger.facts.state import FactLog, LedgerState
@@ -15,7 +26,7 @@ from ledger.mirror.dead_letters import DeadLetters, dead_letter_flow
 from ledger.mirror.direction import DirectionWatch
 from ledger.mirror.progress import RunEnd, RunSummary, config_hash
 from ledger.mirror.rounds import FlowRun, RoundLoop
-from ledger.store.session import FLOW_TABLES, WriterSession, claim_row_of
+from ledger.store.session import CLAIMED_WITHIN_S, FLOW_TABLES, WriterSession, claim_row_of
 
 log = logging.getLogger(__name__)
 
@@ -23,11 +34,86 @@ log = logging.getLogger(__name__)
 def run_flow(run: FlowRun) -> RunSummary:
     """Copy until caught up with the ends as of now, or until asked to stop.
 
+    Once the flow is claimed, a run that is not until caught up waits where its ledger is away: nothing is copied that
+    cannot be recorded. When the ledger is there again it claims the flow again, where nobody else has, and finds at the
+    target what it could not record, as every driver that follows another.
+
     Raises `PreconditionError` when the flow may not start and `ShutOutError` when another driver has
     taken over; what was copied until then is found by that driver. `UnsafeError`: there was nothing to catch up with.
     """
-    flow, state = run.flow, run.state
-    last_stop = state.requests(flow.name).last_stop if run.last_stop is None else run.last_stop
+    if run.last_stop is None:
+        run = replace(run, last_stop=run.state.requests(run.flow.name).last_stop)
+    own: int | None = None
+    claims_again = False
+
+    def claimed(epoch: int) -> None:
+        nonlocal own, claims_again
+        own, claims_again = epoch, False
+
+    while True:
+        try:
+            return _run_claimed(run, claimed)
+        except ClaimBegunError as error:
+            if own is None or not claims_again:
+                raise
+            # Its own claim was cut short, or another process is about to claim: that has so long to end it.
+            _wait_for_ledger(run, own, error, [CLAIMED_WITHIN_S])
+            after = error.epoch
+        except ClusterUnavailableError as error:
+            if own is None or not claims_again:
+                raise
+            _wait_for_ledger(run, own, error)
+            after = own
+        except LedgerUnavailableError as error:
+            if own is None or not _waits(run, error):
+                raise
+            _wait_for_ledger(run, own, error)
+            after = own
+        claims_again = True
+        run = replace(run, on_claimed=lambda: None, after=after)
+
+
+def _waits(run: FlowRun, error: LedgerUnavailableError) -> bool:
+    """Whether the ledger may be there again by itself, and somebody waits for what this run is to do."""
+    return not (run.until_caught_up or run.stop.is_set() or isinstance(error, DamagedLedgerError))
+
+
+def _wait_for_ledger(run: FlowRun, own: int, error: MirrorLedgerError, first: Sequence[float] = ()) -> None:
+    """Until the ledger says whose the flow is; raises `ShutOutError` where it is not this driver's, of epoch `own`,
+    any more, and the error for which it waits where it is asked to stop before."""
+    flow, began = run.flow.name, run.clock.monotonic()
+    with run.while_away():
+        for seconds in chain(first, AGAIN_S, repeat(AGAIN_S[-1])):
+            if run.stop.wait(seconds):
+                log.error(_ENDS, {"flow": flow, "cause": error})
+                raise error
+            try:
+                last = run.state.last_claim(writer_of(flow))
+                break
+            except DamagedLedgerError:
+                raise
+            except LedgerUnavailableError as again:
+                error = again
+    if last is None or last.epoch != own:
+        now_of = (
+            "nobody, for it is as it was before" if last is None else f"{last.host}, as epoch {last.epoch}"
+        )
+        raise ShutOutError(
+            f"{flow} is claimed by {now_of}, since the ledger was away from epoch {own}: nothing more is copied here, "
+            "and who copies it next finds what was"
+        )
+    waited_s = run.clock.monotonic() - began
+    log.info("%(flow)s: claims again, after %(seconds).0f s", {"flow": flow, "seconds": waited_s})
+
+
+_ENDS = "%(flow)s: ends, for the ledger is not there: %(cause)s; the next run finds what was copied"
+_WAITS = "%(flow)s: waits for the ledger, which is not there: %(cause)s; nothing is copied until it can be recorded"
+
+
+def _run_claimed(run: FlowRun, claimed: Callable[[int], None]) -> RunSummary:
+    """Under one claim, whose epoch `claimed` gets."""
+    flow, state, last_stop = run.flow, run.state, run.last_stop
+    assert last_stop is not None, "read before the first claim"
     directions = DirectionWatch(flow, state, run.from_cut, state.directions())
     positions = state.positions(flow.name)
     row = claim_row(
@@ -41,8 +127,9 @@ def run_flow(run: FlowRun) -> RunSummary:
     )
     is_first_run = not state.has_run(flow.name)
     session = WriterSession.claimed(
-        run.fact_log, writer_of(flow.name), FLOW_TABLES, row, executor=run.executor, after=run.after
+        run.fact_log, writer_of(flow.name), FLOW_TABLES, row, executor=run.executor(), after=run.after
     )
+    claimed(session.epoch)
     log.info("%(flow)s: begins as writer epoch %(epoch)d", {"flow": flow.name, "epoch": session.epoch})
     run.operations.begin(session)
     run.on_claimed()
@@ -61,8 +148,7 @@ def run_flow(run: FlowRun) -> RunSummary:
                 summary = loop.run(until_caught_up=run.until_caught_up, stop=run.stop)
             except LedgerUnavailableError as error:
                 # At once: it cannot be recorded, and what is under way may take its time to end.
-                text = "%(flow)s: ends, for the ledger is not there: %(cause)s; the next run finds what was copied"
-                log.error(text, {"flow": flow.name, "cause": error})
+                log.error(_WAITS if _waits(run, error) else _ENDS, {"flow": flow.name, "cause": error})
                 raise
             finally:
                 loop.abandon()

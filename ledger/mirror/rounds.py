@@ -99,7 +99,7 @@ class FlowRun:
     `summary`: what the process has done before, which is counted on.
     `troubles`: by finding what there is to be said of the run beside its clusters, asked once a round.
     `probing` is the context in which somebody tells the watch whether the clusters answer, `beside` one in which
-    others append under the same claim.
+    others append under the same claim, `while_away` one for as long as it waits for its ledger.
     """
 
     flow: FlowConfig
@@ -111,7 +111,7 @@ class FlowRun:
     operations: ClaimedOperations
     runner: RoundRunner
     clock: Clock
-    executor: AppendExecutor = field(default_factory=one_thread)
+    executor: Callable[[], AppendExecutor] = one_thread
     host: str
     until_caught_up: bool
     stop: StopSignal
@@ -127,6 +127,7 @@ class FlowRun:
     troubles: Mapping[FindingName, Troubles] = field(default_factory=dict)
     probing: Callable[[ReachWatch], AbstractContextManager[object]] = nullcontext
     beside: Callable[[WriterSession], AbstractContextManager[object]] = nullcontext
+    while_away: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def at_cut(self, directions: DirectionWatch, producer: FlowProducer) -> CutStarts:
         """Where the flow begins or continues behind a cut, if it writes with this producer id."""

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from ledger.clock import StopSignal, SystemClock
@@ -45,7 +45,7 @@ from ledger.store.append_durations import AppendDurations
 from ledger.store.ledger_copy import require_no_copy
 from ledger.store.log import DeltaFactLog
 from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
-from ledger.store.session import ClaimedOperations, one_thread
+from ledger.store.session import ClaimedOperations
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 
@@ -316,6 +316,7 @@ def _drive_once(
             file=file,
             summary=summary,
             beside=lambda session: syncing(config, flow, target, session),
+            while_away=nullcontext if appends is None else lambda: appends.waiting(SystemClock()),
         )
         while True:
             try:
@@ -324,7 +325,7 @@ def _drive_once(
             except FencedProducerError as error:
                 log.warning("%(cause)s; this process claims it again", {"flow": flow.name, "cause": error})
             own = _own_epoch(flow, state, begun.host)
-            run = replace(run, executor=one_thread(), on_claimed=lambda: None, after=own)
+            run = replace(run, on_claimed=lambda: None, after=own)
 
 
 def _shut_out_former_drivers(

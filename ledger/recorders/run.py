@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from ledger.clock import StopSignal, SystemClock
+from ledger.clock import AGAIN_S, StopSignal, SystemClock
 from ledger.config.mirror import MirrorConfig
 from ledger.context import background_maintenance, cluster_admin
 from ledger.errors import (
@@ -82,8 +82,6 @@ log = logging.getLogger(__name__)
 
 _TICK_S = 0.5
 _ROLE_RETRY_S = 30.0
-_RETRY_S = (1.0, 2.0, 5.0, 10.0, 30.0)
-"""How long a recorder that failed is left alone, by how often it failed in a row."""
 
 
 _taking: dict[str, threading.Lock] = {}
@@ -220,7 +218,7 @@ class BackgroundRecorders:
         """Say it, and leave the recorder alone for a while: what it could not append it finds again."""
         before = self._failures.get(recorder.writer)
         count = 0 if before is None else before.count + 1
-        wait_s = _RETRY_S[min(count, len(_RETRY_S) - 1)]
+        wait_s = AGAIN_S[min(count, len(AGAIN_S) - 1)]
         self._failures[recorder.writer] = _Failures(count, str(error), time.monotonic() + wait_s)
         self._say_once(recorder, error)
 

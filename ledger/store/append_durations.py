@@ -22,18 +22,25 @@ class AppendDurations:
     def measured(self, clock: Clock) -> Iterator[None]:
         """An append is the body."""
         began = clock.monotonic()
+        try:
+            with self.waiting(clock):
+                yield
+        except BaseException:
+            with self._noting:
+                self.failed += 1
+            raise
+        with self._noting:
+            self.done.add(clock.monotonic() - began)
+
+    @contextmanager
+    def waiting(self, clock: Clock) -> Iterator[None]:
+        """What is to be appended waits for the body."""
+        began = clock.monotonic()
         with self._noting:
             number = next(self._numbers)
             self._begun[number] = began
         try:
             yield
-        except BaseException:
-            with self._noting:
-                self.failed += 1
-            raise
-        else:
-            with self._noting:
-                self.done.add(clock.monotonic() - began)
         finally:
             with self._noting:
                 del self._begun[number]

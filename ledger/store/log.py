@@ -129,7 +129,8 @@ class DeltaFactLog:
         """As `FactLog` says; `least`: the first epoch that may be claimed."""
         for table in (_WRITERS, *tables):
             self._add_missing(table)
-            add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
+            with _failing(f"whether {table} has all columns is unknown, nothing was appended to it"):
+                add_missing_columns(self._path, table, now_ms=self._clock.now_ms())
         claimed = [_last_version(self._opened(table), writer) for table in (_WRITERS, *tables)]
         require_last(writer, epoch_of(max(claimed)), after=after)
         claim = WriterClaim(writer, max(epoch_of(max(claimed)) + 1, least))

@@ -228,7 +228,7 @@ class FlowDrivers:
             operations=operations,
             runner=workers,
             clock=clock,
-            executor=SimulatedExecutor(world.schedule, process),
+            executor=lambda: SimulatedExecutor(world.schedule, process),
             host=process.name,
             until_caught_up=until_caught_up,
             stop=stop,

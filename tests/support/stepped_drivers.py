@@ -113,7 +113,7 @@ class Driver:
             operations=operations,
             runner=_Runner(self),
             clock=self.flow.clock,
-            executor=self.executor(),
+            executor=self.executor,
             host="host:1:1",
             until_caught_up=self.until_caught_up,
             stop=_StopAfter(["never"] if self.until_caught_up else self._left),

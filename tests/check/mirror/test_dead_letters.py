@@ -118,7 +118,7 @@ class Life:
                 operations=operations,
                 runner=Runner(self.flow, killed_behind),
                 clock=self.flow.clock,
-                executor=AtOnce(),
+                executor=AtOnce,
                 host="host:1:1",
                 until_caught_up=True,
                 stop=_Never(),

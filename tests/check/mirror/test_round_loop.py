@@ -231,7 +231,7 @@ def test_that_a_tail_is_copied_again_is_told_before_the_facts_that_say_so() -> N
     }
 
 
-def test_facts_that_cannot_be_appended_end_the_driver(
+def test_facts_that_cannot_be_appended_end_a_run_until_caught_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(
@@ -241,7 +241,7 @@ def test_facts_that_cannot_be_appended_end_the_driver(
             raise LedgerUnavailableError(f"{table} does not answer; nothing was appended")
         MemoryFactLog.append(log, claim, table, round_number, rows)
 
-    driver = Driver([nothing], executor=WhenAwaited)
+    driver = Driver([nothing], until_caught_up=True, executor=WhenAwaited)
     monkeypatch.setattr(ToldFacts, "append", refuse)
     with pytest.raises(LedgerUnavailableError):
         driver.run()

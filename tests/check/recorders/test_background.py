@@ -76,7 +76,7 @@ class Failing(Alone):
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_TICK_S", 0.01)
-    monkeypatch.setattr(run, "_RETRY_S", (0.02, 0.05))
+    monkeypatch.setattr(run, "AGAIN_S", (0.02, 0.05))
 
 
 def has_looked(recorder: Failing, times: int) -> Callable[[], bool]:

@@ -30,11 +30,12 @@ class MemoryLedger:
     """Append-only: each append to a table makes its next version; version 0 is empty.
 
     `transactions`: last version that a writer stamped on its appends to a table, by (table, writer). `is_away`: nobody
-    can read it or append to it.
+    can read it or append to it; `goes_with_an_answer`: it takes the next append, and is away before it says so.
     """
 
     transactions: dict[tuple[str, str], int] = field(default_factory=dict)
     is_away: bool = False
+    goes_with_an_answer: bool = False
     _appends: dict[str, list[pa.Table]] = field(default_factory=dict)
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _files: dict[str, dict[int, list[dict[str, Any]]]] = field(default_factory=dict)
@@ -50,6 +51,9 @@ class MemoryLedger:
         appends.append(appended)
         self._rows.setdefault(table, []).extend(appended.to_pylist())
         self._add_file(table, appended.to_pylist())
+        if self.goes_with_an_answer:
+            self.goes_with_an_answer, self.is_away = False, True
+            self.require_there()
         return len(appends)
 
     def go_back(self, versions: Mapping[str, int]) -> None:
