@@ -21,7 +21,7 @@ settings.register_profile("fixed", derandomize=True, deadline=None, suppress_hea
 settings.register_profile("random", derandomize=False, deadline=None, suppress_health_check=_BUSY)
 settings.load_profile("fixed")
 
-pytest_plugins = ["tests.support.worker_groups"]
+pytest_plugins = ["tests.support.worker_groups", "tests.support.costs"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
