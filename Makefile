@@ -39,7 +39,7 @@ test: check ## All of check, then the tests on real brokers, Delta and Spark: wh
 
 soak: bootstrap ## Run the long tests, then simulate faults with random seeds (SECONDS=... says how long)
 	$(BIN)/pytest tests/soak -n $(WORKERS) --dist loadgroup
-	$(BIN)/pytest tests/check/facts tests/check/offsets tests/check/topics tests/check/queries tests/check/store tests/check/kafka -n 2 --hypothesis-profile random
+	$(BIN)/pytest tests/check -n 2 --dist loadfile --hypothesis-profile random
 	for seed in 2 4; do MIRROR_LEDGER_SEED=$$seed $(BIN)/pytest tests/real/store/test_maintenance_model.py || exit 1; done
 	@$(BIN)/python -m tests.simulation.seeds --seconds $(or $(SECONDS),600)
 

@@ -22,8 +22,8 @@ from tests.simulation.seeds import Life, command, live_all
 COMMAND = "python -m tests.simulation.selection"
 _FILE = Path(__file__).with_name("chosen_seeds.toml")
 _LAST = 1000
-_TIMES = 3
-_SEEDS = 42
+_TIMES = 2
+_SEEDS = 28
 _LONGEST_S = 3600.0
 
 

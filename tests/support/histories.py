@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,9 +14,14 @@ from tests.support.algebra.maps import OffsetMap
 from tests.support.algebra.translation import Commit, KnownMap, SeenEnd, truncations_of
 from tests.support.ledger_rows import row
 
+Examples = TypeVar("Examples")
 
-def examples(*, check: int, soak: int) -> int:
-    """The long tests draw examples anew in each run, by another profile of hypothesis."""
+
+def examples(*, check: Examples, soak: Examples) -> Examples:
+    """How many examples, or which parameters, a test has: few in each run, all of them in the long tests.
+
+    These draw examples anew in each run, by another profile of hypothesis (`make soak` names the folders).
+    """
     return check if settings.default is not None and settings.default.derandomize else soak
 
 

@@ -31,6 +31,7 @@ from tests.support.waiting import eventually
 
 PARTITIONS = 2
 _ENDED_WITHIN_S = 120.0
+BOTH_WAYS = [("east", "west"), ("west", "east")]
 _BURST = 6
 _BURSTS_PER_PRODUCER = 8
 _PAUSE_S = 0.2

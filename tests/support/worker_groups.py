@@ -14,7 +14,7 @@ from tests.support.checkout import CHECKOUT
 PER_WORKER = {"broker_pair", "broker_pair_sandbox", "spark", "home"}
 LONGEST_FIRST = {
     "check": ("changeover", "cli", "queries", "store", "offsets", "simulation", "answers", "repository"),
-    "real": ("queries", "changeover", "end_to_end", "between_clusters", "repository", "jobs", "faults"),
+    "real": ("queries", "changeover", "end_to_end", "repository", "jobs", "faults"),
 }
 """Folders of a tier whose tests take longest: what begins last is to be short, so that workers end together."""
 

@@ -3,11 +3,8 @@
 Over clusters in memory, with the program's own steps, and applications that write in the middle of it.
 """
 
-from dataclasses import replace
-
 from ledger.changeover.plans import ChangeoverKind
-from tests.support.failbacks import BACK, HOME
-from tests.support.operator_processes import OnceAtEach
+from tests.support.failbacks import BACK
 from tests.support.replicated_keys import (
     REPLICATE,
     USERS,
@@ -18,9 +15,7 @@ from tests.support.replicated_keys import (
     lost_and_back,
     once,
     repaired,
-    returning,
     values,
-    with_deficits_of_keys,
 )
 
 
@@ -45,40 +40,4 @@ def test_what_has_a_newer_record_of_its_key_stays_and_what_is_overtaken_meanwhil
     pair.until(lambda: pair.is_copied, "east is mirrored again, past what stays there")
     assert lasts(pair.east) == lasts(pair.west)
     assert values(pair.west)["extra-d"] == 0
-    pair.end()
-
-
-def test_where_a_tombstone_may_have_been_removed_nothing_is_copied_and_that_is_listed() -> None:
-    pair = lost_and_back(lasts_ms=1_000)
-    pair.west.log(*USERS).compact(pair.west.log(*USERS).end)
-    pair.apply(pair.plan(ChangeoverKind.FAILBACK, REPLICATE, way=BACK))
-    assert decided(pair) == {("keep_local", "overtaken"): 2, ("keep_local", "unknown"): 3}
-    assert repaired(pair) == []
-    differing = {key for key, value in lasts(pair.east).items() if lasts(pair.west).get(key) != value}
-    assert differing == {b"a", b"c", b"n"}, "those that are listed, and no other"
-    pair.end()
-
-
-def test_a_log_in_which_nothing_was_removed_shows_every_tombstone_however_old() -> None:
-    pair = lost_and_back(lasts_ms=1)
-    pair.apply(pair.plan(ChangeoverKind.FAILBACK, REPLICATE, way=BACK))
-    assert decided(pair) == {("keep_local", "overtaken"): 2, ("replicate", None): 3}
-    assert lasts(pair.east) == lasts(pair.west)
-    pair.end()
-
-
-def test_what_was_lost_returns_but_for_what_something_newer_of_its_key_lies_behind() -> None:
-    """A copy of that lies at west, or east alone has it: of `t` nothing newer is anywhere."""
-    pair = with_deficits_of_keys()
-    choices = replace(HOME, deficits=("return",))
-    ends = OnceAtEach(lambda write: "deficits_decided" in write)
-    pair.apply_by_many(pair.plan(ChangeoverKind.FAILBACK, choices, way=BACK), behind=ends)
-    assert len(ends.ended_at) == 1
-    assert returning(pair) == {("return", None): 1, ("stay", "overtaken"): 2}
-    at_east = values(pair.east)
-    assert (at_east["first-t"], at_east["first-c"], at_east["first-d"]) == (1, 0, 0)
-    assert {key: value for key, value in lasts(pair.east).items() if lasts(pair.west)[key] != value} == {
-        b"c": "extra-c"
-    }, "that was to stay at east"
-    assert lasts(pair.east)[b"d"] == "newer-d"
     pair.end()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.histories import examples
 from tests.support.operated import Operated, own_mark
 
 BETWEEN = ("offsets", "translate", "--from", "east", "--to", "west")
@@ -69,9 +70,10 @@ def test_one_offset_is_that_of_whoever_committed_it(both: Operated) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "named", [(), ("--from", "east", "--to", "west"), ("--from", "east"), ("--to", "west")]
-)
+NAMED = [(), ("--from", "east", "--to", "west"), ("--from", "east"), ("--to", "west")]
+
+
+@pytest.mark.parametrize("named", examples(check=NAMED[2:3], soak=NAMED))
 def test_a_flow_is_asked_for_what_it_copies_from_its_source_to_its_target(
     both: Operated, named: tuple[str, ...]
 ) -> None:
@@ -122,13 +124,15 @@ def test_a_time_is_the_worse_alternative(both: Operated, at: str, expected: tupl
     assert (row["time_offset"], row["skipped"], row["repeated_by_time"]) == expected
 
 
+BEEN_THERE: list[tuple[int | None, tuple[int, str, int, int], tuple[int, int], int]] = [
+    (None, (4, "exact", 0, 3), (6, 0), 4),
+    (13, (4, "exact", 3, 3), (6, 0), 7),
+    (11, (4, "exact", 1, 3), (8, 0), 5),
+]
+
+
 @pytest.mark.parametrize(
-    ("last_there", "by_place", "by_end", "by_beginning"),
-    [
-        (None, (4, "exact", 0, 3), (6, 0), 4),
-        (11, (4, "exact", 1, 3), (8, 0), 5),
-        (13, (4, "exact", 3, 3), (6, 0), 7),
-    ],
+    ("last_there", "by_place", "by_end", "by_beginning"), examples(check=BEEN_THERE[:2], soak=BEEN_THERE)
 )
 def test_a_time_passes_what_others_wrote_there_for_who_has_been_there(
     both: Operated,

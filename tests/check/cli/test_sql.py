@@ -17,6 +17,7 @@ from ledger.offsets.rendering import render_csv
 from ledger.store import catalog
 from ledger.store.snapshots import open_ledger
 from tests.support.checkout import CHECKOUT
+from tests.support.histories import examples
 from tests.support.ledger_rows import copied_to
 from tests.support.operated import FLOW, LaterClock, Operated, WrittenLedger, operated_copy, own_mark
 
@@ -138,15 +139,15 @@ def test_what_is_created_is_gone_afterwards(flow: Operated) -> None:
     assert flow.command("sql", "select count(*) as n from segments", "-o", "csv").out == "n\n2\n"
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        "select count(*) as n from segments",
-        'select count(*) as n from "SEGMENTS"',
-        "select count(*) as n from query('from seg' || 'ments')",
-        "select count(*) as n from query_table('seg' || 'ments')",
-    ],
-)
+NAMED = [
+    "select count(*) as n from segments",
+    'select count(*) as n from "SEGMENTS"',
+    "select count(*) as n from query('from seg' || 'ments')",
+    "select count(*) as n from query_table('seg' || 'ments')",
+]
+
+
+@pytest.mark.parametrize("asked", examples(check=NAMED[:3], soak=NAMED))
 def test_a_view_is_there_however_it_is_named(flow: Operated, asked: str) -> None:
     done = flow.command("sql", asked, "-o", "csv")
     assert (done.code, done.out) == (0, "n\n2\n"), done.err
@@ -157,14 +158,14 @@ def test_a_view_between_clusters_is_computed_in_whatever_letters_it_is_named(flo
     assert (done.code, done.out.startswith("n\n")) == (0, True), done.err
 
 
-@pytest.mark.parametrize(
-    "listing",
-    [
-        "select name from (show all tables)",
-        "select view_name as name from duckdb_views()",
-        "select table_name as name from information_schema.tables",
-    ],
-)
+LISTINGS = [
+    "select name from (show all tables)",
+    "select view_name as name from duckdb_views()",
+    "select table_name as name from information_schema.tables",
+]
+
+
+@pytest.mark.parametrize("listing", examples(check=LISTINGS[:1], soak=LISTINGS))
 def test_views_are_listed_before_any_was_read(flow: Operated, listing: str) -> None:
     done = flow.command("sql", listing, "-o", "csv")
     assert set(done.out.splitlines()) >= set(catalog.view_names())

@@ -13,6 +13,7 @@ from ledger.facts.changeovers import PlanRecorded
 from ledger.words import instant
 from tests.support.changeovers import ORDERS, plan
 from tests.support.documents import command_of
+from tests.support.histories import examples
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
 from tests.support.told_status import flat, report, text
 
@@ -64,9 +65,11 @@ def test_states_of_a_driver(
     )
 
 
+ENDS = [(None, False, False), ("stop", True, True), (None, True, True), ("stop", False, True)]
+
+
 @pytest.mark.parametrize(
-    ("behind_start", "until_caught_up", "is_wanted"),
-    [(None, False, False), (None, True, True), ("stop", False, True), ("stop", True, True)],
+    ("behind_start", "until_caught_up", "is_wanted"), examples(check=ENDS[:2], soak=ENDS)
 )
 def test_a_driver_that_ended_while_work_waits_is_wanted_away_or_missed(
     idle: Operated, behind_start: str | None, *, until_caught_up: bool, is_wanted: bool

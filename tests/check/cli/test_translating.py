@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.histories import examples
 from tests.support.ledger_rows import copied_to
 from tests.support.operated import (
     LaterClock,
@@ -16,6 +17,7 @@ from tests.support.operated import (
 )
 
 TRANSLATE = ("offsets", "translate", "--flow", "east-to-west")
+OUTPUTS = examples(check=["table", "kafka-reset"], soak=["table", "json", "csv", "kafka-reset"])
 
 
 def written(folder: Path, empty_ledger: Path) -> WrittenLedger:
@@ -101,7 +103,7 @@ def test_answers_name_the_topic_id_and_what_is_not_there_any_more(flow: Operated
 BETWEEN = ("offsets", "translate", "--from", "east", "--to", "west")
 
 
-@pytest.mark.parametrize("asked", [("offsets", "translate", "--flow", "east-to-west"), BETWEEN])
+@pytest.mark.parametrize("asked", examples(check=[BETWEEN], soak=[TRANSLATE, BETWEEN]))
 def test_an_answer_that_goes_by_commits_of_long_ago_says_so(flow: Operated, asked: tuple[str, ...]) -> None:
     """Three full sweeps, of 300 s each, are nothing; of another cluster nothing is said."""
     now_ms = flow.clock.now_ms()
@@ -114,7 +116,7 @@ def test_an_answer_that_goes_by_commits_of_long_ago_says_so(flow: Operated, aske
     recorded("west", 120)
     assert flow.command(*asked).err == ""
     recorded("east", 61)
-    for output in ("table", "json", "csv", "kafka-reset"):
+    for output in OUTPUTS:
         told = flow.command(*asked, "-o", output).err
         assert "commits of east were recorded last at " in told
         assert ", 1 h 1 min before: what groups have committed since is not in this answer" in told
@@ -130,7 +132,7 @@ def test_groups_without_a_translation_are_named_beside_the_answer(flow: Operated
     assert flow.command(*TRANSLATE, "--show-cut").err.startswith("cut v2.")
     flow.append("groups", {**at, "group_id": "sharing", "group_type": "share", "event": "present"})
     flow.append("groups", {**at, "group_id": "lost\x1b[2J", "event": "unavailable", "reason": "NOT_NOW"})
-    for output in ("table", "json", "csv", "kafka-reset"):
+    for output in OUTPUTS:
         done = flow.command(*TRANSLATE, "-o", output)
         assert "sharing" not in done.out
         assert [word in done.err for word in ("sharing", "share_group", "unavailable", "NOT_NOW")] == [

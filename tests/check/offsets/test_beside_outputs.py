@@ -378,7 +378,9 @@ def test_of_an_earlier_commit_nobody_knows_when_it_was_made() -> None:
     assert last_commit(earlier) == last_commit(same) == 20
 
 
-@pytest.mark.parametrize("cause", ["retention", "deleted_records", "skipped"])
+@pytest.mark.parametrize(
+    "cause", examples(check=["retention"], soak=["retention", "deleted_records", "skipped"])
+)
 def test_what_was_lost_of_the_outputs_is_not_copied(life: WorkedApplication, cause: str) -> None:
     """Nobody writes again what an application takes for written: it continues before that."""
     last = {key: end for key, end in life.ends.items() if key[0] == OUTPUT and end > life.copied[key]}
@@ -401,9 +403,10 @@ def test_outputs_that_retention_took_before_anybody_copied_them_are_not_copied(
     assert placed(life)["committed_offset"] == 10
 
 
-@pytest.mark.parametrize(
-    ("cause", "is_seen"), [("filtered", True), ("control", False), ("aborted", False), ("compacted", False)]
-)
+GAPS = [("filtered", True), ("aborted", False), ("control", False), ("compacted", False)]
+
+
+@pytest.mark.parametrize(("cause", "is_seen"), examples(check=GAPS[:2], soak=GAPS))
 def test_of_gaps_only_what_applications_would_see_is_missing(
     life: WorkedApplication, cause: str, is_seen: bool
 ) -> None:
@@ -414,7 +417,7 @@ def test_of_gaps_only_what_applications_would_see_is_missing(
     assert placed(life)["committed_offset"] == (10 if is_seen else 20)
 
 
-@pytest.mark.parametrize("seed", range(examples(check=4, soak=12)))
+@pytest.mark.parametrize("seed", range(examples(check=2, soak=12)))
 def test_no_commit_up_to_then_stands_for_what_nobody_copied(seed: int) -> None:
     """By what lies at west: nothing that was written for orders below the commit is missing there."""
     print(f"seed {seed}")

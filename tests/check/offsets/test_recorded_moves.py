@@ -1,6 +1,7 @@
 """What `offsets set` records is a move of the view `group_moves`: from the commit that was translated to its answer."""
 
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from ledger.store.catalog import Value, query
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.fakes import FakeClock
+from tests.support.histories import examples
 from tests.support.ledger_rows import row
 from tests.support.ledgers import operators
 
@@ -246,8 +248,12 @@ def test_a_group_that_an_apply_has_set_and_that_was_started_is_moved_when_it_is_
     )
 
 
-@pytest.mark.parametrize("says_what_it_knew", [True, False], ids=["now", "an earlier program"])
-@pytest.mark.parametrize("ahead_s", [0, 20 * 60, 3 * 3600])
+CLOCKS = [*product([0, 20 * 60, 3 * 3600], [True, False])]
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "says_what_it_knew"), examples(check=[(20 * 60, True), (3 * 3600, False)], soak=CLOCKS)
+)
 def test_no_clock_of_who_moves_a_group_says_what_was_committed_since(
     moved: Moved, ahead_s: int, says_what_it_knew: bool
 ) -> None:

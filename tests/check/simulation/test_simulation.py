@@ -135,7 +135,7 @@ def test_the_file_holds_what_was_chosen() -> None:
 
 
 def test_no_seed_is_chosen_twice() -> None:
-    assert len(set(chosen_seeds())) == len(chosen_seeds()) >= 40
+    assert len(set(chosen_seeds())) == len(chosen_seeds()) >= 25
 
 
 def test_of_more_seeds_more_is_wanted() -> None:

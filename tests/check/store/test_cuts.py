@@ -20,6 +20,7 @@ from ledger.facts.cuts import ClockStep, Cut, LastAppend
 from ledger.store import catalog
 from ledger.store.delta_tables import create_tables, table_uri
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
+from tests.support.histories import examples
 from tests.support.ledger_rows import append, copied_to, row
 from tests.support.pasted_texts import without_views
 
@@ -159,7 +160,9 @@ def moved(path: str) -> None:
     shutil.copytree(f"{path}-elsewhere", path)
 
 
-@pytest.mark.parametrize("maintain", [merged, sorted_anew, cleaned, moved])
+@pytest.mark.parametrize(
+    "maintain", examples(check=[cleaned, moved], soak=[merged, sorted_anew, cleaned, moved])
+)
 def test_a_token_answers_the_same_after(copied: Appended, maintain: Callable[[str], None]) -> None:
     rng = random.Random(SEED)
     tokens = {}

@@ -51,7 +51,9 @@ class Origin:
 
 @pytest.fixture
 def origin(tmp_path: Path, empty_ledger: Path) -> Origin:
-    made = Origin(copied_to(tmp_path, empty_ledger))
+    path = copied_to(tmp_path, empty_ledger)
+    DeltaTable(table_uri(path, TABLE)).alter.set_table_properties({"delta.checkpointInterval": "20"})
+    made = Origin(path)
     made.append(3)
     return made
 
@@ -129,15 +131,15 @@ def test_what_a_copy_has_is_not_sent_again(origin: Origin, tmp_path: Path) -> No
 
 def test_a_copy_follows_what_maintenance_merged_and_removed(origin: Origin, tmp_path: Path) -> None:
     to = tmp_path / "copy"
-    origin.append(150)
+    origin.append(50)
     copied(origin, to)
     upkeep = TableUpkeep(origin.path, TABLE, SystemClock(), keep_hours=0)
     assert maintain(upkeep).merged
     origin.append()
     shutil.rmtree(Path(origin.path) / "projections", ignore_errors=True)
     _, done = copied(origin, to, keep_hours=0)
-    assert done[TABLE].removed > 100
-    assert rows_of(to) == rows_of(origin.path) == list(range(1, 155))
+    assert done[TABLE].removed > 40
+    assert rows_of(to) == rows_of(origin.path) == list(range(1, 55))
     kept = {name for name in files_below(to) if name.startswith(f"{TABLE}/")}
     copy = read_copy(str(to))
     assert copy is not None
@@ -155,7 +157,7 @@ def test_superseded_files_stay_for_who_reads_the_former_cut(origin: Origin, tmp_
     assert [row["round"] for row in reader.rows(TABLE, [])] == list(range(1, 34))
 
 
-EVERY = examples(check=41, soak=3)
+EVERY = examples(check=83, soak=3)
 """Of so many writes one ends the process."""
 
 
@@ -173,7 +175,7 @@ def test_a_copy_is_whole_wherever_copying_dies(
         origin.append(3)
     new = cut_of(origin.path)
     found: set[str | None] = set()
-    step = EVERY if first else examples(check=7, soak=1)
+    step = EVERY if first else examples(check=23, soak=1)
     for write in count(1, step):
         to = tmp_path / f"copy-{write}"
         shutil.copytree(template, to)
@@ -326,7 +328,7 @@ def test_a_restored_ledger_is_copied_on_to_the_same_copy(origin: Origin, tmp_pat
     """Also where a copying of the lost ledger had died behind the cut."""
     to, made = tmp_path / "copy", tmp_path / "made"
     copied(origin, to)
-    origin.append(120)
+    origin.append(24)
     left = (to / COPY_FILE).read_bytes()
     copied(origin, to)
     (to / COPY_FILE).write_bytes(left)
@@ -335,10 +337,10 @@ def test_a_restored_ledger_is_copied_on_to_the_same_copy(origin: Origin, tmp_pat
     restored(to, made, lost.ledger_id)
     assert rows_of(made) == [1, 2, 3]
     again = Origin(str(made))
-    again.append(130)
+    again.append(26)
     copy_ledger(str(made), str(to), keep_hours=1, clock=SystemClock(), progress=print)
     assert cut_of(to) == cut_of(made)
-    assert len(rows_of(to)) == 133
+    assert len(rows_of(to)) == 29
     assert (
         DeltaTable(table_uri(str(to), TABLE), version=read(to).tables[TABLE].version)
         .to_pyarrow_table()

@@ -3,7 +3,6 @@
 import random
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -15,82 +14,35 @@ from deltalake import DeltaTable
 
 from ledger.clock import HOUR_MS
 from ledger.facts.last_rows import Noted
-from ledger.facts.state import WriterClaim
-from ledger.facts.tables import Row
 from ledger.store import catalog, merging, narrowed, projections, sql
 from ledger.store.behind import Behind, file_stamps
 from ledger.store.catalog import Value
 from ledger.store.delta_tables import opened_at, table_uri
-from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import TableUpkeep
 from ledger.store.merging import SORTED_BY, data_files
 from ledger.store.projection_audit import audit_projections
 from ledger.store.projections import PROJECTED, Block, Projection
-from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
+from ledger.store.snapshots import DeltaLedger
 from tests.benchmarks.long_ledgers import (
     BEGAN_MS,
     FILLED,
     FLOW,
-    FLOW_BACK,
     ROUND_MS,
     Length,
-    rows_to_append,
     write_ledger,
 )
 from tests.benchmarks.long_projections import project_table
 from tests.support.fakes import FakeClock
 from tests.support.histories import examples
 from tests.support.ledgers import rewrite_block
-
-LENGTH = Length(24, 3, is_both_ways=True)
-WRITERS = {"offset_syncs": f"flow:{FLOW}", "checkpoints": "recorder:east", "high_watermarks": "recorder:east"}
-BOTH: Mapping[str, Value] = {"from_cluster": "east", "to_cluster": "west"}
-BACK: Mapping[str, Value] = {"from_cluster": "west", "to_cluster": "east"}
-ASKED: tuple[tuple[str, Mapping[str, Value]], ...] = (
-    ("offset_translation", {"flow": FLOW}),
-    ("group_translation", BOTH),
-    ("group_translation", BACK),
-    ("flow_status", {"flow": FLOW_BACK}),
-    ("flow_losses", {"flow": FLOW}),
-    ("flow_positions", {"flow": FLOW}),
-    ("cluster_groups", {"cluster": "east"}),
-    ("flow_recording", {"flow": FLOW}),
-    ("replication_lag", {"flow": FLOW, "fresh_since_ms": 0}),
+from tests.support.projected_ledgers import (
+    ASKED,
+    LENGTH,
+    WRITERS,
+    Grown,
+    require_narrowed,
+    require_same,
 )
-
-
-@dataclass
-class Grown:
-    """A ledger to which rounds are appended, and whose projections are extended in between."""
-
-    path: str
-    clock: FakeClock
-    rounds: int = LENGTH.rounds
-
-    def append(self, rounds: int) -> None:
-        for number in range(self.rounds + 1, self.rounds + 1 + rounds):
-            self.clock.now_s = (BEGAN_MS + number * ROUND_MS) / 1000
-            log = DeltaFactLog(self.path, self.clock)
-            for table, writer in WRITERS.items():
-                log.append(WriterClaim(writer, 1), table, number, rows_to_append(table, LENGTH, number))
-        self.rounds += rounds
-
-    def extend(self) -> None:
-        for table in PROJECTED:
-            opened = opened_at(table_uri(self.path, table))
-            is_done = Projection(self.path, table).extend_when_due(
-                opened, now_ms=self.clock.now_ms(), least_rows=1
-            )
-            assert is_done or table not in WRITERS
-
-    def now(self) -> DeltaSnapshot:
-        return DeltaLedger(self.path).as_of(None, now_ms=self.clock.now_ms())
-
-    def at_round(self, number: int) -> DeltaSnapshot:
-        return DeltaLedger(self.path).as_of(str(BEGAN_MS + number * ROUND_MS), now_ms=self.clock.now_ms())
-
-    def files(self, table: str) -> list[Path]:
-        return sorted(Path(table_uri(self.path, f"projections/{table}")).glob("block-*.parquet"))
 
 
 @pytest.fixture(scope="module")
@@ -106,23 +58,11 @@ def grown(written: Path, tmp_path: Path) -> Grown:
     return Grown(path, FakeClock((BEGAN_MS + LENGTH.rounds * ROUND_MS) / 1000))
 
 
-def require_same(at: DeltaSnapshot, *, is_narrowed: bool = True, asked: int = 1) -> None:
-    for name, params in ASKED[:asked]:
-        query = catalog.query(name)
-        every: list[Row] = sql.run_query(query, params, at).to_pylist()
-        assert narrowed.run_query(query, params, at).to_pylist() == every, (name, params)
-        assert every or params is BACK or name == "flow_losses", name
-    name, params = ASKED[0]
-    shown = narrowed.for_question(at, catalog.query(name), params)
-    assert ("offset_syncs" in shown) is is_narrowed
-    assert ("checkpoints" in shown) is is_narrowed
-
-
 def test_answers_are_the_same_without_with_and_behind_a_projection(grown: Grown) -> None:
     require_same(grown.now(), is_narrowed=False)
     grown.extend()
     grown.append(5)
-    require_same(grown.now(), asked=len(ASKED))
+    require_same(grown.now(), asked=examples(check=3, soak=len(ASKED)))
 
 
 def test_blocks_become_larger_ones_and_cuts_of_the_past_are_answered_by_those_of_then(
@@ -147,7 +87,7 @@ def test_blocks_become_larger_ones_and_cuts_of_the_past_are_answered_by_those_of
     )
     require_same(grown.now())
     for end in random.Random(7).sample(ends, examples(check=1, soak=3)):
-        require_same(grown.at_round(end + random.Random(end).randint(0, 1)), asked=2)
+        require_same(grown.at_round(end + random.Random(end).randint(0, 1)), asked=examples(check=1, soak=2))
     require_same(grown.at_round(LENGTH.rounds // 2), is_narrowed=False)
     assert grown.now().cut == DeltaLedger(grown.path).at(grown.now().cut).cut
 
@@ -216,7 +156,9 @@ def copy_of(file: Path) -> Path:
     return other
 
 
-@pytest.mark.parametrize("harm", ["cut", "removed", "log", "other table"])
+@pytest.mark.parametrize(
+    "harm", examples(check=["cut", "log"], soak=["cut", "removed", "log", "other table"])
+)
 def test_what_is_damaged_is_not_used_and_is_built_again(grown: Grown, harm: str) -> None:
     grown.extend()
     for table in ("offset_syncs", "checkpoints"):
@@ -234,7 +176,7 @@ def test_what_is_damaged_is_not_used_and_is_built_again(grown: Grown, harm: str)
     grown.append(1)
     for table in PROJECTED:
         TableUpkeep(grown.path, table, grown.clock, keep_hours=1).rebuild()
-    require_same(grown.now())
+    require_narrowed(grown.now())
 
 
 def test_blocks_of_a_later_program_are_left_alone(grown: Grown, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +210,6 @@ def test_a_file_without_a_commit_is_nothing(grown: Grown) -> None:
     grown.extend()
     copy_of(grown.files("offset_syncs")[0])
     grown.append(1)
-    require_same(grown.now())
     require_same(grown.at_round(grown.rounds))
 
 
@@ -297,36 +238,7 @@ def test_last_rows_become_a_block_where_there_are_as_many_as_one_has(
     assert upkeep.project_when_due()
 
 
-# -- Of a history, at once -------------------------------------------------------------------------
-
-HOURS = Length(1_300, examples(check=1, soak=3), is_both_ways=True)
-"""Its first hour ends in round 560, the next one 720 rounds later."""
-
-
-@pytest.fixture(scope="module")
-def of_hours(tmp_path_factory: pytest.TempPathFactory) -> Grown:
-    path = str(tmp_path_factory.mktemp("hours") / "ledger")
-    write_ledger(path, HOURS)
-    grown = Grown(path, FakeClock(HOURS.end_ms / 1000), HOURS.rounds)
-    with pytest.MonkeyPatch.context() as small:
-        small.setattr(projections, "LEAST_ROWS", 1_000)
-        small.setattr(projections, "FANOUT", 3)
-        grown.extend()
-    return grown
-
-
-def test_a_history_is_projected_in_hours_and_answers_at_its_cuts_are_the_same(of_hours: Grown) -> None:
-    files = of_hours.files("offset_syncs")
-    each = 2 * HOURS.partitions
-    rows = sorted(Block.read(file).noted.rows for file in files)
-    assert rows == [each * rounds for rounds in (559, 1_279, 1_300, 1_300)]
-    require_same(of_hours.at_round(1_100), asked=examples(check=2, soak=len(ASKED)))
-    for number in (559, 560, 1_279, 1_300)[:: examples(check=3, soak=1)]:
-        require_same(of_hours.at_round(number), asked=examples(check=1, soak=2))
-    require_same(of_hours.at_round(400), is_narrowed=False)
-
-
-@pytest.mark.parametrize("is_both_ways", [False, True])
+@pytest.mark.parametrize("is_both_ways", examples(check=[True], soak=[False, True]))
 def test_a_generated_projection_is_the_one_that_maintenance_makes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_both_ways: bool
 ) -> None:
