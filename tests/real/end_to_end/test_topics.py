@@ -1,10 +1,8 @@
 """Target topics follow on real brokers and real Spark: names, settings, scope, deletion."""
 
 import json
-import threading
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,7 +10,6 @@ from pyspark.sql import SparkSession
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UnsafeError
 from ledger.recorders.observation import Subject
-from ledger.recorders.run import record_clusters
 from ledger.sandbox.workload import create_topics
 from tests.support.following import (
     RENAME,
@@ -26,7 +23,6 @@ from tests.support.following import (
 )
 from tests.support.recorded import open_findings, operations
 from tests.support.runs import FLOW, run, running
-from tests.support.shops import transaction
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
@@ -264,41 +260,3 @@ def test_a_deleted_source_topic(site: RealSite, delete_topics: bool) -> None:
 
 
 # What has not followed --------------------------------------------------------------------------
-
-
-def test_a_plan_says_what_has_not_followed_yet_and_what_shares_transactions(site: RealSite) -> None:
-    """Until a driver has made it follow, and recorders have seen that."""
-    topic = name_of("followed")
-    config = site.configured({FLOW: f'topics = ["{topic}.*"]\nsource = "east"\ntarget = "west"\n'})
-    create_topics(site.servers[0], [topic], partitions=1)
-    produce(site.servers[0], topic, "1")
-
-    forecast: dict[str, Any] = {}
-
-    def not_followed() -> dict[str, int | None]:
-        record_clusters(config, ["east", "west"], stop=threading.Event(), once=True)
-        done = site.command(config, "plan", "failover", "--from", "east", "--to", "west", "-o", "json")
-        [plan] = json.loads(done.out)
-        forecast.update(plan["forecast"])
-        found = forecast["not_followed"]
-        assert all(one["age_seconds"] < 60 for one in found if one["changes"]), found
-        return {one["part"]: one["changes"] for one in found}
-
-    run(config, site.spark)
-    followed = {"topics": 0, "settings": 0, "permissions": 0}
-    assert not_followed() == followed
-    with admin_of(config, "east") as admin:
-        admin.change_settings(topic, to_set={"retention.ms": "70000"}, to_remove=[])
-    create_topics(site.servers[0], [f"{topic}-new"], partitions=1)
-    assert not_followed() == {**followed, "topics": 1, "settings": 1}
-    assert "shared_transactions" not in forecast
-    beside = name_of("beside")
-    create_topics(site.servers[0], [beside], partitions=1)
-    producer = transaction(site.servers[0], beside, beside, b"1")
-    producer.produce(topic, b"2", partition=0)
-    producer.commit_transaction(10)
-    run(config, site.spark)
-    assert not_followed() == followed
-    assert forecast["shared_transactions"] == {beside: [topic]}, (
-        "one stays, and shares transactions with one that moves"
-    )

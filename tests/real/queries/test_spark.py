@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 
 from ledger.store import catalog
 from ledger.store.catalog import Query
-from tests.support.cases import Case, cases_of
+from tests.support.cases import cases_of
+from tests.support.ledgers import COVERING, largest_case
 from tests.support.query_mutants import VIEW_QUERIES
 from tests.support.spark_answers import SparkLedger
 
@@ -20,24 +21,15 @@ def ledger(spark: SparkSession) -> SparkLedger:
     return SparkLedger(spark)
 
 
-def largest(query: str) -> Case:
-    """The case that has most to tell: `make soak` has them all."""
-    return max(cases_of(query), key=lambda case: sum(map(len, case.blocks.values())))
-
-
 TRANSLATION = "offset_translation"
 """A generated history shows it here, its cases are for `make soak`."""
-HERE = [
-    query.name
-    for query in catalog.queries().values()
-    if query.name != TRANSLATION and not query.is_between_clusters
-]
-"""Spark plans the dozens of views of an answer between clusters for half a minute: `make soak` has them."""
+HERE = [name for name in COVERING if name != TRANSLATION]
+"""`make soak` has the others; Spark plans the dozens of views of an answer between clusters for half a minute."""
 
 
 @pytest.mark.parametrize("query", HERE)
 def test_a_query_answers_as_its_largest_case_says(ledger: SparkLedger, query: str) -> None:
-    ledger.assert_answers(largest(query))
+    ledger.assert_answers(largest_case(query))
 
 
 def test_a_generated_history_is_translated_as_by_the_algebra(ledger: SparkLedger) -> None:
@@ -51,7 +43,7 @@ def test_views_of_operations_agree(ledger: SparkLedger) -> None:
 
 @pytest.mark.parametrize("query", VIEW_QUERIES, ids=lambda query: query.name)
 def test_a_view_that_no_query_reads_agrees(ledger: SparkLedger, query: Query) -> None:
-    ledger.assert_same_views(largest(query.name), [query.name])
+    ledger.assert_same_views(largest_case(query.name), [query.name])
 
 
 def test_copies_from_before_a_resync_agree(ledger: SparkLedger) -> None:

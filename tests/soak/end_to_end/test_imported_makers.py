@@ -10,7 +10,7 @@ from tests.support.maker_runs import assert_mirrored_alike, maker_site
 
 NAMES = (
     *("both_ways.properties", "empty_separator.properties", "underscore.properties", "misspelt.properties"),
-    *("fan_out.properties", "strimzi_v1.yaml", "strimzi_v1beta2.yaml"),
+    *("fan_out.properties", "same_names.properties", "strimzi_v1.yaml", "strimzi_v1beta2.yaml"),
 )
 
 
