@@ -158,7 +158,9 @@ def test_clusters_addresses_and_ways() -> None:
 
 
 @pytest.mark.parametrize("written", ["a,b,", "a,,b", ",a, b"])
-def test_a_needless_comma_in_clusters_is_said_because_mirror_maker_does_not_start_with_it(written: str) -> None:
+def test_a_needless_comma_in_clusters_is_said_because_mirror_maker_does_not_start_with_it(
+    written: str,
+) -> None:
     found = imported(BASE.replace("clusters = a, b", f"clusters = {written}"))
     assert list(found.config.clusters) == ["a", "b"]
     assert found.rows["clusters"].verdict is Verdict.DIFFERS
