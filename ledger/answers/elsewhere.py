@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ledger.errors import UsageError
 from ledger.facts.cuts import LastAppend
@@ -39,6 +38,7 @@ from ledger.store.sql import (
 from ledger.words import is_unicode, shown
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     import pyarrow.dataset
 
 _NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
@@ -164,7 +164,9 @@ def _scanned(table: str, relation: Relation) -> "pa.Table | pyarrow.dataset.Data
     return relation
 
 
-def _counts(cut: CutRows) -> pc.Expression:
+def _counts(cut: CutRows) -> "pc.Expression":
+    import pyarrow.compute as pc  # every answer would wait for it
+
     """Which rows count at a cut."""
     of_writers = (
         (pc.field("writer") == append.writer)

@@ -7,12 +7,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.groups import SHARE, Place
-from ledger.facts.tables import CHECKPOINTS, ROUNDS_PER_EPOCH, SHARE_OFFSETS, TABLE_BY_NAME, TOPICS
+from ledger.facts.tables import CHECKPOINTS, ROUNDS_PER_EPOCH, SHARE_OFFSETS, TABLE_BY_NAME, TOPICS, Filter
 from ledger.facts.ways import Direction
 from ledger.offsets.setting import (
     NO_OUTPUTS,
@@ -27,8 +26,9 @@ from ledger.offsets.setting import (
 from ledger.store import answers, catalog, narrowed, sql
 from ledger.store.catalog import Value, query
 from ledger.store.delta_tables import arrow_rows
+from ledger.store.relations import arrow_rows as passing
 from ledger.store.snapshots import DeltaSnapshot
-from ledger.store.sql import Clusters, Relation, Snapshot, answer, connect, sql_file
+from ledger.store.sql import Clusters, Relation, Snapshot, answer, connect, selected, sql_file
 
 # Asked --------------------------------------------------------------------------------------------
 # From where to where groups continue, and which of them are asked about.
@@ -61,23 +61,28 @@ ALL = Chosen()
 
 def chosen_rows(found: pa.Table, chosen: Chosen) -> pa.Table:
     """Of the rows of a translation those of the groups, the topic and the partition that are asked for."""
+    filters: list[Filter] = []
     if chosen.groups:
-        found = found.filter(pc.is_in(found["group_id"], value_set=pa.array(chosen.groups)))
+        filters.append(("group_id", "in", chosen.groups))
     if chosen.topic is not None:
-        found = found.filter(pc.equal(found["source_topic"], chosen.topic))
+        filters.append(("source_topic", "=", chosen.topic))
     if chosen.partition is not None:
-        found = found.filter(pc.equal(found["source_partition"], chosen.partition))
-    return found
+        filters.append(("source_partition", "=", chosen.partition))
+    return passing(found, filters) if filters else found
 
 
 def required_rows(found: pa.Table, chosen: Chosen, where: str) -> pa.Table:
     """The same; raises `PreconditionError` when there is none of what was chosen. `where`: the groups' cluster."""
     rows = chosen_rows(found, chosen)
     if rows.num_rows == 0 and not chosen.is_all:
-        raise PreconditionError(
-            f"the ledger has no committed offset of {chosen} at {where}; nothing was translated"
-        )
+        raise _nothing_committed(chosen, where)
     return rows
+
+
+def _nothing_committed(chosen: Chosen, where: str) -> PreconditionError:
+    return PreconditionError(
+        f"the ledger has no committed offset of {chosen} at {where}; nothing was translated"
+    )
 
 
 def asked_way(
@@ -176,7 +181,7 @@ def translate(
     reads = (*exact.reads, *_READ_FOR_A_TIME)
     with connect(snapshot, overrides, reads, clusters=clusters, at_ms=at_ms) as connection:
         found = answer(connection, exact, params)
-        return _beside(found, connection.sql(sql_file("at_time.sql")).to_arrow_table())
+        return _beside(found, selected(connection, sql_file("at_time.sql")))
 
 
 def _beside(found: pa.Table, of_time: pa.Table) -> pa.Table:
@@ -290,11 +295,12 @@ def commits_up_to(
     )
     with connect(snapshot, overrides, ("checkpoints",)) as connection:
         connection.register("bounds", bounds)
-        return connection.sql(
+        return selected(
+            connection,
             "select c.* from checkpoints as c inner join bounds as b using (group_id) "
             f"where c.cluster <> $cluster or c.writer_epoch * {ROUNDS_PER_EPOCH} + c.round <= b.last_order",
-            params={"cluster": cluster},
-        ).to_arrow_table()
+            {"cluster": cluster},
+        )
 
 
 # Between clusters ---------------------------------------------------------------------------------
@@ -336,8 +342,10 @@ def translate_groups(
     found = translate(at, (way.source, way.target), flow=chosen.flow, at_ms=at_ms, overrides=shown)
     if outputs:
         found = _beside_outputs(at, way, chosen.flow, found, outputs, at_ms=at_ms)
+    committed = set(found["group_id"].to_pylist()) if chosen.groups else set()
     for group in chosen.groups:
-        required_rows(found, Chosen((group,)), way.source)
+        if group not in committed:
+            raise _nothing_committed(Chosen((group,)), way.source)
     if chosen.topic is not None:
         require_known(at, way.source, chosen.topic, chosen.partition)
     return required_rows(found, chosen, way.source)
@@ -417,8 +425,8 @@ def translate_offset(
         )
     shown = {"checkpoints": commit}
     found = translate(at, (way.source, way.target), flow=chosen.flow, at_ms=at_ms, overrides=shown)
-    found = chosen_rows(found, chosen)
-    return found.filter(pc.is_null(found["group_id"]))
+    of_nobody = (row for row in chosen_rows(found, chosen).to_pylist() if row["group_id"] is None)
+    return pa.Table.from_pylist(list(of_nobody), schema=found.schema)
 
 
 # Group commits ------------------------------------------------------------------------------------
@@ -432,10 +440,11 @@ def commits_of_groups(snapshot: Snapshot, groups: Collection[str]) -> pa.Table:
     """
     reads = (CHECKPOINTS.name,)
     with connect(snapshot, narrowed.summed(snapshot, reads), reads) as connection:
-        return connection.sql(
+        return selected(
+            connection,
             "select * from checkpoints where group_id in (select unnest($groups))",
-            params={"groups": list(groups)},
-        ).to_arrow_table()
+            {"groups": list(groups)},
+        )
 
 
 def commit_intervals(snapshot: Snapshot, cluster: str) -> dict[str, float]:
@@ -469,9 +478,7 @@ def last_group_syncs(snapshot: Snapshot, cluster: str, flow: str | None = None) 
     Of one flow alone where it is given.
     """
     with connect(snapshot, {}, ("group_syncs",)) as connection:
-        found = connection.sql(
-            sql_file("last_group_syncs.sql"), params={"cluster": cluster, "flow": flow}
-        ).to_arrow_table()
+        found = selected(connection, sql_file("last_group_syncs.sql"), {"cluster": cluster, "flow": flow})
     return list(found.to_pylist())
 
 
@@ -479,7 +486,7 @@ def last_group_syncs(snapshot: Snapshot, cluster: str, flow: str | None = None) 
 # Groups of which a translation of committed offsets says nothing, or nothing that is sure to be their last.
 
 
-_UNTRANSLATED = pa.array(["share_group", "hidden", "unavailable"])
+_UNTRANSLATED = ("share_group", "hidden", "unavailable")
 
 
 def unread_groups_at(at: DeltaSnapshot, cluster: str, groups: tuple[str, ...] = ()) -> dict[str, str]:
@@ -498,7 +505,7 @@ def unread_groups_at(at: DeltaSnapshot, cluster: str, groups: tuple[str, ...] = 
 def untranslated_groups_at(at: DeltaSnapshot, cluster: str, groups: tuple[str, ...] = ()) -> pa.Table:
     """Rows of `cluster_groups`; none named: of all groups."""
     found = narrowed.run_query(query("cluster_groups"), {"cluster": cluster}, at)
-    return chosen_rows(found.filter(pc.is_in(found["status"], value_set=_UNTRANSLATED)), Chosen(groups))
+    return chosen_rows(passing(found, [("status", "in", _UNTRANSLATED)]), Chosen(groups))
 
 
 # Source commits -----------------------------------------------------------------------------------
@@ -524,9 +531,9 @@ def source_commits(last: pa.Table) -> dict[Place, SourceCommit]:
 def share_commits(snapshot: Snapshot) -> pa.Table:
     """Rows of `checkpoints`: one for each of `share_offsets`, but for partitions that a group has not begun."""
     with connect(snapshot, {}, (SHARE_OFFSETS.name,)) as connection:
-        found = connection.sql(
-            "select * from share_offsets where start_offset is not null or absence is not null"
-        ).to_arrow_table()
+        found = selected(
+            connection, "select * from share_offsets where start_offset is not null or absence is not null"
+        )
     return arrow_rows(CHECKPOINTS, [_commit(row) for row in found.to_pylist()])
 
 

@@ -25,7 +25,7 @@ from ledger.store.relations import (
     recorded_from_to_ms,
     relation_of,
 )
-from ledger.store.sql import ParquetFiles
+from ledger.store.sql import ParquetFiles, selected
 
 log = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ def _stamps(opened: DeltaTable, table: str, low: Noted, high: Noted | None = Non
         ends = {"writer": list(until), "place": [at.place for at in until.values()]}
         behind.connection.register("ends", pa.table(ends, _ENDS))
         condition = "" if high is None else _UP_TO
-        found = behind.connection.sql(f"select {_COLUMNS} from behind as b {condition}").to_arrow_table()
+        found = selected(behind.connection, f"select {_COLUMNS} from behind as b {condition}")
     if high is not None and len(found) != high.rows - low.rows:
         raise _NotAllError(f"{len(found)} rows of {high.rows - low.rows}")
     return found

@@ -15,9 +15,9 @@ from deltalake import DeltaTable
 from ledger.clock import HOUR_MS
 from ledger.facts.last_rows import GRAINS, FileStamps, LastPlace, Noted, Split
 from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME
-from ledger.store.delta_tables import arrow_schema
+from ledger.store.delta_tables import arrow_schema, in_schema
 from ledger.store.relations import relation_of
-from ledger.store.sql import ParquetFiles, Relation, connected, register, sql_file
+from ledger.store.sql import ParquetFiles, Relation, connected, register, selected, sql_file
 
 _UNTIL = pa.schema({"noted_writer": pa.string(), "noted_place": pa.int64()})
 
@@ -146,9 +146,10 @@ def last_of_each(connection: duckdb.DuckDBPyConnection, table: str, rows: str) -
     schema, grain = last_rows_schema(table), GRAINS[table].of_each
     place = f"r.writer_epoch * {ROUNDS_PER_EPOCH} + r.round"
     is_of_it = " and ".join(f"r.{name} is not distinct from n.{name}" for name in grain)
-    found = connection.sql(
+    found = selected(
+        connection,
         f"select {', '.join(f'r.{name}' for name in schema.names)} from {rows} as r semi join "
         f"(select {', '.join(grain)}, max({place}) as place from {rows} as r group by {', '.join(grain)}) as n "
-        f"on {place} = n.place and {is_of_it}"
+        f"on {place} = n.place and {is_of_it}",
     )
-    return found.to_arrow_table().cast(schema)
+    return in_schema(found, schema)

@@ -92,6 +92,14 @@ def stored_schema(table: Table) -> pa.Schema:
     return arrow_schema(table).append(pa.field(LINK, pa.string()))
 
 
+def in_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns that a schema names, in its order and of its types."""
+    # Arrow's cast of a table imports what it computes with, whether or not anything is to be cast.
+    found = ((rows.column(field.name), field.type) for field in schema)
+    columns = [column if column.type == type_ else column.cast(type_) for column, type_ in found]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
 def _split(text: str) -> list[str]:
     """Split at the commas that are outside of angle brackets."""
     parts, depth, start = [], 0, 0

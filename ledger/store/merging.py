@@ -19,7 +19,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake._internal import DeltaFileSystemHandler
@@ -481,6 +480,8 @@ class _Statistics:
         self._greatest: dict[str, Any] = {}
 
     def add(self, part: pa.Table) -> None:
+        import pyarrow.compute as pc  # every answer would wait for it
+
         self.rows += len(part)
         for name in STATISTICS:
             found = pc.min_max(part[name]).as_py()

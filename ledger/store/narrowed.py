@@ -29,7 +29,7 @@ from ledger.facts.tables import (
 from ledger.store import catalog, sql
 from ledger.store.behind import file_stamps, read_behind
 from ledger.store.catalog import Query, Value
-from ledger.store.delta_tables import arrow_schema
+from ledger.store.delta_tables import arrow_schema, in_schema
 from ledger.store.projections import Projection
 from ledger.store.relations import relation_of
 from ledger.store.snapshots import DeltaSnapshot
@@ -186,7 +186,7 @@ def _ends_within(connection: duckdb.DuckDBPyConnection, every: Facts, window_ms:
         ("window_ms", window_ms),
     ):
         connection.execute(f"set variable {name} = $value", {"value": value})
-    return connection.sql(sql.sql_file("ends_within.sql")).to_arrow_table()
+    return sql.selected(connection, sql.sql_file("ends_within.sql"))
 
 
 def for_question(
@@ -372,7 +372,7 @@ def _projected(snapshot: DeltaSnapshot, table: str, version: DeltaTable) -> tupl
         with connected() as connection:
             register(connection, "counted", CutRows(since, *counted))
             since = connection.view("counted").to_arrow_table()
-    return projected.rows, since.cast(arrow_schema(TABLE_BY_NAME[table]))
+    return projected.rows, in_schema(since, arrow_schema(TABLE_BY_NAME[table]))
 
 
 # For who compares both ------------------------------------------------------------------------------

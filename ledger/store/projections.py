@@ -34,11 +34,11 @@ from ledger.facts.last_rows import GRAINS, NOTHING, LastPlace, Noted, Split
 from ledger.facts.tables import OFFSET_SYNCS, SHARE_OFFSETS, TABLE_BY_NAME, WRITERS
 from ledger.store.behind import Behind, file_stamps, last_of_each, read_behind
 from ledger.store.damage import sync_entries
-from ledger.store.delta_tables import arrow_schema, is_table, table_id, table_uri
+from ledger.store.delta_tables import arrow_schema, in_schema, is_table, table_id, table_uri
 from ledger.store.fetched import places
 from ledger.store.merging import NO_HOOKS, TableFolder, checkpoint_when_due, data_files
 from ledger.store.spans import SCHEMA, merged_spans, spans_of
-from ledger.store.sql import connected, sql_file
+from ledger.store.sql import connected, selected, sql_file
 
 log = logging.getLogger(__name__)
 
@@ -434,10 +434,10 @@ class Projection:
     def _rows(self, chain: Sequence[Block], columns: Sequence[str] | None = None) -> pa.Table:
         """With null in columns that the table has gained since."""
         # By a table of a dataset each command would wait for what reads these.
-        parts = [pq.ParquetFile(block.file).read(columns) for block in chain]
+        parts = [pq.ParquetFile(block.file).read(columns, use_threads=False) for block in chain]
         schema = self.schema if columns is None else pa.schema(map(self.schema.field, columns))
         found = pa.concat_tables([schema.empty_table(), *parts], promote_options="default")
-        return found.select(schema.names).cast(schema)
+        return in_schema(found, schema)
 
     def _rows_behind(self, behind: Behind) -> Iterator[pa.Table]:
         """What stands for new rows, of as many hours at a time as memory is to be had for."""
@@ -470,7 +470,7 @@ class Projection:
         if self._of in _LAST_ALONE:
             return last_of_each(connection, self._of, "facts")
         connection.execute("create or replace temporary view recorded as select * from facts")
-        return connection.sql(sql_file(f"kept_{self._of}.sql")).to_arrow_table().cast(self.schema)
+        return in_schema(selected(connection, sql_file(f"kept_{self._of}.sql")), self.schema)
 
 
 def merged_block(parts: Sequence[Block]) -> Block:

@@ -7,7 +7,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 from duckdb import ColumnExpression, ConstantExpression, Expression, FunctionExpression
 
@@ -232,6 +231,8 @@ def arrow_rows(relation: Relation, filters: Sequence[Filter]) -> pa.Table:
 
 def passing_rows(rows: pa.Table, filters: Sequence[Filter]) -> list[dict[str, Any]]:
     """Of rows that were read those that pass all filters."""
+    if not rows.num_rows:
+        return []
     for column, comparison, value in filters:
         rows = rows.filter(_passes(rows.column(column), comparison, value))
     return list(rows.to_pylist())
@@ -239,6 +240,8 @@ def passing_rows(rows: pa.Table, filters: Sequence[Filter]) -> list[dict[str, An
 
 def _passes(column: pa.ChunkedArray, comparison: Comparison, value: Any) -> pa.ChunkedArray:
     """Of each value whether it passes; null where nobody can say."""
+    import pyarrow.compute as pc  # answers that read no such rows would wait for it
+
     match comparison:
         case "=":
             return pc.equal(column, pa.scalar(value, column.type))

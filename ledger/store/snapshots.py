@@ -28,7 +28,14 @@ from ledger.facts.tables import (
 )
 from ledger.store.appends import AppendTimes, appends_named, appends_until, recorded_span
 from ledger.store.damage import reported
-from ledger.store.delta_tables import arrow_rows, arrow_schema, missing_columns, open_table, table_uri
+from ledger.store.delta_tables import (
+    arrow_rows,
+    arrow_schema,
+    in_schema,
+    missing_columns,
+    open_table,
+    table_uri,
+)
 from ledger.store.kept import KeptOperations
 from ledger.store.ledger_copy import LedgerCopy, copy_at
 from ledger.store.projections import PROJECTED, Projection
@@ -177,7 +184,7 @@ class DeltaSnapshot:
             register(connection, "counted", found)
             rows = connection.table("counted").to_arrow_table()
         schema = arrow_schema(TABLE_BY_NAME[table])
-        return pa.concat_tables([rows.select(schema.names).cast(schema), left])
+        return pa.concat_tables([in_schema(rows, schema), left])
 
     @cached_property
     def left_since(self) -> pa.Table:

@@ -13,8 +13,8 @@ import duckdb
 import pyarrow as pa
 
 from ledger.facts.tables import OFFSET_SYNCS, TABLE_BY_NAME
-from ledger.store.delta_tables import arrow_schema
-from ledger.store.sql import Relation, Snapshot, connect, connected, register, sql_file
+from ledger.store.delta_tables import arrow_schema, in_schema
+from ledger.store.sql import Relation, Snapshot, connect, connected, register, selected, sql_file
 
 _CUT = "cut_spans.sql"
 _SYNCS = arrow_schema(TABLE_BY_NAME[OFFSET_SYNCS.name])
@@ -87,18 +87,14 @@ too. None: there are none."""
 
 def spans_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """Spans of the relation `facts` of a connection, which are offset syncs; it is one of `connected`."""
-    connection.execute(f"create or replace temporary view recorded as {sql_file('single_spans.sql')}")
-    return _spans(connection)
+    return _spans(connection, sql_file("single_spans.sql"))
 
 
 def merged_spans(spans: pa.Table) -> pa.Table:
     """The same by the day."""
     with connected() as connection:
-        connection.register("spans", spans)
-        connection.execute(
-            "create temporary view recorded as select * replace (hour - hour % 24 as hour) from spans"
-        )
-        return _spans(connection)
+        register(connection, "spans", spans)
+        return _spans(connection, "select * replace (hour - hour % 24 as hour) from spans")
 
 
 def spans_of_rows(facts: Relation) -> pa.Table:
@@ -108,9 +104,11 @@ def spans_of_rows(facts: Relation) -> pa.Table:
         return spans_of(connection)
 
 
-def _spans(connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    connection.execute(f"create or replace temporary view span_rows as {sql_file('span_rows.sql')}")
-    return connection.sql(sql_file("spans.sql")).to_arrow_table().select(SCHEMA.names).cast(SCHEMA)
+def _spans(connection: duckdb.DuckDBPyConnection, recorded: str) -> pa.Table:
+    """In one statement: a view is bound when it is made, and once more where it is read."""
+    before = f"with recorded as (\n{recorded}\n),\n\nspan_rows as (\n{sql_file('span_rows.sql')}\n),\n\n"
+    _, _, summed = sql_file("spans.sql").partition("\nwith ")
+    return in_schema(selected(connection, before + summed), SCHEMA)
 
 
 def touched(
@@ -163,18 +161,16 @@ def _parted(
     is_opened = f"{question.opened} and n.span_number in ({numbers})"
     floor = "0" if question.floors is None else "f.floor_offset"
     floors = "" if question.floors is None else f"left join {question.floors} as f using (span_number)"
-    kept = connection.sql(f"select n.* from numbered_spans as n where not ({is_opened})")
-    wanted = connection.sql(
-        f"select n.*, cast({floor} as bigint) as floor_offset from numbered_spans as n {floors} where {is_opened}"
-    )
-    return kept.to_arrow_table(), wanted.to_arrow_table()
+    kept = f"select n.* from numbered_spans as n where not ({is_opened})"
+    wanted = f"select n.*, cast({floor} as bigint) as floor_offset from numbered_spans as n {floors} where {is_opened}"
+    return selected(connection, kept), selected(connection, wanted)
 
 
 def _with_opened(kept: pa.Table, wanted: pa.Table, facts: Facts) -> pa.Table | None:
     opened = list(_opened(wanted, facts))
     if sum(map(len, opened)) != sum(wanted["rows"].to_pylist()):
         return None
-    return pa.concat_tables([part.select(_SYNCS.names).cast(_SYNCS) for part in (kept, *opened)])
+    return pa.concat_tables([in_schema(part, _SYNCS) for part in (kept, *opened)])
 
 
 def _opened(wanted: pa.Table, facts: Facts) -> Iterator[pa.Table]:
@@ -192,4 +188,4 @@ def _opened(wanted: pa.Table, facts: Facts) -> Iterator[pa.Table]:
             connection.execute(
                 f"create or replace temporary view wanted as select * from every where hour // 24 = {int(day)}"
             )
-            yield connection.sql(sql_file("opened_spans.sql")).to_arrow_table()
+            yield selected(connection, sql_file("opened_spans.sql"))

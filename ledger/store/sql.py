@@ -3,6 +3,7 @@
 Values reach SQL only through the one-row relation `params`; SQL is never built from them.
 """
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from ledger.facts.tables import HIGH_WATERMARKS, OFFSET_SYNCS, ROUNDS_PER_EPOCH,
 from ledger.store import catalog
 from ledger.store.catalog import Named, Query, Value
 from ledger.store.damage import reported_of_files
-from ledger.store.delta_tables import arrow_schema, arrow_type
+from ledger.store.delta_tables import arrow_schema, arrow_type, in_schema
 
 if TYPE_CHECKING:
     import pyarrow.dataset  # every command would wait for it
@@ -165,8 +166,11 @@ _folders_read: dict[int, set[str]] = {}
 
 
 def opened() -> duckdb.DuckDBPyConnection:
-    """A database in memory that has `FUNCTIONS` for all its connections: to make them takes as long as an answer."""
-    database = duckdb.connect(":memory:")
+    """A database in memory that has `FUNCTIONS` for all its connections: to make them takes as long as an answer.
+
+    It works in one thread until it reads something large (`_is_large`): between small steps threads only wait.
+    """
+    database = duckdb.connect(":memory:", config={"threads": 1})
     database.execute(FUNCTIONS.replace("create or replace temporary macro", "create or replace macro"))
     return database
 
@@ -288,7 +292,18 @@ def answer(connection: duckdb.DuckDBPyConnection, query: Query, params: Mapping[
     """The answer of a query on a connection that has what it reads."""
     query.check(params)
     register_params(connection, query.params, params)
-    return connection.sql(_parsed(query.sql)).to_arrow_table()
+    return selected(connection, query.sql)
+
+
+def selected(
+    connection: duckdb.DuckDBPyConnection, select: str, values: Mapping[str, object] | None = None
+) -> pa.Table:
+    """What a statement selects.
+
+    By way of a table: a relation of DuckDB parses and binds its text twice, which takes longer than small answers.
+    """
+    connection.execute(_parsed(f"create or replace temporary table selected as\n{select}"), values)
+    return connection.table("selected").to_arrow_table()
 
 
 READ_FOR_PARTITIONS = ("offset_syncs", "partition_events", "last_claims")
@@ -333,11 +348,12 @@ def cluster_commits(
     `overrides` stand in for tables of the snapshot.
     """
     with connect(snapshot, overrides, READ_FOR_COMMITS) as connection:
-        return connection.sql(
+        return selected(
+            connection,
             "select group_id, topic, topic_id, partition, committed_offset, absence, leader_epoch, made_after_ms "
             "from cluster_commits where cluster = $cluster",
-            params={"cluster": cluster},
-        ).to_arrow_table()
+            {"cluster": cluster},
+        )
 
 
 def flows(snapshot: Snapshot) -> tuple[str, ...]:
@@ -380,12 +396,33 @@ def connect(
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
     """Make a relation readable under a name."""
+    if _is_large(relation):
+        connection.execute("reset threads")  # as many as there are cores, for all of this process from now on
     if isinstance(relation, CutRows):
         connection.register(name, _counted(connection, relation))
     elif isinstance(relation, ParquetFiles):
         connection.register(name, _parquet(connection, relation))
     else:
         connection.register(name, relation)
+
+
+def _is_large(relation: Relation) -> bool:
+    """Whether several threads are faster by more than they cost."""
+    rows = relation.rows if isinstance(relation, CutRows) else relation
+    if isinstance(rows, ParquetFiles):
+        return len(rows.paths) > _MANY_FILES or sum(map(_size, rows.paths)) > _MANY_BYTES
+    return not isinstance(rows, pa.Table) or rows.num_rows > _MANY_ROWS
+
+
+def _size(path: str) -> int:
+    """In bytes; 0 of a file that is not there: who reads it says so."""
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+_MANY_ROWS, _MANY_FILES, _MANY_BYTES = 100_000, 100, 32 << 20
 
 
 def folder_of(relation: Relation) -> str | None:
@@ -463,4 +500,4 @@ def rows_since(snapshot: Snapshot, before: Cut) -> dict[str, pa.Table]:
 
 def _of_table(connection: duckdb.DuckDBPyConnection, table: str, view: str) -> pa.Table:
     schema = arrow_schema(TABLE_BY_NAME[table])
-    return connection.table(view).select(*schema.names).to_arrow_table().cast(schema)
+    return in_schema(connection.table(view).select(*schema.names).to_arrow_table(), schema)

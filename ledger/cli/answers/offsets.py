@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ledger.answers.ledger import Ledger
 from ledger.cli.answers.reading import opened
@@ -169,7 +168,7 @@ def _say_table(rows: pa.Table) -> None:
 
 
 def _why_left_out(reset: KafkaReset) -> Iterator[str]:
-    uncommitted = pc.sum(pc.equal(reset.left_out["status"], TranslationStatus.NO_COMMIT)).as_py() or 0
+    uncommitted = reset.left_out["status"].to_pylist().count(TranslationStatus.NO_COMMIT)
     if commits := reset.left_out.num_rows - uncommitted:
         yield f"{commits} commits have no target offset, or one that was not accepted by its status (--accept)"
     if uncommitted:
