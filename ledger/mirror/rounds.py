@@ -597,11 +597,8 @@ class RoundLoop:
 
     def _lower_end(self, state: PartitionState) -> None:
         """A source that lost records may end before what a run until caught up is to reach."""
-        if state.end_offset is None:
-            return
         at = state.pair.source.place
-        ends = self.source.ends([at]).get(at)
-        if ends is not None:
+        if state.end_offset is not None and (ends := self.source.ends([at]).get(at)) is not None:
             state.end_offset = min(state.end_offset, ends.last_stable)
 
     def _record(self, facts: Sequence[OffsetSync]) -> None:
@@ -609,10 +606,8 @@ class RoundLoop:
 
         Superseded rows get a round of their own: they would be the last word of any other.
         """
-        superseded = [fact for fact in facts if fact.kind is SyncKind.SUPERSEDED]
-        others = [fact for fact in facts if fact.kind is not SyncKind.SUPERSEDED]
-        for of_a_round in (superseded, others):
-            self._submit(of_a_round)
+        for is_superseded in (True, False):
+            self._submit([fact for fact in facts if (fact.kind is SyncKind.SUPERSEDED) is is_superseded])
             self.session.wait()
 
     def _submit(self, facts: Sequence[OffsetSync]) -> None:

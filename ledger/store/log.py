@@ -222,30 +222,24 @@ class DeltaFactLog:
         return before
 
     def _commit(
-        self,
-        opened: DeltaTable,
-        claim: WriterClaim,
-        table: str,
-        round_number: int,
-        rows: Sequence[Row],
-        last: int,
+        self, opened: DeltaTable, claim: WriterClaim, table: str, number: int, rows: Sequence[Row], last: int
     ) -> None:
         """`last`: the writer's last version in this one of the table, whose link the new one follows."""
         now_ms = self._clock.now_ms()
         stamp = {
             "writer": claim.writer,
             "writer_epoch": claim.epoch,
-            "round": round_number,
+            "round": number,
             "recorded_at_ms": now_ms,
         }
         data = arrow_rows(TABLE_BY_NAME[table], [{**stamp, **row} for row in rows])
         uri = table_uri(self._path, table)
-        what = f"round {round_number} of {claim.writer} could not be appended to {table}"
+        what = f"round {number} of {claim.writer} could not be appended to {table}"
         with _failing(what):
             data, link = self._links.linked(opened, table, claim.writer, last, data)
         properties = CommitProperties(
             custom_metadata={RECORDED_AT: str(now_ms)},
-            app_transactions=[Transaction(claim.writer, _version(claim, round_number))],
+            app_transactions=[Transaction(claim.writer, _version(claim, number))],
         )
         with _failing(what):
             if local_folder(uri) is None:
@@ -259,7 +253,7 @@ class DeltaFactLog:
                 )
             else:
                 commit_rows(opened, uri, data, properties, now_ms=now_ms)
-        self._links.committed(table, claim.writer, _version(claim, round_number), link)
+        self._links.committed(table, claim.writer, _version(claim, number), link)
         # It is at its own append now: the next one needs it only where nobody else has appended since.
         if (appended := OpenedTable.of(opened, uri)) is not None:
             self._appended_to[table] = appended

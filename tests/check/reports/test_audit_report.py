@@ -13,6 +13,7 @@ import pytest
 from ledger.reports.documents import ROWS
 from tests.check.reports.conftest import at
 from tests.support.checkout import CHECKOUT
+from tests.support.histories import examples
 from tests.support.operated import FLOW, Operated
 from tests.support.pages import Page
 
@@ -157,7 +158,7 @@ def _lost(flow: Operated, partition: int) -> Any:
 # The same bytes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["html", "markdown", "json"])
+@pytest.mark.parametrize("form", examples(check=["html"], soak=["html", "markdown", "json"]))
 def test_one_cut_gives_the_same_bytes_in_any_process(flow: Operated, tmp_path: Path, form: str) -> None:
     made = []
     for number, (seed, zone) in enumerate((("1", "UTC"), ("2", "Asia/Tokyo"))):

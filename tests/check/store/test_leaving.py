@@ -337,7 +337,7 @@ def test_period_after_period(days: Days, tmp_path: Path) -> None:
         days.at_day(7)
 
 
-EVERY = examples(check=29, soak=1)
+EVERY = examples(check=97, soak=1)
 """Of so many writes one ends the process."""
 
 

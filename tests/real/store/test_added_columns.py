@@ -25,6 +25,7 @@ from ledger.store.delta_tables import (
     arrow_schema,
     create_tables,
     missing_columns,
+    stored_schema,
     table_uri,
 )
 from ledger.store.log import DeltaFactLog
@@ -108,10 +109,9 @@ def test_what_a_table_lacks_reads_as_null(before: str) -> None:
 @pytest.mark.usefixtures("reader")
 def test_init_adds_the_column_and_older_files_read_as_null(before: str) -> None:
     assert create_tables(before, now_ms=5) == []
-    assert set(columns(before)) == set(TABLE_BY_NAME["writers"].column_names)
-    append(
-        before, arrow_schema(TABLE_BY_NAME["writers"]), writer_epoch=2, recorded_at_ms=2, config_hash="abc"
-    )
+    stored = stored_schema(TABLE_BY_NAME["writers"])
+    assert set(columns(before)) == set(stored.names)
+    append(before, stored, writer_epoch=2, recorded_at_ms=2, config_hash="abc")
     assert hashes(before) == [None, "abc"]
     last = DeltaLedgerState(open_ledger(before)).last_claim(WRITER)
     assert last is not None
