@@ -18,7 +18,7 @@ from tests.support.ledger_rows import row
 
 OTHER_FLOW = "another"
 AUDITS = [query.name for query in answers.audits_of(Cut("", ()))]
-SEEDS = range(examples(check=36, soak=1_000))
+SEEDS = range(examples(check=50, soak=1_000))
 """Of each hundred a dozen break something, and each audit's invariant is among them."""
 
 Row = dict[str, Any]
