@@ -23,7 +23,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
@@ -257,16 +258,25 @@ def write(servers: str, topic: str, linger: str, pace: str, seconds: str) -> Non
     assert producer.flush(60) == 0
 
 
+_UNTIL_LED = Retrying(
+    retry=retry_if_exception_type(KafkaException),
+    stop=stop_after_delay(60),
+    wait=wait_fixed(0.2),
+    reraise=True,
+)
+"""A topic that was made just now may have no leader yet."""
+
+
 def read(servers: str, topic: str, file: str) -> None:
     """Notes when each record was there, from now on, until it is asked to end."""
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: asked.append(number))
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "latency", "enable.auto.commit": False})
     at = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-    ends = [consumer.get_watermark_offsets(partition, timeout=30) for partition in at]
-    consumer.assign(
-        [TopicPartition(topic, one.partition, end) for one, (_, end) in zip(at, ends, strict=True)]
-    )
+    for attempt in _UNTIL_LED:
+        with attempt:
+            ends = [consumer.get_watermark_offsets(partition, timeout=30)[1] for partition in at]
+    consumer.assign([TopicPartition(topic, one.partition, end) for one, end in zip(at, ends, strict=True)])
     with Path(file).open("wb", buffering=SEEN.size * 32) as notes:
         while not asked:
             message = consumer.poll(0.1)
