@@ -38,7 +38,7 @@ class Links:
         `last`: the place of the writer's last commit in the opened version. Raises what reading a file raises.
         """
         if not len(rows):
-            return rows, None
+            return rows.append_column(LINK, pa.array([], pa.string())), None
         place, previous = self._last.get((table, writer), (None, None))
         if place != last:
             previous = self._recorded(opened, table, writer) if last else None

@@ -11,9 +11,11 @@ from deltalake import DeltaTable
 
 from ledger.errors import UnsafeError
 from ledger.facts.state import WriterClaim
+from ledger.facts.tables import TABLE_BY_NAME
 from ledger.store import log as log_module
-from ledger.store.delta_tables import arrow_schema, create_tables
+from ledger.store.delta_tables import arrow_schema, create_tables, stored_schema, table_uri
 from ledger.store.heads import anchor_of, anchors_at, keep_heads
+from ledger.store.links import Links
 from ledger.store.log import AppendFailedError, DeltaFactLog
 from ledger.store.maintenance import TableUpkeep, maintain
 from ledger.store.merging import commit_rows
@@ -172,3 +174,13 @@ def test_an_anchor_is_extended_and_never_cut(path: str, tmp_path: Path) -> None:
     with pytest.raises(UnsafeError, match=f"lacks epoch 1 round 2 of {WRITER} in {TABLE}"):
         keep_heads(anchor, early)
     assert verified(path, anchors=anchors_at(anchor)).found == []
+
+
+def test_an_append_without_rows_has_all_columns(empty_ledger: Path) -> None:
+    """A claim's append to the tables of facts is such a one: an object store takes all columns or nothing."""
+    table = TABLE_BY_NAME["high_watermarks"]
+    opened = DeltaTable(table_uri(str(empty_ledger), table.name))
+    rows, link = Links(str(empty_ledger)).linked(
+        opened, table.name, "w", 0, arrow_schema(table).empty_table()
+    )
+    assert (rows.schema.names, link) == (stored_schema(table).names, None)
