@@ -132,9 +132,9 @@ def background_maintenance(config: MirrorConfig) -> Iterator[None]:
     path = config.ledger.path
     with _maintaining:
         users, maintenance = _maintained.get(path) or (0, BackgroundMaintenance(table_upkeeps(config.ledger)))
-        _maintained[path] = users + 1, maintenance
         if not users:
             maintenance.__enter__()
+        _maintained[path] = users + 1, maintenance
     try:
         yield
     finally:
