@@ -255,7 +255,14 @@ class KafkaLink:
         self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
     ) -> int:
         affordable = min(max_bytes, self._nodes[node].fetch_bytes)
-        asked = [replace(item, max_bytes=min(item.max_bytes, affordable)) for item in items]
+        asked = [
+            replace(
+                item,
+                max_bytes=min(item.max_bytes, affordable),
+                leader_epoch=self.leader_epoch(item.partition),
+            )
+            for item in items
+        ]
 
         def request(ticket: int, by_id: bool) -> list[bytes | memoryview]:
             return [

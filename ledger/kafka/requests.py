@@ -41,12 +41,17 @@ Item = TypeVar("Item", "FetchItem", "ProduceItem")
 
 @dataclass(frozen=True, slots=True)
 class FetchItem:
-    """One partition of a fetch; `last_epoch`: leader epoch of the last batch read, to be checked (None: not)."""
+    """One partition of a fetch; `last_epoch`: leader epoch of the last batch read, to be checked (None: not).
+
+    `leader_epoch`: under which leader it is read; a node that knows of another answers with an error (None: none does,
+    and one that has become a follower answers with what it has).
+    """
 
     partition: TopicPartition
     offset: int
     max_bytes: int
     last_epoch: int | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +132,10 @@ def fetch_request(
         parts += (topic, batches.unsigned(len(of_topic) + 1))
         for item in of_topic:
             last_epoch = _NO_EPOCH if item.last_epoch is None else item.last_epoch
+            leader_epoch = _NO_EPOCH if item.leader_epoch is None else item.leader_epoch
             at = item.partition.partition
             parts += (
-                _FETCH_PARTITION.pack(at, _NO_EPOCH, item.offset, last_epoch, -1, item.max_bytes),
+                _FETCH_PARTITION.pack(at, leader_epoch, item.offset, last_epoch, -1, item.max_bytes),
                 _NO_TAGS,
             )
         parts.append(_NO_TAGS)

@@ -172,9 +172,10 @@ class PartitionResult:
 
     `position` and `tail`: as of the next assignment. `divergence`: what the source said when it no longer knew the
     end of the position's leader epoch. `target_lost_from`: the target offset at which a batch landed though this
-    flow had written beyond it. `source_ends`: last stable offset and high watermark of the source as of the last
-    answer, None when there was none. `unreached`: by side what kept the task from reading or writing there at its end;
-    `throttled_ms`: by side the longest time for which a quota made a broker hold an answer back.
+    flow had written beyond it; `target_whole_below`: from there on the target may have lost some of what this flow
+    wrote, and hold what it wrote later. `source_ends`: last stable offset and high watermark of the source as of the
+    last answer, None when there was none. `unreached`: by side what kept the task from reading or writing there at its
+    end; `throttled_ms`: by side the longest time for which a quota made a broker hold an answer back.
     `copied_again`: what was seen, in words, when the source was copied again because nothing could be proved.
     `has_paired`: of an assignment that only pairs, whether all of it was. `cut`: what the target refused, in words, of
     which the records were sent in smaller batches; `refused`: the record at which it stopped. `latency`: of each batch
@@ -189,6 +190,7 @@ class PartitionResult:
     trouble: str | None
     divergence: Divergence | None = None
     target_lost_from: int | None = None
+    target_whole_below: int | None = None
     source_ends: tuple[int, int] | None = None
     unreached: tuple[tuple[Side, str], ...] = ()
     throttled_ms: tuple[tuple[Side, int], ...] = ()

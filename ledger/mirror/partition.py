@@ -190,6 +190,7 @@ class PartitionCopy:
             throttled_ms=troubles.throttled_ms,
             divergence=self.source.divergence,
             target_lost_from=target.lost_from,
+            target_whole_below=target.reading.whole_below,
             source_ends=self.source.ends,
             copied_again=target.copied_again,
             has_paired=target.has_paired,

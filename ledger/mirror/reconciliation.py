@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ledger.errors import ProtocolError
 from ledger.facts.findings import Side
 from ledger.facts.identity import FlowProducer
-from ledger.facts.syncs import GapCause, Position, SyncCause, TailKnowledge
+from ledger.facts.syncs import GapCause, SyncCause, TailKnowledge
 from ledger.kafka.batches import BatchHeader
 from ledger.mirror.assignment import WRITING, Assignment, OpenRequests, RequestKind, Stop, Troubles
 from ledger.mirror.cutting import cut_behind, without_keyless
@@ -20,7 +20,6 @@ from ledger.mirror.tail import (
     TailBatch,
     TailSearch,
     TargetTail,
-    another_record,
     begins,
     copied_again,
     foreign,
@@ -31,102 +30,8 @@ from ledger.mirror.tail import (
     repeated,
     unreadable,
 )
+from ledger.mirror.tail_reading import TailReading
 from ledger.mirror.window import SendWindow, Sent
-
-# Tail reading -------------------------------------------------------------------------------------
-# Where the tail of a target is read from.
-#
-# The end of a log that lost its end and in which others have written since tells nothing. So the tail begins one record
-# earlier, with the flow's last one, under every leader under which it was not searched yet.
-
-
-class TailReading:
-    """`tail` is what was read of it so far.
-
-    `leader_epoch`: of the leader that has shown the flow's last record, or had none to show; None without one. A search
-    that is cut off, or that finds another record, does not count: it begins again with the next attempt. One that
-    finds the offset out of range counts once the tail can be read behind it.
-    """
-
-    def __init__(self, assignment: Assignment, window: SendWindow, builder: SyncBuilder) -> None:
-        self._assignment = assignment
-        self._window = window
-        self._builder = builder
-        self.leader_epoch = self._searched_under = assignment.tail.leader_epoch
-        self._is_searched = False
-        self.read_from(window.next_offset)
-
-    def begin_again(self, start: int) -> None:
-        """A doubt: the tail is read again, from what is settled on."""
-        self._give_up()
-        self.read_from(start)
-
-    def read_from(self, start: int) -> None:
-        """The next read is at this target offset."""
-        self.tail = TargetTail(start=start)
-
-    def begin_under(self, leader_epoch: int | None) -> None:
-        """The next read is of this leader: under another than before one record earlier, with the flow's last one.
-
-        Where that is not there any more the log went back, and may have grown past it since by others' records.
-        """
-        if self.tail.position != self._window.next_offset or leader_epoch == self._searched_under:
-            return
-        self._searched_under = leader_epoch
-        at = self._builder.position
-        if (
-            not at.target_offset
-            or at.target_offset < self._assignment.target_log_start
-            or not self._wrote(at)
-        ):
-            self._finish()
-            return
-        self._is_searched = True
-        self.read_from(at.target_offset - 1)
-
-    def _wrote(self, at: Position) -> bool:
-        """Whether the last record is the flow's, with its producer id or the one before; one given up is nobody's."""
-        former_id, former_next = at.former_sequence or (None, 0)
-        return bool(at.next_sequence or (former_next and former_id in self._assignment.producer.former))
-
-    def _finish(self) -> None:
-        """It need not be searched again under this leader."""
-        self.leader_epoch, self._is_searched = self._searched_under, False
-
-    def _give_up(self) -> None:
-        self._searched_under, self._is_searched = self.leader_epoch, False
-
-    def skip_last_record(self) -> bool:
-        """The target answers that its offset is out of range: its retention may have deleted it.
-
-        Then the tail is read from the recorded end after all, which tells whether the log went back. False when
-        the last record was not searched.
-        """
-        if not self._is_searched:
-            return False
-        self._is_searched = False
-        self.read_from(self._window.next_offset)
-        return True
-
-    def take_last_record(self) -> Stop | None:
-        """Judge what lies where the flow's last record lay; a hole that a cleaner left there proves nothing."""
-        if not self._is_searched:
-            self._finish()
-            return None
-        found, at = self.tail.first, self._builder.position
-        if found is None:
-            self._finish()
-            self.read_from(self._window.next_offset)
-            return None
-        is_there = found.base_offset < at.target_offset
-        if is_there and (stop := another_record(self._assignment.producer, found, at)) is not None:
-            self._give_up()
-            return stop
-        self._finish()
-        if is_there and not found.is_control:
-            self.tail.pop()
-        return None
-
 
 # Between ------------------------------------------------------------------------------------------
 # What lies at the target before a batch of the flow's own that landed further on than expected (P6).
@@ -283,8 +188,17 @@ class TailReconciliation:
         idle = not self._requests.is_open(RequestKind.TAIL) and not self._requests.is_open(RequestKind.WRITE)
         return self.is_active and idle and self.tail.needs_read and now >= self._troubles.retry_at
 
-    def take_tail(self, records: memoryview, *, high_watermark: int) -> None:
-        """Take the next piece of what the target holds past the recorded end, or between (P6); bad bytes stop it."""
+    def take_tail(
+        self, records: memoryview, *, high_watermark: int, diverging_end: int | None = None
+    ) -> None:
+        """Take the next piece of what the target holds past the recorded end, or between (P6); bad bytes stop it.
+
+        `diverging_end`: what it said of the leader epoch that it was asked by, in place of records.
+        """
+        if (stop := self.reading.take_divergence(diverging_end)) is not None:
+            self.stop_at_once(stop)
+        if diverging_end is not None:
+            return
         between, below = self._between, self.assignment.pairs_below
         end = high_watermark if below is None else min(high_watermark, below)
         try:
@@ -343,7 +257,7 @@ class TailReconciliation:
         may_hide_own = is_first or self.assignment.exclusive
         if base_offset > sent.expected_offset and may_hide_own and self._between is None:
             self._between = Between(sent, self._producer)  # P6
-            self.reading.read_from(sent.expected_offset)
+            self.reading.read_between(sent.expected_offset)
         self._settle()
         assert isinstance(sent.step, Copy), "it was sent"
         return sent.step

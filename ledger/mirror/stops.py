@@ -66,6 +66,26 @@ class TargetHistory:
             return ends[lost - 1]
         return log_start if ends else end
 
+    def held_behind(self, whole_below: int, end: int) -> int:
+        """Up to where each record that the map has below `end` lies there, in a log that may lack some in the middle.
+
+        It may have lost its end at `whole_below`, and the flow may have written behind that again.
+        """
+        incarnations = by_source_incarnation(self.recorded).values()
+        claims = sorted(
+            (sync.target_start, sync.target_end)
+            for sync in (sync for rows in incarnations for sync in holding(rows))
+            if sync.kind in SEQUENCED_KINDS
+            and sync.records
+            and sync.target.topic_id == self.partition.topic_id
+            and sync.target_end > whole_below
+        )
+        for start, stop in claims:
+            first = max(start, whole_below)
+            if not (self._is_held(first + 1, may_end=True) and self._is_held(stop, may_end=True)):
+                return first
+        return end
+
     def _ends(self, end: int) -> list[int]:
         topic_id = self.partition.topic_id
         return sorted(
@@ -77,11 +97,14 @@ class TargetHistory:
             and sync.target_start < end
         )
 
-    def _is_held(self, end: int) -> bool:
-        """Whether the record before `end` is the flow's own with the sequence that it was recorded with."""
+    def _is_held(self, end: int, *, may_end: bool = False) -> bool:
+        """Whether the record before `end` is the flow's own with the sequence that it was recorded with.
+
+        `may_end`: the log may end below.
+        """
         found = next(iter(self.target.batches_at(self.partition, end - 1)), None)
         if found is None or found.base_offset >= end:
-            return True
+            return found is not None or not may_end
         return self.producer.wrote(found.producer_id) and is_as_recorded(
             self.recorded,
             self.partition.topic_id,
@@ -137,7 +160,9 @@ class StopPolicies:
             case StopCause.SOURCE_TRUNCATED if result.divergence is not None:
                 return self._source_truncated(state, result.divergence, stop.message)
             case StopCause.TARGET_OUT_OF_RANGE:
-                return self._target_out_of_range(state, result.target_lost_from)
+                return self._target_out_of_range(
+                    state, result.target_lost_from, whole_below=result.target_whole_below
+                )
             case StopCause.SEQUENCE_REFUSED:
                 return self._sequence_refused(state, stop)
             case _:
@@ -270,7 +295,9 @@ class StopPolicies:
             notice = outcome.notice if outcome.stop is None else outcome.stop.message
             yield state, PolicyOutcome(outcome.facts, notice=notice)
 
-    def _target_out_of_range(self, state: PartitionState, lost_from: int | None) -> PolicyOutcome:
+    def _target_out_of_range(
+        self, state: PartitionState, lost_from: int | None, *, whole_below: int | None = None
+    ) -> PolicyOutcome:
         ends = ends_of_incarnation(self.target, state.pair.target)
         if ends is None:
             return TRY_AGAIN
@@ -279,9 +306,13 @@ class StopPolicies:
         recorded = self._recorded(state)
         history = TargetHistory(self.target, state.pair.target, self.producer, tuple(recorded))
         known_end = min(state.position.target_offset, ends.high_watermark)
-        held_end = history.held_end(
-            known_end if lost_from is None else min(lost_from, known_end), log_start=ends.log_start
-        )
+        if whole_below is not None:
+            held_end = history.held_behind(whole_below, state.position.target_offset)
+            state.tail = replace(state.tail, leader_epoch=None)
+        else:
+            held_end = history.held_end(
+                known_end if lost_from is None else min(lost_from, known_end), log_start=ends.log_start
+            )
         if held_end == state.position.target_offset:
             return TRY_AGAIN
         return self._target_truncated(state, held_end, recorded)

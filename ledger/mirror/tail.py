@@ -497,6 +497,14 @@ def landed_below(base_offset: int, *, expected: int) -> Stop:
     )
 
 
+def went_back(end: int, *, epoch: int | None) -> Stop:
+    return Stop(
+        StopCause.TARGET_OUT_OF_RANGE,
+        f"what the target holds of leader epoch {epoch} ends at offset {end} by now: behind that it may have lost "
+        "records of this flow, and hold others in their place; nothing more was written",
+    )
+
+
 def another_record(producer: FlowProducer, found: BatchHeader, at: Position) -> Stop | None:
     """For a batch that lies where the flow's last record lay and has another one; None when it has that."""
     last = at.target_offset - 1

@@ -131,7 +131,10 @@ class CopyTask:
                 copy.target.reading.begin_under(target.leader_epoch(copy.assignment.target))
             items = [
                 FetchItem(
-                    copy.assignment.target, copy.target.tail.position, self._limits.partition_fetch_bytes
+                    copy.assignment.target,
+                    copy.target.tail.position,
+                    self._limits.partition_fetch_bytes,
+                    copy.target.reading.last_epoch,
                 )
                 for copy in copies
             ]
@@ -148,7 +151,11 @@ class CopyTask:
                 self._tail_failed(copy, fetched, completion.failure)
             else:
                 with _halting(copy):
-                    copy.target.take_tail(fetched.records, high_watermark=fetched.high_watermark)
+                    copy.target.take_tail(
+                        fetched.records,
+                        high_watermark=fetched.high_watermark,
+                        diverging_end=fetched.diverging_end,
+                    )
 
     def _tail_failed(self, copy: PartitionCopy, fetched: Fetched | None, failure: str | None) -> None:
         if fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -89,7 +89,7 @@ class Sides:
             before = epochs[-1] if len(epochs) > 1 else header.leader_epoch
             epochs += [before] * (header.base_offset + 1 - len(epochs))
             epochs += [header.leader_epoch] * (header.end_offset + 1 - len(epochs))
-        return epochs
+        return epochs + [epochs[-1]] * (self.source_log.end + 1 - len(epochs))
 
 
 @dataclass(frozen=True)

@@ -154,11 +154,17 @@ class Target:
 
     def read_tail(self) -> None:
         read = self.log.read(
-            self.copy.target.tail.position, committed=False, max_bytes=1 << 20, at_least_one=True
+            self.copy.target.tail.position,
+            committed=False,
+            max_bytes=1 << 20,
+            at_least_one=True,
+            last_epoch=self.copy.target.reading.last_epoch,
         )
         assert read.error == 0
         self.copy.target.take_tail(
-            memoryview(bytearray(read.records)), high_watermark=self.log.high_watermark
+            memoryview(bytearray(read.records)),
+            high_watermark=self.log.high_watermark,
+            diverging_end=None if read.diverging is None else read.diverging.end,
         )
 
     def fetch(self) -> None:

@@ -76,8 +76,9 @@ def test_a_fetch_request_says_what_was_meant(by_id: bool, data: st.DataObject) -
         st.lists(topics, min_size=1, max_size=3, unique_by=(lambda t: t.name, lambda t: t.topic_id))
     )
     partitions = st.builds(at, st.sampled_from(refs), int32)
-    items = data.draw(st.lists(st.builds(FetchItem, partitions, int64, int32, st.none() | int32), max_size=6))
-    limits = {
+    epochs = st.none() | int32
+    items = data.draw(st.lists(st.builds(FetchItem, partitions, int64, int32, epochs, epochs), max_size=6))
+    limits: dict[str, int] = {
         "max_wait_ms": data.draw(int32),
         "min_bytes": 1,
         "max_bytes": data.draw(int32),
@@ -101,7 +102,7 @@ def test_a_fetch_request_says_what_was_meant(by_id: bool, data: st.DataObject) -
             [
                 (
                     i.partition.partition,
-                    -1,
+                    -1 if i.leader_epoch is None else i.leader_epoch,
                     i.offset,
                     -1 if i.last_epoch is None else i.last_epoch,
                     -1,

@@ -26,8 +26,10 @@ OWN_END = 5
 
 
 def written_log(*, then: StoredBatch | None = None) -> PartitionLog:
-    """A target that holds five records of the flow, and a batch behind them."""
+    """A target that holds five records of the flow, written under leader epoch 2, and a batch behind them."""
     log = PartitionLog()
+    for _ in range(2):
+        log.fail_over(keep_held=True)
     Target(source_log(2, 3), assignment(), log).copy_all()
     if then is not None:
         log.append(then, now_ms=NOW_MS)
@@ -95,6 +97,45 @@ def test_a_target_that_lost_its_end_and_has_grown_past_it_is_found_out(kept: int
     assert target.copy.target.stop is not None
     assert "sequence 4" in target.copy.target.stop.message
     assert target.ranges() == []
+
+
+@pytest.mark.parametrize("grown_to", [OWN_END, 9])
+def test_a_target_that_loses_its_end_behind_the_read_of_it_is_found_out_by_the_first_batch(
+    grown_to: int,
+) -> None:
+    """Others have filled it since, so the batch lands where it may, and nothing of it is recorded.
+
+    Where it lands as expected, the next attempt finds that out: the flow's last record lies there, those before do not.
+    """
+    log = written_log()
+    told = replace(SHARED, tail=TailKnowledge(leader_epoch=2))
+    target = Target(source_log(2, 3, 4), told, log)
+    target.begin()
+    log.lose_end(0)
+    while log.end < grown_to:
+        log.append(FOREIGN, now_ms=NOW_MS)
+    error, base_offset = target.send()
+    assert (error, base_offset) == (0, log.end - 4)
+    target.acknowledge(base_offset)
+    while target.copy.target.wants_tail(0.0):
+        target.read_tail()
+    if grown_to > OWN_END:
+        assert (target.stop, target.ranges()) == (StopCause.TARGET_OUT_OF_RANGE, [])
+        assert target.copy.result().target_whole_below == 0
+        return
+    assert (target.stop, target.ranges()) == (None, [(5, 9, 5, 9, False)])
+    later = again(log, replace(told, position=target.copy.result().position))
+    later.read_tail()
+    assert (later.stop, later.copy.result().target_whole_below) == (StopCause.TARGET_OUT_OF_RANGE, 0)
+
+
+def test_a_target_that_only_has_another_leader_is_read_on() -> None:
+    """Also by an epoch under which nothing was written: the leader says that the one before ends where the log did."""
+    log = written_log(then=FOREIGN)
+    log.fail_over(keep_held=True)
+    target = again(log, replace(SHARED, tail=TailKnowledge(leader_epoch=2)))
+    target.copy_all()
+    assert (target.stop, len(target.ranges())) == (None, 1)
 
 
 def test_another_record_is_looked_for_until_it_is_dealt_with() -> None:

@@ -29,6 +29,7 @@ OF_A_COPY = (
     "source",
     "sync_builder",
     "tail",
+    "tail_reading",
     "task",
     "window",
 )

@@ -21,6 +21,7 @@ from ledger.facts.syncs import (
     RecordedSync,
     SyncCause,
     SyncKind,
+    TailKnowledge,
     TopicPartition,
 )
 from ledger.kafka.batches import BatchHeader, build, patch_for_target, read_header
@@ -121,6 +122,7 @@ class Reaction:
     target: PartitionEnds | None = None
     divergence: Divergence | None = None
     lost_from: int | None = None
+    whole_below: int | None = None
     described: Mapping[str, TopicDescription] = field(default_factory=lambda: TOPICS)
     policy: Policy = Policy.STOP
     mode: TargetMode = TargetMode.EXCLUSIVE
@@ -132,6 +134,7 @@ class Reaction:
     def __post_init__(self) -> None:
         self.state = PartitionState(PartitionPair(SOURCE, TARGET), RECORDED.position)
         self.state.accepted_below = self.accepted_below
+        self.state.tail = TailKnowledge(leader_epoch=4)
 
     def outcome(self) -> PolicyOutcome:
         stop = Stop(self.cause, "as told")
@@ -144,6 +147,7 @@ class Reaction:
             trouble=None,
             divergence=self.divergence,
             target_lost_from=self.lost_from,
+            target_whole_below=self.whole_below,
         )
         stop_policies = StopPolicies(
             flow(self.policy, self.mode),
@@ -217,6 +221,30 @@ def test_other_records_at_the_same_offsets_stop_without_a_guess() -> None:
     assert outcome.stop is not None
     assert outcome.stop.cause is StopCause.SOURCE_TRUNCATED
     assert state.position.source_offset == 30
+
+
+@pytest.mark.parametrize(
+    ("batches", "held_end"),
+    [
+        (WRITTEN, 25),
+        ((WRITTEN[0], batch(20, 22, sequence=4, producer_id=FOREIGN), batch(22, 25, sequence=22)), 20),
+        ((batch(0, 7, sequence=0), batch(7, 20, sequence=4, producer_id=FOREIGN), WRITTEN[1]), 7),
+        ((batch(0, 7, sequence=0), batch(7, 9, sequence=1, producer_id=FOREIGN)), 7),
+    ],
+)
+def test_what_a_target_lost_in_the_middle_is_found_though_it_has_the_last_record(
+    batches: Sequence[BatchHeader], held_end: int
+) -> None:
+    """The flow has written again behind it. Where all is there, the log is not asked by that leader epoch again."""
+    outcome, state = react(
+        StopCause.TARGET_OUT_OF_RANGE,
+        target=ends(0, 60),
+        whole_below=7,
+        batches=batches,
+        policy=Policy.CONTINUE,
+    )
+    assert (state.position.target_offset, state.tail.leader_epoch) == (held_end, None)
+    assert (outcome == TRY_AGAIN) == (held_end == 25)
 
 
 @BOTH

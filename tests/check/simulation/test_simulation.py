@@ -70,7 +70,7 @@ def test_the_query_sends_groups_where_they_skip_nothing(seed: int) -> None:
     assert simulation.tally["moves with an offset one-way"] > before
 
 
-@pytest.mark.parametrize("seed", [252, 542])
+@pytest.mark.parametrize("seed", [252, 1079])
 def test_copies_from_before_a_resync_count_where_the_source_deleted_their_records(seed: int) -> None:
     """Of both engines; in such lives groups once passed the only copies."""
     simulation = simulate(seed, plot_of(seed))

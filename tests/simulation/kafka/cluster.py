@@ -476,6 +476,10 @@ class MemoryCluster(OneByOne):
         log = self._led_by(node, item.partition, Access.READ)
         if isinstance(log, int):
             return _fetch_error(item.partition, log)
+        if item.leader_epoch not in (None, log.leader_epoch):
+            is_old = item.leader_epoch is not None and item.leader_epoch < log.leader_epoch
+            error = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+            return _fetch_error(item.partition, error)
         read = log.read(
             item.offset,
             committed=committed,

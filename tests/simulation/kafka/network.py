@@ -6,7 +6,7 @@ than everything that is sent on the next connection: the client cannot know.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Protocol
 
@@ -154,7 +154,7 @@ class MemoryLink:
         self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
     ) -> int:
         ticket = self._network.next_ticket()
-        asked = tuple(items)
+        asked = tuple(replace(item, leader_epoch=self.leader_epoch(item.partition)) for item in items)
 
         def execute() -> Completion:
             fetched = self._cluster.fetch(node, asked, committed=committed, max_bytes=max_bytes)
