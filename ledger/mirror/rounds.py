@@ -459,10 +459,17 @@ class RoundLoop:
         )
 
     def _end_job(self) -> None:
-        """What comes next is decided when no task has a partition: where they have got to is known then."""
+        """What comes next is decided when no task has a partition: where they have got to is known then.
+
+        The round that they end is cut short, so it does not say how much each partition brings.
+        """
+        if self._job is None:
+            return
+        loads = self.progress.loads
         while self._job is not None:
             self._job.end()
             self._take_round(self._job)
+        self.progress.note_loads(loads)
 
     def _round(self, assignments: Sequence[Assignment]) -> None:
         if self._job is None:

@@ -330,6 +330,11 @@ class FlowProgress:
         """Bytes that each partition brought in its last round."""
         return {key: state.copied_bytes for key, state in self._states.items()}
 
+    def note_loads(self, loads: Mapping[PartitionKey, int]) -> None:
+        """They are as they were at another time."""
+        for key, state in self._states.items():
+            state.copied_bytes = loads.get(key, state.copied_bytes)
+
     def first_time(self) -> frozenset[tuple[str, int]]:
         """Source topic and partition of those that began in this run and were not at the source's end yet."""
         return frozenset(state.pair.source.place for state in self._states.values() if state.is_first_time)

@@ -72,13 +72,18 @@ class AtOnce(WhenAwaited):
 
 @dataclass
 class Driver:
-    """A driver of one flow with one partition; its tasks do what the steps say, then it is asked to stop."""
+    """A driver of one flow with one partition; its tasks do what the steps say, then it is asked to stop.
+
+    `last`: what a task does of a partition when it is to end; nothing where none is given.
+    """
 
     steps: Sequence[Step]
     flow: Flow = field(default_factory=Flow)
     policy: Policy = Policy.CONTINUE
     on_tail_lost: TailPolicy | None = None
     until_caught_up: bool = False
+    tasks: int = 1
+    last: Step | None = None
     executor: Callable[[], WhenAwaited] = AtOnce
     assigned: list[Assignment] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
@@ -100,6 +105,7 @@ class Driver:
             on_loss=self.policy,
             on_source_truncated=self.policy,
             on_tail_lost=self.on_tail_lost,
+            tasks=self.tasks,
         )
         fact_log = ToldFacts(self)
         operations = ClaimedOperations(operator="driver", new_id=numbered())
@@ -139,13 +145,14 @@ class _Runner:
         raise AssertionError(f"no single round of {seconds} s is asked for: {tasks}")
 
     def begin(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> "SteppedJob":
+        assert all(job.is_over for job in self._driver.jobs), "another task has these partitions"
         self._driver.jobs.append(SteppedJob(self._driver, [list(share) for share in tasks], seconds))
         return self._driver.jobs[-1]
 
 
 @dataclass
 class SteppedJob:
-    """Implements `CopyJob`. `rounds`: those that steps say."""
+    """Implements `CopyJob`. `rounds`: those that steps say; `begun`: by task what it had first."""
 
     driver: Driver
     shares: list[list[Assignment]]
@@ -155,18 +162,23 @@ class SteppedJob:
     _is_recorded: bool = True
     _is_to_end: bool = False
 
+    def __post_init__(self) -> None:
+        self.begun = self.shares
+
     def next_round(self) -> Results:
         assert not self.is_over
         if self._is_to_end:
             self.is_over = True
-            return [nothing(assignment) for share in self.shares for assignment in share]
+            last = self.driver.last or nothing
+            return [last(assignment) for share in self.shares for assignment in share]
         assert self._is_recorded, "another round would not be handed over"
         self.rounds += 1
         self.driver.rounds_s.append(self.seconds)
-        results = [self.driver.take(assignment) for share in self.shares for assignment in share]
-        following = continued(results)
-        self.shares, self.is_over, self._is_recorded = [following or []], following is None, False
-        return results
+        results = [[self.driver.take(assignment) for assignment in share] for share in self.shares]
+        following = [continued(of_share) for of_share in results]
+        self.shares = [assignments or [] for assignments in following]
+        self.is_over, self._is_recorded = None in following, False
+        return [result for of_share in results for result in of_share]
 
     def recorded(self) -> None:
         self._is_recorded = True

@@ -1,7 +1,7 @@
 """In which order a driver tells, records and reacts: whatever it is about to rely on is in the ledger before."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -286,6 +286,60 @@ def test_a_new_topic_is_taken_on_when_no_task_is_at_work() -> None:
     driver.run()
     assert [job.rounds for job in driver.jobs] == [1, 1]
     assert [one.source.topic for one in driver.assigned] == ["t", "t", "u"]
+
+
+MEGABYTES = 1_000_000
+
+
+def brings(**megabytes: int) -> Callable[[Assignment], PartitionResult]:
+    """A round of a task that copies two records of each topic, of so many megabytes."""
+
+    def step(assignment: Assignment) -> PartitionResult:
+        result = copied(assignment, 2)
+        [sync] = result.syncs
+        size = MEGABYTES * megabytes.get(assignment.source.topic, 0)
+        return replace(result, syncs=(replace(sync, bytes=size),))
+
+    return step
+
+
+def shared(driver: Driver) -> list[list[list[tuple[str, int]]]]:
+    """By job and task the topics that it began with, and where."""
+    return [
+        [[(one.source.topic, one.position.source_offset) for one in share] for share in job.begun]
+        for job in driver.jobs
+    ]
+
+
+def test_load_that_has_moved_moves_partitions_once_their_tasks_have_ended() -> None:
+    """What they copied while they ended is neither copied again nor left out, and says nothing of the load."""
+    driver = Driver(
+        [*[brings()] * 3, *[brings(t=40, v=30)] * 3, *[brings(t=40, v=30)] * 3],
+        tasks=2,
+        last=brings(),
+        executor=WhenAwaited,
+    )
+    for topic in ("u", "v"):
+        driver.flow.source(topic)
+    driver.run()
+    assert shared(driver) == [
+        [[("t", 0), ("v", 0)], [("u", 0)]],
+        [[("t", 6)], [("v", 6), ("u", 6)]],
+    ], "t and v brought much, by one task: two rounds of two records, and two more while it ended"
+    for topic in ("t", "u", "v"):
+        rows = [row for row in driver.syncs() if row["source_topic"] == topic and row["records"]]
+        assert [row["source_end"] for row in rows] == [2, 4, 6, 8, 10]
+
+
+@pytest.mark.parametrize(
+    "load", [{"t": 40}, {"t": 15, "v": 1}, {"t": 40, "u": 40}], ids=["one is heavy", "little", "even"]
+)
+def test_load_that_another_split_would_not_share_better_moves_nothing(load: dict[str, int]) -> None:
+    driver = Driver([*[brings(**load)] * 9], tasks=2, last=brings(), executor=WhenAwaited)
+    for topic in ("u", "v"):
+        driver.flow.source(topic)
+    driver.run()
+    assert [job.rounds for job in driver.jobs] == [3]
 
 
 def test_tasks_are_at_work_no_longer_than_their_driver() -> None:

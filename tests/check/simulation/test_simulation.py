@@ -5,13 +5,20 @@ from collections import Counter
 
 import pytest
 
+from ledger.kafka.copying import Completion
+from ledger.mirror import progress
 from tests.simulation.coverage import COMMON, WANTED, missing, seldom_answered, wanted_of
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.faults import Fault, Promise
+from tests.simulation.kafka.schedule import Actor
+from tests.simulation.processes import Process, TaskNetwork, Workers
 from tests.simulation.seeds import Life, command, live, live_all, plot_of, simulate
 from tests.simulation.selection import COMMAND, chosen_seeds, covering, file_of
 from tests.simulation.simulation import Plot
 from tests.simulation.topologies import Shape
+
+MOVING_SEED = 4
+"""Of a life with several tasks and partitions."""
 
 # -- Simulation ------------------------------------------------------------------------------------
 # Each seed is one life of some flows. The seeds here are chosen (`tests.simulation.selection`); any other is lived
@@ -52,6 +59,42 @@ def test_everything_holds_after_a_crash_at(point: CrashPoint, seed: int) -> None
     assert simulation.plan.crashed[point] > 0
     assert simulation.tally["records"] > 0
     assert simulation.tally["merged batches"] > 0 or seed == 7
+
+
+@pytest.mark.parametrize("faults", [frozenset(), frozenset({Fault.TASKS_DIE})], ids=["calm", "tasks die"])
+def test_a_partition_that_moves_to_another_task_is_written_by_one_at_a_time(
+    faults: frozenset[Fault], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each difference in load moves partitions in these lives, in the middle of what is copied."""
+    monkeypatch.setattr(progress, "_WORTH_SHARING", 0)
+    returned: set[int] = set()
+    wrote: dict[tuple[str | bytes, int], Process] = {}
+    moved, wrong = set[tuple[str | bytes, int]](), list[str]()
+    wait_for, execute = Workers._await, TaskNetwork.executed
+
+    def note_return(workers: Workers, actor: Actor, process: Process) -> None:
+        wait_for(workers, actor, process)
+        returned.add(id(process))
+
+    def note_write(network: TaskNetwork, answer: Completion) -> None:
+        process = network.process
+        for part in answer.produced:
+            if part is not None and not part.error:
+                place = part.topic, part.partition
+                before = wrote.setdefault(place, process)
+                if id(process) in returned or not (before is process or id(before) in returned):
+                    wrong.append(f"{place}: {process.name} after {before.name}")
+                if before.name != process.name:
+                    moved.add(place)
+                wrote[place] = process
+        execute(network, answer)
+
+    monkeypatch.setattr(Workers, "_await", note_return)
+    monkeypatch.setattr(TaskNetwork, "executed", note_write)
+    simulation = simulate(MOVING_SEED, Plot(Promise.ONCE, faults=faults, shape=Shape.SINGLE))
+    assert simulation.tally["records"] > 0
+    assert moved
+    assert wrong == []
 
 
 @pytest.mark.timeout(120)
