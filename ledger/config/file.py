@@ -23,6 +23,7 @@ from ledger.config.mirror import (
 )
 from ledger.config.values import (
     ADDRESS_PROPERTIES,
+    CLIENT_RACK,
     NAME_PATTERN,
     OWN_PROPERTIES,
     PRINCIPAL_PATTERN,
@@ -53,7 +54,7 @@ OWN_KEYS = ("bootstrap_servers", "mirror_principal")
 _SENTENCES = {"missing": "is missing", "extra_forbidden": "unknown key"}
 _MISSPELT = 0.9
 _ADDRESS = re.compile(r"[^\s:/]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
-_CLIENT_PROPERTIES = SECURITY_PROPERTIES | TUNING_PROPERTIES
+_CLIENT_PROPERTIES = SECURITY_PROPERTIES | TUNING_PROPERTIES | {CLIENT_RACK}
 _LISTENING: "dict[str, type[MetricsConfig | ServeConfig]]" = {"metrics": MetricsConfig, "serve": ServeConfig}
 """Sections that say where others may ask this program."""
 ADMIN_TABLE = "admin"

@@ -509,6 +509,9 @@ UNUSABLE_SECURITY = {
 Leaving it out would connect in another way than configured.
 """
 
+CLIENT_RACK = "client.rack"
+"""Of a source cluster: the rack that the mirror is in, whose replicas it reads from."""
+
 TUNING_PROPERTIES = frozenset(
     {
         "allow.auto.create.topics",
@@ -523,7 +526,6 @@ TUNING_PROPERTIES = frozenset(
         "broker.version.fallback",
         "check.crcs",
         "client.dns.lookup",
-        "client.rack",
         "compression.codec",
         "compression.level",
         "compression.type",

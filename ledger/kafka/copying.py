@@ -34,9 +34,19 @@ class ClusterLink(Protocol):
         ...
 
     def fetch(
-        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
+        self,
+        node: int,
+        items: Sequence[FetchItem],
+        *,
+        committed: bool,
+        max_wait_ms: int,
+        max_bytes: int,
+        nearest: bool = False,
     ) -> int:
-        """Send a Fetch; the ticket returned comes back in one `Completion`."""
+        """Send a Fetch; the ticket returned comes back in one `Completion`.
+
+        `nearest`: a leader may name a replica of this client's rack, which is to be asked instead.
+        """
         ...
 
     def produce(self, node: int, items: Sequence[ProduceItem], *, timeout_ms: int) -> int:

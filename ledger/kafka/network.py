@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from ledger.config.values import ClusterConfig
+from ledger.config.values import CLIENT_RACK, ClusterConfig
 from ledger.errors import ClusterUnavailableError, ProtocolError
 from ledger.facts.syncs import TopicPartition, topic_id_bytes
 from ledger.kafka.channel import Channel, ClusterMetadata, MetadataReader, read_metadata
@@ -132,6 +132,7 @@ class KafkaLink:
 
     def __init__(self, cluster: ClusterConfig, network: "KafkaNetwork") -> None:
         self._cluster = cluster
+        self._rack = str(cluster.properties.get(CLIENT_RACK, ""))
         self._network = network
         self._properties: Mapping[str, str] | None = None
         self._known = ClusterMetadata({}, {}, {}, frozenset())
@@ -252,7 +253,14 @@ class KafkaLink:
     # -- requests --------------------------------------------------------------------------------
 
     def fetch(
-        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
+        self,
+        node: int,
+        items: Sequence[FetchItem],
+        *,
+        committed: bool,
+        max_wait_ms: int,
+        max_bytes: int,
+        nearest: bool = False,
     ) -> int:
         affordable = min(max_bytes, self._nodes[node].fetch_bytes)
         asked = [
@@ -274,6 +282,7 @@ class KafkaLink:
                     max_wait_ms=max_wait_ms,
                     min_bytes=1,
                     max_bytes=affordable,
+                    rack=self._rack if nearest else "",
                 )
             ]
 
@@ -486,14 +495,18 @@ class KafkaLink:
                     waiting.ticket,
                     failure=f"{self._cluster.name} answered a fetch with error {fetched.error}",
                 )
-            return Completion(
-                waiting.ticket, _in_order(waiting, fetched.parts), throttle_ms=fetched.throttle_ms
-            )
+            parts = [self._without_unknown(part) for part in fetched.parts]
+            return Completion(waiting.ticket, _in_order(waiting, parts), throttle_ms=fetched.throttle_ms)
         self._note_round_trip(waiting)
         produced = parse_produce_response(body, by_id=waiting.by_id)
         return Completion(
             waiting.ticket, produced=_in_order(waiting, produced.parts), throttle_ms=produced.throttle_ms
         )
+
+    def _without_unknown(self, part: Fetched) -> Fetched:
+        """A replica that no metadata has named yet cannot be asked."""
+        is_known = part.preferred_replica is None or part.preferred_replica in self._nodes
+        return part if is_known else replace(part, preferred_replica=None)
 
     def _note_speed(self, waiting: Waiting, size: int) -> None:
         """Size the next fetch by how fast the line delivered, if the answer was full enough to tell."""

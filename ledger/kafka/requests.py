@@ -64,7 +64,10 @@ class ProduceItem:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """One partition of a Fetch response; `topic` is the name or the 16 bytes of the id, as asked."""
+    """One partition of a Fetch response; `topic` is the name or the 16 bytes of the id, as asked.
+
+    `preferred_replica`: the node that the leader sends this rack to, which is to be asked instead (KIP-392).
+    """
 
     topic: str | bytes
     partition: int
@@ -76,6 +79,7 @@ class Fetched:
     records: memoryview
     diverging_end: int | None
     diverging_epoch: int | None = None
+    preferred_replica: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +123,9 @@ def fetch_request(
     max_wait_ms: int,
     min_bytes: int,
     max_bytes: int,
+    rack: str = "",
 ) -> bytes:
-    """A framed Fetch request without a fetch session."""
+    """A framed Fetch request without a fetch session; `rack` has leaders name a replica that is nearer."""
     version = FETCH.newest if by_id else FETCH.oldest
     parts = [
         _request_header(FETCH.key, version, correlation_id),
@@ -139,7 +144,7 @@ def fetch_request(
                 _NO_TAGS,
             )
         parts.append(_NO_TAGS)
-    parts += (_EMPTY, _EMPTY, _NO_TAGS)  # no forgotten topics, no rack
+    parts += (_EMPTY, _compact_string(rack), _NO_TAGS)  # no forgotten topics
     return _INT.pack(sum(map(len, parts))) + b"".join(parts)
 
 
@@ -241,7 +246,7 @@ def _fetched_partition(reader: _Reader, topic: str | bytes) -> Fetched:
         producer_id, first_offset = reader.unpack(_ABORTED)
         reader.tags()
         aborted.append((producer_id, first_offset))
-    reader.unpack(_INT)  # preferred read replica: the mirror reads from leaders
+    (preferred,) = reader.unpack(_INT)
     records = reader.compact_bytes()
     diverging = reader.tags().get(_DIVERGING_EPOCH_TAG)
     return Fetched(
@@ -255,6 +260,7 @@ def _fetched_partition(reader: _Reader, topic: str | bytes) -> Fetched:
         records,
         None if diverging is None else int.from_bytes(diverging[4:12], "big", signed=True),
         None if diverging is None else int.from_bytes(diverging[:4], "big", signed=True),
+        None if preferred < 0 else preferred,
     )
 
 

@@ -65,13 +65,29 @@ class PartitionCopy:
         is_free = not self.requests.is_open(RequestKind.RECORDS) and now >= self.troubles.retry_at
         return self.target.is_active and wanted and room and is_free and not self.target.has_enough_source
 
-    def take_fetched(self, fetched: Fetched) -> None:
+    @property
+    def replica(self) -> int | None:
+        """The node to read the source from in the leader's place.
+
+        Not while it has to be found out what of the target's tail the source has: that is the leader's word.
+        """
+        return self.source.replica if self.target.may_send else None
+
+    @property
+    def may_read_nearest(self) -> bool:
+        """The leader may name such a node."""
+        return self.target.may_send and self.source.may_read_nearest
+
+    def take_fetched(self, fetched: Fetched, *, of_replica: bool = False) -> None:
         """Plan the batches of a successful Fetch response; bad bytes stop the partition.
 
-        Raises `LedgerUnavailableError` at a batch whose writer cannot be looked up; those before it are planned.
+        `of_replica`: it is none of the leader's. Raises `LedgerUnavailableError` at a batch whose writer cannot be
+        looked up; those before it are planned.
         """
         self.troubles.settle_trouble(Side.SOURCE)
-        divergence = self.source.note(fetched)
+        if of_replica and not self.source.note_replica(fetched):
+            return
+        divergence = None if of_replica else self.source.note(fetched)
         if divergence is not None:
             stop = tail.source_truncated(self.source.position, self.source.leader_epoch, divergence)
             self.target.stop_at_once(stop)

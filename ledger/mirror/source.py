@@ -287,7 +287,12 @@ class SourceReading:
     `position`: the offset to fetch next; `leader_epoch`: that of the last batch before it, None when unknown.
     `ends`: last stable offset and high watermark as of the last answer, None before the first one. `divergence`: what
     the source said when it no longer knew the end of the leader epoch. `is_drained`: the last answer had no more
-    records after what it brought.
+    records after what it brought. `replica`: the node that the leader sends this client's rack to, None: the leader is
+    asked.
+
+    What a replica says of the source's end comes late, and what it has not, the source may have. So it only brings
+    records, while nothing depends on there being no more: that offsets are out of range, and that the log went back, is
+    the leader's word.
     """
 
     def __init__(self, assignment: Assignment, writers: MirrorProducers) -> None:
@@ -308,6 +313,15 @@ class SourceReading:
         self.position = position.source_offset
         self.leader_epoch = position.leader_epoch
         self.is_drained = False
+        self.replica: int | None = None
+        self.may_read_nearest = True
+
+    def leave_replica(self) -> bool:
+        """It cannot serve: the leader does until this is begun again. False where the leader was asked."""
+        if self.replica is None:
+            return False
+        self.replica, self.may_read_nearest = None, False
+        return True
 
     def reach(self, offset: int) -> None:
         """What the task goes to is not before that."""
@@ -325,11 +339,20 @@ class SourceReading:
         return self._stop_at is not None and self.position >= self._stop_at
 
     def note(self, fetched: Fetched) -> Divergence | None:
-        """Take what an answer says of the source; returns what it says of records that are not those read before."""
+        """Take what the leader says of the source; returns what it says of records that are not those read before."""
         self.ends = fetched.last_stable, fetched.high_watermark
+        self.replica = fetched.preferred_replica
         if fetched.diverging_end is not None and fetched.diverging_epoch is not None:
             self.divergence = Divergence(fetched.diverging_epoch, fetched.diverging_end)
         return self.divergence
+
+    def note_replica(self, fetched: Fetched) -> bool:
+        """Take what a replica says, which is no less than there is; False where it cannot be read from any more."""
+        if fetched.diverging_end is not None:
+            return not self.leave_replica()
+        last_stable, high_watermark = self.ends or (0, 0)
+        self.ends = max(last_stable, fetched.last_stable), max(high_watermark, fetched.high_watermark)
+        return True
 
     def steps(self, fetched: Fetched) -> Iterator[Step]:
         """What is to be done about an answer's records, one after the other; each is behind us when it is returned.

@@ -180,7 +180,8 @@ class CopyTask:
             if copy.wants_records(now, buffer_limit=self._limits.partition_fetch_bytes)
         ]
         self._copies.rotate(-1)  # the broker fills a response in the order asked: take turns
-        for node, copies in self._by_leader(self._network.source, Side.SOURCE, wanting, now).items():
+        led = self._by_leader(self._network.source, Side.SOURCE, wanting, now)
+        for node, copies in _by_replica(led).items():
             if node not in self._fetching_nodes:
                 self._fetch_from(node, copies, waits=len(wanting) == len(active), time_left_s=deadline - now)
 
@@ -202,6 +203,7 @@ class CopyTask:
             committed=True,
             max_wait_ms=max(0, min(wait_ms, int(time_left_s * 1000))),
             max_bytes=self._limits.fetch_bytes,
+            nearest=all(copy.may_read_nearest for copy in copies),
         )
         self._fetching_nodes.add(node)
         self._expect(ticket, copies, RequestKind.RECORDS, self._take_records, node=node)
@@ -211,15 +213,18 @@ class CopyTask:
         for copy, attempt, fetched in _zip(flight, completion.fetched):
             if not copy.requests.answered(RequestKind.RECORDS, attempt) or copy.target.stop is not None:
                 continue
+            of_replica = copy.source.replica == flight.node
             if fetched is None or fetched.error:
-                self._fetch_failed(copy, fetched, completion.failure)
+                is_left = of_replica and copy.source.leave_replica()
+                if not (is_left and fetched is not None and fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE):
+                    self._fetch_failed(copy, fetched, completion.failure)
             else:
-                self._plan(copy, fetched)
+                self._plan(copy, fetched, of_replica=of_replica)
 
-    def _plan(self, copy: PartitionCopy, fetched: Fetched) -> None:
+    def _plan(self, copy: PartitionCopy, fetched: Fetched, *, of_replica: bool) -> None:
         try:
             with _halting(copy):
-                copy.take_fetched(fetched)
+                copy.take_fetched(fetched, of_replica=of_replica)
         except LedgerUnavailableError as error:
             copy.troubles.pause(LEDGER, str(error), now=self._clock.monotonic())
 
@@ -438,6 +443,15 @@ class CopyTask:
             if completion.throttle_ms:
                 for copy in flight.copies:
                     copy.troubles.throttle(flight.kind.side, completion.throttle_ms)
+
+
+def _by_replica(led: dict[int, list[PartitionCopy]]) -> dict[int, list[PartitionCopy]]:
+    """By the node to read from, of those that are grouped by leader."""
+    groups: dict[int, list[PartitionCopy]] = {}
+    for leader, copies in led.items():
+        for copy in copies:
+            groups.setdefault(leader if copy.replica is None else copy.replica, []).append(copy)
+    return groups
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
+from ledger.config.values import CLIENT_RACK
 from ledger.errors import InvalidValueError
 from ledger.mirror_maker import keys
 from ledger.mirror_maker.keys import CLIENT_KEYS, Form, is_secret, meaning_of, nearest
@@ -266,7 +267,9 @@ class _Dedicated:
                 if name.startswith(role) and _is_login(name.removeprefix(role))
             }
             found = {**of_role, **{name: one for name, one in found.items() if name not in of_role}}
-        return {**found, **{name: entry for name, entry in own.items() if _is_of_client(name)}}
+        found |= {name: entry for name, entry in own.items() if _is_of_client(name)}
+        rack = own.get(f"consumer.{CLIENT_RACK}")
+        return found if rack is None else {**found, CLIENT_RACK: rack}
 
     def _flows(self) -> Iterator[MakerFlow]:
         pairs = list(self._of_flow)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 
-from ledger.config.values import TUNING_PROPERTIES
+from ledger.config.values import CLIENT_RACK, TUNING_PROPERTIES
 
 
 class Verdict(StrEnum):
@@ -325,16 +325,13 @@ CLIENT_KEYS: Mapping[str, Meaning] = {
         *("max.request.size", "batch.size", "linger.ms", "buffer.memory", "max.block.ms"),
     ),
     **_of(Verdict.NO_MEANING, "the mirror reads without a group", "group.instance.id", "enable.auto.commit"),
-    **_of(Verdict.NO_MEANING, "the mirror reads from leaders", "client.rack"),
+    **_of(Verdict.TAKEN, _LOGIN, CLIENT_RACK),
     **_of(Verdict.NO_MEANING, _BYTES, "key.serializer", "value.serializer"),
     **_of(Verdict.NO_MEANING, _BYTES, "key.deserializer", "value.deserializer", "interceptor.classes"),
     **_of(
         Verdict.NO_MEANING,
         _TUNES,
-        *(
-            TUNING_PROPERTIES
-            - {"compression.type", "compression.level", "batch.size", "linger.ms", "client.rack"}
-        ),
+        *(TUNING_PROPERTIES - {"compression.type", "compression.level", "batch.size", "linger.ms"}),
         *("max.poll.records", "default.api.timeout.ms", "receive.buffer.bytes", "send.buffer.bytes"),
         *(
             "fetch.max.wait.ms",

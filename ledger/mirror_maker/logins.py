@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ledger.config.values import CLIENT_RACK
 from ledger.errors import InvalidValueError
 from ledger.mirror_maker.choices import Choice, Reference
 from ledger.mirror_maker.configuration import MakerCluster
@@ -90,6 +91,13 @@ class _Login:
 
     def choices(self) -> Iterator[Choice]:
         yield from self._addresses()
+        rack = self._properties.get(CLIENT_RACK)
+        if rack is not None:
+            resolved = self._resolved(rack.value)
+            if resolved.text is None:
+                yield self._not_yet(CLIENT_RACK, resolved.remark, rack)
+            else:
+                yield Choice(CLIENT_RACK, resolved.text, resolved.remark, (rack,))
         protocol = self._text("security.protocol", "PLAINTEXT").strip().upper()
         entry = self._properties.get("security.protocol")
         if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):

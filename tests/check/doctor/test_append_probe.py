@@ -56,9 +56,16 @@ class CarelessLink:
         return self._answered(Completion(next(self.tickets), produced=(answer,)))
 
     def fetch(
-        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
+        self,
+        node: int,
+        items: Sequence[FetchItem],
+        *,
+        committed: bool,
+        max_wait_ms: int,
+        max_bytes: int,
+        nearest: bool = False,
     ) -> int:
-        assert (node, committed, max_wait_ms, max_bytes > 0) == (NODE, True, 0, True)
+        assert (node, committed, max_wait_ms, max_bytes > 0, nearest) == (NODE, True, 0, True, False)
         (item,) = items
         end = self.ends[item.partition.partition]
         empty = memoryview(b"")

@@ -84,14 +84,15 @@ def test_a_fetch_request_says_what_was_meant(by_id: bool, data: st.DataObject) -
         "max_bytes": data.draw(int32),
         "isolation_level": 1,
     }
-    framed = fetch_request(items, correlation_id=77, by_id=by_id, **limits)
+    rack = data.draw(st.text(max_size=9))
+    framed = fetch_request(items, correlation_id=77, by_id=by_id, rack=rack, **limits)
     assert struct.unpack_from(">i", framed)[0] == len(framed) - 4
     decoded = FetchRequest[FETCH_VERSIONS[by_id]].decode(framed[4:], header=True)
     assert (decoded.header.correlation_id, decoded.header.client_id) == (77, "mirror-ledger")
     assert (decoded.header.request_api_key, decoded.header.request_api_version) == (1, FETCH_VERSIONS[by_id])
     assert {name: getattr(decoded, name) for name in limits} == limits
     assert (decoded.replica_id, decoded.session_id, decoded.session_epoch) == (-1, 0, -1)
-    assert (decoded.forgotten_topics_data, decoded.rack_id) == ([], "")
+    assert (decoded.forgotten_topics_data, decoded.rack_id) == ([], rack)
     found = [
         (named_in(by_id, topic, "topic"), [_fetch_values(p) for p in topic.partitions])
         for topic in decoded.topics
@@ -243,6 +244,8 @@ def test_a_fetch_response_is_read_as_it_was_written(
         assert fetched.aborted == tuple(values["aborted_transactions"] or ())
         assert bytes(fetched.records) == (values["records"] or b"")
         assert fetched.diverging_end == (None if diverging is None else diverging[1])
+        preferred = values["preferred_read_replica"]
+        assert fetched.preferred_replica == (None if preferred < 0 else preferred)
 
 
 def _partition_data(values: FetchedValues) -> DataContainer:

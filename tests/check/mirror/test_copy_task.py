@@ -388,10 +388,10 @@ def test_what_nobody_foresaw_halts_one_partition_and_not_the_others(monkeypatch:
     """Also where the program itself is wrong: the others are copied, and the reason is told."""
     taken = PartitionCopy.take_fetched
 
-    def fails_on_the_first(copy: PartitionCopy, fetched: Fetched) -> None:
+    def fails_on_the_first(copy: PartitionCopy, fetched: Fetched, *, of_replica: bool) -> None:
         if copy.assignment.source.partition == 0:
             raise KeyError("nobody thought of this")
-        taken(copy, fetched)
+        taken(copy, fetched, of_replica=of_replica)
 
     monkeypatch.setattr(PartitionCopy, "take_fetched", fails_on_the_first)
     bench = Bench()

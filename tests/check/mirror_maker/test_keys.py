@@ -111,7 +111,6 @@ OTHERS: Mapping[str, tuple[Verdict, str]] = {
     "value.converter = x": (Verdict.NO_MEANING, "bytes that they are"),
     "a->b.transforms = x": (Verdict.NOT_YET, "filter"),
     "a.client.id = x": (Verdict.NO_MEANING, "names itself"),
-    "a.consumer.client.rack = x": (Verdict.NO_MEANING, "from leaders"),
     "metric.reporters = x": (Verdict.NO_MEANING, "no reporters of Java"),
     "config.providers = env": (Verdict.DIFFERS, "references"),
     "topic.filter.class = org.example.Filter": (Verdict.NOT_YET, "as it does"),

@@ -1,7 +1,9 @@
 """Real flows, rounds and copy tasks against in-memory clusters, in simulated time, under faults; chosen seeds."""
 
+import random
 import tomllib
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
@@ -10,12 +12,14 @@ from ledger.mirror import progress
 from tests.simulation.coverage import COMMON, WANTED, missing, seldom_answered, wanted_of
 from tests.simulation.crash_points import CrashPoint
 from tests.simulation.faults import Fault, Promise
+from tests.simulation.kafka.cluster import Replica
 from tests.simulation.kafka.schedule import Actor
 from tests.simulation.processes import Process, TaskNetwork, Workers
 from tests.simulation.seeds import Life, command, live, live_all, plot_of, simulate
 from tests.simulation.selection import COMMAND, chosen_seeds, covering, file_of
-from tests.simulation.simulation import Plot
+from tests.simulation.simulation import Plot, Simulation
 from tests.simulation.topologies import Shape
+from tests.support.histories import examples
 
 MOVING_SEED = 4
 """Of a life with several tasks and partitions."""
@@ -95,6 +99,27 @@ def test_a_partition_that_moves_to_another_task_is_written_by_one_at_a_time(
     assert simulation.tally["records"] > 0
     assert moved
     assert wrong == []
+
+
+class NearReplicas(dict[tuple[str, int], Replica]):
+    """At each request another replica, which lacks nothing, some records, or all of them; now and then none."""
+
+    def __init__(self, rng: random.Random, nodes: Sequence[int]) -> None:
+        self._rng, self._nodes = rng, nodes
+
+    def get(self, _place: object, _default: object = None) -> Replica | None:  # type: ignore[override]
+        if self._rng.random() < 0.2:
+            return None
+        return Replica(self._rng.choice(self._nodes), self._rng.choice((0, 0, 0, 1, 7, 1_000)))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("seed", examples(check=[29, 105], soak=range(1, 60)))
+def test_whatever_replicas_a_source_is_read_from_the_ledger_says_what_its_leaders_have(seed: int) -> None:
+    simulation = Simulation(seed, plot_of(seed))
+    for alias, cluster in simulation.clusters.items():
+        cluster.replicas = NearReplicas(random.Random(f"{seed}:{alias}"), cluster.nodes)
+    simulation.run()
 
 
 @pytest.mark.timeout(120)

@@ -114,8 +114,10 @@ class AdministeredCluster(MemoryCluster):
         log.append(batch, now_ms=self.clock.now_ms())
         return True
 
-    def _led_by(self, node: int, partition: TopicPartition, access: Access) -> PartitionLog | int:
-        found = super()._led_by(node, partition, access)
+    def _led_by(
+        self, node: int, partition: TopicPartition, access: Access, *, follows: bool = False
+    ) -> PartitionLog | int:
+        found = super()._led_by(node, partition, access, follows=follows)
         if isinstance(found, int) or access is Access.READ:
             return found
         is_denied = not _allowed(MIRROR, "write", partition.topic, self._known[node])

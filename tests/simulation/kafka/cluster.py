@@ -48,6 +48,14 @@ class Access(Enum):
 
 
 @dataclass(slots=True)
+class Replica:
+    """A node that follows the leader of a partition: so many records it has not got yet."""
+
+    node: int
+    behind: int = 0
+
+
+@dataclass(slots=True)
 class MemoryTopic:
     """One incarnation of a topic; `leaders` by partition, None while there is none."""
 
@@ -69,7 +77,8 @@ class MemoryCluster(OneByOne):
     topic and partition, with what some commits name in `committed_epochs` and `committed_metadata`. `members`:
     groups with consumers at work; `protocol_types`: of those that ever had some. `allowed`: permissions beside `acls`.
     `denied_groups`: those that the mirror's principal may not even describe.
-    `pending`: where a transaction that is open has committed another offset.
+    `pending`: where a transaction that is open has committed another offset. `replicas`: by topic and partition the one
+    that the leader sends clients to which ask for the nearest.
     """
 
     alias: str
@@ -88,6 +97,7 @@ class MemoryCluster(OneByOne):
     pending: set[tuple[str, str, int]] = field(default_factory=set)
     denied: set[tuple[str, Access]] = field(default_factory=set)
     hung: set[int] = field(default_factory=set)
+    replicas: dict[Place, Replica] = field(default_factory=dict)
     deleted: list[MemoryTopic] = field(default_factory=list)
     on_restart: list[NodeListener] = field(default_factory=list)
     acls: set[Permission] = field(default_factory=set)
@@ -459,45 +469,55 @@ class MemoryCluster(OneByOne):
     # -- requests --------------------------------------------------------------------------------
 
     def fetch(
-        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_bytes: int
+        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_bytes: int, nearest: bool = False
     ) -> tuple[Fetched, ...]:
         """Answer a Fetch: partitions in the order asked, until the response is full."""
         answers: list[Fetched] = []
         room = max_bytes
         for item in items:
-            fetched = self._fetch_one(node, item, committed=committed, room=room, is_first=room == max_bytes)
+            fetched = self._fetch_one(
+                node, item, committed=committed, room=room, is_first=room == max_bytes, nearest=nearest
+            )
             room -= len(fetched.records)
             answers.append(fetched)
         return tuple(answers)
 
     def _fetch_one(
-        self, node: int, item: FetchItem, *, committed: bool, room: int, is_first: bool
+        self, node: int, item: FetchItem, *, committed: bool, room: int, is_first: bool, nearest: bool
     ) -> Fetched:
-        log = self._led_by(node, item.partition, Access.READ)
+        replica = self.replicas.get((item.partition.topic, item.partition.partition))
+        topic = self.topic_by_name.get(item.partition.topic)
+        leads = topic is not None and topic.leaders[item.partition.partition :][:1] == [node]
+        follows = replica is not None and replica.node == node and not leads
+        log = self._led_by(node, item.partition, Access.READ, follows=follows)
         if isinstance(log, int):
             return _fetch_error(item.partition, log)
         if item.leader_epoch not in (None, log.leader_epoch):
             is_old = item.leader_epoch is not None and item.leader_epoch < log.leader_epoch
             error = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
             return _fetch_error(item.partition, error)
+        sends_to = replica.node if nearest and replica is not None and replica.node != node else None
+        behind = replica.behind if replica is not None and follows else 0
         read = log.read(
             item.offset,
             committed=committed,
-            max_bytes=max(0, min(item.max_bytes, room)),
-            at_least_one=is_first,
+            max_bytes=max(0, min(item.max_bytes, room)) if sends_to is None else 0,
+            at_least_one=is_first and sends_to is None,
             last_epoch=item.last_epoch,
+            behind=behind,
         )
         return Fetched(
             topic=topic_id_bytes(item.partition.topic_id),
             partition=item.partition.partition,
             error=read.error,
-            high_watermark=log.high_watermark,
-            last_stable=log.last_stable,
+            high_watermark=log.high_watermark - behind,
+            last_stable=min(log.last_stable, log.high_watermark - behind),
             log_start=log.log_start,
             aborted=read.aborted,
             records=memoryview(bytearray(read.records)),
             diverging_end=None if read.diverging is None else read.diverging.end,
             diverging_epoch=None if read.diverging is None else read.diverging.epoch,
+            preferred_replica=sends_to,
         )
 
     def produce(self, node: int, items: Sequence[ProduceItem]) -> tuple[Produced, ...]:
@@ -512,7 +532,9 @@ class MemoryCluster(OneByOne):
         appended = log.produce(bytes(item.batch), now_ms=self.clock.now_ms())
         return Produced(topic, partition, appended.error, appended.base_offset, None)
 
-    def _led_by(self, node: int, partition: TopicPartition, access: Access) -> PartitionLog | int:
+    def _led_by(
+        self, node: int, partition: TopicPartition, access: Access, *, follows: bool = False
+    ) -> PartitionLog | int:
         """The log, or the error code that a node which does not lead it, or does not allow it, answers."""
         topic = self.topic_by_name.get(partition.topic)
         if topic is None or topic.topic_id != partition.topic_id:
@@ -521,7 +543,7 @@ class MemoryCluster(OneByOne):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if partition.partition >= len(topic.logs):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic.leaders[partition.partition] != node:
+        if topic.leaders[partition.partition] != node and not follows:
             return NOT_LEADER_OR_FOLLOWER
         return topic.logs[partition.partition]
 

@@ -39,10 +39,12 @@ class FencedCluster(MemoryCluster):
             log = self._living_log(at)
             log.end_transaction(producer_id, producer_epoch, commit=False, now_ms=self.clock.now_ms())
 
-    def _led_by(self, node: int, partition: TopicPartition, access: Access) -> PartitionLog | int:
+    def _led_by(
+        self, node: int, partition: TopicPartition, access: Access, *, follows: bool = False
+    ) -> PartitionLog | int:
         if access is Access.WRITE and self._denies(partition.topic):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return super()._led_by(node, partition, access)
+        return super()._led_by(node, partition, access, follows=follows)
 
     def _denies(self, topic: str) -> bool:
         denied = (MIRROR, "write", "deny", topic)

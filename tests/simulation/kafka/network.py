@@ -13,7 +13,7 @@ from typing import Protocol
 from ledger.errors import ClusterUnavailableError
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.copying import Completion
-from ledger.kafka.requests import FetchItem, ProduceItem
+from ledger.kafka.requests import Fetched, FetchItem, ProduceItem
 from tests.simulation.kafka.cluster import MemoryCluster
 from tests.simulation.kafka.schedule import Schedule
 
@@ -151,13 +151,22 @@ class MemoryLink:
         }
 
     def fetch(
-        self, node: int, items: Sequence[FetchItem], *, committed: bool, max_wait_ms: int, max_bytes: int
+        self,
+        node: int,
+        items: Sequence[FetchItem],
+        *,
+        committed: bool,
+        max_wait_ms: int,
+        max_bytes: int,
+        nearest: bool = False,
     ) -> int:
         ticket = self._network.next_ticket()
         asked = tuple(replace(item, leader_epoch=self.leader_epoch(item.partition)) for item in items)
 
         def execute() -> Completion:
-            fetched = self._cluster.fetch(node, asked, committed=committed, max_bytes=max_bytes)
+            fetched = self._cluster.fetch(
+                node, asked, committed=committed, max_bytes=max_bytes, nearest=nearest
+            )
             return Completion(ticket, fetched=fetched)
 
         self._send(node, _Request(ticket, execute, is_fetch=True, wait_s=max_wait_ms / 1000))
@@ -245,7 +254,7 @@ class MemoryLink:
         self._network.executed(answer)
         if fate is Fate.LOST_AFTER:
             self._lose(connection)
-        elif request.wait_s and not any(part and (part.records or part.error) for part in answer.fetched):
+        elif request.wait_s and not any(map(_is_worth_an_answer, answer.fetched)):
             self._network.schedule.after(request.wait_s, lambda: self._answer(connection, request, execute()))
         else:
             self._answer(connection, request, answer)
@@ -292,6 +301,11 @@ class MemoryLink:
             if lost.node == node:
                 lost.cancel()
         self._lost = [lost for lost in self._lost if lost.node != node]
+
+
+def _is_worth_an_answer(part: Fetched | None) -> bool:
+    """A broker does not wait for more once it has such a part."""
+    return part is not None and bool(part.records or part.error or part.preferred_replica is not None)
 
 
 class MemoryNetwork:

@@ -252,17 +252,19 @@ class PartitionLog:
         max_bytes: int,
         at_least_one: bool,
         last_epoch: int | None = None,
+        behind: int = 0,
     ) -> Read:
-        """B4, B5, B6. `at_least_one`: the first batch is returned whatever its size."""
+        """B4, B5, B6. `at_least_one`: the first batch is returned whatever its size; `behind`: of a replica that lacks
+        so many of the last records."""
         if last_epoch is not None:
             known = self._epochs.end_of(last_epoch, log_end=self._end)
             if known is None or offset < self.log_start:
                 return Read(ErrorCode.OFFSET_OUT_OF_RANGE)
             if known.epoch < last_epoch or known.end < offset:
                 return Read(0, diverging=known)
-        if not self.log_start <= offset <= self._end:
+        if not self.log_start <= offset <= self._end - behind:
             return Read(ErrorCode.OFFSET_OUT_OF_RANGE)
-        limit = self.last_stable if committed else self.high_watermark
+        limit = min(self.last_stable if committed else self.high_watermark, self.high_watermark - behind)
         records, read_end = bytearray(), offset
         for header, batch in self._from(offset, limit):
             room = max_bytes - len(records)
