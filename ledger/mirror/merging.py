@@ -6,8 +6,8 @@ alone, at once. Records keep their bytes, but for what counts from the beginning
 
 Rules, by name
     G1  what is merged follows from its first and last source offset alone: whoever merges the same gets the same bytes
-    G2  only whole batches without a codec and outside of transactions, that follow each other at the source without a
-        gap, under one leader epoch, all of them with times or none
+    G2  only whole batches of one codec, or of none, and outside of transactions, that follow each other at the source
+        without a gap, under one leader epoch, all of them with times or none
     G3  what was sent keeps its ends as long as it is not settled: sent again it is the same batches, which the target
         knows by their sequence
     G4  what the target refuses is sent again in the batches of the source, so that a refusal says something of one of
@@ -20,11 +20,23 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 
 from ledger.errors import ProtocolError
-from ledger.kafka.batches import HEADER_BYTES, NONE, build, read_header, read_signed, signed
+from ledger.kafka.batches import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    NONE,
+    build,
+    compress,
+    decompress,
+    read_header,
+    read_signed,
+    signed,
+)
 from ledger.mirror.source import Copy, Step
 
 _MOST_RECORDS = 8
 """A batch of more gains little: it is sent as it is."""
+_MOST_COMPRESSED = 1024
+"""Bytes of a compressed batch: it is taken apart and compressed again, which a larger one is not worth."""
 _MOST_GROWTH = 12
 """Bytes by which a record may become longer: its time by 9, its offset by 2, its length by 1."""
 _SMALLER = 4
@@ -40,13 +52,14 @@ def follows(before: Copy, step: Step) -> bool:
         and _is_plain(step)
         and step.source_start == before.source_end
         and step.leader_epoch == before.leader_epoch
+        and step.attributes == before.attributes
         and (step.base_timestamp == _NO_TIME) == (before.base_timestamp == _NO_TIME)
     )
 
 
 def _is_plain(step: Copy) -> bool:
-    """The batch of the source, whole, with neither a codec nor any other attribute."""
-    return step.raw and not step.attributes and not step.gaps
+    """A batch of the source, whole, with no other attribute than a codec; perhaps with times of its log."""
+    return step.whole and not step.gaps and not step.attributes & ~CODEC_MASK
 
 
 def as_one(steps: Sequence[Copy]) -> Copy:
@@ -96,52 +109,63 @@ def parts_of(planned: Iterable[Step], records: int) -> tuple[list[Copy], bool]:
 
 _TIMES_AND_COUNT = struct.Struct(">27xqq14xi")
 """Of a batch header: base and largest timestamp, and how many records there are."""
+_CODEC_AT = 22
 _ONE_BYTE = [signed(value) for value in range(64)]
 
 
 def concatenated(batches: Sequence[memoryview]) -> bytearray:
-    """One unpatched batch of the records of these, which are dense and have no codec; the same for the same batches.
+    """One unpatched batch of the records of these, which are dense and have one codec; the same for the same batches.
 
     Of a record only what counts from the beginning of its batch is changed: the differences in time and offset, and
     with these its length. Raises `ProtocolError` when the records of a batch do not add up.
     """
     base_timestamp, max_timestamp, count = _TIMES_AND_COUNT.unpack_from(batches[0])
-    parts: list[bytes | memoryview] = [batches[0][HEADER_BYTES:]]
+    codec = batches[0][_CODEC_AT] & CODEC_MASK
+    parts: list[bytes | memoryview] = [_payload(codec, batches[0])]
     for batch in batches[1:]:
         begins_at, ends_at, records = _TIMES_AND_COUNT.unpack_from(batch)
-        found = _add_records(parts, bytes(batch), count, begins_at - base_timestamp)
+        found = _add_records(parts, _payload(codec, batch), count, begins_at - base_timestamp)
         if found != records:
             raise ProtocolError(
                 f"a batch must hold {records} records, found {max(found, 0)} that add up; it was not merged"
             )
         count += records
         max_timestamp = max(max_timestamp, ends_at)
+    payload = b"".join(parts)
     return build(
-        attributes=NONE,
+        attributes=codec,
         base_timestamp=base_timestamp,
         max_timestamp=max_timestamp,
         count=count,
-        payload=b"".join(parts),
+        payload=payload if codec == NONE else compress(codec, payload),
     )
 
 
-def _add_records(parts: list[bytes | memoryview], batch: bytes, number: int, later_ms: int) -> int:
-    """Add the records of a batch, the first one as that number; returns how many, -1 where they do not add up.
+def _payload(codec: int, batch: memoryview) -> bytes:
+    """The records of a batch, as they were before compression."""
+    payload = bytes(batch[HEADER_BYTES:])
+    return payload if codec == NONE else decompress(codec, payload)
+
+
+def _add_records(parts: list[bytes | memoryview], payload: bytes, number: int, later_ms: int) -> int:
+    """Add the records of a payload, the first one as that number; returns how many, -1 where they do not add up.
 
     Varints of one byte, which most are, are read and written in place: this is done for every record.
     """
-    position, found, end = HEADER_BYTES, 0, len(batch)
+    position, found, end = 0, 0, len(payload)
     try:
         while position < end:
-            byte = batch[position]
+            byte = payload[position]
             size, start = (
-                ((byte >> 1) ^ -(byte & 1), position + 1) if byte < 0x80 else read_signed(batch, position)
+                ((byte >> 1) ^ -(byte & 1), position + 1) if byte < 0x80 else read_signed(payload, position)
             )
-            byte = batch[start + 1]
+            byte = payload[start + 1]
             delta_ms, content = (
-                ((byte >> 1) ^ -(byte & 1), start + 2) if byte < 0x80 else read_signed(batch, start + 1)
+                ((byte >> 1) ^ -(byte & 1), start + 2) if byte < 0x80 else read_signed(payload, start + 1)
             )
-            offset_delta, content = read_signed(batch, content) if found else (batch[content], content + 1)
+            offset_delta, content = (
+                read_signed(payload, content) if found else (payload[content], content + 1)
+            )
             position = start + size
             if offset_delta != found or not content <= position <= end:
                 return -1
@@ -151,9 +175,9 @@ def _add_records(parts: list[bytes | memoryview], batch: bytes, number: int, lat
             )
             parts += (
                 signed(1 + len(deltas) + position - content),
-                batch[start : start + 1],
+                payload[start : start + 1],
                 deltas,
-                batch[content:position],
+                payload[content:position],
             )
             found += 1
     except IndexError:
@@ -191,7 +215,8 @@ class Merging:
         return chosen
 
     def _is_small(self, step: Copy) -> bool:
-        return step.count <= _MOST_RECORDS and len(step.batch) < self._most_bytes
+        most_bytes = min(self._most_bytes, _MOST_COMPRESSED) if step.attributes else self._most_bytes
+        return step.count <= _MOST_RECORDS and len(step.batch) < most_bytes
 
     def _next_end(self, offset: int) -> int | None:
         following = bisect_right(self._ends, offset)

@@ -97,7 +97,8 @@ _GAP_BYTES = 128
 class Copy:
     """Source offsets `[source_start, source_end)` become `count` records of `batch`; `gaps` lie inside.
 
-    `ends`: of a merged batch, where each batch of the source ends that is in it.
+    `whole`: they are all records of one batch of the source. `ends`: of a merged batch, where each batch of the source
+    ends that is in it.
     """
 
     source_start: int
@@ -110,6 +111,7 @@ class Copy:
     base_timestamp: int
     max_timestamp: int
     leader_epoch: int
+    whole: bool = False
     ends: tuple[int, ...] = ()
 
     @property
@@ -260,6 +262,7 @@ def _copy(
         base_timestamp=begins_at,
         max_timestamp=sent.max_timestamp,
         leader_epoch=header.leader_epoch,
+        whole=position <= header.base_offset,
     )
 
 

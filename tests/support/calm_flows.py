@@ -165,8 +165,11 @@ class CalmFlow:
 
 
 def _alone(value: str, now_ms: int) -> StoredBatch:
-    """A batch of one record; it has a codec, so it lies alone at the target, too."""
-    return application_batch([content(b"k", value.encode())], [now_ms], attributes=LZ4)
+    """A batch of one record, which is compressed and not tiny, so it lies alone at the target, too."""
+    padding = random.Random(value).randbytes(1_100)
+    return application_batch(
+        [content(b"k", value.encode(), [("padding", padding)])], [now_ms], attributes=LZ4
+    )
 
 
 def values(log: PartitionLog) -> list[str]:

@@ -99,7 +99,7 @@ def copy(start: int, end: int, *gaps: Gap, raw: bool = True, timestamp: int = 10
     count = end - start - sum(gap.source_end - gap.source_start for gap in gaps)
     batch = application_batch([content(b"k", b"%d" % start)] * count, [timestamp] * count).encoded()
     view = memoryview(bytearray(batch))
-    return Copy(start, end, view, 0, count, gaps, raw, timestamp, timestamp, leader_epoch=4)
+    return Copy(start, end, view, 0, count, gaps, raw, timestamp, timestamp, leader_epoch=4, whole=True)
 
 
 def fetched_from(log: PartitionLog, offset: int, *, committed: bool = True) -> Fetched:

@@ -1,5 +1,6 @@
 """Small batches that wait side by side become one, and what was merged is recognised (rules G1 to G5)."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -140,13 +141,49 @@ def test_g2_only_plain_neighbours_are_merged() -> None:
     assert not follows(first, copy(2, 3)), "a gap"
     assert not follows(first, replace(copy(1, 2), leader_epoch=5)), "another leader epoch"
     assert not follows(first, replace(copy(1, 2), attributes=3)), "a codec"
-    assert not follows(replace(first, attributes=3), replace(copy(1, 2), attributes=3)), "a codec"
+    assert follows(replace(first, attributes=3), replace(copy(1, 2), attributes=3)), "the same codec"
     assert not follows(first, replace(copy(1, 2), attributes=TRANSACTIONAL)), "a transaction"
-    assert not follows(first, copy(1, 2, raw=False)), "not the bytes of the source"
+    assert not follows(first, replace(copy(1, 2), whole=False)), "a part of a batch"
+    assert follows(first, copy(1, 2, raw=False)), "with times of the source's log"
     assert not follows(first, copy(1, 2, timestamp=-1)), "without a time"
     assert not follows(first, copy(1, 3, Gap(1, 2, GapCause.COMPACTED)))
     assert not follows(first, Skip(Gap(1, 2, GapCause.CONTROL), 4))
     assert follows(copy(0, 1, timestamp=-1), copy(1, 2, timestamp=-1))
+
+
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("is_stamped", [False, True], ids=["CreateTime", "LogAppendTime"])
+def test_what_is_compressed_and_what_the_log_gave_its_time_is_merged(codec: int, is_stamped: bool) -> None:
+    """Readers of the target see what readers of the source see; who finds it there knows it again."""
+    log = PartitionLog()
+    log.log_append_time = is_stamped
+    for number in range(6):
+        batch = application_batch(
+            [content(b"%d" % number, b"v" * 90)] * 2, [NOW_MS, NOW_MS + 300], attributes=codec
+        )
+        log.append(batch, now_ms=NOW_MS + 70_000 * number)
+    target = Target(log, assignment(), merges_up_to=LIMIT)
+    target.copy_all()
+    assert counts(target.log) == [12]
+    [header] = target.log.headers()
+    assert (header.codec, header.has_log_append_time) == (codec, False)
+    seen = [(record.timestamp, record.content) for record in target.log.readable()]
+    assert seen == [(record.timestamp, record.content) for record in log.readable()]
+    again = Target(log, assignment(), target.log, merges_up_to=LIMIT)
+    again.copy_all()
+    assert again.ranges() == [(0, 12, 0, 12, True)]
+
+
+def test_a_compressed_batch_that_is_not_tiny_is_sent_as_it_is() -> None:
+    log = PartitionLog()
+    for number in range(3):
+        batch = application_batch(
+            [content(b"%d" % number, random.Random(1).randbytes(1_200))], [NOW_MS], attributes=4
+        )
+        log.append(batch, now_ms=NOW_MS)
+    target = Target(log, assignment(), merges_up_to=LIMIT)
+    target.copy_all()
+    assert counts(target.log) == [1, 1, 1]
 
 
 def test_g2_transactions_markers_codecs_and_holes_stand_between() -> None:
@@ -165,7 +202,7 @@ def test_g2_transactions_markers_codecs_and_holes_stand_between() -> None:
         log.append(application_batch([content(b"k", b"v")], [NOW_MS], attributes=attributes), now_ms=NOW_MS)
     target = Target(log, assignment(), merges_up_to=LIMIT)
     target.copy_all()
-    assert counts(target.log) == [2, 1, 2, 1, 1, 1]
+    assert counts(target.log) == [2, 1, 2, 2, 1]
     assert target.ranges() == [(0, 9, 0, 8, False)]
 
 
@@ -323,7 +360,7 @@ def test_parts_are_as_many_as_make_up_the_records() -> None:
     assert parts_of(steps, 2) == (steps[:1], False)
     assert parts_of(steps, 5) == (steps, True)
     assert parts_of([*steps, copy(9, 10)], 5) == (steps, False)
-    assert parts_of([copy(0, 1, raw=False), *steps], 5) == ([], False)
+    assert parts_of([replace(copy(0, 1), whole=False), *steps], 5) == ([], False)
 
 
 def test_what_is_merged_says_of_which_batches() -> None:
