@@ -181,6 +181,7 @@ class FlowConfig(Frozen):
     target: str
     topics: Annotated[tuple[Pattern, ...], Field(min_length=1, strict=False)]
     exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
+    topics_first: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
     let_in: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
     groups: Annotated[tuple[Pattern, ...], Field(strict=False)] = (".*",)
     groups_exclude: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
@@ -205,6 +206,7 @@ class FlowConfig(Frozen):
     filter: FilterConfig = FilterConfig()
     round_seconds: Annotated[float, Field(gt=0.2, le=3600)] = 5.0
     tasks: Annotated[int, Field(ge=1, le=64)] = 1
+    byte_rate: Annotated[int, Field(ge=1024)] | None = None
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 5.0
     high_watermark_seconds: Annotated[float, Field(gt=0)] = 5.0
     full_sweep_seconds: Annotated[float, Field(gt=0)] = 300.0

@@ -138,7 +138,8 @@ class Assignment:
     `copies_tail_again`: own records at the target of which nothing can be proved are left behind, and the source is
     copied again from `position`. `is_target_cleaned`: a cleaner may take records of the target, `is_source_cleaned`:
     of the source. `dead_letter`: why the target refused the record at the position, which is copied to its dead letter
-    topic, with headers that say so.
+    topic, with headers that say so. `byte_rate`: bytes of batches a second that the task may read of all its
+    partitions, None: as many as come. `comes_first`: it is fetched before others of the task.
     """
 
     source: TopicPartition
@@ -160,6 +161,8 @@ class Assignment:
     is_target_cleaned: bool = False
     is_source_cleaned: bool = False
     dead_letter: str | None = None
+    byte_rate: float | None = None
+    comes_first: bool = False
 
     def side(self, side: Side) -> TopicPartition:
         """The partition at one side."""

@@ -366,13 +366,13 @@ def configuration_of(flow: FlowConfig) -> dict[str, Any]:
     """Every key of the flow with its value as JSON has it; flows hold no secrets.
 
     Without `enabled`: no driver ever runs with another value than true. Keys that came later, `on_tail_lost`,
-    `opposite`, `dead_letters`, `sync_groups`, `emit_checkpoints`, `emit_heartbeats` and `let_in`, are among them only
-    where they are given: a ledger of before has no other configuration for that.
+    `opposite`, `dead_letters`, `sync_groups`, `emit_checkpoints`, `emit_heartbeats`, `let_in`, `topics_first` and
+    `byte_rate`, are among them only where they are given: a ledger of before has no other configuration for that.
     """
     left_out = {"enabled"} | ({"on_tail_lost"} if flow.on_tail_lost is None else set())
     left_out |= {"opposite"} if flow.opposite is None else set()
-    left_out |= set() if flow.let_in else {"let_in"}
-    left_out |= {"dead_letters"} if flow.dead_letters is None else set()
+    left_out |= {key for key in ("let_in", "topics_first") if not getattr(flow, key)}
+    left_out |= {key for key in ("dead_letters", "byte_rate") if getattr(flow, key) is None}
     left_out |= set() if flow.sync_groups else {"sync_groups", "sync_groups_seconds"}
     left_out |= {key for key in ("emit_checkpoints", "emit_heartbeats") if not getattr(flow, key)}
     return flow.model_dump(mode="json", exclude=left_out)

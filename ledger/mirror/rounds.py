@@ -75,7 +75,7 @@ from ledger.mirror.watches import (
 )
 from ledger.recorders.findings import PlanWatch
 from ledger.store.session import AppendExecutor, ClaimedOperations, WriterSession, one_thread
-from ledger.topics.naming import TailPolicy
+from ledger.topics.naming import TailPolicy, matches_any
 
 log = logging.getLogger(__name__)
 
@@ -446,7 +446,10 @@ class RoundLoop:
             if not self._pauses.covers(assignment.source.topic)
             and assignment.source.topic not in self.topics.blocked
         ]
-        return [self._with_policy(assignment) for assignment in self.selection.applied_to(wanted)]
+        chosen = self.selection.applied_to(wanted)
+        rate = self.flow.byte_rate
+        of_task = None if rate is None else rate / max(1, min(self.flow.tasks, len(chosen)))
+        return [replace(self._with_policy(assignment), byte_rate=of_task) for assignment in chosen]
 
     def _with_policy(self, assignment: Assignment) -> Assignment:
         cleanup_policy = self.topics.cleanup_policies.get(assignment.source.topic)
@@ -456,6 +459,7 @@ class RoundLoop:
             copies_tail_again=policy is TailPolicy.COPY_AGAIN,
             is_target_cleaned=assignment.target.topic in self.topics.cleaned_targets,
             is_source_cleaned="compact" in (cleanup_policy or ""),
+            comes_first=matches_any(self.flow.topics_first, assignment.source.topic),
         )
 
     def _end_job(self) -> None:

@@ -28,6 +28,7 @@ from ledger.kafka.requests import (
 )
 from ledger.mirror.assignment import LEDGER, Assignment, CopyLimits, PartitionResult, RequestKind, StopCause
 from ledger.mirror.cutting import CUTTABLE
+from ledger.mirror.pace import Pace
 from ledger.mirror.partition import PartitionCopy
 from ledger.mirror.slow_partitions import SlowPartitions
 
@@ -35,6 +36,7 @@ _DELETED_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
 _TOPIC_DELETED = {Side.SOURCE: StopCause.SOURCE_TOPIC_GONE, Side.TARGET: StopCause.TARGET_TOPIC_GONE}
 _REFRESH_PAUSE_S = 0.2
 _POLL_S = 0.1
+_IN_TURN_EVERY = 4  # of so many fetches one does not put any partition first: what comes first starves nobody
 Answer = TypeVar("Answer", Fetched, Produced)
 
 
@@ -75,6 +77,10 @@ class CopyTask:
         self._fetching_nodes: set[int] = set()
         self._in_flight: dict[int, list[int]] = {}
         self._refresh_at = {Side.SOURCE: 0.0, Side.TARGET: 0.0}
+        rates = [copy.assignment.byte_rate for copy in self._copies if copy.assignment.byte_rate is not None]
+        self._pace = Pace(min(rates, default=None), now=clock.monotonic())
+        self._puts_first = any(copy.assignment.comes_first for copy in self._copies)
+        self._fetches = 0
 
     def run(self, *, seconds: float, is_to_end: Callable[[], bool] = lambda: False) -> list[PartitionResult]:
         """Copy until the deadline, until every partition has reached its `end_offset`, or until none can continue.
@@ -173,6 +179,8 @@ class CopyTask:
         room = self._limits.buffered_bytes - sum(copy.window.planned_bytes for copy in self._copies)
         if room <= 0 and not any(copy.target.needs_more_source for copy in self._copies):
             return
+        if self._pace.room(now) == 0:
+            return
         active = [copy for copy in self._copies if copy.target.is_active]
         wanting = [
             copy
@@ -187,6 +195,10 @@ class CopyTask:
 
     def _fetch_from(self, node: int, copies: list[PartitionCopy], *, waits: bool, time_left_s: float) -> None:
         """A long poll delays the partitions that are not in it, so it is used only when all are."""
+        self._fetches += 1
+        if self._puts_first and self._fetches % _IN_TURN_EVERY:
+            copies = sorted(copies, key=lambda copy: not copy.assignment.comes_first)
+        room = self._pace.room(self._clock.monotonic())
         wait_ms = self._limits.max_wait_ms if waits else self._limits.busy_wait_ms
         items = [
             FetchItem(
@@ -202,7 +214,7 @@ class CopyTask:
             items,
             committed=True,
             max_wait_ms=max(0, min(wait_ms, int(time_left_s * 1000))),
-            max_bytes=self._limits.fetch_bytes,
+            max_bytes=self._limits.fetch_bytes if room is None else min(self._limits.fetch_bytes, room),
             nearest=all(copy.may_read_nearest for copy in copies),
         )
         self._fetching_nodes.add(node)
@@ -210,6 +222,7 @@ class CopyTask:
 
     def _take_records(self, flight: _Flight, completion: Completion) -> None:
         self._fetching_nodes.discard(flight.node)
+        self._pace.took(sum(len(part.records) for part in completion.fetched if part is not None))
         for copy, attempt, fetched in _zip(flight, completion.fetched):
             if not copy.requests.answered(RequestKind.RECORDS, attempt) or copy.target.stop is not None:
                 continue

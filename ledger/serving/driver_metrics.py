@@ -141,6 +141,11 @@ class DriverCollector(Collector):
             ("cluster", "certificate", "address"),
             [(of, seconds(until_ms)) for of, until_ms in self._certificates.until_ms.items()],
         )
+        yield one(
+            "driver_byte_rate_limit_bytes",
+            "Bytes of batches that the flow reads in a second at most (`byte_rate`). Absent without a limit.",
+            samples=[(values, self._flow.byte_rate)],
+        )
         if self._last is not None:
             yield from _of_rounds(flow, *self._last)
 

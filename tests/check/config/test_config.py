@@ -41,7 +41,8 @@ def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -
     optional = (
         *("# prefix", "# rename", "# replication_factor"),
         *("# configuration_exclude", "# configuration_follow", "# on_tail_lost", "# opposite"),
-        *("# dead_letters", "# token", "# aws_", "# sasl.", '# "ssl.', '# "https.'),
+        *("# dead_letters", "# byte_rate", "# topics_first", "# client.rack"),
+        *("# token", "# aws_", "# sasl.", '# "ssl.', '# "https.'),
     )
     spelled_out = [line.removeprefix("# ") if not line.startswith(optional) else line for line in lines]
     kept = [line for line, raw in zip(spelled_out, lines, strict=True) if line == raw or line in uncommented]
