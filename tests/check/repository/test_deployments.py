@@ -39,11 +39,11 @@ def test_the_configuration_in_the_manifests_is_one(tmp_path: Path) -> None:
     [configuration] = [one for one in documents(MANIFESTS) if one["kind"] == "ConfigMap"]
     file = tmp_path / "mirror.toml"
     file.write_text(configuration["data"]["mirror.toml"])
-    flows = load_config(file).flows
+    assert load_config(file).enabled_flows
     [runs] = [one for one in documents(MANIFESTS) if one["kind"] == "StatefulSet"]
     [container] = runs["spec"]["template"]["spec"]["containers"]
-    assert container["args"][1] in flows
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+    assert parsed_line(" ".join(container["args"]))[0] == "run"
+    for probe in ("startupProbe", "readinessProbe"):
         program, *words = container[probe]["exec"]["command"]
         assert (program, parsed_line(" ".join(words))[0]) == ("mirror-ledger", "health")
 
@@ -51,9 +51,10 @@ def test_the_configuration_in_the_manifests_is_one(tmp_path: Path) -> None:
 def test_compose_keeps_to_its_schema_and_runs_a_flow_of_its_configuration() -> None:
     tool("check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE))
     [composed] = documents(COMPOSE)
-    flow = composed["services"]["mirror"]["command"][1]
+    assert parsed_line(" ".join(composed["services"]["mirror"]["command"]))[0] == "run"
     config = load_config(CONF / "container" / "mirror.toml")
-    clusters = {config.flow(flow).source, config.flow(flow).target}
+    [flow] = config.enabled_flows
+    clusters = {flow.source, flow.target}
     assert clusters <= composed["services"].keys()
     for name in clusters:
         servers = composed["services"][name]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
