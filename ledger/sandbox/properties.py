@@ -57,6 +57,7 @@ def server_properties(
     found = (
         _listeners(node, nodes, security)
         | _replication(len(nodes))
+        | _rack(node, nodes)
         | _quick()
         | {"node.id": str(node.node_id), "log.dirs": data}
         | dict(security.properties)
@@ -113,6 +114,14 @@ def _replication(nodes: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
     }
+
+
+def _rack(node: NodePorts, nodes: Sequence[NodePorts]) -> dict[str, str]:
+    """Of several nodes each is in a rack of its own, which clients may read from."""
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    return (
+        {"broker.rack": f"rack-{node.node_id}", "replica.selector.class": selector} if len(nodes) > 1 else {}
+    )
 
 
 def _sessions(nodes: int) -> dict[str, str]:

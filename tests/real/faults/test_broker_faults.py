@@ -3,10 +3,13 @@
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 
+from ledger.kafka.copying import Completion
+from ledger.kafka.network import KafkaNetwork
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import PlacedRecord, read_partition
 from tests.support.copies import Pair
@@ -185,3 +188,48 @@ def test_an_unclean_election_reuses_offsets_and_stops_the_partition(
     assert str(stopped.stop.cause) == "target_out_of_range", "its end is past the recorded one again"
     assert "offset 149 holds a record of" in stopped.stop.message
     assert of_target.ends("target") == {0: 160}, "nothing was written"
+
+
+class Brought:
+    """Which nodes of the source the records of a network came from."""
+
+    def __init__(self, network: KafkaNetwork) -> None:
+        self._asked: dict[int, int] = {}
+        self.nodes = set[int]()
+        self._fetch, self._poll = network.source.fetch, network.poll
+        network.source.fetch = self.fetch  # type: ignore[method-assign]
+        network.poll = self.poll  # type: ignore[method-assign]
+
+    def fetch(self, node: int, *asked: Any, **more: Any) -> int:
+        ticket = self._fetch(node, *asked, **more)
+        self._asked[ticket] = node
+        return ticket
+
+    def poll(self, timeout_s: float) -> list[Completion]:
+        done = self._poll(timeout_s)
+        self.nodes |= {
+            self._asked[one.ticket]
+            for one in done
+            if one.ticket in self._asked and any(part is not None and part.records for part in one.fetched)
+        }
+        return done
+
+
+def test_records_come_from_the_replica_of_the_rack_and_from_the_leader_when_it_is_gone(trio: Trio) -> None:
+    both = {"source": trio.servers, "target": trio.servers}
+    with Pair(both, both, replicas={"source": 3, "target": 3}) as pair:
+        topic = pair.topics["source"]
+        near = next(node for node in NODES if node != trio.leader(topic))
+        pair.login = {"client.rack": f"rack-{near}"}
+        pair.produce(300)
+        eventually(lambda: trio.in_sync(topic) == [*NODES], "all are in sync")
+        with closing(pair.network()) as network:
+            brought = Brought(network)
+            pair.run(network=network)
+            assert brought.nodes == {near}
+            trio.kill(near)
+            pair.produce(100, start=300)
+            brought.nodes.clear()
+            pair.run(network=network)
+            assert brought.nodes == {trio.leader(topic)}
+        assert pair.assert_same() == 400
