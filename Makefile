@@ -58,6 +58,7 @@ pictures: bootstrap ## Take the pictures of README.md anew: the demonstration, a
 
 bench: bootstrap ## Measure copying beside MirrorMaker 2, by name and by records, memory, idle topics and flows, days of a ledger, a downtime, plans, losses
 	$(BIN)/python -m tests.benchmarks.mirror_speed
+	$(BIN)/python -m tests.benchmarks.mirror_speed --log-append-time
 	$(BIN)/python -m tests.benchmarks.latency
 	$(BIN)/python -m tests.benchmarks.by_name
 	$(BIN)/python -m tests.benchmarks.record_path
