@@ -87,6 +87,7 @@ def report_flow(
             unread_groups=lambda cluster: _unread_groups(at, cluster),
             unread_since_restored=lambda cluster: unread_since_restored(at, cluster),
             own_commits=_own_commits(config, at, flow),
+            byte_rate=flow.byte_rate,
             topic_rows=at.rows(TOPICS.name, [("cluster", "in", (flow.source, flow.target))]),
         ),
     )

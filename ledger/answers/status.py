@@ -253,6 +253,8 @@ class FlowReport:
     own_commits: tuple[str, ...] = ()
     """Groups that `sync_groups` leaves out: they have commits of their own at the target."""
     last_drill: LastDrill | None = None
+    byte_rate: int | None = None
+    """Bytes of batches that it reads in a second at most; None: there is no limit."""
     differences: tuple[Difference, ...] | None = None
     """None: nobody asked what is not the same at both sides."""
 
@@ -437,6 +439,7 @@ class Expected:
     unread_since_restored: Callable[[str], str | None] = lambda _cluster: None
     topic_rows: Sequence[Row] = ()
     own_commits: Sequence[str] = ()
+    byte_rate: int | None = None
 
 
 def flow_report(
@@ -506,6 +509,7 @@ def flow_report(
         partitions=tuple(partitions),
         own_commits=tuple(expected.own_commits),
         last_drill=last_drill(operation_rows, Direction(expected.way.source, expected.way.target)),
+        byte_rate=expected.byte_rate,
         differences=_differences(answers[DIFFERENCES]) if DIFFERENCES in answers else None,
     )
 

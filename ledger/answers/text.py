@@ -142,7 +142,10 @@ def _driver_words(report: FlowReport) -> str:
 
 def _lag(report: FlowReport) -> Iterator[Line]:
     if report.driver.state is not DriverState.NEVER_RAN or report.lag.partitions:
-        yield Line("lag", lag_words(report.lag, report))
+        limit = (
+            "" if report.byte_rate is None else f"; at most {_size(report.byte_rate)} are read in a second"
+        )
+        yield Line("lag", lag_words(report.lag, report) + limit)
 
 
 def lag_words(lag: Lag, report: FlowReport) -> str:

@@ -97,6 +97,15 @@ def test_what_waits_behind_an_open_transaction_is_shown_beside_a_lag_of_nothing(
     assert since in flat(text(idle))
 
 
+def test_a_flow_with_a_limit_says_so_where_it_says_how_far_it_is_behind(idle: Operated) -> None:
+    idle.writer("claimed", own_mark())
+    idle.copied({("orders", 0): 5})
+    file = Path(idle.config.file)
+    file.write_text(file.read_text().replace("topics = ", "byte_rate = 20_000_000\ntopics = ", 1))
+    assert "; at most 20.0 MB are read in a second" in flat(text(idle))
+    assert report(idle)["byte_rate"] == 20_000_000
+
+
 def test_under_load_lag_is_as_old_as_the_last_read_of_any_end(idle: Operated) -> None:
     """A read that finds one end changed says of the others that they are as they were."""
     now_ms = idle.clock.now_ms()
