@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from ledger.kafka.copying import Completion
+from ledger.kafka.copying import Completion, answer_to
 from ledger.kafka.network import KafkaNetwork
+from ledger.kafka.requests import FetchItem
 from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import PlacedRecord, read_partition
 from tests.support.copies import Pair
 from tests.support.trio import QUICK, Trio, assert_others_go_on_while_one_hangs
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, leading_node
 
 NODES = (1, 2, 3)
 
@@ -188,6 +189,23 @@ def test_an_unclean_election_reuses_offsets_and_stops_the_partition(
     assert str(stopped.stop.cause) == "target_out_of_range", "its end is past the recorded one again"
     assert "offset 149 holds a record of" in stopped.stop.message
     assert of_target.ends("target") == {0: 160}, "nothing was written"
+    epochs = {header.base_offset < 100: header.leader_epoch for header, _ in of_target.stored("target")}
+    assert epochs[True] < epochs[False]
+    for offset, end in ((159, 100), (101, 100), (100, None)):
+        assert ended(of_target, offset, epochs[True]) == end, "what is asked by the epoch before has an end"
+
+
+def ended(pair: Pair, offset: int, last_epoch: int) -> int | None:
+    """Where the target says that a leader epoch ends, asked by a read from an offset on."""
+    at = pair.at("target")
+    with closing(pair.network()) as network:
+        node = leading_node(network.target, at)
+        asked = FetchItem(at, offset, 10**6, last_epoch)
+        ticket = network.target.fetch(node, [asked], committed=False, max_wait_ms=0, max_bytes=10**6)
+        [fetched] = answer_to(ticket, network).fetched
+    assert fetched is not None
+    assert (fetched.error, not fetched.records) == (0, fetched.diverging_end is not None)
+    return fetched.diverging_end
 
 
 class Brought:
