@@ -126,13 +126,17 @@ def run_step_hook(
 def apply_plan(context: Context, plan_id: str, confirm: Confirm, reports: StepReports) -> str:
     """Carry out a plan, or continue it; returns the operation id.
 
-    Raises `UsageError` for a plan that this ledger does not have, `UnsafeError` for one with blockers,
-    `PreconditionError` for one that is stale or done, or while another process is at work; and what a step raises.
+    Raises `UsageError` for a plan that this ledger does not have, `UnsafeError` for one with blockers, or that too few
+    people stand behind, `PreconditionError` for one that is stale or done, or while another process is at work; and
+    what a step raises.
     """
     before = read_plan(context, plan_id)
     plan = before.plan
     _require_free_of_blockers(plan)
-    _former(before.applies, before.recorded)
+    if _former(before.applies, before.recorded) is None:
+        before.approvals.require(
+            plan_id
+        )  # what has begun is brought to its end, or undone, by whoever is there
     after = followed_epoch(context)
     with claimed_role(context, plan, after=after) as role:
         # Again: who held the role may have come to the end.
@@ -147,7 +151,10 @@ def apply_plan(context: Context, plan_id: str, confirm: Confirm, reports: StepRe
         applying = Applying(
             role.record(context.why), actions(shared), checked_hook(shared, run), reports, beside
         )
-        applying.carry_out(plan, former, host=role.host)
+        approvals = before.approvals
+        applying.carry_out(
+            plan, former, host=role.host, people_asked=approvals.asked, people=approvals.people
+        )
     return operation_id
 
 

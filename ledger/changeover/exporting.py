@@ -507,7 +507,9 @@ def export_plan(context: Context, plan_id: str, folder: Path, *, is_renewed: boo
     holds no export, and as a position sheet where the target does not answer. What the former source does not tell is
     left to people, in the files.
     """
-    config, plan = context.config, read_plan(context, plan_id).plan
+    config, before = context.config, read_plan(context, plan_id)
+    plan = before.plan
+    before.approvals.require(plan_id)
     if plan.kind is ChangeoverKind.FAILBACK:
         raise UsageError(
             f"plan {plan_id} is a failback: what is to come back is known when it has; nothing was written. Plan it "

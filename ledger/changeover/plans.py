@@ -369,8 +369,13 @@ class Plan:
 
 def id_of(content: Mapping[str, Any]) -> str:
     """The id of a plan with this content, whichever version of the program wrote it."""
+    return digest_of(content)[:_ID_LENGTH]
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """The whole hash of which the id is the beginning: SHA-256 of the content as JSON with sorted keys."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # Applies ------------------------------------------------------------------------------------------
@@ -391,6 +396,11 @@ APPLY_KINDS = (
 def apply_command(plan_id: str) -> str:
     """What is typed to carry out a plan, and to continue that."""
     return f"mirror-ledger apply {plan_id} --reason WHY"
+
+
+def approve_command(plan_id: str) -> str:
+    """What another person types who stands behind a plan."""
+    return f"mirror-ledger plan approve {plan_id} --key FILE --reason WHY"
 
 
 def undo_command(operation_id: str) -> str:

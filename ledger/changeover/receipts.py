@@ -125,12 +125,28 @@ class Applying:
     reports: StepReports
     beside: Beside = nothing_beside
 
-    def carry_out(self, plan: Plan, former: Apply | None, *, host: str) -> None:
-        """All steps of the plan that `former` has no receipt of, in order.
+    def carry_out(
+        self,
+        plan: Plan,
+        former: Apply | None,
+        *,
+        host: str,
+        people_asked: int = 1,
+        people: tuple[str, ...] = (),
+    ) -> None:
+        """All steps of the plan that `former` has no receipt of, in order. `people`: who stand behind it, of so many.
 
         Raises what a step raises, after it is recorded as failed: the apply is open then, and can be continued.
         """
-        self.record.add(ApplyClaimed(plan_id=plan.plan_id, host=host, is_continued=former is not None))
+        self.record.add(
+            ApplyClaimed(
+                plan_id=plan.plan_id,
+                host=host,
+                is_continued=former is not None,
+                people_asked=people_asked if former is None else 1,
+                people=people if former is None else (),
+            )
+        )
         figures: Mapping[str, Any] = {}
         for step in plan.steps:
             receipt = None if former is None else former.done.get(step)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ledger.changeover.approving import Approvals, approvals_of
 from ledger.changeover.brought import brought, last_incarnations
 from ledger.changeover.failback import see_protection, see_return
 from ledger.changeover.fencing import fence_parts, refusal
@@ -622,14 +623,18 @@ class PlannedBefore:
     plan: Plan
     recorded: PlanRecorded
     applies: Applies
+    approvals: Approvals
 
 
 def read_plan(context: Context, plan_id: str, *, is_begun: bool = False) -> PlannedBefore:
     """Raises `UsageError` for an id that no plan of this ledger has, `PreconditionError` for a plan of somebody else
     under the id; where it `is_begun` that matters no more."""
     at = context.snapshot()
-    plan, recorded = recorded_plan(_rows(at, OperationKind.PLAN), plan_id, is_begun=is_begun)
-    return PlannedBefore(plan, recorded, read_applies(at))
+    rows = _rows(at, OperationKind.PLAN, OperationKind.PLAN_APPROVED)
+    plans = [row for row in rows if row["kind"] == OperationKind.PLAN]
+    plan, recorded = recorded_plan(plans, plan_id, is_begun=is_begun)
+    approvals = approvals_of(context.config.approvals, rows, plan_id)
+    return PlannedBefore(plan, recorded, read_applies(at), approvals)
 
 
 def read_applies(at: DeltaSnapshot) -> Applies:

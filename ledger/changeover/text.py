@@ -16,6 +16,7 @@ from ledger.changeover.plans import (
     Plan,
     StepName,
     apply_command,
+    approve_command,
     undo_command,
 )
 from ledger.changeover.static_members import member_words
@@ -39,6 +40,7 @@ def plan_table(
     *,
     width: int | None = None,
     is_recorded: bool = True,
+    lacking: int = 0,
 ) -> str:
     """Lines for a terminal: first what it does, what it costs, what stands against it and what to type, then the rest.
 
@@ -51,7 +53,7 @@ def plan_table(
     causes = _causes(blockers)
     for cause in causes:
         summary.say("blocked", cause.words)
-    for words in next_words(plan, blockers, applies, is_recorded=is_recorded):
+    for words in next_words(plan, blockers, applies, is_recorded=is_recorded, lacking=lacking):
         summary.say("next", words, is_folded=True)
     if summary.is_cut or any(cause.number > 1 for cause in causes):
         summary.say("", "all of it: --wide, or -o json")
@@ -132,9 +134,9 @@ def _advice(blockers: Blockers) -> dict[str, list[str]]:
 
 
 def next_words(
-    plan: Plan, blockers: Blockers, applies: Sequence[Apply], *, is_recorded: bool
+    plan: Plan, blockers: Blockers, applies: Sequence[Apply], *, is_recorded: bool, lacking: int = 0
 ) -> Iterator[str]:
-    """What is typed next, complete."""
+    """What is typed next, complete; `lacking`: how many people have to approve the plan first."""
     causes = _causes(blockers)
     last = applies[-1] if applies else None
     if not is_recorded:
@@ -149,6 +151,9 @@ def next_words(
     elif causes:
         yield f'nothing is carried out: {counted(len(causes), "cause")} against it; see "to do", then plan again'
     else:
+        if lacking:
+            yield f"{'one more person approves' if lacking == 1 else f'{lacking} more people approve'} it first"
+            yield approve_command(plan.plan_id)
         yield apply_command(plan.plan_id)
 
 

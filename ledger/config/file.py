@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from ledger.config.flows import opposite_problems, overlap_problems, ring_problems
 from ledger.config.mirror import (
+    ApprovalsConfig,
     EvidenceConfig,
     LedgerConfig,
     LogsConfig,
@@ -84,6 +85,7 @@ def problems_of(raw: Table) -> Iterator[str]:
         "apps",
         "logs",
         "evidence",
+        "approvals",
         *_LISTENING,
     }:
         yield f"{key}: unknown key"
@@ -128,6 +130,7 @@ def _section_problems(raw: Table) -> Iterator[str]:
         "objectives": ObjectivesConfig,
         "logs": LogsConfig,
         "evidence": EvidenceConfig,
+        "approvals": ApprovalsConfig,
     }
     for section, model in models.items():
         if not isinstance(values := raw.get(section, {}), dict):
@@ -424,6 +427,7 @@ def _normalised(raw: Table, folder: Path) -> Table:
             key: _property_value(value, folder) if key == "key" else _ledger_path(value, folder)
             for key, value in raw.get("evidence", {}).items()
         },
+        "approvals": raw.get("approvals", {}),
         **{section: _listening_values(raw.get(section, {}), folder) for section in _LISTENING},
     }
 

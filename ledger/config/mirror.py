@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from ledger.config.values import (
     AppConfig,
@@ -111,6 +111,31 @@ class EvidenceConfig(Frozen):
     key: SecretReference | None = None
 
 
+class Person(Frozen):
+    """Who may approve: a public key as PEM. `operator`: the account by which they use the program; None: their name."""
+
+    key: Annotated[str, Field(pattern=r"^\s*-----BEGIN PUBLIC KEY-----")]
+    operator: Annotated[str, Field(min_length=1)] | None = None
+
+
+_PersonName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@-]+$")]
+
+
+class ApprovalsConfig(Frozen):
+    """How many people have to stand behind a plan that is carried out, and who they are."""
+
+    plan: Annotated[int, Field(ge=1, le=10)] = 1
+    people: Mapping[_PersonName, Person] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _are_enough(self) -> Self:
+        if self.plan > max(1, len(self.people)):
+            raise ValueError(f"asks for {self.plan} people to a plan, and people names {len(self.people)}")
+        if len({"".join(one.key.split()) for one in self.people.values()}) < len(self.people):
+            raise ValueError("two people have one key")
+        return self
+
+
 Named = TypeVar("Named", ClusterConfig, FlowConfig)
 
 
@@ -127,6 +152,7 @@ class MirrorConfig(Frozen):
     metrics: MetricsConfig = MetricsConfig()
     serve: ServeConfig = ServeConfig()
     evidence: EvidenceConfig = EvidenceConfig()
+    approvals: ApprovalsConfig = ApprovalsConfig()
 
     @property
     def outputs_of_groups(self) -> Mapping[str, tuple[str, ...]]:

@@ -12,14 +12,12 @@ from importlib.resources import files
 from pathlib import Path
 
 import pyarrow as pa
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
-from ledger.errors import PreconditionError, UnsafeError, UsageError
+from ledger.errors import PreconditionError, UnsafeError
 from ledger.evidence import verifier
 from ledger.facts.links import root_of
 from ledger.facts.tables import TABLE_BY_NAME, TABLES, epoch_and_round
+from ledger.signatures import Signer
 from ledger.store.delta_tables import stored_schema
 from ledger.store.heads import Anchor, heads_at, linked_rows
 from ledger.store.snapshots import DeltaSnapshot, OpenedTables
@@ -45,22 +43,24 @@ def write_bundle(
     about: str,
     now_ms: int,
     reports: Mapping[str, str],
+    approvals: Mapping[str, bytes],
     key: str | None,
 ) -> int:
     """Write what was appended between two cuts, `since` None: from the beginning, to a new folder; returns how many
     appends these are.
 
-    `about`: what the bundle is of, in words. `reports`: files by name. `key`: a private key as PEM, RSA, EC or Ed25519.
+    `about`: what the bundle is of, in words. `reports`, `approvals`: files by name. `key`: a private key as PEM, RSA,
+    EC or Ed25519.
     Raises `PreconditionError` where the folder is there, `UsageError` where the key is none, and `UnsafeError` where
     the bundle, once written, is not what its links say: rows were changed.
     """
-    signer = None if key is None else _Signer(key)
+    signer = None if key is None else Signer(key, "[evidence] key")
     if to.exists():
         raise PreconditionError(f"{to} is there already; nothing was written. Give another folder")
     opened, cut = OpenedTables.of(until.path), until.cut
     before = () if since is None else heads_at(opened, since.cut)
     heads = heads_at(opened, cut)
-    content: dict[str, bytes] = {name: text.encode() for name, text in reports.items()}
+    content: dict[str, bytes] = {**{name: text.encode() for name, text in reports.items()}, **approvals}
     content["heads.json"] = Anchor(cut.ledger_id, now_ms, heads).text.encode()
     content["verify.py"] = files("ledger.evidence").joinpath("verifier.py").read_bytes()
     if signer is not None:
@@ -121,28 +121,3 @@ def _line(writer: str, one: Linked) -> str:
     }
     said = {"writer": writer, "epoch": epoch, "round": number, "link": one.link, "columns": columns}
     return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True) + "\n"
-
-
-class _Signer:
-    """A private key; `kind` tells how openssl verifies by it."""
-
-    def __init__(self, pem: str) -> None:
-        try:
-            key = serialization.load_pem_private_key(pem.encode(), None)
-        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-            raise UsageError(
-                "[evidence] key is no private key as PEM without a password; nothing was written"
-            ) from error
-        if not isinstance(key, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey)):
-            raise UsageError("[evidence] key is neither RSA, EC nor Ed25519; nothing was written")
-        self._key = key
-        self.kind = "ed25519" if isinstance(key, ed25519.Ed25519PrivateKey) else "sha256"
-        form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        self.public = key.public_key().public_bytes(*form)
-
-    def sign(self, data: bytes) -> bytes:
-        if isinstance(self._key, rsa.RSAPrivateKey):
-            return self._key.sign(data, padding.PKCS1v15(), hashes.SHA256())
-        if isinstance(self._key, ec.EllipticCurvePrivateKey):
-            return self._key.sign(data, ec.ECDSA(hashes.SHA256()))
-        return self._key.sign(data)

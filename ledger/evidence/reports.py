@@ -1,13 +1,30 @@
 """The report that a bundle has beside its rows."""
 
+import json
 from collections.abc import Mapping
 
 from ledger.answers.ledger import Ledger
+from ledger.changeover.approving import signed_files
 from ledger.errors import PreconditionError, UsageError
+from ledger.facts.operations import OperationKind
+from ledger.facts.tables import OPERATIONS
 from ledger.reports import writing
 from ledger.reports.audit import audit_report
 from ledger.reports.failover import failover_report
 from ledger.reports.periods import Period
+from ledger.store.snapshots import DeltaSnapshot
+
+
+def approvals_in(at: DeltaSnapshot, since_ms: int | None) -> Mapping[str, bytes]:
+    """Files by name: what openssl verifies the approvals by of all plans that were approved or carried out since."""
+    kinds = (OperationKind.PLAN, OperationKind.PLAN_APPROVED, OperationKind.APPLY_CLAIMED)
+    rows = at.rows(OPERATIONS.name, [("kind", "in", kinds)])
+    plans = {
+        json.loads(row["content"])["plan_id"]
+        for row in rows
+        if row["kind"] != OperationKind.PLAN and row["recorded_at_ms"] >= (since_ms or 0)
+    }
+    return dict(signed_files(rows, plans))
 
 
 def reports_of(ledger: Ledger, operation: str | None, since_ms: int | None) -> Mapping[str, str]:

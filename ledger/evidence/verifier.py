@@ -106,15 +106,25 @@ def problems(folder: str) -> list[str]:
         return [f"the bundle cannot be read: {type(error).__name__}: {error}"]
 
 
+def verifying(folder: str, key: str, signature: str, signed: str) -> str:
+    """What openssl is asked with: keys of Ed25519 have a way of their own, known by the key's beginning."""
+    if b"MCowBQYDK2Vw" in read(folder, key):
+        return f"pkeyutl -verify -pubin -inkey {key} -rawin -in {signed} -sigfile {signature}"
+    return f"dgst -sha256 -verify {key} -signature {signature} {signed}"
+
+
 def openssl_lines(folder: str) -> Iterator[tuple[str, str]]:
-    """What checks the signature and the time stamp, or asks for a time stamp."""
+    """What checks the signatures and the time stamp, or asks for a time stamp."""
     at = f"cd {shlex.quote(os.path.abspath(folder))} && openssl "
     if os.path.isfile(os.path.join(folder, "manifest.json.sig")):
-        if json.loads(read(folder, "manifest.json")).get("signature") == "ed25519":
-            how = "pkeyutl -verify -pubin -inkey key.pem -rawin -in manifest.json -sigfile manifest.json.sig"
-        else:
-            how = "dgst -sha256 -verify key.pem -signature manifest.json.sig manifest.json"
-        yield "signature, by the key in key.pem, which you compare with the signer's", at + how
+        what = "signature, by the key in key.pem, which you compare with the signer's"
+        yield what, at + verifying(folder, "key.pem", "manifest.json.sig", "manifest.json")
+    approvals = os.path.join(folder, "approvals")
+    for name in sorted(os.listdir(approvals) if os.path.isdir(approvals) else ()):
+        if name.endswith(".txt"):
+            one = "approvals/" + name[:-4]
+            what = f"approval in {one}.txt, by the key in {one}.pem, which you compare with the person's"
+            yield what, at + verifying(folder, f"{one}.pem", f"{one}.sig", f"{one}.txt")
     if os.path.isfile(os.path.join(folder, "manifest.json.tsr")):
         how = "ts -verify -data manifest.json -in manifest.json.tsr -CAfile CA.pem"
         yield "time stamp, by the certificates of the authority in CA.pem", at + how

@@ -49,18 +49,40 @@ class PlanRecorded(OperationContent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanApproved(OperationContent):
+    """Somebody has read a plan and stands behind it, with their signature.
+
+    By `mirror-ledger plan approve`. `flow` of the row is null.
+
+    Keys: `plan_id`, `planned_by` (operation id of the row of the plan that was read), `person` (of `[approvals]`),
+    `key` (the public one, PEM), `signature` (base64, over the text that "Approvals" has).
+    """
+
+    kind: ClassVar = OperationKind.PLAN_APPROVED
+    plan_id: str
+    planned_by: str
+    person: str
+    key: str
+    signature: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyClaimed(OperationContent):
     """A process carries out a plan from now on.
 
     By `mirror-ledger apply` when it begins or continues. All its rows share the operation id.
 
-    Keys: `plan_id`, `host` (the process, as in `writers`), `is_continued` (an earlier process had begun it).
+    Keys: `plan_id`, `host` (the process, as in `writers`), `is_continued` (an earlier process had begun it);
+    `people_asked` (how many `[approvals]` asked for when it began) and `people` (those who stood behind it), where that
+    was more than one.
     """
 
     kind: ClassVar = OperationKind.APPLY_CLAIMED
     plan_id: str
     host: str
     is_continued: bool
+    people_asked: int = field(default=1, metadata=LEFT_OUT)
+    people: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

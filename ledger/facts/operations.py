@@ -52,6 +52,7 @@ class OperationKind(StrEnum):
     KEYS_REPAIRED = "keys_repaired"
     # Of changes of direction.
     PLAN = "plan"
+    PLAN_APPROVED = "plan_approved"
     APPLY_CLAIMED = "apply_claimed"
     APPLY_ALIVE = "apply_alive"
     STEP_BEGUN = "step_begun"

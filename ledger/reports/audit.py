@@ -29,7 +29,12 @@ _BY_OPERATORS = frozenset(
         *(OperationKind.DEMOTED, OperationKind.FENCE, OperationKind.UNFENCED, OperationKind.HANDED_OVER),
         *(OperationKind.HAND_OVER_UNDONE, OperationKind.SETTLED, OperationKind.MIRROR_SHUT_OUT),
         *(OperationKind.MIRROR_LET_IN, OperationKind.KEYS_RESYNCED, OperationKind.KEYS_REPAIRED),
-        *(OperationKind.PLAN, OperationKind.APPLY_CLAIMED, OperationKind.PLAN_EXPORTED),
+        *(
+            OperationKind.PLAN,
+            OperationKind.PLAN_APPROVED,
+            OperationKind.APPLY_CLAIMED,
+            OperationKind.PLAN_EXPORTED,
+        ),
         *(OperationKind.DRILLED, OperationKind.UNDO_BEGUN, OperationKind.LEDGER_REPAIRED),
         *(OperationKind.LEDGER_RESTORED, OperationKind.FACTS_ARCHIVED, OperationKind.FACTS_LEFT),
     }

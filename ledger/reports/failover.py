@@ -9,7 +9,7 @@ from ledger.changeover.losses import compared_words, downtime_words, loss_words
 from ledger.changeover.plans import APPLY_KINDS, Applies, Apply, Plan, StepName, recorded_plan
 from ledger.changeover.text import repeated_words
 from ledger.errors import UsageError
-from ledger.facts.changeovers import PlanRecorded
+from ledger.facts.changeovers import ApplyClaimed, PlanApproved, PlanRecorded
 from ledger.facts.operations import OperationKind, Settled
 from ledger.facts.tables import Row
 from ledger.reports.documents import Cell, Report, Section, Span, Table, Timeline
@@ -42,7 +42,7 @@ def failover_report(period: Period, operation_id: str) -> Report:
             "as of": instant(period.until_ms),
         },
         sections=(
-            _summary(plan, recorded, one),
+            _summary(plan, recorded, one, tuple(_people(period, one))),
             _timeline(one, tries),
             _losses(plan, recorded, one, rows),
             _groups(period, plan, rows),
@@ -73,14 +73,37 @@ def _state(one: Apply) -> str:
 # Summary ------------------------------------------------------------------------------------------
 
 
-def _summary(plan: Plan, recorded: PlanRecorded, one: Apply) -> Section:
+def _people(period: Period, one: Apply) -> Iterator[tuple[str, Cell]]:
+    """Who planned it, who approved it and who carried it out."""
+    rows = period.of_kinds(OperationKind.PLAN, OperationKind.PLAN_APPROVED, OperationKind.APPLY_CLAIMED)
+    plans = [row for row in rows if row["kind"] == OperationKind.PLAN]
+    own = [row for row in plans if PlanRecorded.of_row(row).plan_id == one.plan_id]
+    before = [row for row in own if row["recorded_at_ms"] <= one.begun_at_ms] or own
+    yield "planned by", f"{before[-1]['operator']}, {instant(before[-1]['recorded_at_ms'])}"
+    claims = [row for row in rows if row["kind"] == OperationKind.APPLY_CLAIMED]
+    claim = ApplyClaimed.of_row(next(row for row in claims if row["operation_id"] == one.operation_id))
+    for row in rows:
+        if row["kind"] == OperationKind.PLAN_APPROVED:
+            approval = PlanApproved.of_row(row)
+            if approval.planned_by == before[-1]["operation_id"]:
+                why = why_of(row)
+                yield (
+                    f"approved by {approval.person}",
+                    f"as {row['operator']}, {instant(row['recorded_at_ms'])}: {why}",
+                )
+    if claim.people_asked > 1:
+        yield "people behind it", f"{', '.join(claim.people)}, of {claim.people_asked} that were asked for"
+    yield "carried out by", one.operator
+
+
+def _summary(plan: Plan, recorded: PlanRecorded, one: Apply, people: Sequence[tuple[str, Cell]]) -> Section:
     figures, forecast = one.figures, recorded.forecast
     downtime = figures.get("downtime_seconds")
     bound = "at least " if figures.get("downtime_bound") == "at_least" else ""
     loss = _loss_figures(one)
     facts: dict[str, Cell] = {
         "what": f"{plan.kind} of {counted(len(plan.topics), 'topic')} from {plan.from_cluster} to {plan.to_cluster}",
-        "who": one.operator,
+        **dict(people),
         "why": why_of({"reason": one.reason, "ticket": one.ticket}),
         "state": _state(one),
         "begun": instant(one.begun_at_ms),

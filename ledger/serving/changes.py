@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.answers.ledger import Ledger
+from ledger.changeover.approving import Approvals, approvals_of
 from ledger.changeover.losses import Took, downtime_since
 from ledger.changeover.plans import (
     APPLY_KINDS,
@@ -45,12 +46,15 @@ class Change:
     plan: Plan | None
     recorded: PlanRecorded
     applies: tuple[Apply, ...]
+    approvals: Approvals
     why: str | None = None
 
 
 def read_changes(ledger: Ledger) -> tuple[Change, ...]:
     """Plans of the ledger, those that were recorded last first, so many at most."""
-    rows = ledger.snapshot.rows(OPERATIONS.name, [("kind", "=", OperationKind.PLAN)])
+    kinds = (OperationKind.PLAN, OperationKind.PLAN_APPROVED)
+    operations = ledger.snapshot.rows(OPERATIONS.name, [("kind", "in", kinds)])
+    rows = [row for row in operations if row["kind"] == OperationKind.PLAN]
     applies = Applies.of_rows(ledger.snapshot.rows(OPERATIONS.name, [("kind", "in", APPLY_KINDS)]))
     last: dict[str, Row] = {}
     row: Row
@@ -66,8 +70,11 @@ def read_changes(ledger: Ledger) -> tuple[Change, ...]:
             plan, recorded = recorded_plan(rows, plan_id, is_begun=bool(carried_out))
         except PreconditionError as error:
             why = "; ".join(error.lines)
+        approvals = approvals_of(ledger.config.approvals, operations, plan_id)
         found.append(
-            Change(plan_id, row["recorded_at_ms"], row["operator"], plan, recorded, carried_out, why)
+            Change(
+                plan_id, row["recorded_at_ms"], row["operator"], plan, recorded, carried_out, approvals, why
+            )
         )
     return tuple(found)
 
@@ -157,7 +164,11 @@ def change_page(changes: Sequence[Change], key: str, *, now_ms: int) -> ChangePa
         return ChangePage(_title(change), "cannot be shown", (), why, (), (), (), (), None, False, "")
     plan, applies = change.plan, change.applies
     last = applies[-1] if applies else None
-    words = list(next_words(plan, change.recorded.blockers, applies, is_recorded=True))
+    words = list(
+        next_words(
+            plan, change.recorded.blockers, applies, is_recorded=True, lacking=change.approvals.lacking
+        )
+    )
     clock, is_running = (None, False) if last is None else _clock(plan, last, now_ms)
     return ChangePage(
         title=shown(plan_title(plan)),
@@ -192,6 +203,11 @@ def _advice(blockers: Sequence[RecordedBlocker]) -> Iterator[str]:
 
 def _who(change: Change, last: Apply | None) -> str:
     planned = f"planned {instant(change.recorded_at_ms)} by {change.operator}"
+    if change.approvals.asked > 1:
+        people = ", ".join(change.approvals.people) or "nobody"
+        planned += f"; {people} of the {change.approvals.asked} people that are asked for"
+        planned += " stands behind it" if len(change.approvals.people) <= 1 else " stand behind it"
+        planned += "".join(f"; {words}" for words in change.approvals.void)
     if last is None:
         return shown(planned)
     why = f" ({last.reason})" if last.reason else ""

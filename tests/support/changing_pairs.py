@@ -12,6 +12,7 @@ import pytest
 
 from ledger.changeover import pairs
 from ledger.changeover.applying import apply_plan
+from ledger.changeover.approving import approve_plan
 from ledger.changeover.directions import change_direction
 from ledger.changeover.holding import fence_and_hold
 from ledger.changeover.measures import AskedFence
@@ -394,6 +395,12 @@ class ChangingPair:
             assert not made.blockers, made.blockers
             record_plan(context, made)
         return made.plan.plan_id
+
+    def approve(self, plan_id: str, key: str) -> None:
+        """By the person who has this private key."""
+        with self.outside.seen_by(self.outside.process()):
+            _, operation_id = approve_plan(Context(self.config, Why("read")), plan_id, key)
+        assert operation_id is not None
 
     def blockers(self, way: tuple[str, str], choices: Choices = SWITCHOVER) -> dict[str, str]:
         """What stands against a switchover, by code."""

@@ -113,7 +113,7 @@ def evidence(
     """
     require_report_extra()
     from ledger.evidence.bundle import write_bundle
-    from ledger.evidence.reports import reports_of
+    from ledger.evidence.reports import approvals_in, reports_of
 
     if operation is not None and since is not None:
         raise UsageError("give an OPERATION or --since, not both; nothing was written")
@@ -144,6 +144,7 @@ def evidence(
         about=about,
         now_ms=now_ms,
         reports=reports_of(ledger, operation, since_ms),
+        approvals=approvals_in(at, since_ms),
         key=None if key is None else key.resolve(os.environ),
     )
     say(f"{to} has {counted(appends, 'append')} with their links; check it: python3 {to / 'verify.py'}")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ledger.changeover import seeing
+from ledger.changeover.approving import approve_plan
 from ledger.changeover.exporting import export_plan
 from ledger.changeover.plans import Apply, ChangeoverKind, Choices, FenceChoice, Plan, StepName
 from ledger.changeover.text import next_words, plan_json, plan_markdown, plan_table, rendered_rows
@@ -18,6 +19,7 @@ from ledger.cli.options import (
     extras_option,
     output_option,
     proving_options,
+    required_why_options,
     seconds_option,
     show_cut_option,
     table_options,
@@ -26,6 +28,7 @@ from ledger.cli.options import (
 )
 from ledger.cli.printing import Form, put, require_tables, say, say_cut, terminal_width
 from ledger.config.mirror import MirrorConfig
+from ledger.config.values import SecretReference
 from ledger.errors import UnsafeError, UsageError
 from ledger.facts.changeovers import RecordedBlocker
 from ledger.facts.operations import Why
@@ -49,10 +52,15 @@ def _put_plan(
     *,
     wide: bool,
     is_recorded: bool = True,
+    lacking: int = 0,
 ) -> None:
     if output == "table":
         width = None if wide else terminal_width()
-        put(plan_table(one, blockers, forecast, applies, width=width, is_recorded=is_recorded))
+        put(
+            plan_table(
+                one, blockers, forecast, applies, width=width, is_recorded=is_recorded, lacking=lacking
+            )
+        )
     else:
         put(_FORMS[output](one, blockers, forecast, applies))
 
@@ -221,7 +229,32 @@ def show(context: click.Context, plan_id: str, output: str, wide: bool) -> None:
     require_tables(output, wide=wide)
     found = seeing.read_plan(command_context(context), plan_id)
     applies = found.applies.of_plan(plan_id)
-    _put_plan(found.plan, found.recorded.blockers, found.recorded.forecast, applies, output, wide=wide)
+    recorded, lacking = found.recorded, found.approvals.lacking
+    _put_plan(found.plan, recorded.blockers, recorded.forecast, applies, output, wide=wide, lacking=lacking)
+    for words in found.approvals.void:
+        say(words)
+
+
+@plan.command()
+@click.argument("plan_id")
+@click.option(
+    "--key",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with your own private key: PEM, without a password. It is read, and kept nowhere.",
+)
+@required_why_options
+@click.pass_context
+def approve(context: click.Context, plan_id: str, key: Path, why: Why) -> None:
+    """Say, by a signature, that you have read PLAN_ID and stand behind it: where [approvals] asks for more people."""
+    command = command_context(context, why)
+    person, operation_id = approve_plan(command, plan_id, SecretReference(file=str(key)).resolve({}))
+    if operation_id is None:
+        say(f"{person} has approved plan {plan_id} before: nothing to do; nothing was recorded")
+        return
+    put(f"{operation_id}\n")
+    approvals = seeing.read_plan(command, plan_id).approvals
+    say(f"{person} stands behind plan {plan_id}; people that are lacking: {approvals.lacking}")
 
 
 @plan.command()
@@ -287,8 +320,17 @@ def _put_made(
     if as_of is None:
         seeing.record_plan(command, made)
     is_recorded = as_of is None
+    asks = command.config.approvals.plan > 1 and is_recorded
+    lacking = seeing.read_plan(command, made.plan.plan_id).approvals.lacking if asks else 0
     _put_plan(
-        made.plan, made.recorded_blockers, made.forecast, (), output, wide=wide, is_recorded=is_recorded
+        made.plan,
+        made.recorded_blockers,
+        made.forecast,
+        (),
+        output,
+        wide=wide,
+        is_recorded=is_recorded,
+        lacking=lacking,
     )
     say_cut(lambda: made.seen.cut, output)
     if made.blockers:
@@ -296,7 +338,9 @@ def _put_made(
             f"plan {made.plan.plan_id} is blocked: {', '.join(made.plan.blockers)}; nothing was changed"
         )
     if output != "table":
-        for words in next_words(made.plan, made.recorded_blockers, (), is_recorded=is_recorded):
+        for words in next_words(
+            made.plan, made.recorded_blockers, (), is_recorded=is_recorded, lacking=lacking
+        ):
             say(words)
 
 

@@ -42,7 +42,7 @@ def test_example_loads_and_its_commented_keys_are_the_defaults(tmp_path: Path) -
         *("# prefix", "# rename", "# replication_factor"),
         *("# configuration_exclude", "# configuration_follow", "# on_tail_lost", "# opposite"),
         *("# dead_letters", "# byte_rate", "# topics_first", "# client.rack"),
-        *("# token", "# aws_", "# sasl.", '# "ssl.', '# "https.'),
+        *("# operator", '# key = """', "# token", "# aws_", "# sasl.", '# "ssl.', '# "https.'),
     )
     spelled_out = [line.removeprefix("# ") if not line.startswith(optional) else line for line in lines]
     kept = [line for line, raw in zip(spelled_out, lines, strict=True) if line == raw or line in uncommented]

@@ -65,7 +65,14 @@ def bundle_of(ledger: Written, path: Path, to: Path, key: str | None = None) -> 
     at = DeltaLedger(str(path))
     since = at.at_time(ledger.times[2], now_ms=ledger.now_ms)
     write_bundle(
-        to, at.now(), since, about="a test", now_ms=ledger.now_ms, reports={"report.json": "{}"}, key=key
+        to,
+        at.now(),
+        since,
+        about="a test",
+        now_ms=ledger.now_ms,
+        reports={"report.json": "{}"},
+        approvals={},
+        key=key,
     )
     return to
 

@@ -18,8 +18,8 @@ from tests.support.ledger_rows import row
 
 OTHER_FLOW = "another"
 AUDITS = [query.name for query in answers.audits_of(Cut("", ()))]
-SEEDS = range(examples(check=50, soak=1_000))
-"""Of each hundred a dozen break something, and each audit's invariant is among them."""
+SEEDS = examples(check=[0, 1, 2, 3, 18, 21, 48], soak=[*range(1_000)])
+"""Those of check have broken each audit's invariant once, and none; of each hundred a dozen break something."""
 
 Row = dict[str, Any]
 

@@ -3,13 +3,17 @@
 The oracle is what lay in the logs when east was lost, and the rows that the steps have appended.
 """
 
+import getpass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from ledger.changeover.plans import ChangeoverKind, StepName
-from ledger.errors import UsageError
+from ledger.config.mirror import ApprovalsConfig, Person
+from ledger.errors import UnsafeError, UsageError
 from ledger.reports.documents import Report, Table
 from ledger.reports.failover import failover_report
 from ledger.reports.writing import html, markdown
@@ -27,6 +31,23 @@ def rows_of(one: Table) -> list[dict[str, Any]]:
     return [dict(zip(one.columns, row, strict=True)) for row in one.rows]
 
 
+def asking(bob: ed25519.Ed25519PublicKey) -> ApprovalsConfig:
+    """Two people: ana, by whose account all of this runs, and bob, who signs."""
+    form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    keys = {"ana": ed25519.Ed25519PrivateKey.generate().public_key(), "bob": bob}
+    accounts = {"ana": getpass.getuser(), "bob": None}
+    people = {
+        name: Person(key=key.public_bytes(*form).decode(), operator=accounts[name])
+        for name, key in keys.items()
+    }
+    return ApprovalsConfig(plan=2, people=people)
+
+
+def pem_of(key: ed25519.Ed25519PrivateKey) -> str:
+    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, *form).decode()
+
+
 def test_a_failover_says_each_step_what_was_lost_and_why(tmp_path: Path, empty_ledger: Path) -> None:
     pair = ChangingPair()
     pair.forward.end_at_once()
@@ -34,7 +55,12 @@ def test_a_failover_says_each_step_what_was_lost_and_why(tmp_path: Path, empty_l
         assert pair.produce("users", 0)
     pair.recorders.record_all()
     pair.lose_east(with_driver=False)
+    key = ed25519.Ed25519PrivateKey.generate()
+    pair.config = pair.config.model_copy(update={"approvals": asking(key.public_key())})
     plan_id = pair.plan(ChangeoverKind.FAILOVER, FAILOVER)
+    with pytest.raises(UnsafeError, match="asks for 2 people, and ana stands behind it; nothing was done"):
+        pair.apply(plan_id)
+    pair.approve(plan_id, pem_of(key))
     operation_id = pair.apply(plan_id)
     period = on_disk(pair, tmp_path, empty_ledger)
     report = failover_report(period, operation_id)
@@ -48,6 +74,13 @@ def test_a_failover_says_each_step_what_was_lost_and_why(tmp_path: Path, empty_l
     assert {row["group"] for row in table(report, "groups")} == set(GROUPS)
     assert [row["proof"] for row in table(report, "fences")] == ["unproven"]
     assert {row["result"] for row in table(report, "invariants")} == {"kept"}
+    facts = report.sections[0].facts
+    assert str(facts["planned by"]).startswith(f"{getpass.getuser()}, ")
+    assert str(facts["approved by bob"]).endswith("read")
+    assert (facts["people behind it"], facts["carried out by"]) == (
+        "ana, bob, of 2 that were asked for",
+        getpass.getuser(),
+    )
     assert failover_report(period, plan_id) == report, "a plan's id is that of its last apply"
 
     page = Page.of(html(report))

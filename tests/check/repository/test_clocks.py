@@ -78,6 +78,8 @@ IN_CODE = {
     "ledger/answers/status.py": "how it is shown",
     "ledger/answers/lag.py": "how old a reading is",
     "ledger/serving/history.py": "how it is shown",
+    "ledger/reports/failover.py": "which of several equal plans is shown as the one that was read",
+    "ledger/evidence/reports.py": "which approvals a bundle shows",
 }
 """Modules that compare recorded times, and why."""
 
