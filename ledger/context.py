@@ -23,6 +23,7 @@ from ledger.kafka.network import KafkaNetwork
 from ledger.machine import LocalProcesses
 from ledger.roles import require_free
 from ledger.store import answers
+from ledger.store.heads import anchor_heads
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import BackgroundMaintenance, table_upkeeps
 from ledger.store.session import ClaimedOperations, OperatorOperations
@@ -126,12 +127,22 @@ _maintained: dict[str, tuple[int, BackgroundMaintenance]] = {}
 _maintaining = threading.Lock()
 
 
+def _maintenance(config: MirrorConfig) -> BackgroundMaintenance:
+    path, anchor = config.ledger.path, config.evidence.anchor
+    return BackgroundMaintenance(
+        table_upkeeps(config.ledger),
+        anchoring=None
+        if anchor is None
+        else lambda: anchor_heads(path, anchor, now_ms=SystemClock().now_ms()),
+    )
+
+
 @contextmanager
 def background_maintenance(config: MirrorConfig) -> Iterator[None]:
     """For a process that appends: it keeps the tables of its ledger while it runs, once for all that ask for it."""
     path = config.ledger.path
     with _maintaining:
-        users, maintenance = _maintained.get(path) or (0, BackgroundMaintenance(table_upkeeps(config.ledger)))
+        users, maintenance = _maintained.get(path) or (0, _maintenance(config))
         if not users:
             maintenance.__enter__()
         _maintained[path] = users + 1, maintenance

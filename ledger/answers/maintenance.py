@@ -11,13 +11,13 @@ from ledger.context import Context
 from ledger.errors import LedgerUnavailableError
 from ledger.facts.operations import GivenUp, LedgerRepaired
 from ledger.mirror.spark import SessionFactory
+from ledger.store import heads
 from ledger.store.damage import Damage
 from ledger.store.delta_tables import create_tables
-from ledger.store.heads import anchor_of, keep_heads
 from ledger.store.leaving import Leaving, Left
 from ledger.store.ledger_copy import require_no_copy
 from ledger.store.maintenance import Merging, TableUpkeep, Upkeep, maintain, table_upkeeps
-from ledger.store.snapshots import OpenedTables, open_ledger
+from ledger.store.snapshots import open_ledger
 from ledger.words import instant
 
 
@@ -56,8 +56,7 @@ def anchor_heads(config: MirrorConfig) -> str | None:
     """
     if config.evidence.anchor is None:
         return None
-    heads = anchor_of(OpenedTables.of(config.ledger.path), now_ms=SystemClock().now_ms())
-    return keep_heads(config.evidence.anchor, heads)
+    return heads.anchor_heads(config.ledger.path, config.evidence.anchor, now_ms=SystemClock().now_ms())
 
 
 def leave_facts(context: Context, *, dry_run: bool, progress: Callable[[str], None]) -> list[Left]:

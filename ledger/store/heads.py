@@ -113,17 +113,27 @@ def anchor_of(opened: OpenedTables, *, now_ms: int, cut: Cut | None = None) -> A
 # Outside of it ------------------------------------------------------------------------------------
 
 
-def keep_heads(place: str, heads: Anchor) -> str:
+def keep_heads(place: str, heads: Anchor, *, known: Iterable[Anchor] | None = None) -> str:
     """Write heads down at an anchor; returns the file. One of that day is replaced, those of other days stay.
 
+    `known`: what the anchor had before the heads were read; None: what it has now.
     Raises `UnsafeError` where the anchor has an append that the ledger lacks: then nothing was written; and
     `LedgerUnavailableError` where the place cannot be read or written.
     """
-    require_extended(anchors_at(place, missing_ok=True), heads)
+    require_extended(anchors_at(place, missing_ok=True) if known is None else known, heads)
     day = datetime.fromtimestamp(heads.at_ms / 1000, tz=UTC).date()
     name = f"{_FOLDER}/{day.isoformat()}.json"
     Place(place).write(name, [heads.text.encode()])
     return f"{place.rstrip('/')}/{name}"
+
+
+def anchor_heads(ledger_path: str, place: str, *, now_ms: int) -> str:
+    """Write the heads of a ledger as it stands down at an anchor; returns the file. Raises as `keep_heads` does.
+
+    What is anchored is read first: another process may write later heads there while the ledger is read.
+    """
+    known = anchors_at(place, missing_ok=True)
+    return keep_heads(place, anchor_of(OpenedTables.of(ledger_path), now_ms=now_ms), known=known)
 
 
 def require_extended(anchors: Iterable[Anchor], heads: Anchor) -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 from deltalake import CommitProperties, DeltaTable
@@ -378,7 +379,9 @@ def _reported(uri: str) -> AbstractContextManager[None]:
 
 
 PASS_S = 60.0
-"""A writer of a commit every five seconds leaves twelve small files in that time: one merge."""
+"""A writer of a commit every five seconds leaves twelve small files in that time: one merge.
+
+The heads of links are anchored as often."""
 CLEAN_S = 900.0
 """A quarter of the shortest time that superseded files stay."""
 _END_S = 30.0
@@ -389,12 +392,20 @@ class BackgroundMaintenance:
     """A context in which tables are maintained; leaving it waits for the merge under way.
 
     What fails is logged once until it works again. `doctor` and `status` tell when files pile up.
+
+    `anchoring`: writes the heads of the ledger's links down outside of it, once a pass; None: there is no anchor.
     """
 
     def __init__(
-        self, upkeeps: Sequence[TableUpkeep], *, pass_s: float = PASS_S, clean_s: float = CLEAN_S
+        self,
+        upkeeps: Sequence[TableUpkeep],
+        *,
+        anchoring: Callable[[], object] | None = None,
+        pass_s: float = PASS_S,
+        clean_s: float = CLEAN_S,
     ) -> None:
         self._upkeeps = upkeeps
+        self._anchoring = anchoring
         self._pass_s = pass_s
         self._clean_s = clean_s
         self._ended = threading.Event()
@@ -418,20 +429,24 @@ class BackgroundMaintenance:
             for upkeep in self._upkeeps:
                 if self._ended.is_set():
                     return
-                self._try(upkeep)
+                self._try(
+                    f"the ledger's table {upkeep.table} is not maintained", partial(self._maintain, upkeep)
+                )
+            if self._anchoring is not None and not self._ended.is_set():
+                self._try("the heads of the ledger's links are not written to the anchor", self._anchoring)
             wait_s = self._pass_s
 
-    def _try(self, upkeep: TableUpkeep) -> None:
+    def _try(self, failing: str, work: Callable[[], object]) -> None:
         try:
-            self._maintain(upkeep)
+            work()
         except (MirrorLedgerError, OSError) as error:
-            self._say_once(upkeep.table, str(error))
+            self._say_once(failing, str(error))
         except Exception as error:  # nothing that goes wrong here may end the run beside it
-            if upkeep.table not in self._failing:
-                log.exception("maintenance of %s met something that nobody foresaw", upkeep.table)
-            self._say_once(upkeep.table, repr(error))
+            if failing not in self._failing:
+                log.exception("maintenance of the ledger met something that nobody foresaw")
+            self._say_once(failing, repr(error))
         else:
-            self._failing.discard(upkeep.table)
+            self._failing.discard(failing)
 
     def _maintain(self, upkeep: TableUpkeep) -> None:
         done = upkeep.merge(ended=self._ended.is_set)
@@ -447,13 +462,10 @@ class BackgroundMaintenance:
                 "%s: %d superseded files removed, %s entries of the log", upkeep.table, removed, entries
             )
 
-    def _say_once(self, table: str, reason: str) -> None:
-        if table not in self._failing:
-            self._failing.add(table)
-            log.warning(
-                "the ledger's table %(table)s is not maintained for now: %(cause)s",
-                {"table": table, "cause": reason},
-            )
+    def _say_once(self, failing: str, reason: str) -> None:
+        if failing not in self._failing:
+            self._failing.add(failing)
+            log.warning("%(failing)s for now: %(cause)s", {"failing": failing, "cause": reason})
 
 
 # Upkeeps ------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from shutil import copytree
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,8 +17,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from ledger.clock import DAY_MS
-from ledger.errors import LedgerUnavailableError, MirrorLedgerError
+from ledger.errors import LedgerUnavailableError, MirrorLedgerError, UnsafeError
 from ledger.store.delta_tables import table_uri, upkeep_properties
+from ledger.store.heads import anchor_heads, anchors_at
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import MAINTAINED_BY, BackgroundMaintenance, TableUpkeep, Upkeep, maintain
 from ledger.store.merging import FANOUT, data_files, write_merged
@@ -24,6 +27,7 @@ from ledger.store.snapshots import open_ledger
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import TABLE, append, claim, copied_to, row, watermark
 from tests.support.ledgers import Maintained
+from tests.support.tampering import verified
 from tests.support.waiting import eventually
 
 
@@ -450,6 +454,30 @@ def test_what_fails_is_told_once_and_tried_again(
         away.rename(ledger.folder)
         eventually(lambda: len(ledger.named()) == 1, "a merge")
     assert caplog.text.count("is not maintained for now") == 1
+
+
+def test_a_tail_that_is_cut_off_after_a_pass_is_found(
+    ledger: Maintained, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    anchor, blocked, passes = tmp_path / "anchor", tmp_path / "blocked", list[float]()
+    ledger.append(1)
+    copytree(ledger.path, older := tmp_path / "older")
+    ledger.append(1)
+    blocked.touch()
+
+    def anchoring() -> None:
+        passes.append(time.monotonic())
+        anchor_heads(ledger.path, str(blocked / "in a file" if len(passes) < 3 else anchor), now_ms=1)
+
+    with BackgroundMaintenance([], anchoring=anchoring, pass_s=0.01):
+        eventually(lambda: len(passes) > 3, "heads at the anchor")
+    assert caplog.text.count("the heads of the ledger's links are not written to the anchor for now") == 1
+    assert all(later - former >= 0.01 for former, later in pairwise(passes))
+    assert verified(Path(ledger.path), anchors_at(str(anchor)), now_ms=2) == []
+    found = verified(older, anchors_at(str(anchor)), now_ms=2)
+    assert any(one.startswith(TABLE) and one.endswith("missing") for one in found)
+    with pytest.raises(UnsafeError, match="lacks epoch"):
+        anchor_heads(str(older), str(anchor), now_ms=2)
 
 
 def told(upkeep: TableUpkeep, tell: Callable[[str], None]) -> TableUpkeep:
