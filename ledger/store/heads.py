@@ -130,9 +130,10 @@ def keep_heads(place: str, heads: Anchor, *, known: Iterable[Anchor] | None = No
 def anchor_heads(ledger_path: str, place: str, *, now_ms: int) -> str:
     """Write the heads of a ledger as it stands down at an anchor; returns the file. Raises as `keep_heads` does.
 
-    What is anchored is read first: another process may write later heads there while the ledger is read.
+    What is anchored last is read first: another process may write later heads there while the ledger is read. Heads of
+    earlier days were compared when later ones were written; `verify-ledger` compares all.
     """
-    known = anchors_at(place, missing_ok=True)
+    known = anchors_at(place, missing_ok=True, newest=True)
     return keep_heads(place, anchor_of(OpenedTables.of(ledger_path), now_ms=now_ms), known=known)
 
 
@@ -155,8 +156,8 @@ def require_extended(anchors: Iterable[Anchor], heads: Anchor) -> None:
                 )
 
 
-def anchors_at(place: str, *, missing_ok: bool = False) -> list[Anchor]:
-    """The heads that a file has, or those that all files of an anchor have, oldest first.
+def anchors_at(place: str, *, missing_ok: bool = False, newest: bool = False) -> list[Anchor]:
+    """The heads that a file has, or those that all files of an anchor have, oldest first; `newest`: the last file's.
 
     Raises `UsageError` where there are none, and `DamagedLedgerError` where a file is no file of heads.
     """
@@ -169,7 +170,7 @@ def anchors_at(place: str, *, missing_ok: bool = False) -> list[Anchor]:
         raise UsageError(
             f"{place} has no heads of a ledger: neither is it a file, nor has it a folder {_FOLDER}"
         )
-    return [_parsed(at.text(name) or "", f"{at.uri}/{name}") for name in names]
+    return [_parsed(at.text(name) or "", f"{at.uri}/{name}") for name in (names[-1:] if newest else names)]
 
 
 def _parsed(text: str, place: str) -> Anchor:

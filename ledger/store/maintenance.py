@@ -379,9 +379,7 @@ def _reported(uri: str) -> AbstractContextManager[None]:
 
 
 PASS_S = 60.0
-"""A writer of a commit every five seconds leaves twelve small files in that time: one merge.
-
-The heads of links are anchored as often."""
+"""A writer of a commit every five seconds leaves twelve small files in that time: one merge."""
 CLEAN_S = 900.0
 """A quarter of the shortest time that superseded files stay."""
 _END_S = 30.0
@@ -393,7 +391,8 @@ class BackgroundMaintenance:
 
     What fails is logged once until it works again. `doctor` and `status` tell when files pile up.
 
-    `anchoring`: writes the heads of the ledger's links down outside of it, once a pass; None: there is no anchor.
+    `anchoring`: writes the heads of the ledger's links down outside of it, as often as files are cleaned up, for it
+    reads the links of all rows; None: there is no anchor.
     """
 
     def __init__(
@@ -411,6 +410,7 @@ class BackgroundMaintenance:
         self._ended = threading.Event()
         self._failing: set[str] = set()
         self._cleaned: dict[str, float] = {}
+        self._anchored: float | None = None
         self._thread = threading.Thread(target=self._work, name="maintenance", daemon=True)
 
     def __enter__(self) -> Self:
@@ -432,7 +432,10 @@ class BackgroundMaintenance:
                 self._try(
                     f"the ledger's table {upkeep.table} is not maintained", partial(self._maintain, upkeep)
                 )
-            if self._anchoring is not None and not self._ended.is_set():
+            now = time.monotonic()
+            is_due = self._anchored is None or now - self._anchored >= self._clean_s
+            if self._anchoring is not None and is_due and not self._ended.is_set():
+                self._anchored = now
                 self._try("the heads of the ledger's links are not written to the anchor", self._anchoring)
             wait_s = self._pass_s
 
