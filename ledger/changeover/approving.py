@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ledger.changeover.plans import approve_command, digest_of, recorded_plan
-from ledger.config.mirror import ApprovalsConfig
+from ledger.config.mirror import ApprovalsConfig, Person
 from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.changeovers import PlanApproved, PlanRecorded
@@ -70,10 +70,10 @@ def approve_plan(context: Context, plan_id: str, key: str) -> tuple[str, str | N
     operation id, None: they had approved it before.
 
     Raises `UsageError` for a plan that the ledger does not have, and a key of nobody whom `[approvals]` names;
-    `PreconditionError` where the person has made the plan, or it was carried out; `UnsafeError` for one with blockers.
+    `PreconditionError` where the person has made the plan; `UnsafeError` for one with blockers.
     """
     config, at = context.config.approvals, context.snapshot()
-    kinds = (OperationKind.PLAN, OperationKind.PLAN_APPROVED, OperationKind.APPLY_CLAIMED)
+    kinds = (OperationKind.PLAN, OperationKind.PLAN_APPROVED)
     rows = at.rows(OPERATIONS.name, [("kind", "in", kinds)])
     read, _ = recorded_plan([row for row in rows if row["kind"] == OperationKind.PLAN], plan_id)
     signer = Signer(key, "the key")
@@ -141,11 +141,26 @@ def _not_valid(config: ApprovalsConfig, approval: PlanApproved, plan: Row) -> st
     known = config.people.get(approval.person)
     if known is None:
         return "[approvals] names nobody of that name"
-    if fingerprint(approval.key) != fingerprint(known.key):
+    key = _fingerprint_of(approval.person, known)
+    if _is_other_key(approval.key, key):
         return "it is by another key than [approvals] has"
     if not is_signed(_text(plan, approval.person), _decoded(approval.signature), known.key):
         return "its signature is not of this plan"
     return None
+
+
+def _is_other_key(pem: str, known: str) -> bool:
+    try:
+        return fingerprint(pem) != known
+    except UsageError:  # none at all
+        return True
+
+
+def _fingerprint_of(name: str, person: Person) -> str:
+    try:
+        return fingerprint(person.key)
+    except UsageError as error:
+        raise UsageError(f"approvals.people.{name}.key: {error}; nothing was done") from error
 
 
 def _decoded(signature: str) -> bytes:
@@ -158,7 +173,7 @@ def _decoded(signature: str) -> bytes:
 def _person_of(config: ApprovalsConfig, signer: Signer) -> str:
     own = fingerprint(signer.public.decode())
     for name, person in config.people.items():
-        if fingerprint(person.key) == own:
+        if _fingerprint_of(name, person) == own:
             return name
     named = some_of(sorted(config.people), "person", at_most=10) or "nobody"
     raise UsageError(

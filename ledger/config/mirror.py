@@ -133,6 +133,11 @@ class ApprovalsConfig(Frozen):
             raise ValueError(f"asks for {self.plan} people to a plan, and people names {len(self.people)}")
         if len({"".join(one.key.split()) for one in self.people.values()}) < len(self.people):
             raise ValueError("two people have one key")
+        accounts = [one.operator or name for name, one in self.people.items()]
+        if len(set(accounts)) < len(accounts):
+            raise ValueError(
+                "two people plan by one account: give them an operator that no account has, then all sign"
+            )
         return self
 
 

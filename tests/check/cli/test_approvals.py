@@ -173,6 +173,7 @@ def test_what_somebody_forged_does_not_count_and_is_named(plans: Plans) -> None:
         "cleo": {**real, "planned_by": newest, "person": "cleo", "key": public_of("eve")},
         "dora": {**real, "planned_by": newest, "person": "dora"},
         "ana": {**real, "planned_by": newest, "person": "ana", "key": public_of("ana"), "signature": "?"},
+        "no key": {**real, "planned_by": newest, "person": "cleo", "key": "-----BEGIN PUBLIC KEY-----"},
     }
     for content in forged.values():
         plans.of.operation("plan_approved", content)
@@ -181,6 +182,15 @@ def test_what_somebody_forged_does_not_count_and_is_named(plans: Plans) -> None:
     assert "the approval of cleo does not count: it is by another key than [approvals] has" in said
     assert "the approval of dora does not count: [approvals] names nobody of that name" in said
     assert "the approval of ana does not count: its signature is not of this plan" in said
+
+
+def test_a_key_in_the_configuration_that_is_none_is_named(plans: Plans) -> None:
+    plan_id = plans.record()
+    plans.approve(plan_id, "bob")
+    broken = section({"ana": None, "bob": None}, 2).replace(public_of("bob"), "-----BEGIN PUBLIC KEY-----")
+    Path(plans.of.config.file).write_text(plans.before + broken)
+    done = plans.of.command("apply", plan_id, "--yes", "--reason", "a drill")
+    assert (done.code, "approvals.people.bob.key: it is no public key as PEM" in done.err) == (2, True)
 
 
 def test_who_is_no_longer_named_counts_no_longer(plans: Plans) -> None:
@@ -224,6 +234,8 @@ def test_a_bundle_of_evidence_has_what_openssl_checks_approvals_by(plans: Plans,
         ("[approvals]\nplan = 2\n", "asks for 2 people to a plan, and people names 0"),
         ("[approvals]\nplan = 0\n", "approvals.plan"),
         ('[approvals.people.ana]\nkey = "ana.pem"\n', "approvals.people.ana.key"),
+        (section({"ana": "kafka", "bob": "kafka"}, 2), "two people plan by one account"),
+        (section({"ana": None, "bob": "ana"}, 2), "two people plan by one account"),
         ("[approvals]\npeople = 3\n", "approvals.people"),
     ],
 )
