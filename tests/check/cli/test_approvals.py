@@ -238,6 +238,7 @@ def test_a_bundle_of_evidence_has_what_openssl_checks_approvals_by(plans: Plans,
         (section({"ana": None, "bob": "ana"}, 2), "two people plan by one account"),
         ("[approvals]\npeople = 3\n", "approvals.people"),
     ],
+    ids=["too few", "none", "no key", "one account", "the account of another", "no people"],
 )
 def test_people_who_cannot_be_asked_are_no_configuration(plans: Plans, text: str, words: str) -> None:
     Path(plans.of.config.file).write_text(plans.before + "\n" + text)
