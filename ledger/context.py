@@ -133,7 +133,7 @@ def _maintenance(config: MirrorConfig) -> BackgroundMaintenance:
         table_upkeeps(config.ledger),
         anchoring=None
         if anchor is None
-        else lambda: anchor_heads(path, anchor, now_ms=SystemClock().now_ms()),
+        else lambda: anchor_heads(path, anchor, now_ms=SystemClock().now_ms(), newest=True),
     )
 
 

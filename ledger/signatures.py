@@ -27,7 +27,7 @@ class Signer:
         self._key = key
         form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         self.public = key.public_key().public_bytes(*form)
-        self.kind = kind_of(self.public.decode())
+        self.kind = "ed25519" if isinstance(key, ed25519.Ed25519PrivateKey) else "sha256"
 
     def sign(self, data: bytes) -> bytes:
         if isinstance(self._key, rsa.RSAPrivateKey):
@@ -48,11 +48,6 @@ def _public_key(pem: str) -> _PublicKey:
     if not isinstance(key, _PublicKey):
         raise UsageError("the key is neither RSA, EC nor Ed25519")
     return key
-
-
-def kind_of(pem: str) -> str:
-    """How openssl verifies by this public key; raises `UsageError` where it is none."""
-    return "ed25519" if isinstance(_public_key(pem), ed25519.Ed25519PublicKey) else "sha256"
 
 
 def fingerprint(pem: str) -> str:

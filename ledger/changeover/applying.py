@@ -134,9 +134,8 @@ def apply_plan(context: Context, plan_id: str, confirm: Confirm, reports: StepRe
     plan = before.plan
     _require_free_of_blockers(plan)
     if _former(before.applies, before.recorded) is None:
-        before.approvals.require(
-            plan_id
-        )  # what has begun is brought to its end, or undone, by whoever is there
+        # What has begun is brought to its end, or undone, by whoever is there.
+        before.approvals.require(plan_id)
     after = followed_epoch(context)
     with claimed_role(context, plan, after=after) as role:
         # Again: who held the role may have come to the end.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ledger.changeover.plans import approve_command, digest_of, recorded_plan
-from ledger.config.mirror import ApprovalsConfig, Person
+from ledger.config.mirror import ApprovalsConfig
 from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError, UsageError
 from ledger.facts.changeovers import PlanApproved, PlanRecorded
@@ -34,35 +34,43 @@ class Approvals:
         """How many people have to approve it still."""
         return 0 if self.asked <= 1 else max(0, self.asked - len(self.people))
 
+    @property
+    def words(self) -> str:
+        """Who stands behind it, and what does not count."""
+        stand = "stands" if len(self.people) <= 1 else "stand"
+        return "; ".join([f"{', '.join(self.people) or 'nobody'} {stand} behind it", *self.void])
+
     def require(self, plan_id: str) -> None:
         """Raises `UnsafeError` while people are lacking."""
         if self.lacking:
-            behind = some_of(self.people, "person", at_most=len(self.people)) or "nobody"
-            void = "".join(f"; {words}" for words in self.void)
             raise UnsafeError(
-                f"plan {plan_id} asks for {self.asked} people, and {behind} stands behind it{void}; nothing was done. "
+                f"plan {plan_id} asks for {self.asked} people, and {self.words}; nothing was done. "
                 f"{self.lacking} more: {approve_command(plan_id)}, by another person; then again"
             )
 
 
-def approvals_of(config: ApprovalsConfig, operations: Iterable[Row], plan_id: str) -> Approvals:
-    """Of the plan as it was recorded last, from rows of the kinds `plan` and `plan_approved`; there is such a plan."""
+def approvals_of(config: ApprovalsConfig, plan: Row, rows: Iterable[Row]) -> Approvals:
+    """Of what `plan`, a row of that kind, has recorded; `rows`: some of them are of the kind `plan_approved`."""
     if config.plan <= 1:
         return Approvals()
-    rows = list(operations)
-    plan = _last_plan(rows, plan_id)
-    people = {name for name, one in config.people.items() if (one.operator or name) == plan["operator"]}
+    people = {name for name in config.people if config.account(name) == plan["operator"]}
     void: dict[str, None] = {}
     for row in rows:
         if row["kind"] == OperationKind.PLAN_APPROVED:
             approval = PlanApproved.of_row(row)
-            if approval.plan_id != plan_id or approval.planned_by != plan["operation_id"]:
+            if approval.planned_by != plan["operation_id"]:
                 continue
             if why := _not_valid(config, approval, plan):
                 void[f"the approval of {approval.person} does not count: {why}"] = None
             else:
                 people.add(approval.person)
     return Approvals(config.plan, tuple(sorted(people)), tuple(void))
+
+
+def last_plan(rows: Iterable[Row], plan_id: str) -> Row:
+    """The row that has recorded a plan last, of rows of which some are of the kind `plan`; there is one."""
+    plans = [row for row in rows if row["kind"] == OperationKind.PLAN]
+    return next(row for row in reversed(plans) if PlanRecorded.of_row(row).plan_id == plan_id)
 
 
 def approve_plan(context: Context, plan_id: str, key: str) -> tuple[str, str | None]:
@@ -78,17 +86,17 @@ def approve_plan(context: Context, plan_id: str, key: str) -> tuple[str, str | N
     read, _ = recorded_plan([row for row in rows if row["kind"] == OperationKind.PLAN], plan_id)
     signer = Signer(key, "the key")
     person = _person_of(config, signer)
-    plan = _last_plan(rows, plan_id)
+    plan = last_plan(rows, plan_id)
     if read.blockers:
         raise UnsafeError(
             f"plan {plan_id} is blocked: {', '.join(read.blockers)}; nothing was recorded: plan again"
         )
-    if (config.people[person].operator or person) == plan["operator"]:
+    if config.account(person) == plan["operator"]:
         raise PreconditionError(
             f"{person} has made plan {plan_id}, and stands behind it by that; nothing was recorded. Another person "
             "approves it"
         )
-    if person in approvals_of(config, rows, plan_id).people:
+    if person in approvals_of(config, plan, rows).people:
         return person, None
     text = _text(plan, person)
     signature = base64.b64encode(signer.sign(text)).decode()
@@ -118,11 +126,6 @@ def signed_files(rows: Iterable[Row], plan_ids: Iterable[str]) -> Iterator[tuple
             yield f"{name}.sig", _decoded(approval.signature)
 
 
-def _last_plan(rows: Iterable[Row], plan_id: str) -> Row:
-    plans = [row for row in rows if row["kind"] == OperationKind.PLAN]
-    return [row for row in plans if PlanRecorded.of_row(row).plan_id == plan_id][-1]
-
-
 def _text(plan: Row, person: str) -> bytes:
     """What is signed (PROTOCOL.md, "Approvals")."""
     recorded = PlanRecorded.of_row(plan)
@@ -141,8 +144,7 @@ def _not_valid(config: ApprovalsConfig, approval: PlanApproved, plan: Row) -> st
     known = config.people.get(approval.person)
     if known is None:
         return "[approvals] names nobody of that name"
-    key = _fingerprint_of(approval.person, known)
-    if _is_other_key(approval.key, key):
+    if _is_other_key(approval.key, known.key):
         return "it is by another key than [approvals] has"
     if not is_signed(_text(plan, approval.person), _decoded(approval.signature), known.key):
         return "its signature is not of this plan"
@@ -151,16 +153,9 @@ def _not_valid(config: ApprovalsConfig, approval: PlanApproved, plan: Row) -> st
 
 def _is_other_key(pem: str, known: str) -> bool:
     try:
-        return fingerprint(pem) != known
-    except UsageError:  # none at all
+        return fingerprint(pem) != fingerprint(known)
+    except UsageError:  # the row has none at all
         return True
-
-
-def _fingerprint_of(name: str, person: Person) -> str:
-    try:
-        return fingerprint(person.key)
-    except UsageError as error:
-        raise UsageError(f"approvals.people.{name}.key: {error}; nothing was done") from error
 
 
 def _decoded(signature: str) -> bytes:
@@ -173,7 +168,7 @@ def _decoded(signature: str) -> bytes:
 def _person_of(config: ApprovalsConfig, signer: Signer) -> str:
     own = fingerprint(signer.public.decode())
     for name, person in config.people.items():
-        if _fingerprint_of(name, person) == own:
+        if fingerprint(person.key) == own:
             return name
     named = some_of(sorted(config.people), "person", at_most=10) or "nobody"
     raise UsageError(

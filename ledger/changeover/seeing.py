@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ledger.changeover.approving import Approvals, approvals_of
+from ledger.changeover.approving import Approvals, approvals_of, last_plan
 from ledger.changeover.brought import brought, last_incarnations
 from ledger.changeover.failback import see_protection, see_return
 from ledger.changeover.fencing import fence_parts, refusal
@@ -633,7 +633,7 @@ def read_plan(context: Context, plan_id: str, *, is_begun: bool = False) -> Plan
     rows = _rows(at, OperationKind.PLAN, OperationKind.PLAN_APPROVED)
     plans = [row for row in rows if row["kind"] == OperationKind.PLAN]
     plan, recorded = recorded_plan(plans, plan_id, is_begun=is_begun)
-    approvals = approvals_of(context.config.approvals, rows, plan_id)
+    approvals = approvals_of(context.config.approvals, last_plan(plans, plan_id), rows)
     return PlannedBefore(plan, recorded, read_applies(at), approvals)
 
 

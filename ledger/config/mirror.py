@@ -117,6 +117,21 @@ class Person(Frozen):
     key: Annotated[str, Field(pattern=r"^\s*-----BEGIN PUBLIC KEY-----")]
     operator: Annotated[str, Field(min_length=1)] | None = None
 
+    @field_validator("key")
+    @classmethod
+    def _is_a_key(cls, value: str) -> str:
+        _fingerprint(value)
+        return value
+
+
+def _fingerprint(key: str) -> str:
+    from ledger.signatures import fingerprint  # its library is loaded where people are named alone
+
+    try:
+        return fingerprint(key)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+
 
 _PersonName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@-]+$")]
 
@@ -131,14 +146,17 @@ class ApprovalsConfig(Frozen):
     def _are_enough(self) -> Self:
         if self.plan > max(1, len(self.people)):
             raise ValueError(f"asks for {self.plan} people to a plan, and people names {len(self.people)}")
-        if len({"".join(one.key.split()) for one in self.people.values()}) < len(self.people):
+        if len({_fingerprint(one.key) for one in self.people.values()}) < len(self.people):
             raise ValueError("two people have one key")
-        accounts = [one.operator or name for name, one in self.people.items()]
-        if len(set(accounts)) < len(accounts):
+        if len({self.account(name) for name in self.people}) < len(self.people):
             raise ValueError(
                 "two people plan by one account: give them an operator that no account has, then all sign"
             )
         return self
+
+    def account(self, person: str) -> str:
+        """By which the person plans."""
+        return self.people[person].operator or person
 
 
 Named = TypeVar("Named", ClusterConfig, FlowConfig)

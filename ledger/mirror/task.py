@@ -188,8 +188,7 @@ class CopyTask:
             if copy.wants_records(now, buffer_limit=self._limits.partition_fetch_bytes)
         ]
         self._copies.rotate(-1)  # the broker fills a response in the order asked: take turns
-        led = self._by_leader(self._network.source, Side.SOURCE, wanting, now)
-        for node, copies in _by_replica(led).items():
+        for node, copies in self._by_leader(self._network.source, Side.SOURCE, wanting, now).items():
             if node not in self._fetching_nodes:
                 self._fetch_from(node, copies, waits=len(wanting) == len(active), time_left_s=deadline - now)
 
@@ -409,7 +408,8 @@ class CopyTask:
     def _by_leader(
         self, link: ClusterLink, side: Side, copies: list[PartitionCopy], now: float
     ) -> dict[int, list[PartitionCopy]]:
-        """Group by leading node; partitions without one wait for the next refresh of metadata."""
+        """Group by leading node, or by the replica to read the source from in its place; partitions without a leader
+        wait for the next refresh of metadata."""
         if copies:
             self._refresh_if_needed(link, side, copies, now)
         groups: dict[int, list[PartitionCopy]] = {}
@@ -419,7 +419,8 @@ class CopyTask:
                 self._refresh_at[side] = min(self._refresh_at[side], now + _REFRESH_PAUSE_S)
                 self._without_leader(link, side, copy, now)
             else:
-                groups.setdefault(node, []).append(copy)
+                replica = copy.replica if side is Side.SOURCE else None
+                groups.setdefault(node if replica is None else replica, []).append(copy)
         return groups
 
     def _without_leader(self, link: ClusterLink, side: Side, copy: PartitionCopy, now: float) -> None:
@@ -456,15 +457,6 @@ class CopyTask:
             if completion.throttle_ms:
                 for copy in flight.copies:
                     copy.troubles.throttle(flight.kind.side, completion.throttle_ms)
-
-
-def _by_replica(led: dict[int, list[PartitionCopy]]) -> dict[int, list[PartitionCopy]]:
-    """By the node to read from, of those that are grouped by leader."""
-    groups: dict[int, list[PartitionCopy]] = {}
-    for leader, copies in led.items():
-        for copy in copies:
-            groups.setdefault(leader if copy.replica is None else copy.replica, []).append(copy)
-    return groups
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def read_changes(ledger: Ledger) -> tuple[Change, ...]:
             plan, recorded = recorded_plan(rows, plan_id, is_begun=bool(carried_out))
         except PreconditionError as error:
             why = "; ".join(error.lines)
-        approvals = approvals_of(ledger.config.approvals, operations, plan_id)
+        approvals = approvals_of(ledger.config.approvals, row, operations)
         found.append(
             Change(
                 plan_id, row["recorded_at_ms"], row["operator"], plan, recorded, carried_out, approvals, why
@@ -204,10 +204,7 @@ def _advice(blockers: Sequence[RecordedBlocker]) -> Iterator[str]:
 def _who(change: Change, last: Apply | None) -> str:
     planned = f"planned {instant(change.recorded_at_ms)} by {change.operator}"
     if change.approvals.asked > 1:
-        people = ", ".join(change.approvals.people) or "nobody"
-        planned += f"; {people} of the {change.approvals.asked} people that are asked for"
-        planned += " stands behind it" if len(change.approvals.people) <= 1 else " stand behind it"
-        planned += "".join(f"; {words}" for words in change.approvals.void)
+        planned += f"; of {change.approvals.asked} people that are asked for {change.approvals.words}"
     if last is None:
         return shown(planned)
     why = f" ({last.reason})" if last.reason else ""

@@ -127,13 +127,13 @@ def keep_heads(place: str, heads: Anchor, *, known: Iterable[Anchor] | None = No
     return f"{place.rstrip('/')}/{name}"
 
 
-def anchor_heads(ledger_path: str, place: str, *, now_ms: int) -> str:
+def anchor_heads(ledger_path: str, place: str, *, now_ms: int, newest: bool = False) -> str:
     """Write the heads of a ledger as it stands down at an anchor; returns the file. Raises as `keep_heads` does.
 
-    What is anchored last is read first: another process may write later heads there while the ledger is read. Heads of
-    earlier days were compared when later ones were written; `verify-ledger` compares all.
+    What is anchored is read first: another process may write later heads there while the ledger is read. `newest`: of
+    that the last file alone is compared, for who does it often; earlier ones were when later ones were written.
     """
-    known = anchors_at(place, missing_ok=True, newest=True)
+    known = anchors_at(place, missing_ok=True, newest=newest)
     return keep_heads(place, anchor_of(OpenedTables.of(ledger_path), now_ms=now_ms), known=known)
 
 
