@@ -25,12 +25,9 @@ from ledger.facts.syncs import (
     SyncCause,
     TopicPartition,
     by_source_incarnation,
-    common_end,
     holding,
-    is_as_recorded,
-    restart_after_target_truncation,
-    sequence_at,
 )
+from ledger.facts.truncation import common_end, is_as_recorded, restart_after_target_truncation, sequence_at
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.mirror.assignment import Divergence, PartitionResult, Stop, StopCause
 from ledger.mirror.lost_markers import first_ended_otherwise, has_lost_markers

@@ -4,7 +4,8 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ledger.facts.syncs import Absence, GapCause, SyncCause, effective, restart_after_target_truncation
+from ledger.facts.syncs import Absence, GapCause, SyncCause, effective
+from ledger.facts.truncation import restart_after_target_truncation
 from tests.support.algebra.first_unread import Ends, KnownPair, Place, first_unread, known_pair
 from tests.support.algebra.links import RecordedFlow, TimedSync
 from tests.support.algebra.read import KnownGroup, Move

@@ -6,19 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.facts.syncs import (
-    CommonEnd,
-    Gap,
-    GapCause,
-    OffsetSync,
-    Position,
-    RecordedSync,
-    SyncKind,
-    common_end,
-    holding,
-    restart_after_target_truncation,
-    sequence_at,
-)
+from ledger.facts.syncs import Gap, GapCause, OffsetSync, Position, RecordedSync, SyncKind, holding
+from ledger.facts.truncation import CommonEnd, common_end, restart_after_target_truncation, sequence_at
 from tests.support.offset_syncs import COPY, row
 
 

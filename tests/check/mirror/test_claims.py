@@ -15,9 +15,8 @@ from ledger.facts.syncs import (
     RecordedSync,
     SyncCause,
     SyncKind,
-    is_as_recorded,
-    sequence_at,
 )
+from ledger.facts.truncation import is_as_recorded, sequence_at
 from ledger.kafka.cluster import live_cluster
 from ledger.mirror.assignment import Assignment, PartitionResult, StopCause
 from ledger.mirror.driver import claim_row

@@ -9,7 +9,8 @@ from confluent_kafka.admin import AdminClient
 
 from ledger.facts.codec import encode
 from ledger.facts.rows import FlowIdentity, sync_row
-from ledger.facts.syncs import OffsetSync, RecordedSync, SyncCause, SyncKind, common_end
+from ledger.facts.syncs import OffsetSync, RecordedSync, SyncCause, SyncKind
+from ledger.facts.truncation import common_end
 from ledger.store import catalog
 from ledger.store.sql import run_query
 from tests.simulation.ledger.tables import MemoryLedger

@@ -19,10 +19,10 @@ from ledger.facts.syncs import (
     effective,
     joined,
     numbered_effective,
-    restart_after_target_truncation,
     share_of,
     without,
 )
+from ledger.facts.truncation import restart_after_target_truncation
 from tests.support.algebra.maps import EpochStart, OffsetMap, still_held
 from tests.support.algebra.stretches import Unmapped, UnmappedKind, Unpaired
 from tests.support.algebra.translation import SeenEnd, Truncation, truncations_of
