@@ -1,7 +1,7 @@
 """Pages and metrics as a browser or Prometheus gets them: an ASGI application is asked, and its answer read."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,6 +16,8 @@ from ledger.serving.reader import LedgerReader
 from ledger.serving.web import Subjects, application
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
+SCRAPED = ("status", "groups")
+"""The subjects that metrics are of."""
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -82,10 +84,10 @@ class Served:
         )
 
     @classmethod
-    def of(cls, config: MirrorConfig, **given: Any) -> "Served":
-        """By the configuration file as it is now, read once."""
+    def of(cls, config: MirrorConfig, only: Collection[str] | None = None, **given: Any) -> "Served":
+        """By the configuration file as it is now, read once; `only` these subjects of the ledger, None: all."""
         served = cls(load_config(Path(config.file)), **given)
-        served.reader.read_due()
+        served.reader.read_due(only)
         return served
 
     def page(self, path: str, **headers: str) -> Answer:
@@ -96,6 +98,11 @@ class Served:
         answer = self.page("/metrics", accept=OPEN_METRICS)
         assert answer.status == 200, answer
         return samples_of(answer.text)
+
+
+def scraped(config: MirrorConfig) -> Samples:
+    """What Prometheus scrapes of a ledger as it is now: of what pages show that is a part."""
+    return Served.of(config, SCRAPED).samples()
 
 
 def raised(error: BaseException) -> None:

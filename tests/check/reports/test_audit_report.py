@@ -28,6 +28,19 @@ def told(flow: Operated, *options: str) -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    """Where the first test that needs the report of the ledger as it was written leaves it to the others."""
+    return {}
+
+
+@pytest.fixture
+def report(flow: Operated, made: dict[str, Any]) -> dict[str, Any]:
+    if not made:
+        made.update(told(flow))
+    return made
+
+
 def table(report: dict[str, Any], name: str) -> list[dict[str, Any]]:
     [rows] = [
         one["rows"] for section in report["sections"] for one in section["tables"] if one["name"] == name
@@ -43,8 +56,7 @@ def points(report: dict[str, Any], name: str) -> dict[int, Any]:
 # Figures ------------------------------------------------------------------------------------------
 
 
-def test_figures_are_those_of_the_rows(flow: Operated) -> None:
-    report = told(flow)
+def test_figures_are_those_of_the_rows(report: dict[str, Any]) -> None:
     [row] = table(report, "flows")
     assert (row["flow"], row["records copied"], row["offsets lost"]) == (FLOW, 110, 32)
     assert row["most records behind"] == 60, "160 were there, 100 were copied, until 30 were lost"
@@ -58,15 +70,15 @@ def test_figures_are_those_of_the_rows(flow: Operated) -> None:
     assert all(row["result"] == "kept" for row in table(report, "invariants"))
 
 
-def test_what_is_not_known_is_a_gap_in_the_line(flow: Operated) -> None:
-    behind = points(told(flow), "records-0")
+def test_what_is_not_known_is_a_gap_in_the_line(report: dict[str, Any]) -> None:
+    behind = points(report, "records-0")
     assert {value for at_ms, value in behind.items() if at_ms < at(20)} == {None}
     assert {value for at_ms, value in behind.items() if at(620) < at_ms < at(1_190)} == {60}
     assert {value for at_ms, value in behind.items() if at_ms > at(1_220)} == {60}, "as it was read last"
 
 
-def test_a_driver_that_recorded_nothing_is_an_outage(flow: Operated) -> None:
-    outages = [(row["what"], row["for"]) for row in table(told(flow), "outages")]
+def test_a_driver_that_recorded_nothing_is_an_outage(report: dict[str, Any]) -> None:
+    outages = [(row["what"], row["for"]) for row in table(report, "outages")]
     assert ("driver recorded nothing", "19 min 50 s") in outages
     assert ("driver recorded nothing", "39 min 50 s") in outages
 
@@ -135,17 +147,15 @@ def test_markdown_keeps_names_in_their_cells(flow: Operated) -> None:
     assert "\\[a\\](http" in line
 
 
-def test_a_spreadsheet_computes_no_cell(flow: Operated) -> None:
+def test_a_page_has_few_rows_of_many_and_all_of_them_attached_and_a_spreadsheet_computes_no_cell(
+    flow: Operated,
+) -> None:
     assert flow.command("pause", FLOW, "--topic", "orders", "--reason", "=cmd|' /C calc'!A0").code == 0
+    rows = [_lost(flow, number) for number in range(3_000)]
+    flow.append("offset_syncs", *rows, at_ms=at(3_590))
     page = Page.of(flow.command(*AUDIT).out)
     [header, row] = page.attachments["operators.csv"]
     assert dict(zip(header, row, strict=True))["why"] == "'=cmd|' /C calc'!A0"
-
-
-def test_a_page_has_few_rows_of_many_and_all_of_them_attached(flow: Operated) -> None:
-    rows = [_lost(flow, number) for number in range(3_000)]
-    flow.append("offset_syncs", *rows, at_ms=at(3_590))
-    page = Page.of(flow.command(*AUDIT, *UNTIL).out)
     assert len(page.attachments["losses.csv"]) == 1 + 2 + 3_000
     assert f"{ROWS} of 3,002 rows are printed" in page.text
     assert len(page.cells) < 300, "twenty pages have room for twice as many rows"
@@ -160,20 +170,19 @@ def _lost(flow: Operated, partition: int) -> Any:
 
 @pytest.mark.parametrize("form", examples(check=["html"], soak=["html", "markdown", "json"]))
 def test_one_cut_gives_the_same_bytes_in_any_process(flow: Operated, tmp_path: Path, form: str) -> None:
-    made = []
-    for number, (seed, zone) in enumerate((("1", "UTC"), ("2", "Asia/Tokyo"))):
-        file = tmp_path / f"{number}.{form}"
-        command = [sys.executable, "-m", "ledger.cli.main", "--config", flow.config.file, *AUDIT]
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "TZ": zone}
-        subprocess.run(
-            [*command, "--format", form, "--file", str(file)], cwd=CHECKOUT, env=environment, check=True
-        )
-        made.append(file.read_bytes())
-    assert made[0] == made[1]
+    file = tmp_path / f"made.{form}"
+    command = [sys.executable, "-m", "ledger.cli.main", "--config", flow.config.file, *AUDIT]
+    environment = {**os.environ, "PYTHONHASHSEED": "2", "TZ": "Asia/Tokyo"}
+    subprocess.run(
+        [*command, "--format", form, "--file", str(file)], cwd=CHECKOUT, env=environment, check=True
+    )
     cut = json.loads(flow.command(*AUDIT, "--format", "json").out)["sections"][-1]["facts"]["cut"]
     flow.copied({("later", 0): 7})
     again = flow.command(*AUDIT, "--format", form, "--until", cut)
-    assert again.out.encode() == made[0], "the cut that it names gives it again, whatever was appended since"
+    made = file.read_bytes()
+    assert again.out.encode() == made, (
+        "the cut that it names gives it again, here and whatever was appended since"
+    )
 
 
 # Bad input ----------------------------------------------------------------------------------------

@@ -70,14 +70,16 @@ def test_a_page_needs_nothing_from_elsewhere(flow: Operated) -> None:
         assert not re.search(r"https?:|//", " ".join(page.links)), page.links
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8480", "127.0.0.1.evil.example", ""])
-def test_another_name_is_refused(flow: Operated, host: str) -> None:
-    assert Served.of(flow.config).page("/", host=host).status == 400
+def test_another_name_is_refused(flow: Operated) -> None:
+    served = Served(flow.config)
+    for host in ("evil.example", "evil.example:8480", "127.0.0.1.evil.example", ""):
+        assert served.page("/", host=host).status == 400, host
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:8480", "localhost:8480", "[::1]:8480", "mirror.example.com"])
-def test_own_names_and_those_of_a_proxy_are_answered(flow: Operated, host: str) -> None:
-    assert Served.of(flow.config, hosts=("mirror.example.com",)).page("/", host=host).status == 200
+def test_own_names_and_those_of_a_proxy_are_answered(flow: Operated) -> None:
+    served = Served(flow.config, hosts=("mirror.example.com",))
+    for host in ("127.0.0.1:8480", "localhost:8480", "[::1]:8480", "mirror.example.com"):
+        assert served.page("/", host=host).status == 200, host
 
 
 def test_of_all_addresses_any_name_may_be_asked_with_the_token(flow: Operated) -> None:

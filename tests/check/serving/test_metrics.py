@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.asked_pages import OPEN_METRICS, Served, value
+from tests.support.asked_pages import OPEN_METRICS, Served, scraped, value
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
 
 LATER_MS = 3_600_000
 
 
 def test_a_lag_that_is_known_is_in_records_bytes_and_seconds(flow: Operated) -> None:
-    samples = Served.of(flow.config).samples()
+    samples = scraped(flow.config)
     assert value(samples, "flow_lag_records", flow=FLOW, source="east", target="west") == 30
     assert value(samples, "flow_lag_bytes", flow=FLOW) == 300
     lag_s = value(samples, "flow_lag_seconds", flow=FLOW, bound="at_most")
@@ -31,7 +31,7 @@ def test_a_lag_that_nobody_knows_has_no_sample(idle: Operated) -> None:
     idle.writer("claimed", own_mark())
     idle.copied({("orders", 0): 100, ("payments", 0): 5})
     idle.watermark("payments", 0, end=5)
-    samples = Served.of(idle.config).samples()
+    samples = scraped(idle.config)
     for name in ("flow_lag_records", "flow_lag_bytes", "flow_lag_seconds"):
         assert value(samples, name) is None, name
     assert value(samples, "topic_lag_records", topic="orders") is None
@@ -40,7 +40,7 @@ def test_a_lag_that_nobody_knows_has_no_sample(idle: Operated) -> None:
 
 
 def test_nothing_is_said_of_a_flow_that_never_ran(idle: Operated) -> None:
-    samples = Served.of(idle.config).samples()
+    samples = scraped(idle.config)
     assert value(samples, "driver_alive", flow=FLOW) == 0
     assert value(samples, "driver_state", mirror_ledger_driver_state="never_ran") == 1
     for name in ("flow_lag_records", "flow_copied_records", "flow_copied_bytes_total", "objective_kept"):
@@ -49,7 +49,7 @@ def test_nothing_is_said_of_a_flow_that_never_ran(idle: Operated) -> None:
 
 
 def test_what_was_copied_is_counted(flow: Operated) -> None:
-    samples = Served.of(flow.config).samples()
+    samples = scraped(flow.config)
     assert value(samples, "flow_copied_records") == 147
     assert value(samples, "flow_copied_batches_total", form="reencoded") == 0
     started, copied = 3, 3
@@ -59,7 +59,7 @@ def test_what_was_copied_is_counted(flow: Operated) -> None:
 
 def test_a_dead_driver_is_not_alive(idle: Operated) -> None:
     idle.writer("claimed", mark_of_a_gone_process())
-    samples = Served.of(idle.config).samples()
+    samples = scraped(idle.config)
     assert value(samples, "driver_alive") == 0
     assert value(samples, "driver_state", mirror_ledger_driver_state="dead") == 1
     assert value(samples, "flow_reasons_to_act") == 1
@@ -70,7 +70,7 @@ def test_stops_findings_and_losses_are_counted_by_cause(flow: Operated) -> None:
     flow.lost("orders", 0, 110, 125, cause="skipped")
     flow.stopped("orders", 0, "lost")
     flow.operation("finding_raised", {"finding": "sequence_unusual", "message": "seen"})
-    samples = Served.of(flow.config).samples()
+    samples = scraped(flow.config)
     assert value(samples, "flow_stopped_partitions", cause="lost") == 1
     assert value(samples, "flow_partitions", state="stopped") == 1
     assert value(samples, "flow_lost_offsets", kind="lost", cause="retention") == 10
@@ -91,7 +91,7 @@ def test_objectives_are_kept_or_not_or_nobody_knows(flow: Operated) -> None:
     assert value(samples, "objective_kept", objective="max_lag_seconds", flow=FLOW) == 1
     assert value(samples, "objective_limit", objective="max_lag_records") == 29
     flow.copied({("later", 0): 1})
-    assert value(Served.of(flow.config).samples(), "objective_kept", objective="max_lag_seconds") is None
+    assert value(scraped(flow.config), "objective_kept", objective="max_lag_seconds") is None
 
 
 def test_a_ledger_that_cannot_be_read_any_more_leaves_no_old_figures(

@@ -10,7 +10,7 @@ from ledger import Ledger
 from ledger.serving.changes import read_changes
 from ledger.serving.drawing import Point, curve, records
 from ledger.serving.history import flow_lag
-from tests.support.asked_pages import Served, seen, value
+from tests.support.asked_pages import SCRAPED, Served, scraped, seen, value
 from tests.support.operated import FLOW, Operated
 from tests.support.served_changes import carried_out, planned, row
 
@@ -55,13 +55,14 @@ def test_groups_that_nobody_can_place_are_said_to_be_so(idle: Operated) -> None:
 
 def test_groups_that_a_recorder_was_refused_are_counted(committed: Operated) -> None:
     """And none is not said to be none where nobody was shown all."""
-    assert value(Served.of(committed.config).samples(), "groups_unread") is None
-    assert "others: not recorded" in seen(Served.of(committed.config).page("/groups")).words
+    served = Served.of(committed.config, SCRAPED)
+    assert value(served.samples(), "groups_unread") is None
+    assert "others: not recorded" in seen(served.page("/groups")).words
     seen_at = {"cluster": "east", "writer": "recorder:east", "read_at_ms": 1}
     committed.append("groups", {**seen_at, "event": "permitted_listed"})
     for group, event in (("billing", "present"), ("audit", "hidden"), ("lost", "gone"), ("fraud", "hidden")):
         committed.append("groups", {**seen_at, "group_id": group, "event": event})
-    served = Served.of(committed.config)
+    served = Served.of(committed.config, SCRAPED)
     assert value(served.samples(), "groups_unread", cluster="east", status="hidden") == 2
     assert value(served.samples(), "groups_unread", status="unavailable") is None, (
         "nobody was shown all groups"
@@ -69,15 +70,13 @@ def test_groups_that_a_recorder_was_refused_are_counted(committed: Operated) -> 
     assert "2 groups hidden, others: permitted listed" in seen(served.page("/groups")).words
     committed.append("groups", {**seen_at, "event": "all_listed"})
     committed.append("groups", {**seen_at, "group_id": "audit", "event": "present"})
-    served = Served.of(committed.config)
+    served = Served.of(committed.config, SCRAPED)
     assert value(served.samples(), "groups_unread", cluster="east", status="hidden") == 1
     assert value(served.samples(), "groups_unread", cluster="east", status="unavailable") == 0
 
 
 def test_groups_that_are_kept_at_the_target_are_counted(flow: Operated) -> None:
-    assert value(Served.of(flow.config).samples(), "flow_groups_synced") is None, (
-        "nobody wants them kept there"
-    )
+    assert value(scraped(flow.config), "flow_groups_synced") is None, "nobody wants them kept there"
     file = Path(flow.config.file)
     file.write_text(file.read_text().replace("topics = ", "sync_groups = true\ntopics = "))
     at = {"flow": FLOW, "target_cluster": "west", "target_topic": "east.orders", "target_offset": 5}
@@ -85,7 +84,7 @@ def test_groups_that_are_kept_at_the_target_are_counted(flow: Operated) -> None:
         for partition in (0, 1):
             place = {"group_id": group, "target_partition": partition, "event": event}
             flow.append("group_syncs", {**at, **place})
-    samples = Served.of(flow.config).samples()
+    samples = scraped(flow.config)
     assert value(samples, "flow_groups_synced", flow=FLOW) == 1
     assert value(samples, "flow_groups_not_synced", flow=FLOW) == 0
 
