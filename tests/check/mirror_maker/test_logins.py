@@ -54,6 +54,18 @@ def test_an_address_from_the_environment() -> None:
         assert table(found)["bootstrap_servers"] == "h:9092"
 
 
+def test_the_rack_whose_replicas_the_source_consumer_reads() -> None:
+    for key in ("a.client.rack", "a.consumer.client.rack"):
+        found = of_lines(f"{key} = zone-1")
+        assert (table(found)["client.rack"], found.rows[key].verdict) == ("zone-1", Verdict.TAKEN), key
+        assert "client.rack" not in table(found, "b")
+    found = of_lines("a.client.rack = zone-1", "a.consumer.client.rack = zone-2")
+    assert table(found)["client.rack"] == "zone-2", "the consumer's own counts"
+    found = of_lines("a.client.rack = ${NOBODY_SETS_THIS}")
+    assert "client.rack" not in table(found)
+    assert found.rows["a.client.rack"].verdict is Verdict.NOT_YET
+
+
 def test_a_login_by_password() -> None:
     found = of_lines(
         *LOGIN,
