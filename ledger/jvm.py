@@ -274,6 +274,11 @@ def options(name: str, jars: Sequence[Path]) -> tuple[str, ...]:
     """What a JVM with these jars on its class path is started with; none when there is no archive for it."""
     if name in _written:
         return (f"-XX:ArchiveClassesAtExit={_written[name]}", *_SILENT)
+    return archived(name, jars)
+
+
+def archived(name: str, jars: Sequence[Path]) -> tuple[str, ...]:
+    """The same for a JVM that writes no archive itself, whatever is written just now."""
     archive = archive_file(name, jars)
     return (f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", *_SILENT) if archive.is_file() else ()
 

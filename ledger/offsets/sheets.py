@@ -610,10 +610,10 @@ def group_answers(at: DeltaSnapshot, asked: Asked) -> list[Answer]:
 def _share_answers(at: DeltaSnapshot, asked: Asked) -> list[Answer]:
     """What share-partition start offsets come to, by the same rule; nothing is known of moves of share groups."""
     commits = share_commits(at)
-    if commits.num_rows == 0:
-        return []
     way, flow = (asked.way.source, asked.way.target), asked.chosen.flow
     groups = {row["group_id"] for row in commits.to_pylist() if row["cluster"] == way[0]}
+    if not groups:
+        return []
     shown = {"checkpoints": commits}
     found = translate(at, way, flow=flow, overrides=shown).to_pylist()
     rows: list[Answer] = [{**row, "group_type": SHARE} for row in found if row["group_id"] in groups]

@@ -167,7 +167,8 @@ def _write_configuration(folder: BrokerFolder, ports: NodePorts, cluster: Cluste
 
 def _format(folder: BrokerFolder, cluster: ClusterRecord) -> None:
     options = ["--cluster-id", cluster.cluster_id, "--config", str(folder.properties), "--ignore-formatted"]
-    java = _java(folder, cluster.release, HEAP_OF_ONE)
+    classes = jvm.archived(KAFKA_CLASSES, kafka_jars()) if cluster.release == NEWEST else ()
+    java = _java(folder, cluster.release, HEAP_OF_ONE, classes)
     command = [*java, "kafka.tools.StorageTool", "format", *options]
     run = subprocess.run(
         command,
@@ -183,7 +184,7 @@ def _format(folder: BrokerFolder, cluster: ClusterRecord) -> None:
         )
 
 
-def _java(folder: BrokerFolder, release: str, heap: str, classes: Sequence[str] = ()) -> list[str]:
+def _java(folder: BrokerFolder, release: str, heap: str, classes: Sequence[str]) -> list[str]:
     jars = os.pathsep.join(str(jar) for jar in kafka_jars(release))
     logging = (
         f"-Dlog4j2.configurationFile={folder.log_settings}",

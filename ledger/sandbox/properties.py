@@ -138,6 +138,8 @@ def _quick() -> dict[str, str]:
         "transaction.state.log.num.partitions": "4",
         "share.coordinator.state.topic.num.partitions": "4",
         "group.initial.rebalance.delay.ms": "0",
+        # Without anything to record the controller writes twice a second that there is nothing, and each node takes it.
+        "metadata.max.idle.interval.ms": "10000",
         # Retention and compaction can be watched within seconds.
         "log.initial.task.delay.ms": "1000",
         "log.retention.check.interval.ms": "5000",

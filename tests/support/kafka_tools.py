@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from ledger.jvm import check_java
-from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
+from ledger.jvm import archived, check_java
+from ledger.sandbox.brokers import KAFKA_CLASSES, QUICK_JVM, kafka_jars
 
 KAFKA_TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
@@ -26,8 +26,16 @@ def write_tools(folder: Path, names: Collection[str] = tuple(KAFKA_TOOLS)) -> No
 
 def tool(name: str) -> list[str]:
     """The command of one of them, without arguments."""
-    classpath = os.pathsep.join(str(jar) for jar in kafka_jars())
-    return [str(check_java()), *QUICK_JVM, "-cp", classpath, KAFKA_TOOLS[name]]
+    jars = kafka_jars()
+    classpath = os.pathsep.join(map(str, jars))
+    return [
+        str(check_java()),
+        *QUICK_JVM,
+        *archived(KAFKA_CLASSES, jars),
+        "-cp",
+        classpath,
+        KAFKA_TOOLS[name],
+    ]
 
 
 def run_steps(

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ledger.jvm import Artifact, JarSet, check_java, fetched
-from ledger.sandbox.brokers import QUICK_JVM, kafka_jars
+from ledger.jvm import Artifact, JarSet, archived, check_java, fetched
+from ledger.sandbox.brokers import KAFKA_CLASSES, QUICK_JVM, kafka_jars
 from ledger.sandbox.ports import free_ports
 from tests.support.drivers import ended_afterwards
 
@@ -147,7 +147,7 @@ def _cluster(side: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 def _java(jvm: tuple[str, ...], release: str | None = None) -> list[str]:
     jars = kafka_jars() if release is None else fetched(_makers_alone(release))
-    return [str(check_java()), *jvm, "-cp", os.pathsep.join(map(str, jars))]
+    return [str(check_java()), *jvm, *archived(KAFKA_CLASSES, jars), "-cp", os.pathsep.join(map(str, jars))]
 
 
 def _makers_alone(release: str) -> JarSet:

@@ -15,8 +15,8 @@ _EVERY_S = 0.05
 def eventually(holds: Callable[[], bool], what: str, *, within_s: float = WITHIN_S) -> None:
     """Return as soon as it holds; fails the test with `what` when it does not within the time.
 
-    To ask a ledger takes longer than a pause: who waits pauses for as long as asking took, for brokers and drivers that
-    are waited for share the machine.
+    To ask a ledger takes longer than a pause: who waits pauses for twice as long as asking took, for brokers and
+    drivers that are waited for share the machine.
     """
     asked_s = time.monotonic()
     deadline_s = asked_s + within_s
@@ -24,7 +24,7 @@ def eventually(holds: Callable[[], bool], what: str, *, within_s: float = WITHIN
         answered_s = time.monotonic()
         if answered_s > deadline_s:
             pytest.fail(f"not within {within_s:.0f} s: {what}")
-        time.sleep(max(_EVERY_S, answered_s - asked_s))
+        time.sleep(max(_EVERY_S, 2 * (answered_s - asked_s)))
         asked_s = time.monotonic()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka.admin import ACLOperation, ResourceType
 
 from ledger.doctor.checks import Check, Verdict
 from ledger.doctor.results import CheckResult, is_safe
@@ -80,7 +81,7 @@ def test_the_commands_that_are_shown_grant_what_is_missing(guarded: Guarded, tmp
     everything = "\n".join(f"{f.measured} {f.advice}" for f in hidden + granted)
     assert guarded.password not in everything
 
-    _may_write(everything_allowed, "orders")
+    guarded.allow(USER, "orders", ACLOperation.WRITE, ACLOperation.DELETE)
     (excess,) = [f for f in permissions(mirror) if f.check is Check.SOURCE_EXCESS]
     assert (excess.verdict, excess.measured) == (Verdict.WARNING, "Delete, Write allowed on orders")
 
@@ -99,21 +100,14 @@ def test_the_commands_that_are_shown_grant_what_is_missing(guarded: Guarded, tmp
     }
     [writers] = [finding for finding in findings if finding.check is Check.TARGET_WRITERS]
     grant(writers.advice, everything_allowed)
-    described = "kafka-acls.sh --bootstrap-server x --command-config admin.properties --add "
-    described += "--allow-principal User:examiner --operation DescribeConfigs --cluster"
-    grant(described, everything_allowed)
+    guarded.allow(USER, "kafka-cluster", ACLOperation.DESCRIBE_CONFIGS, kind=ResourceType.CLUSTER)
     assert is_safe(mirror.examined(probe=False), strict=False)
-
-
-def _may_write(everything_allowed: str, topic: str) -> None:
-    words = "kafka-acls.sh --bootstrap-server x --command-config admin.properties --add --allow-principal User:examiner"
-    grant(f"{words} --operation Write --operation Delete --topic {topic}", everything_allowed)
 
 
 def test_named_groups_that_may_not_be_described_are_missing(guarded: Guarded, tmp_path: Path) -> None:
     words = "kafka-acls.sh --bootstrap-server x --command-config admin.properties --add --deny-principal User:examiner"
     grant(f"{words} --operation All --group secret", guarded.open)
-    grant(f"{words.replace('deny', 'allow')} --operation Describe --group app.one", guarded.open)
+    guarded.allow(USER, "app.one", ACLOperation.DESCRIBE, kind=ResourceType.GROUP)
     mirror = mirror_of(guarded, tmp_path, flow='groups = ["secret", "app\\\\.one"]')
     told = [finding.measured for finding in permissions(mirror)]
     assert "Describe missing on group secret" in told

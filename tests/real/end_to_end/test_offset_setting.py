@@ -114,13 +114,16 @@ def moving(
     return Moving(topic, servers, config, read_topics(servers["east"], [topic]), read)
 
 
+def read_at_source(topic: str) -> list[NewCommit]:
+    """How far groups of other types have come."""
+    return [NewCommit(topic, partition, offset, None) for partition, offset in enumerate((20, 40, 0))]
+
+
 def commit_at_source(servers: str, topic: str) -> None:
-    """Groups of other types have come as far as this."""
     admin = KafkaAdmin("east", ClusterConfig(name="east", bootstrap_servers=servers), SystemClock())
-    places = [NewCommit(topic, partition, offset, None) for partition, offset in enumerate((20, 40, 0))]
+    places = read_at_source(topic)
     for name in (BY_CONSUMER_PROTOCOL, OF_STREAMS, ASSIGNED):
         assert admin.set_commits(f"{topic}-{name}", places) == {}
-    assert admin.set_share_offsets(f"{topic}-{SHARING}", places) == {}
     admin.close()
 
 
@@ -294,6 +297,10 @@ def test_consumers_that_are_no_members_are_found_where_they_leave_and_where_they
 
 def test_groups_of_every_type_continue_where_they_stood(moving: Moving, offsets_set: Setter) -> None:
     west, topic = moving.servers["west"], f"east.{moving.topic}"
+    with admin_of(moving.config, "east") as source:
+        assert source.set_share_offsets(moving.group(SHARING), read_at_source(moving.topic)) == {}
+    recorded = command(offsets_set.capture, moving.config, "record", "east", "--once")
+    assert recorded.code == 0, recorded.err
     by_protocol, of_streams = moving.group(BY_CONSUMER_PROTOCOL), moving.group(OF_STREAMS)
     with (
         member(west, by_protocol, topic, **{"group.protocol": "consumer"}),

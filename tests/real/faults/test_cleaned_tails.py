@@ -56,15 +56,14 @@ def write(servers: str, topic: str, start: int, count: int) -> None:
 
 
 def die_unrecorded(config: MirrorConfig, folder: Path, west: str, topics: list[Cleaned]) -> None:
-    """Drivers have copied everything and are killed, with all that they had started, before their round ends."""
-    drivers = [Driver(config, folder / f"{flow}.log", flow=flow) for flow in config.flows]
+    """A driver of all flows has copied everything and is killed, with all that it had started, before a round ends."""
+    flow, *others = config.flows
+    driver = Driver(config, folder / "driver.log", tuple(others), flow=flow)
     try:
         eventually(lambda: copied(west, topics) == COPIED * len(topics), "all records on the target")
-        for driver in drivers:
-            driver.process.kill()
+        driver.process.kill()
     finally:
-        for driver in drivers:
-            driver.end()
+        driver.end()
     assert not any(row["records"] for row in recorded.rows(config, "offset_syncs"))
 
 

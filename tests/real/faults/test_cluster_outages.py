@@ -5,15 +5,15 @@ import signal
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from ledger.sandbox import Sandbox
 from tests.support.commands import command
 from tests.support.drivers import descendants, is_running
-from tests.support.flows import FlowUnderTest, produce
-from tests.support.outages import assert_ends_with_an_error_while_away
+from tests.support.flows import FlowUnderTest, flow_under_test, produce
+from tests.support.outages import assert_a_run_ends_with_an_error_while_away
 from tests.support.recorded import query
 from tests.support.runs import FLOW
 from tests.support.site import RealSite
@@ -76,8 +76,22 @@ def assert_it_is_over(flow: FlowUnderTest, side: str, alias: str, *, since_s: fl
     assert -1 < float(str(row["until_ms"])) / 1000 - until_s < BEGUN_WITHIN_S
 
 
+@pytest.fixture
+def bounded(site: RealSite, tmp_path: Path) -> Iterator[FlowUnderTest]:
+    """Another flow, of which a run is to end when it has caught up; it has copied all that there is so far."""
+    folder = tmp_path / "bounded"
+    folder.mkdir()
+    with flow_under_test(site.pair, folder, "bounded") as made:
+        produce(made, COUNT)
+        made.finish(site.spark)
+        yield made
+
+
 @pytest.mark.fault(4, 5, 6, 38)
-def test_a_flow_outlives_an_outage_of_either_cluster(site: RealSite, flow: FlowUnderTest) -> None:
+def test_a_flow_outlives_an_outage_of_either_cluster(
+    site: RealSite, flow: FlowUnderTest, bounded: FlowUnderTest
+) -> None:
+    """A run until caught up ends with an error while the source is away."""
     produce(flow, COUNT)
     driver = flow.start()
     eventually(partial(holds, flow, COUNT), "all records on the target")
@@ -89,6 +103,8 @@ def test_a_flow_outlives_an_outage_of_either_cluster(site: RealSite, flow: FlowU
             produce(flow, COUNT, start=number * COUNT)
         assert_an_outage_is_told(flow, site.capsys, side, alias, since_s=away_s)
         eventually(partial(is_told, flow, alias, after=seen), "the trouble is told")
+        if alias == "east":
+            assert_a_run_ends_with_an_error_while_away(bounded, site.spark, alias)
         recorded = flow.rows("offset_syncs")
         assert driver.process.poll() is None, "an outage does not end a flow"
         assert flow.rows("offset_syncs") == recorded, "nothing is recorded as copied"
@@ -108,10 +124,5 @@ def test_a_flow_outlives_an_outage_of_either_cluster(site: RealSite, flow: FlowU
     assert "copying again" in flow.told()
     flow.finish(site.spark)
     flow.assert_faithful(at_least=3 * COUNT)
-
-
-@pytest.mark.fault(4)
-def test_a_run_until_caught_up_ends_with_an_error_while_the_source_is_away(
-    flow: FlowUnderTest, broker_pair_sandbox: Sandbox, spark: SparkSession
-) -> None:
-    assert_ends_with_an_error_while_away(flow, broker_pair_sandbox, spark, "east", records=COUNT)
+    bounded.finish(site.spark)
+    bounded.assert_faithful(at_least=COUNT)

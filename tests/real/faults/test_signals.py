@@ -1,6 +1,6 @@
 """Signals while Spark starts: one clear line, the documented exit code, no traceback, nothing left behind.
 
-Fault 38. Once Spark runs, a signal ends the round under way (`test_driver_faults`, `test_cluster_outages`).
+Fault 38. Once Spark runs, a signal ends the round under way (`test_served_mirror`, `test_cluster_outages`).
 """
 
 import os

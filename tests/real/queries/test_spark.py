@@ -1,8 +1,5 @@
 """Every query and every view on Spark in ANSI mode: the SQL is portable, the adapters agree."""
 
-import os
-import random
-
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,8 +10,6 @@ from tests.support.ledgers import COVERING, largest_case
 from tests.support.query_mutants import VIEW_QUERIES
 from tests.support.spark_answers import SparkLedger
 
-SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
-
 
 @pytest.fixture(scope="module")
 def ledger(spark: SparkSession) -> SparkLedger:
@@ -22,18 +17,17 @@ def ledger(spark: SparkSession) -> SparkLedger:
 
 
 TRANSLATION = "offset_translation"
-"""A generated history shows it here, its cases are for `make soak`."""
-HERE = [name for name in COVERING if name != TRANSLATION]
-"""`make soak` has the others; Spark plans the dozens of views of an answer between clusters for half a minute."""
+HERE = [
+    name
+    for name in COVERING
+    if name not in (TRANSLATION, "failover_loss", "finished_groups", "lag_over_time")
+]
+"""`make soak` has the others, and all cases: those Spark plans for up to a minute, as they read dozens of views."""
 
 
 @pytest.mark.parametrize("query", HERE)
 def test_a_query_answers_as_its_largest_case_says(ledger: SparkLedger, query: str) -> None:
     ledger.assert_answers(largest_case(query))
-
-
-def test_a_generated_history_is_translated_as_by_the_algebra(ledger: SparkLedger) -> None:
-    ledger.assert_agrees_on_history(SEED)
 
 
 def test_views_of_operations_agree(ledger: SparkLedger) -> None:

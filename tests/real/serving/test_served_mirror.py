@@ -23,6 +23,7 @@ FLOW_LINES = 'topic_naming = "identity"\nround_seconds = 1\nheartbeat_seconds = 
 
 
 @pytest.mark.xdist_group("served")
+@pytest.mark.fault(38)
 def test_what_is_served_is_what_clients_count(
     broker_pair: Mapping[str, SandboxCluster], tmp_path: Path
 ) -> None:
@@ -48,7 +49,7 @@ def test_what_is_served_is_what_clients_count(
             assert value(of_driver, "driver_append_duration_seconds_count") != 0
             assert "caught up" in text_at(url)
 
-            driver.ask_to_stop(signal.SIGTERM)
+            assert driver.ask_to_stop(signal.SIGINT) == 0
             assert samples_at(own) == {}, "nobody answers any more"
             produce(east, topic, *(f"later {number}" for number in range(70)))
             assert sum(ends(east, [topic]).values()) - len(values(west, topic)) == 70

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -26,14 +25,16 @@ from tests.support.waiting import eventually
 FIRST = 300
 LOAD_PER_S = 2_000
 MORE = 3_000
+BEHIND_THE_LOAD = 10_000_000
 GROUP, COMMITTED_SINCE = "billing", 50
 NO_COMMIT = ("--accept", "no_commit")
 
 
-@pytest.mark.fault(37, 55)
+@pytest.mark.fault(33, 37, 55)
 def test_a_ledger_restored_from_a_copy_knows_each_record_at_the_target(
     flow: FlowUnderTest, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Its host stands still, with the ledger and with a driver, and another host mirrors on; the driver comes back."""
     copy = str(tmp_path / "copy")
     produce(flow, FIRST)
     driver = flow.start()
@@ -46,27 +47,32 @@ def test_a_ledger_restored_from_a_copy_knows_each_record_at_the_target(
         assert copied.code == 0, copied.err
         _commit(flow, COMMITTED_SINCE)
         flow.wait_for_records(MORE)
-        driver.kill_with_workers()
-    lost = open_ledger(flow.config.ledger.path).now().cut.ledger_id
-    shutil.rmtree(flow.config.ledger.path)
+        halted = [driver.process.pid, *descendants(driver.process.pid)]
+        for pid in halted:
+            os.kill(pid, signal.SIGSTOP)
     at_target = flow.target_records()
 
+    elsewhere = tmp_path / "elsewhere.toml"
+    made = str(tmp_path / "made")
+    elsewhere.write_text(Path(flow.config.file).read_text().replace(flow.config.ledger.path, made))
+    here = replace(flow, config=load_config(elsewhere))
+    lost = open_ledger(copy).now().cut.ledger_id
     restored = command(
-        capsys, flow.config, "ledger", "restore", copy, "--accept-loss-of", lost, "--reason", "a fire"
+        capsys, here.config, "ledger", "restore", copy, "--accept-loss-of", lost, "--reason", "a fire"
     )
     assert restored.code == 0, restored.err
-    _assert_commits_are_unknown(flow, capsys)
-    assert flow.recorded_records() < at_target - MORE / 2, "the copy must be older than the target"
-    [content] = operations(flow.config, "ledger_restored")
+    _assert_commits_are_unknown(here, capsys)
+    assert here.recorded_records() < at_target - MORE / 2, "the copy must be older than the target"
+    [content] = operations(here.config, "ledger_restored")
     assert content["ledger_id"] == lost
-    flow.finish(spark)
-    assert any(row["recovered_rows"] for row in flow.query("flow_status"))
-    assert [done["is_done"] for done in operations(flow.config, "former_drivers_shut_out")] == [False, True]
-    flow.assert_faithful(at_least=at_target)
-    _assert_every_offset_translates(flow)
-    read = command(capsys, flow.config, "record", "east", "--once")
+    here.finish(spark)
+    assert any(row["recovered_rows"] for row in here.query("flow_status"))
+    assert [done["is_done"] for done in operations(here.config, "former_drivers_shut_out")] == [False, True]
+    here.assert_faithful(at_least=at_target)
+    _assert_every_offset_translates(here)
+    read = command(capsys, here.config, "record", "east", "--once")
     assert read.code == 0, read.err
-    known = command(capsys, flow.config, "offsets", "translate", "--flow", FLOW, "-o", "json")
+    known = command(capsys, here.config, "offsets", "translate", "--flow", FLOW, "-o", "json")
     [row] = [
         one
         for one in json.loads(known.out)
@@ -75,9 +81,20 @@ def test_a_ledger_restored_from_a_copy_knows_each_record_at_the_target(
     assert row["committed_offset"] == COMMITTED_SINCE
     assert "is unknown" not in known.err
     reset = command(
-        capsys, flow.config, "offsets", "translate", "--flow", FLOW, "-o", "kafka-reset", *NO_COMMIT
+        capsys, here.config, "offsets", "translate", "--flow", FLOW, "-o", "kafka-reset", *NO_COMMIT
     )
     assert f"{row['target_offset']}" in reset.out, reset.err
+
+    mirrored = here.target_records()
+    for pid in halted:
+        os.kill(pid, signal.SIGCONT)
+    produce(flow, FIRST, start=BEHIND_THE_LOAD)
+    eventually(
+        lambda: {row["stop_cause"] for row in flow.query("flow_status")} == {"shut_out"}, "it has stopped"
+    )
+    assert here.target_records() == mirrored, "it writes nothing"
+    here.finish(spark)
+    here.assert_faithful(at_least=mirrored + FIRST)
 
 
 def _commit(flow: FlowUnderTest, offset: int) -> None:
@@ -105,42 +122,6 @@ def _assert_commits_are_unknown(flow: FlowUnderTest, capsys: pytest.CaptureFixtu
         command(capsys, flow.config, "status", "--check"),
     ):
         assert (refused.code, "is unknown" in refused.err + refused.out) == (4, True), refused.err
-
-
-@pytest.mark.fault(33)
-def test_a_driver_of_the_lost_ledger_that_comes_back_writes_nothing(
-    flow: FlowUnderTest, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its host stood still, with its ledger; another host mirrors on, from a copy."""
-    copy, made = str(tmp_path / "copy"), str(tmp_path / "made")
-    produce(flow, FIRST)
-    driver = flow.start()
-    flow.wait_for_records(0)
-    copied = command(capsys, flow.config, "ledger", "copy", copy)
-    assert copied.code == 0, copied.err
-    produce(flow, FIRST, start=FIRST)
-    eventually(lambda: flow.target_records() == 2 * FIRST, "more is copied")
-    halted = [driver.process.pid, *descendants(driver.process.pid)]
-    for pid in halted:
-        os.kill(pid, signal.SIGSTOP)
-    elsewhere = tmp_path / "elsewhere.toml"
-    elsewhere.write_text(Path(flow.config.file).read_text().replace(flow.config.ledger.path, made))
-    here = replace(flow, config=load_config(elsewhere))
-    lost = open_ledger(copy).now().cut.ledger_id
-    accepted = ("--accept-loss-of", lost, "--reason", "its host is away")
-    restored = command(capsys, here.config, "ledger", "restore", copy, *accepted)
-    assert restored.code == 0, restored.err
-    here.finish(spark)
-    here.assert_faithful(at_least=2 * FIRST)
-    for pid in halted:
-        os.kill(pid, signal.SIGCONT)
-    produce(flow, FIRST, start=2 * FIRST)
-    eventually(
-        lambda: {row["stop_cause"] for row in flow.query("flow_status")} == {"shut_out"}, "it has stopped"
-    )
-    assert flow.target_records() == here.target_records()
-    here.finish(spark)
-    here.assert_faithful(at_least=3 * FIRST)
 
 
 def _assert_every_offset_translates(flow: FlowUnderTest) -> None:

@@ -4,12 +4,13 @@ import pytest
 
 from tests.support.calm_flows import live_in_storms
 from tests.support.copies import Pair
-from tests.support.flows import flow_under_test
+from tests.support.flows import flow_under_test, produce
 from tests.support.forwarder import Forwarder
 from tests.support.outages import (
-    assert_ends_with_an_error_while_away,
+    assert_a_run_ends_with_an_error_while_away,
     assert_given_up_in_time,
     assert_lost_answers_are_made_up_for,
+    lost,
 )
 from tests.support.site import RealSite
 from tests.support.trio import Trio, assert_others_go_on_while_one_hangs
@@ -23,7 +24,12 @@ def test_partitions_of_other_brokers_go_on_while_one_hangs(trio: Trio) -> None:
 @pytest.mark.fault(5)
 def test_a_run_until_caught_up_ends_with_an_error_while_the_target_is_away(site: RealSite) -> None:
     with flow_under_test(site.pair, site.folder, "outages") as flow:
-        assert_ends_with_an_error_while_away(flow, site.sandbox, site.spark, "west", records=3_000)
+        produce(flow, 3_000)
+        flow.finish(site.spark)
+        with lost(site.sandbox, "west"):
+            assert_a_run_ends_with_an_error_while_away(flow, site.spark, "west")
+        flow.finish(site.spark)
+        flow.assert_faithful(at_least=3_000)
 
 
 Lines = dict[str, Forwarder]
