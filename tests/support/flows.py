@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from ledger import Ledger
@@ -188,6 +189,24 @@ def steady_load(flow: FlowUnderTest, *, per_second: int, start: int = 0) -> Iter
 
     with beside(work):
         yield
+
+
+# -- Logs that lose their beginning -----------------------------------------------------------------
+
+
+def delete_all(servers: str, topic: str) -> None:
+    """DeleteRecords up to the end of every partition."""
+    client = AdminClient({"bootstrap.servers": servers})
+    asked = [TopicPartition(topic, partition, -1) for partition in range(PARTITIONS)]
+    for deleted in client.delete_records(asked).values():
+        deleted.result(30)
+
+
+def expired(flow: FlowUnderTest) -> list[tuple[int, int]]:
+    """Of each partition up to where the target's log was passed over, and the sequence from there on."""
+    rows = recorded.rows(flow.config, "offset_syncs")
+    found = [row for row in rows if (row["kind"], row["cause"]) == ("unpaired", "retention")]
+    return [(row["target_end"], row["first_sequence"]) for row in found]
 
 
 # -- Signals while Spark starts --------------------------------------------------------------------

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.checkout import CHECKOUT
 
+SQL = "sql_on_spark"
+"""Tests of `real` that have Spark and no broker: the first queries of a session take as long as a dozen later ones."""
 PER_WORKER = {"broker_pair", "broker_pair_sandbox", "spark", "home"}
 LONGEST_FIRST = {
     "check": ("changeover", "cli", "queries", "store", "offsets", "simulation", "answers", "repository"),
@@ -41,22 +43,32 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _turn(item: pytest.Item) -> tuple[bool, int]:
     """On real clusters groups come first: one lasts as long as all its tests, that of queries on Spark for minutes."""
-    tier, folder, *_ = item.path.relative_to(CHECKOUT / "tests").parts
+    tier, folder = _place(item)
     first = LONGEST_FIRST.get(tier, ())
     is_alone = tier == "real" and _shared_fixture(item) is None
     return is_alone, first.index(folder) if folder in first else len(first)
 
 
+def _place(item: pytest.Item) -> tuple[str, str]:
+    """The tier and the folder of a test."""
+    tier, folder, *_ = item.path.relative_to(CHECKOUT / "tests").parts
+    return tier, folder
+
+
 def _shared_fixture(item: pytest.Item) -> str | None:
-    """The dearest fixture of a test that others use too; None when it has only what each worker has."""
+    """The dearest fixture of a test that others use too; None when it has only what each worker has.
+
+    One that all files share, a cluster, goes before one of its file: else each file would start a cluster of its own.
+    """
     if not isinstance(item, pytest.Function):
         return None
-    for name, definition in _dear_fixtures(item).items():
-        if definition.scope == "session":
-            return name
-        if definition.scope == "module":
-            return f"{item.path.stem}.{name}"
-    return None
+    names = {definition.scope: name for name, definition in reversed(_dear_fixtures(item).items())}
+    if "session" in names:
+        return names["session"]
+    wanted = {"spark", "broker_pair"} & item._fixtureinfo.name2fixturedefs.keys()
+    if _place(item)[0] == "real" and wanted == {"spark"}:
+        return SQL
+    return f"{item.path.stem}.{names['module']}" if "module" in names else None
 
 
 def _dear_fixtures(item: pytest.Function) -> dict[str, pytest.FixtureDef[object]]:

@@ -13,7 +13,7 @@ from tests.support.site import RealSite
 from tests.support.waiting import eventually
 
 _HOOKS_MAY_TAKE_S = 30
-_PARTITIONS = 50
+_PARTITIONS = 12
 _STEPS_MAY_TAKE_S = 60
 """On a machine that is busy; 15 seconds where nothing else is at work."""
 

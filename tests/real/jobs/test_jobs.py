@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from ledger.answers import spark as answers
 from ledger.errors import UsageError
 from ledger.store import catalog, sql
-from tests.support.audited import AuditedLedger
 from tests.support.cases import cases_of
 from tests.support.config_files import write_flow
 from tests.support.drivers import loaded, submit
@@ -131,11 +130,3 @@ def test_an_audit_with_rows_exits_with_4(
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) > 1
     assert "rows break the invariant" in printed.err
-
-
-def test_an_audit_by_spark_is_that_of_the_command(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    audited = AuditedLedger.begun(tmp_path, capsys)
-    audited.flow.lost("orders", 0, 117, 120)
-    audited.require_same(since=True, broken="audit_l1_tiling: 1 row")

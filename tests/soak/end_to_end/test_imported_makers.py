@@ -1,4 +1,4 @@
-"""Further configurations of MirrorMaker 2 that were imported mirror the same topics and groups as a real one."""
+"""Configurations of MirrorMaker 2 that were imported mirror the same topics and groups as a real one."""
 
 from pathlib import Path
 
@@ -9,8 +9,9 @@ from tests.support.guarded_makers import assert_managed_alike, managed_site
 from tests.support.maker_runs import assert_mirrored_alike, maker_site
 
 NAMES = (
-    *("both_ways.properties", "empty_separator.properties", "underscore.properties", "misspelt.properties"),
-    *("fan_out.properties", "same_names.properties", "strimzi_v1.yaml", "strimzi_v1beta2.yaml"),
+    *("active_passive.properties", "both_ways.properties", "empty_separator.properties"),
+    *("underscore.properties", "misspelt.properties", "fan_out.properties", "same_names.properties"),
+    *("strimzi_v1.yaml", "strimzi_v1beta2.yaml"),
 )
 
 

@@ -1,17 +1,16 @@
-"""A driver dies by kill -9 with copies that it had not recorded, and meanwhile a log loses its beginning."""
+"""A driver dies by kill -9 with copies that it had not recorded, and meanwhile a log loses its beginning.
+
+The simulator tells both stories too: `test_single_faults`.
+"""
 
 import time
-from collections.abc import Mapping
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
-from ledger.sandbox import SandboxCluster
 from ledger.sandbox.reading import read_topics
 from tests.support import recorded
-from tests.support.copies import Pair, near
-from tests.support.flows import PARTITIONS, FlowUnderTest, flow_under_test, produce
+from tests.support.flows import PARTITIONS, FlowUnderTest, delete_all, expired, flow_under_test, produce
 from tests.support.runs import FLOW, run
 from tests.support.site import RealSite
 from tests.support.waiting import eventually
@@ -27,14 +26,6 @@ def die_unrecorded(flow: FlowUnderTest, *, records: int) -> None:
     eventually(lambda: flow.target_records() == records, f"{records} records on the target")
     driver.kill_with_workers()
     assert flow.recorded_records() == 0
-
-
-def delete_all(servers: str, topic: str) -> None:
-    """DeleteRecords up to the end of every partition."""
-    client = AdminClient({"bootstrap.servers": servers})
-    asked = [TopicPartition(topic, partition, -1) for partition in range(PARTITIONS)]
-    for deleted in client.delete_records(asked).values():
-        deleted.result(30)
 
 
 def beat(flow: FlowUnderTest, start_ms: int, count: int) -> None:
@@ -90,47 +81,3 @@ def test_an_exclusive_target_that_deleted_what_was_not_recorded_stops_until_it_i
         assert flow.assert_same_records() == 2 * FIRST
         assert expired(flow) == [(FIRST // PARTITIONS, FIRST // PARTITIONS)] * PARTITIONS
         assert recorded.broken_invariants(flow.config) == {}
-
-
-@pytest.mark.fault(83)
-def test_a_shared_target_that_deleted_all_while_the_flow_was_quiet_is_written_to_again(
-    site: RealSite,
-) -> None:
-    west = site.pair["west"].bootstrap_servers
-    with flow_under_test(site.pair, site.folder, "quiet", 'target_mode = "shared"') as flow:
-        produce(flow, FIRST)
-        flow.finish(site.spark)
-        theirs = Producer({"bootstrap.servers": west})
-        for number in range(60):
-            theirs.produce(flow.target_topic, b"theirs", partition=number % PARTITIONS)
-        assert theirs.flush(30) == 0
-        delete_all(west, flow.target_topic)
-        produce(flow, FIRST, start=FIRST)
-        flow.finish(site.spark)
-        assert sum(map(len, read_topics(west, [flow.target_topic]).values())) == FIRST
-        assert flow.recorded_records() == 2 * FIRST
-        assert expired(flow) == [(FIRST // PARTITIONS + 20, FIRST // PARTITIONS)] * PARTITIONS
-        assert recorded.broken_invariants(flow.config) == {}
-
-
-def expired(flow: FlowUnderTest) -> list[tuple[int, int]]:
-    """Of each partition up to where the target's log was passed over, and the sequence from there on."""
-    rows = recorded.rows(flow.config, "offset_syncs")
-    found = [row for row in rows if (row["kind"], row["cause"]) == ("unpaired", "retention")]
-    return [(row["target_end"], row["first_sequence"]) for row in found]
-
-
-@pytest.mark.parametrize("codec", ["producer", "zstd"])
-def test_a_broker_that_stamps_its_own_time_leaves_the_base_timestamp(
-    broker_pair: Mapping[str, SandboxCluster], codec: str
-) -> None:
-    """What tells equal records apart at such a target, until its cleaner has written them anew."""
-    servers = near(broker_pair)
-    settings = {"target": {"message.timestamp.type": "LogAppendTime", "compression.type": codec}}
-    with Pair(servers, servers, settings=settings) as pair:
-        pair.produce(3, age_ms=3_600_000)
-        pair.run()
-        sent, stored = pair.stored("source"), pair.stored("target")
-        assert all(header.has_log_append_time for header, _ in stored)
-        assert [h.base_timestamp for h, _ in stored] == [h.base_timestamp for h, _ in sent]
-        assert stored[0][0].max_timestamp > sent[0][0].max_timestamp
