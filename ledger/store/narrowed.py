@@ -239,9 +239,9 @@ def summed(snapshot: Snapshot, reads: Iterable[str]) -> Mapping[str, Relation]:
 def _by_last_rows(asked: Query) -> frozenset[str]:
     """The tables that a query reads by its last rows only."""
     statements = {**catalog.views_of(asked.reads), asked.name: asked.sql}
+    read = {name: catalog.relations_read(text) for name, text in statements.items()}
     readers = {
-        table: {name for name, text in statements.items() if table in catalog.relations_read(text)}
-        for table in _BY_LAST_ROWS
+        table: {name for name, relations in read.items() if table in relations} for table in _BY_LAST_ROWS
     }
     return frozenset(table for table, by in readers.items() if by and by <= _BY_LAST_ROWS[table])
 
