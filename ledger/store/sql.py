@@ -386,9 +386,9 @@ def connect(
     views = catalog.views_of(relations)
     with connected() as connection:
         for table in sorted(catalog.tables_of(relations) - overrides.keys()):
-            register(connection, table, snapshot.relation(table))
+            _hold(connection, table, snapshot.relation(table))
         for name, relation in overrides.items():
-            register(connection, name, relation)
+            _hold(connection, name, relation)
         unmade = {name: text for name, text in views.items() if name not in overrides}
         make_views(connection, unmade, flow, clusters, at_ms, computed)
         yield connection
@@ -404,6 +404,26 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relatio
         connection.register(name, _parquet(connection, relation))
     else:
         connection.register(name, relation)
+
+
+def _hold(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
+    """Make a relation readable under a name by many views: a small one as a table of the connection.
+
+    Each view that reads files, or Arrow, opens them again when it is planned, and joins them with their cut.
+    """
+    if not _is_small(relation):
+        register(connection, name, relation)
+        return
+    register(connection, f"{name}_read", relation)
+    connection.execute(_parsed(f"create temporary table {name} as from {name}_read"))
+
+
+def _is_small(relation: Relation) -> bool:
+    """Whether a copy costs less than what each reader would."""
+    rows = relation.rows if isinstance(relation, CutRows) else relation
+    if isinstance(rows, ParquetFiles):
+        return len(rows.paths) <= _FEW_FILES and sum(map(_size, rows.paths)) <= _FEW_BYTES
+    return isinstance(rows, pa.Table) and rows.nbytes <= _FEW_BYTES_OF_ROWS
 
 
 def _is_large(relation: Relation) -> bool:
@@ -423,6 +443,7 @@ def _size(path: str) -> int:
 
 
 _MANY_ROWS, _MANY_FILES, _MANY_BYTES = 100_000, 100, 32 << 20
+_FEW_FILES, _FEW_BYTES, _FEW_BYTES_OF_ROWS = 20, 1 << 20, 8 << 20
 
 
 def folder_of(relation: Relation) -> str | None:
