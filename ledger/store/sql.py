@@ -431,7 +431,7 @@ def _is_large(relation: Relation) -> bool:
     rows = relation.rows if isinstance(relation, CutRows) else relation
     if isinstance(rows, ParquetFiles):
         return len(rows.paths) > _MANY_FILES or sum(map(_size, rows.paths)) > _MANY_BYTES
-    return not isinstance(rows, pa.Table) or rows.num_rows > _MANY_ROWS
+    return not isinstance(rows, pa.Table) or rows.num_rows > _MANY_ROWS or rows.nbytes > _MANY_BYTES
 
 
 def _size(path: str) -> int:
