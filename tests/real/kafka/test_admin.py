@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -228,9 +229,14 @@ def test_a_secret_that_is_not_there_is_said_before_connecting(guarded: Guarded) 
 
 
 def test_what_is_not_allowed_names_operation_and_topic(guarded: Guarded) -> None:
-    admin = guest(guarded)
+    admin, hidden = guest(guarded), f"hidden-{uuid.uuid4().hex[:8]}"
     assert admin.cluster_id() == guarded.cluster.cluster_id
-    assert admin.topics() == {}
+    with closing(
+        KafkaAdmin("solo", ClusterConfig(name="solo", bootstrap_servers=guarded.open), SystemClock())
+    ) as root:
+        root.create_topic(hidden, partitions=1, replication_factor=1, configuration={})
+        eventually(lambda: hidden in root.topics(), "it is there")
+    assert hidden not in admin.topics()
     with pytest.raises(
         PreconditionError, match=r"does not allow this principal to create topic mine: .*not done"
     ):

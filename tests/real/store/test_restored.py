@@ -26,6 +26,8 @@ FIRST = 300
 LOAD_PER_S = 2_000
 MORE = 3_000
 BEHIND_THE_LOAD = 10_000_000
+REFUSED = {"shut_out", "foreign_write"}
+"""What stops a driver that was shut out: its batches are refused, or it reads first who has written behind its own."""
 GROUP, COMMITTED_SINCE = "billing", 50
 NO_COMMIT = ("--accept", "no_commit")
 
@@ -89,9 +91,7 @@ def test_a_ledger_restored_from_a_copy_knows_each_record_at_the_target(
     for pid in halted:
         os.kill(pid, signal.SIGCONT)
     produce(flow, FIRST, start=BEHIND_THE_LOAD)
-    eventually(
-        lambda: {row["stop_cause"] for row in flow.query("flow_status")} == {"shut_out"}, "it has stopped"
-    )
+    eventually(lambda: {row["stop_cause"] for row in flow.query("flow_status")} <= REFUSED, "it has stopped")
     assert here.target_records() == mirrored, "it writes nothing"
     here.finish(spark)
     here.assert_faithful(at_least=records + FIRST)
