@@ -165,14 +165,16 @@ def _bounded(files: Sequence[DataFile]) -> list[list[DataFile]]:
 #
 # Rows are sorted by what they are about (flow or cluster, topic, partition), then in the order of
 # recording; rows of one append stay in their order. What is read and written lies on this machine: files of
-# a store are fetched before and put there after. DuckDB reads and sorts within `MEMORY`, and spills to a
-# temporary folder beyond it.
+# a store are fetched before and put there after. DuckDB reads and sorts within `_memory_for` them, and spills
+# to a temporary folder beyond it.
 
 
 log = logging.getLogger(__name__)
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-MEMORY = "256MB"
+MEMORY_BYTES = 256 << 20
+_VECTOR_ROWS, _VECTORS_AT_ONCE, _VALUE_BYTES = 2048, 2, 16
+"""DuckDB works on so many rows at once, however wide they are, here two times: read, and sorted."""
 BATCH_ROWS = 50_000
 """So many rows of a merged file are a row group."""
 _CHECKPOINT_INTERVAL, _COMMITS_PER_CHECKPOINT = "delta.checkpointInterval", 100
@@ -326,7 +328,7 @@ def _reading(paths: Sequence[str]) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with all rows of the files as `files`."""
     with tempfile.TemporaryDirectory(prefix="mirror-ledger-") as spilled:
         settings: dict[str, str | bool | int | float | list[str]] = {
-            "memory_limit": MEMORY,
+            "memory_limit": f"{_memory_for(paths)}B",
             "threads": 1,
             "temp_directory": spilled,
         }
@@ -334,6 +336,19 @@ def _reading(paths: Sequence[str]) -> Iterator[duckdb.DuckDBPyConnection]:
             read = connection.read_parquet(list(paths), union_by_name=True, file_row_number=True)
             read.create_view("files")
             yield connection
+
+
+def _memory_for(paths: Sequence[str]) -> int:
+    """In bytes, what a merge of these files may take: more than `MEMORY_BYTES` where rows have long lists (gaps)."""
+    values = 0.0
+    for path in paths:
+        read = pq.read_metadata(path)
+        nested = [at for at in range(read.num_columns) if read.schema.column(at).max_repetition_level]
+        for number in range(read.num_row_groups):
+            group = read.row_group(number)
+            held = sum(group.column(at).num_values for at in nested)
+            values = max(values, held / max(1, group.num_rows))
+    return MEMORY_BYTES + _VECTORS_AT_ONCE * _VECTOR_ROWS * int(values) * _VALUE_BYTES
 
 
 def _days(connection: duckdb.DuckDBPyConnection) -> list[int]:

@@ -11,14 +11,17 @@ from itertools import pairwise
 from pathlib import Path
 from shutil import copytree
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from ledger.clock import DAY_MS
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, UnsafeError
-from ledger.store.delta_tables import table_uri, upkeep_properties
+from ledger.facts.tables import OFFSET_SYNCS
+from ledger.store import merging
+from ledger.store.delta_tables import stored_schema, table_uri, upkeep_properties
 from ledger.store.heads import anchor_heads, anchors_at
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import MAINTAINED_BY, BackgroundMaintenance, TableUpkeep, Upkeep, maintain
@@ -52,6 +55,30 @@ def test_small_files_become_one_and_every_row_stays(ledger: Maintained) -> None:
     assert (merged.rows, merged.day is not None) == (FANOUT, True)
     assert open_ledger(ledger.path).now().rows(TABLE, []) == before
     assert maintain(ledger.upkeep()).merged == 0
+
+
+def test_rows_with_long_lists_of_gaps_are_merged_as_others(
+    ledger: Maintained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little a merge may take otherwise: DuckDB works on two thousand rows at once, with all their gaps."""
+    monkeypatch.setattr(merging, "MEMORY_BYTES", 32 << 20)
+    table, rows, gaps = DeltaTable(table_uri(ledger.path, "offset_syncs")), 2_400 // FANOUT, 800
+    schema = stored_schema(OFFSET_SYNCS)
+    field = schema.field("gaps")
+    places = pa.array(range(rows * gaps), pa.int64())
+    of_rows = pa.StructArray.from_arrays(
+        [places, places, pa.repeat("control", rows * gaps)], fields=list(field.type.value_type)
+    )
+    lists = pa.ListArray.from_arrays(pa.array(range(0, (rows + 1) * gaps, gaps), pa.int32()), of_rows)
+    [one] = pa.Table.from_pylist([row("offset_syncs", kind="copied")], schema=schema).to_batches()
+    wide = pa.Table.from_batches([one] * rows)
+    wide = wide.set_column(schema.get_field_index("gaps"), field, lists.cast(field.type))
+    for _ in range(FANOUT):
+        write_deltalake(table, wide, mode="append")
+    assert maintain(ledger.upkeep("offset_syncs")).merged == FANOUT
+    [merged] = data_files(DeltaTable(table_uri(ledger.path, "offset_syncs")))
+    read = pq.read_table(Path(ledger.path) / "offset_syncs" / merged.path)
+    assert (read.num_rows, {len(one) for one in read["gaps"]}) == (rows * FANOUT, {gaps})
 
 
 def test_a_merge_says_that_it_changes_no_data(ledger: Maintained) -> None:
