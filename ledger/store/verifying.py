@@ -5,6 +5,7 @@ which readers skip it. Files are read by both libraries that answers are read wi
 """
 
 import hashlib
+import mmap
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from ledger.store.delta_tables import STATISTICS, stored_schema, table_uri
 from ledger.store.heads import Anchor
 from ledger.store.ledger_copy import copy_at
 from ledger.store.merging import SORTED_BY, TableFolder
+from ledger.store.pages import pages_of
 from ledger.store.projection_audit import ProjectionStatus, audit_projections
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot, OpenedTables
 from ledger.store.sql import connected
@@ -192,11 +194,13 @@ def _appends(
     """By writer the appends of a version, those that have left excepted."""
     found: dict[str, list[_Said]] = {}
     stays: list[str] = []
-    folder = TableFolder(opened.table_uri)
+    folder, said_columns = TableFolder(opened.table_uri), pa.schema(opened.schema().to_arrow())
+    if (wrong := _other_columns(said_columns, stored_schema(TABLE_BY_NAME[table]))) is not None:
+        done.found.append(Found(table, Finding.HIDDEN, wrong))
     for said in pa.table(opened.get_add_actions(flatten=True)).to_pylist():
         try:
             with folder.readable([said["path"]]) as [path]:
-                rows, why_hidden = _read(path, table, said)
+                rows, why_hidden = _read(path, table, said, said_columns.names)
         except BaseException as error:
             if not (
                 is_of_a_library(error) or isinstance(error, (LedgerUnavailableError, ValueError, KeyError))
@@ -216,8 +220,24 @@ def _appends(
     return found
 
 
-def _read(path: str, table: str, said: Mapping[str, Any]) -> tuple[pa.Table, str | None]:
-    """The rows of a file, and why some of them may be hidden; None: they are not.
+def _other_columns(said: pa.Schema, known: pa.Schema) -> str | None:
+    """How the columns of the log are not those of the table; a program of before, or of later, has fewer, or more."""
+    for column in said:
+        if column.name in known.names and _kind(column.type) != _kind(known.field(column.name).type):
+            return f"its log says another type of {column.name} than the table's: {column.type}"
+    more, lacking = (
+        [name for name in one.names if name not in other.names]
+        for one, other in ((said, known), (known, said))
+    )
+    if more and lacking:
+        return f"its log has columns {', '.join(more)}, and not {', '.join(lacking)}"
+    return None
+
+
+def _read(
+    path: str, table: str, said: Mapping[str, Any], columns: Collection[str]
+) -> tuple[pa.Table, str | None]:
+    """The rows of a file, and why some of them may be hidden; None: they are not. `columns`: those of the log.
 
     Raises what its libraries raise where it cannot be read, and `ValueError` where they read different rows.
     """
@@ -225,9 +245,11 @@ def _read(path: str, table: str, said: Mapping[str, Any]) -> tuple[pa.Table, str
     if size != said["size_bytes"]:
         raise ValueError(f"it has {size} bytes, not {said['size_bytes']} as the log says")
     with pq.ParquetFile(path) as file:
+        if more := set(file.schema_arrow.names) - set(columns):
+            raise ValueError(f"it has columns {', '.join(sorted(more))}, which the log does not have")
         rows = file.read()
         rows.validate(full=True)
-        hidden = _hidden_in_groups(file, rows)
+        hidden = _hidden_in_groups(path, file, rows)
     with connected() as connection:
         as_answers_read = connection.read_parquet(path).to_arrow_table()
     rows, as_answers_read = (_whole(one, schema) for one in (rows, as_answers_read))
@@ -269,8 +291,13 @@ def _hidden_by_log(rows: pa.Table, said: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _hidden_in_groups(file: pq.ParquetFile, rows: pa.Table) -> str | None:
-    """Where a file says of its parts what their rows deny."""
+def _hidden_in_groups(path: str, file: pq.ParquetFile, rows: pa.Table) -> str | None:
+    """Where a file says of its parts, and of their pages, what their rows deny."""
+    with open(path, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return _hidden_in_parts(data, file, rows)
+
+
+def _hidden_in_parts(data: mmap.mmap, file: pq.ParquetFile, rows: pa.Table) -> str | None:
     begins = 0
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
@@ -278,14 +305,40 @@ def _hidden_in_groups(file: pq.ParquetFile, rows: pa.Table) -> str | None:
         begins += group.num_rows
         for column in map(group.column, range(group.num_columns)):
             said = column.statistics
-            if said is None or column.path_in_schema not in part.column_names:
+            if column.bloom_filter_offset is not None:
+                return (
+                    f"it has a filter of the values of {column.path_in_schema}, as this program writes none"
+                )
+            if column.path_in_schema not in part.column_names:
                 continue
             values = part[column.path_in_schema]
+            if (wrong := _hidden_in_pages(data, column, values)) is not None:
+                return wrong
+            if said is None:
+                continue
             if said.has_null_count and said.null_count != values.null_count:
                 return f"it says {said.null_count} rows without {column.path_in_schema}"
             if said.has_min_max and (wrong := _outside(values, said.min, said.max)) is not None:
                 return f"it says {column.path_in_schema} {wrong}"
     return None if begins == len(rows) else f"its parts say {begins} rows, there are {len(rows)}"
+
+
+def _hidden_in_pages(data: mmap.mmap, column: pq.ColumnChunkMetaData, values: pa.ChunkedArray) -> str | None:
+    begins = 0
+    for page in pages_of(data, column):
+        of_page = values.slice(begins, page.values)
+        begins += page.values
+        if page.nulls not in (None, of_page.null_count):
+            return f"a page of it says {page.nulls} rows without {column.path_in_schema}"
+        for least in page.least or (None,):
+            for greatest in page.greatest or (None,):
+                if (wrong := _outside(of_page, least, greatest)) is not None:
+                    return f"a page of it says {column.path_in_schema} {wrong}"
+    return (
+        None
+        if begins == len(values)
+        else f"its pages say {begins} values of {column.path_in_schema}, there are {len(values)}"
+    )
 
 
 def _outside(values: pa.ChunkedArray, least: object, greatest: object) -> str | None:

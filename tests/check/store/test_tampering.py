@@ -1,5 +1,7 @@
 """Edits of a ledger's files by who owns its store: what changes what is read is found (all of them: `tests/soak`)."""
 
+import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -21,6 +23,27 @@ def test_what_changes_what_is_read_is_found(ledger: Written, tmp_path: Path, kin
     came_to = Counter(tried(ledger, tmp_path, kind, number, whole=False) for number in range(12))
     assert came_to.keys() <= {"found", "harmless", "nothing"}
     assert came_to["found"] >= 2
+
+
+def test_columns_of_another_table_in_the_log_are_found(ledger: Written, tmp_path: Path) -> None:
+    """All files and their links are as they were; Delta's readers show other columns of them."""
+    to = Path(shutil.copytree(ledger.path, tmp_path / "edited"))
+    log, other = to / "operations" / "_delta_log", to / "high_watermarks" / "_delta_log"
+    created = next(
+        json.loads(line) for line in (other / f"{0:020}.json").read_text().splitlines() if "metaData" in line
+    )
+    last = max(log.glob("*.json"))
+    last.write_text(f"{last.read_text()}{json.dumps(created)}\n")
+    assert "hidden" in " ".join(verified(to, [ledger.anchor], ledger.now_ms, ("operations",)))
+
+
+def test_a_column_of_a_file_that_the_log_does_not_have_is_found(ledger: Written, tmp_path: Path) -> None:
+    """It was renamed: libraries read none of its values, and say nothing."""
+    to = Path(shutil.copytree(ledger.path, tmp_path / "edited"))
+    file = max((to / "operations").glob("*.parquet"), key=lambda one: one.stat().st_mtime)
+    file.write_bytes(file.read_bytes().replace(b"ticket", b"tickev"))
+    found = verified(to, [ledger.anchor], ledger.now_ms, ("operations",))
+    assert "unreadable" in " ".join(found), found
 
 
 def test_an_older_copy_is_found_by_an_anchor_alone(ledger: Written) -> None:
