@@ -23,7 +23,7 @@ from ledger.kafka.network import KafkaNetwork
 from ledger.machine import LocalProcesses
 from ledger.roles import require_free
 from ledger.store import answers
-from ledger.store.heads import anchor_heads
+from ledger.store.heads import KnownHeads, anchor_heads
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import BackgroundMaintenance, table_upkeeps
 from ledger.store.session import ClaimedOperations, OperatorOperations
@@ -128,12 +128,12 @@ _maintaining = threading.Lock()
 
 
 def _maintenance(config: MirrorConfig) -> BackgroundMaintenance:
-    path, anchor = config.ledger.path, config.evidence.anchor
+    path, anchor, known = config.ledger.path, config.evidence.anchor, KnownHeads()
     return BackgroundMaintenance(
         table_upkeeps(config.ledger),
         anchoring=None
         if anchor is None
-        else lambda: anchor_heads(path, anchor, now_ms=SystemClock().now_ms(), newest=True),
+        else lambda: anchor_heads(path, anchor, now_ms=SystemClock().now_ms(), known=known),
     )
 
 

@@ -26,6 +26,7 @@ from ledger.store.snapshots import DeltaSnapshot, parse_time
 from ledger.words import instant, is_unicode
 
 if TYPE_CHECKING:  # most questions are about no flow's state, and would wait for all that tells it
+    from ledger.answers.anchored import Anchored
     from ledger.answers.flow_values import PartitionLag, PartitionLoss, Status
 
 # Asked --------------------------------------------------------------------------------------------
@@ -267,6 +268,12 @@ class Ledger:
             at_ms,
             figures,
         )
+
+    def anchored(self) -> "Anchored | None":
+        """When heads were last written to the anchor, whatever the cut; None: the configuration names none."""
+        from ledger.answers.anchored import last_anchored
+
+        return last_anchored(self.config)
 
     def lag(self, flow: str) -> "Answer[PartitionLag]":
         """How much of each source partition is not on the target, and as of when."""

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, StateSetMetricFamily
 from prometheus_client.registry import Collector
 
+from ledger.answers.anchored import Anchored
 from ledger.answers.drivers import DriverState
 from ledger.answers.flow_values import Status
 from ledger.answers.lag import LagState, LagStatus
@@ -56,9 +57,11 @@ class LedgerCollector(Collector):
         config: MirrorConfig,
         status: Callable[[], Read[Status]],
         groups: Callable[[], Read[tuple[Way, ...]]],
+        anchored: Callable[[], Anchored | None],
         now_ms: Callable[[], int],
     ) -> None:
-        self._config, self._status, self._groups, self._now_ms = config, status, groups, now_ms
+        self._config, self._now_ms = config, now_ms
+        self._status, self._groups, self._anchored = status, groups, anchored
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is asked for when it is registered."""
@@ -73,6 +76,8 @@ class LedgerCollector(Collector):
         groups = self._groups()
         if (ways := groups.fresh(self._now_ms())) is not None:
             yield from group_metrics(ways, groups.at_ms)
+        if (anchored := self._anchored()) is not None:
+            yield from _of_the_anchor(anchored)
 
 
 def _of_reading(read: Read[Status]) -> Iterator[Metric]:
@@ -90,6 +95,22 @@ def _of_reading(read: Read[Status]) -> Iterator[Metric]:
         [((), seconds(read.at_ms))],
     )
     yield gauge("ledger_read_duration_seconds", "How long it took to read that.", (), [((), read.took_s)])
+
+
+def _of_the_anchor(anchored: Anchored) -> Iterator[Metric]:
+    yield gauge(
+        "anchor_readable",
+        "Whether heads of this ledger could be read at [evidence] anchor when it was tried last: 1 or 0. Absent: there "
+        "is no anchor.",
+        (),
+        [((), float(anchored.at_ms is not None))],
+    )
+    yield gauge(
+        "anchor_written_timestamp_seconds",
+        "When heads were last written to [evidence] anchor, whoever wrote them. Absent while unknown.",
+        (),
+        [((), seconds(anchored.at_ms))],
+    )
 
 
 def group_metrics(ways: tuple[Way, ...], at_ms: int | None) -> Iterator[Metric]:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ledger.answers.anchored import Anchored
 from ledger.answers.drivers import DriverState
 from ledger.answers.flow_values import Status
 from ledger.answers.lag import Lag, LagState
@@ -85,7 +86,7 @@ class Concern:
     details: tuple[Said, ...] = ()
 
 
-def concerns(status: Status) -> Iterator[Concern]:
+def concerns(status: Status, anchored: Anchored | None, *, now_ms: int) -> Iterator[Concern]:
     """The gravest first: a change of direction that has not ended, then flows by how much is wrong with them."""
     if (one := status.open_apply) is not None:
         lines = tuple(Said.of(line) for line in open_apply_lines(one, at_ms=status.at_ms))
@@ -96,8 +97,11 @@ def concerns(status: Status) -> Iterator[Concern]:
             yield Concern(report.flow, f"/flows/{key_of(report.flow)}", tuple(map(shown, reasons)), stops)
     if status.objections:
         yield Concern("objectives", None, tuple(map(shown, status.objections)))
-    if status.maintenance:
-        yield Concern("ledger", None, tuple(map(shown, status.maintenance)))
+    of_ledger = [*status.maintenance]
+    if anchored is not None and anchored.is_late(now_ms):
+        of_ledger.append(anchored.words(now_ms))
+    if of_ledger:
+        yield Concern("ledger", None, tuple(map(shown, of_ledger)))
 
 
 def _gravity(report: FlowReport) -> tuple[bool, bool, int]:
@@ -139,14 +143,18 @@ class Overview:
     concerns: tuple[Concern, ...] = ()
     arrows: tuple[Arrow, ...] = ()
     clusters: tuple[ClusterCard, ...] = field(default=())
+    anchored: str | None = None
 
 
-def overview(config: MirrorConfig, status: Status) -> Overview:
-    """Of all flows and clusters of the configuration."""
+def overview(
+    config: MirrorConfig, status: Status, anchored: Anchored | None = None, *, now_ms: int = 0
+) -> Overview:
+    """Of all flows and clusters of the configuration, and of the ledger's anchor, None: there is none."""
     return Overview(
-        tuple(concerns(status)),
+        tuple(concerns(status, anchored, now_ms=now_ms)),
         tuple(arrow(config, report) for report in status.flows),
         tuple(_clusters(config, status)),
+        None if anchored is None else shown(anchored.words(now_ms)),
     )
 
 

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from ledger.answers.anchored import Anchored
 from ledger.answers.flow_values import Status
 from ledger.config.values import Listen
 from ledger.serving import pages
@@ -48,6 +49,7 @@ class Subjects:
     groups: Subject[tuple[Way, ...]]
     changes: Subject[tuple[Change, ...]]
     history: Subject[History]
+    anchored: Subject[Anchored | None]
 
     @classmethod
     def every(cls, refresh_s: float) -> "Subjects":
@@ -58,11 +60,13 @@ class Subjects:
             Subject("groups", read_groups, pause_s=max(15.0, refresh_s), rest=10.0),
             Subject("changes of direction", read_changes, pause_s=refresh_s, rest=4.0),
             Subject("history", read_history, pause_s=max(300.0, refresh_s), rest=20.0),
+            Subject("anchor", lambda ledger: ledger.anchored(), pause_s=max(60.0, refresh_s), rest=10.0),
         )
 
     @property
     def by_name(self) -> Mapping[str, Subject[Any]]:
-        return {one.name: one for one in (self.status, self.changes, self.groups, self.lags, self.history)}
+        prompt_first = (self.status, self.changes, self.anchored, self.groups, self.lags, self.history)
+        return {one.name: one for one in prompt_first}
 
 
 class Pages:
@@ -85,6 +89,7 @@ class Pages:
                 reader.config,
                 lambda: reader.of(subjects.status),
                 lambda: reader.of(subjects.groups),
+                self._anchored,
                 lambda: reader.clock.now_ms(),
             )
         )
@@ -108,7 +113,10 @@ class Pages:
     async def overview(self, request: Request) -> Response:
         """Clusters, flows, and what needs attention first."""
         read = self._reader.of(self._subjects.status)
-        page = pages.Overview() if read.value is None else pages.overview(self._reader.config, read.value)
+        page = pages.Overview()
+        if read.value is not None:
+            now_ms = self._reader.clock.now_ms()
+            page = pages.overview(self._reader.config, read.value, self._anchored(), now_ms=now_ms)
         return await self._rendered(
             request, "overview.html", read, "Overview", page=page, is_read=read.value is not None
         )
@@ -185,6 +193,13 @@ class Pages:
     async def style(self, _request: Request) -> Response:
         """The style sheet."""
         return Response(self._style, media_type="text/css")
+
+    def _anchored(self) -> Anchored | None:
+        """None: there is no anchor, or it has not been read so far."""
+        read = self._reader.of(self._subjects.anchored)
+        if self._reader.config.evidence.anchor is None or (read.value is None and read.failure is None):
+            return None
+        return read.fresh(self._reader.clock.now_ms()) or Anchored(None, "it was not read lately")
 
     async def _rendered(
         self, request: Request, template: str, read: Read[Any], title: str, **shown: object

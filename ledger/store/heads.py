@@ -5,23 +5,27 @@ ledger, and not the anchor, cannot cut off what was anchored, nor put an older c
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from ledger.errors import DamagedLedgerError, PreconditionError, UnsafeError, UsageError
 from ledger.facts.archived import FactsArchived
 from ledger.facts.cuts import Cut
 from ledger.facts.links import LINK, Head
-from ledger.facts.tables import TABLE_BY_NAME, TABLES, epoch_and_round, place_of
+from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME, TABLES, epoch_and_round
 from ledger.store.damage import local_folder
 from ledger.store.delta_tables import has_links
+from ledger.store.fetched import places
+from ledger.store.links import STAMPED
 from ledger.store.places import Place
-from ledger.store.relations import relation_of
+from ledger.store.relations import file_sizes, relation_of
 from ledger.store.snapshots import OpenedTables, archived_periods_of
 from ledger.store.sql import ParquetFiles, bounds, connected, register
 from ledger.words import instant
@@ -66,7 +70,12 @@ def heads_at(opened: OpenedTables, cut: Cut) -> tuple[Head, ...]:
 
     Raises what DuckDB raises where a file cannot be read.
     """
-    found = {(one.table, one.writer): one for one in _archived(archived_periods_of(opened), cut)}
+    last = {(one.table, one.writer): one.place for one in cut.last}
+    found = {
+        (one.table, one.writer): one
+        for one in _archived(archived_periods_of(opened))
+        if one.place <= last.get((one.table, one.writer), -1)
+    }
     for table in TABLES:
         for one in _heads_of(opened.table(table.name), table.name, cut):
             former = found.get((one.table, one.writer))
@@ -95,19 +104,77 @@ def _heads_of(opened: DeltaTable | None, table: str, cut: Cut) -> Iterator[Head]
             yield Head(table, writer, *epoch_and_round(found["place"]), found["link"])
 
 
-def _archived(periods: Iterable[FactsArchived], cut: Cut) -> Iterator[Head]:
-    """Of appends whose rows have left."""
-    last = {(one.table, one.writer): place_of(one.epoch, one.round) for one in cut.last}
+def _archived(periods: Iterable[FactsArchived]) -> Iterator[Head]:
+    """Of appends whose rows have left, the later ones last."""
     for period in periods:
         for end in period.ends:
-            place = place_of(end.writer_epoch, end.round)
-            if end.link is not None and place <= last.get((end.fact_table, end.writer), -1):
+            if end.link is not None:
                 yield Head(end.fact_table, end.writer, end.writer_epoch, end.round, end.link)
 
 
-def anchor_of(opened: OpenedTables, *, now_ms: int, cut: Cut | None = None) -> Anchor:
-    """The heads of a ledger at a cut, None: as it was opened."""
-    return Anchor(opened.ledger_id, now_ms, heads_at(opened, opened.cut if cut is None else cut))
+class KnownHeads:
+    """The heads of a ledger as it was opened, for who asks again and again: each file of rows is read once.
+
+    No file of a Delta table ever changes. `verify-ledger`, which reads all of them, finds one that did.
+    """
+
+    def __init__(self) -> None:
+        self._by_table: dict[str, dict[str, tuple[Head, ...]]] = {}
+
+    def of(self, opened: OpenedTables) -> tuple[Head, ...]:
+        """Of each table and writer the link of the last append; none where nothing is linked yet.
+
+        Raises what pyarrow and deltalake raise where a file cannot be read.
+        """
+        found = {(one.table, one.writer): one for one in _archived(archived_periods_of(opened))}
+        for table in TABLES:
+            known = self._by_table.get(table.name, {})
+            self._by_table[table.name] = files = _heads_of_files(opened.table(table.name), table.name, known)
+            for one in (head for heads in files.values() for head in heads):
+                former = found.get((one.table, one.writer))
+                if former is None or former.place < one.place:
+                    found[one.table, one.writer] = one
+        return tuple(sorted(found.values()))
+
+
+def _heads_of_files(
+    opened: DeltaTable | None, table: str, known: Mapping[str, tuple[Head, ...]]
+) -> dict[str, tuple[Head, ...]]:
+    """By file of a version the last link of each writer that it has; files that are known are not read."""
+    if opened is None or not has_links(opened):
+        return {}
+    sizes = file_sizes(opened)
+    at = dict(zip(sizes, places(opened, sizes), strict=True))
+    return {name: known[name] if name in known else tuple(_heads_of_file(at[name], table)) for name in sizes}
+
+
+def _heads_of_file(path: str, table: str) -> Iterator[Head]:
+    with pq.ParquetFile(path) as file:
+        linked = [group for group in range(file.num_row_groups) if _has_links(file.metadata.row_group(group))]
+        if not linked:
+            return
+        rows = file.read_row_groups(linked, columns=[*STAMPED, LINK])
+    rows = rows.filter(pc.is_valid(rows[LINK]))
+    for writer in pc.unique(rows["writer"]).to_pylist():
+        of_writer = rows.filter(pc.equal(rows["writer"], writer))
+        place = pc.add(pc.multiply(of_writer["writer_epoch"], ROUNDS_PER_EPOCH), of_writer["round"])
+        last = pc.max(place).as_py()
+        link = of_writer[LINK][pc.index(place, last).as_py()].as_py()
+        yield Head(table, writer, *epoch_and_round(last), link)
+
+
+def _has_links(group: pq.RowGroupMetaData) -> bool:
+    """Links of a merged file are in its first rows: those of the first partition."""
+    of_links = next(
+        (one for one in map(group.column, range(group.num_columns)) if one.path_in_schema == LINK), None
+    )
+    said = None if of_links is None else of_links.statistics
+    return of_links is not None and (said is None or said.null_count < group.num_rows)
+
+
+def anchor_of(opened: OpenedTables, *, now_ms: int, known: KnownHeads | None = None) -> Anchor:
+    """The heads of a ledger as it was opened; `known`: what was read of its files before."""
+    return Anchor(opened.ledger_id, now_ms, (known or KnownHeads()).of(opened))
 
 
 # Outside of it ------------------------------------------------------------------------------------
@@ -127,14 +194,15 @@ def keep_heads(place: str, heads: Anchor, *, known: Iterable[Anchor] | None = No
     return f"{place.rstrip('/')}/{name}"
 
 
-def anchor_heads(ledger_path: str, place: str, *, now_ms: int, newest: bool = False) -> str:
+def anchor_heads(ledger_path: str, place: str, *, now_ms: int, known: KnownHeads | None = None) -> str:
     """Write the heads of a ledger as it stands down at an anchor; returns the file. Raises as `keep_heads` does.
 
-    What is anchored is read first: another process may write later heads there while the ledger is read. `newest`: of
-    that the last file alone is compared, for who does it often; earlier ones were when later ones were written.
+    What is anchored is read first: another process may write later heads there while the ledger is read. `known`: what
+    was read of the ledger's files before, of who does it often: then the last file at the anchor alone is compared, for
+    earlier ones were when later ones were written.
     """
-    known = anchors_at(place, missing_ok=True, newest=newest)
-    return keep_heads(place, anchor_of(OpenedTables.of(ledger_path), now_ms=now_ms), known=known)
+    there = anchors_at(place, missing_ok=True, newest=known is not None)
+    return keep_heads(place, anchor_of(OpenedTables.of(ledger_path), now_ms=now_ms, known=known), known=there)
 
 
 def require_extended(anchors: Iterable[Anchor], heads: Anchor) -> None:

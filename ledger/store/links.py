@@ -20,7 +20,7 @@ from ledger.store.delta_tables import has_links, newest_version
 from ledger.store.merging import SORTED_BY, TableFolder
 from ledger.store.relations import filtered_rows, relation_of
 
-_STAMPED = ("writer", "writer_epoch", "round")
+STAMPED = ("writer", "writer_epoch", "round")
 
 
 class Links:
@@ -87,7 +87,7 @@ def _last_in_files(opened: DeltaTable, writer: str) -> tuple[int, str | None]:
         if bound < place:
             break
         with folder.readable([file.path]) as [path]:
-            rows = read_columns(path, (*_STAMPED, LINK))
+            rows = read_columns(path, (*STAMPED, LINK))
         for row in rows.to_pylist():
             at = place_of(row["writer_epoch"], row["round"])
             if row["writer"] == writer and (at > place or (at == place and row[LINK] is not None)):

@@ -34,7 +34,7 @@ def relation_of(table: DeltaTable | None, name: str) -> "pa.Table | ParquetFiles
     """The rows of a table of the ledger, as DuckDB reads them; None: the ledger does not have it yet."""
     if table is None:
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()
-    if not (sizes := _sizes(table)):
+    if not (sizes := file_sizes(table)):
         return arrow_schema(TABLE_BY_NAME[name]).empty_table()
     paths = places(table, sizes)
     if not any(map(_GLOB.search, paths)):
@@ -47,7 +47,7 @@ def relation_of(table: DeltaTable | None, name: str) -> "pa.Table | ParquetFiles
     return _with_columns(table, name)
 
 
-def _sizes(table: DeltaTable) -> dict[str, int]:
+def file_sizes(table: DeltaTable) -> dict[str, int]:
     """Bytes of each file, the largest first: by the first one DuckDB takes how many rows the others have, for joins."""
     actions = table.get_add_actions()
     sizes = zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True)

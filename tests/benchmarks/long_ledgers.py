@@ -3,10 +3,12 @@
 Every round of five seconds is a commit of each table that it appends to. A UTC day that is over is one file, or as many
 as a merge bounds them to, sorted by partition and offset, and small files are left of the last rounds only. One flow
 goes from `east` to `west`. Most of its topics are plain, one is compacted and one transactional: these have gaps in
-every offset sync. Of a ledger both ways a flow goes back between the same topics, and each round brings records of
-both: what a cluster's own producers wrote, then the copies, so that the records of the two alternate in both logs.
+every offset sync. Each append has a link, as long as links are and as hard to compress, and not made of its rows. Of a
+ledger both ways a flow goes back between the same topics, and each round brings records of both: what a cluster's own
+producers wrote, then the copies, so that the records of the two alternate in both logs.
 """
 
+import hashlib
 import json
 import uuid
 from bisect import bisect_left
@@ -28,8 +30,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from ledger.facts.links import LINK
 from ledger.facts.tables import STAMP, TABLE_BY_NAME, place_of
-from ledger.store.delta_tables import RECORDED_AT, STATISTICS, arrow_schema, create_tables, table_uri
+from ledger.store.delta_tables import (
+    RECORDED_AT,
+    STATISTICS,
+    arrow_schema,
+    create_tables,
+    stored_schema,
+    table_uri,
+)
 from ledger.store.merging import BATCH_ROWS, SORTED_BY, TARGET_ROWS, merged_writer
 from tests.support.ledger_rows import empty, row
 
@@ -284,7 +294,7 @@ def write_ledger(path: str, length: Length) -> None:
     for table, log in logs.items():
         for writes in length.writes(table):
             rows = rows_of(table, writes, recent, length, is_sorted=False)
-            for number, part in _by_round(rows, recent):
+            for number, part in _by_round(_linked(rows, table), recent):
                 log.append(writes.writer, number, part)
         DeltaTable(str(log.folder)).create_checkpoint()
 
@@ -303,8 +313,11 @@ def _files(table: str, length: Length, rounds: range) -> Iterator[range]:
 
 def _write_file(path: str, length: Length, table: str, rounds: range) -> Row:
     """The action that adds rows of rounds as a file that maintenance has made of their appends."""
-    parts = (rows_of(table, writes, rounds, length, is_sorted=True) for writes in length.writes(table))
-    return _merged_file(Path(table_uri(path, table)), arrow_schema(TABLE_BY_NAME[table]), parts)
+    parts = (
+        _linked(rows_of(table, writes, rounds, length, is_sorted=True), table)
+        for writes in length.writes(table)
+    )
+    return _merged_file(Path(table_uri(path, table)), stored_schema(TABLE_BY_NAME[table]), parts)
 
 
 def _merged_file(folder: Path, schema: pa.Schema, parts: Iterable[pa.Table]) -> Row:
@@ -353,6 +366,17 @@ def rows_of(
     with computing(rounds) as connection:
         found = connection.sql(writes.sql, params=params_of(writes.sql, length, writes.values))
         return _whole(found.order(", ".join(order)).to_arrow_table(), table, writes)
+
+
+def _linked(rows: pa.Table, table: str) -> pa.Table:
+    """With a link on the first row of each round."""
+    numbered = pa.table({"round": rows["round"], "row": pa.array(range(len(rows)), pa.int64())})
+    first = numbered.group_by("round").aggregate([("row", "min")]).sort_by("row_min")
+    writer = rows["writer"][0].as_py() if len(rows) else None
+    texts = (f"{table} {writer} {number}" for number in first["round"].to_pylist())
+    links = pa.array([f"v1.{hashlib.sha256(text.encode()).hexdigest()}" for text in texts], pa.string())
+    at = pc.index_in(numbered["row"], value_set=first["row_min"].combine_chunks())
+    return rows.append_column(LINK, links.take(at.combine_chunks()))
 
 
 @contextmanager

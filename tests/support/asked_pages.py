@@ -16,7 +16,7 @@ from ledger.serving.reader import LedgerReader
 from ledger.serving.web import Subjects, application
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
-SCRAPED = ("status", "groups")
+SCRAPED = ("status", "groups", "anchor")
 """The subjects that metrics are of."""
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import Metric
 
+from ledger.answers.anchored import Anchored
 from ledger.answers.flow_values import Status
 from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
@@ -33,6 +34,7 @@ def families_of_ledger(config: MirrorConfig) -> list[Metric]:
             config,
             lambda: Read(subject=status, value=Status((), ()), at_ms=now_ms, took_s=0.0),
             lambda: Read(subject=groups, value=(), at_ms=now_ms, took_s=0.0),
+            lambda: Anchored(at_ms=now_ms),
             lambda: now_ms,
         ).collect()
     )

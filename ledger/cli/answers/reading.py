@@ -73,6 +73,8 @@ def status(
         say(f"objectives: {line}")
     for line in found.maintenance:
         say(f"ledger: {line}")
+    if as_of is None and (anchored := ledger.anchored()) is not None:
+        say(f"ledger: {anchored.words(found.at_ms)}")
     say_cut(lambda: ledger.cut, form.output)
     if check and found.needs_attention:
         if form.output != "table":

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.asked_pages import OPEN_METRICS, Served, scraped, value
+from ledger.store.heads import anchor_heads
+from tests.support.asked_pages import OPEN_METRICS, Served, scraped, seen, value
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
 
 LATER_MS = 3_600_000
@@ -130,3 +131,24 @@ def test_both_formats_of_prometheus_are_answered(flow: Operated) -> None:
     plain = served.page("/metrics")
     assert plain.headers["content-type"].startswith("text/plain")
     assert "# TYPE mirror_ledger_flow_copied_bytes_total counter" in plain.text
+
+
+def test_an_anchor_says_when_heads_were_written_there(idle: Operated, tmp_path: Path) -> None:
+    """Of an anchor that has none, is another ledger's or is none of the configuration's, there is no time."""
+    written, readable = "anchor_written_timestamp_seconds", "anchor_readable"
+    before = Served.of(idle.config)
+    assert value(before.samples(), readable) is None
+    assert "anchor" not in seen(before.page("/")).words
+    file, place = Path(idle.config.file), tmp_path / "anchor"
+    file.write_text(f'{file.read_text()}\n[evidence]\nanchor = "{place}"\n')
+    empty = Served.of(idle.config)
+    assert (value(empty.samples(), readable), value(empty.samples(), written)) == (0, None)
+    assert "nobody knows when heads were last written to the anchor" in seen(empty.page("/")).words
+    at_ms = int(time.time() * 1000) - LATER_MS - 60_000
+    heads = anchor_heads(idle.config.ledger.path, str(place), now_ms=at_ms)
+    late = Served.of(idle.config)
+    assert (value(late.samples(), readable), value(late.samples(), written)) == (1, at_ms / 1000)
+    assert "Nothing needs attention" not in seen(late.page("/")).words
+    Path(heads).write_text(Path(heads).read_text().replace('"ledger_id": "', '"ledger_id": "another'))
+    other = Served.of(idle.config)
+    assert (value(other.samples(), readable), value(other.samples(), written)) == (0, None)

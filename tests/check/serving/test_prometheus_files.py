@@ -125,16 +125,33 @@ def test_alerts_fire_by_what_they_are_about(tmp_path: Path) -> None:
         'mirror_ledger_driver_state{flow="off",mirror_ledger_driver_state="silent"}': "0 0 1x30",
         'mirror_ledger_flow_enabled{flow="f"}': "1x30",
         'mirror_ledger_flow_enabled{flow="off"}': "0x30",
+        'mirror_ledger_anchor_written_timestamp_seconds{instance="i"}': "-3590x30",
+        'mirror_ledger_anchor_readable{instance="i"}': "1x30",
         'mirror_ledger_ledger_readable{instance="i"}': "1x30",
         'mirror_ledger_ledger_read_timestamp_seconds{instance="i"}': "0+5x30",
     }
-    fired = ("FenceBroken", "ChangeoverHalfDone", "CertificateExpires", "LedgerNotWritable", "DriverSilent")
-    silent = ("LedgerNotReadable", "PartitionStopped", "RecordsLost", "ObjectiveMissed", "ClusterUnreachable")
+    fired = (
+        "FenceBroken",
+        "ChangeoverHalfDone",
+        "CertificateExpires",
+        "LedgerNotWritable",
+        "DriverSilent",
+        "AnchorOld",
+    )
+    silent = (
+        "LedgerNotReadable",
+        "PartitionStopped",
+        "RecordsLost",
+        "ObjectiveMissed",
+        "ClusterUnreachable",
+        "AnchorUnknown",
+    )
     labels = {
         "FenceBroken": {"flow": "f", "cluster": "east", "state": "open"},
         "ChangeoverHalfDone": {"kind": "failover", "source": "east", "target": "west", "state": "open"},
         "CertificateExpires": {"cluster": "east", "certificate": "broker"},
         "LedgerNotWritable": {"flow": "f"},
+        "AnchorOld": {"instance": "i"},
         "DriverSilent": {"flow": "f", "mirror_ledger_driver_state": "silent"},
     }
     severities = {rule["alert"]: rule["labels"]["severity"] for rule in rules()}

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -14,7 +16,7 @@ from ledger.facts.state import WriterClaim
 from ledger.facts.tables import TABLE_BY_NAME
 from ledger.store import log as log_module
 from ledger.store.delta_tables import arrow_schema, create_tables, stored_schema, table_uri
-from ledger.store.heads import anchor_of, anchors_at, keep_heads
+from ledger.store.heads import KnownHeads, anchor_of, anchors_at, keep_heads
 from ledger.store.links import Links
 from ledger.store.log import AppendFailedError, DeltaFactLog
 from ledger.store.maintenance import TableUpkeep, maintain
@@ -176,6 +178,29 @@ def test_an_anchor_is_extended_and_never_cut(path: str, tmp_path: Path) -> None:
     assert verified(path, anchors=anchors_at(anchor)).found == []
 
 
+def test_of_files_that_were_read_before_heads_are_known(path: str) -> None:
+    """Nothing reads them again; and what the log names no more counts no more."""
+    log, known = DeltaFactLog(path, FakeClock()), KnownHeads()
+    claimed = claim(log)
+
+    def last_rounds() -> list[int]:
+        heads = known.of(OpenedTables.of(path))
+        return [one.round for one in heads if one.table == TABLE]
+
+    for number in range(1, 8):
+        log.append(claimed, TABLE, number, two(number))
+        assert last_rounds() == [number]
+    maintain(TableUpkeep(path, TABLE, FakeClock(), keep_hours=1))
+    assert known.of(OpenedTables.of(path)) == verify_ledger(path, [], as_of=None, now_ms=0).heads
+    for name in DeltaTable(f"{path}/{TABLE}").get_add_actions()["path"].to_pylist():
+        Path(path, TABLE, name).unlink()
+    log.append(claimed, TABLE, 8, two(8))
+    assert last_rounds() == [8]
+    newest = max(Path(path, TABLE, "_delta_log").glob("*.json"))
+    newest.unlink()
+    assert last_rounds() == [7]
+
+
 def test_an_append_without_rows_has_all_columns(empty_ledger: Path) -> None:
     """A claim's append to the tables of facts is such a one: an object store takes all columns or nothing."""
     table = TABLE_BY_NAME["high_watermarks"]
@@ -184,3 +209,33 @@ def test_an_append_without_rows_has_all_columns(empty_ledger: Path) -> None:
         opened, table.name, "w", 0, arrow_schema(table).empty_table()
     )
     assert (rows.schema.names, link) == (stored_schema(table).names, None)
+
+
+@pytest.mark.parametrize(("bound", "letter"), [(0, b"a"), (1, b"z")])
+def test_a_page_that_says_other_bounds_than_it_has_is_found(path: str, bound: int, letter: bytes) -> None:
+    """Who joins rows by their writer skips it, as answers at a cut do: they would be there, and not be seen."""
+    log = DeltaFactLog(path, FakeClock())
+    log.append(claim(log), TABLE, 1, two(1))
+    [name] = DeltaTable(f"{path}/{TABLE}").get_add_actions()["path"].to_pylist()
+    file = Path(path, TABLE, name)
+    content = bytearray(file.read_bytes())
+    at = [found.start() for found in re.finditer(WRITER.encode(), content)][bound]
+    content[at : at + 1] = letter
+    file.write_bytes(content)
+    read = duckdb.read_parquet(str(file))
+    joined = read.join(duckdb.sql(f"select '{WRITER}' as writer"), "writer", how="semi")
+    assert (len(read), len(joined)) == (2, 0)
+    assert [one.status for one in verified(path).found] == ["hidden"]
+
+
+def test_a_filter_of_values_that_this_program_does_not_write_is_found(path: str) -> None:
+    log = DeltaFactLog(path, FakeClock())
+    log.append(claim(log), TABLE, 1, two(1))
+    [entry] = (one for one in Path(path, TABLE, "_delta_log").glob("*.json") if '"add"' in one.read_text())
+    [name] = DeltaTable(f"{path}/{TABLE}").get_add_actions()["path"].to_pylist()
+    file = Path(path, TABLE, name)
+    size = file.stat().st_size
+    rows = pq.read_table(file)
+    pq.write_table(rows, file, bloom_filter_options={"writer": True})
+    entry.write_text(entry.read_text().replace(f'"size":{size}', f'"size":{file.stat().st_size}'))
+    assert [one.status for one in verified(path).found] == ["hidden"]
