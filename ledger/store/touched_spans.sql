@@ -103,12 +103,13 @@ from (
 )
 where age = 1;
 
--- What groups have read here, and where a move took them from.
+-- What groups have read here, and where a move took them from. A group reads all partitions of its topics; nobody (null),
+-- of whom one offset is asked, has a place in one partition alone.
 create temporary table read_here as
 with readers as (
     select topic, group_id
     from committed_topics
-    where cluster = getvariable('here')
+    where cluster = getvariable('here') and group_id is not null
     union
     select to_topic as topic, group_id
     from group_moves

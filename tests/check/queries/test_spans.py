@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ledger.clock import HOUR_MS
 from ledger.facts.tables import TABLE_BY_NAME, Row
+from ledger.offsets.between_clusters import one_commit
 from ledger.store import catalog, sql
 from ledger.store.delta_tables import arrow_schema
 from ledger.store.narrowed import answered_by_readings
@@ -125,6 +126,40 @@ def test_a_group_that_is_asked_alone_continues_where_it_does_among_all(
         of_group = {"checkpoints": commits.filter(pc.equal(commits["group_id"], group))}
         alone = [found for found in answers(at, GROUPS, params, of_group) if found["group_id"] == group]
         assert alone == [found for found in every if found["group_id"] == group], (worlds, here, group)
+
+
+@settings(deadline=None, max_examples=examples(check=1, soak=30))
+@given(WORLDS_OF_LEDGERS)
+def test_one_offset_that_is_asked_of_nobody_is_answered_by_what_its_partition_touches(
+    worlds: list[tuple[int, str]],
+) -> None:
+    chance = random.Random(worlds[0][0])
+    at = aged_snapshot(worlds, chance)
+    spans = spans_of(at, chance)
+    asked = 0
+    for here in chance.sample(SIDES, ASKED_AT_ONCE):
+        clusters = here, other_than(here)
+        sides = dict(zip(("here", "there"), clusters, strict=True))
+        params = dict(zip(("from_cluster", "to_cluster"), clusters, strict=True))
+        committed = [one for one in rows_of(at.relation("checkpoints")) if one["cluster"] == here]
+        for one in chance.sample(committed, min(len(committed), examples(check=2, soak=6))):
+            topic, partition = str(one["topic"]), int(one["partition"])
+            commits = one_commit(at, here, topic=topic, partition=partition, offset=chance.randrange(60))
+            shown = {"checkpoints": commits}
+            found = touched(BETWEEN, at, spans, lambda _times: at.tables[SYNCS], sides, shown)
+            assert found is not None, worlds
+            by_spans, by_all = (
+                [
+                    row
+                    for row in answers(at, GROUPS, params, {**instead, **shown})
+                    if (row["group_id"], row["source_topic"], row["source_partition"])
+                    == (None, topic, partition)
+                ]
+                for instead in (found.shown, {})
+            )
+            assert by_spans == by_all, (worlds, here, topic, partition)
+            asked += len(by_all)
+    assert asked or not committed
 
 
 @settings(deadline=None, max_examples=examples(check=1, soak=30))
