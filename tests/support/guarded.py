@@ -148,6 +148,18 @@ class Guarded(_Administered):
         with self.administered() as client:
             client.create_acls(acls)
 
+    @contextmanager
+    def writing_nowhere(self, user: str) -> Iterator[None]:
+        """Within, the user may write to no topic, whatever everybody (`User:*`) is allowed on some."""
+        pattern = ResourcePattern(ResourceType.TOPIC, "*", ACLResourcePatternType.LITERAL)
+        denied = ACL(f"User:{user}", "*", ACLOperation.WRITE, ACLPermissionType.DENY, pattern)
+        with self.administered() as client:
+            client.create_acls([denied])
+        try:
+            yield
+        finally:
+            self.forbid(user, "*")
+
     def allow_only(
         self,
         user: str,
