@@ -80,6 +80,8 @@ class Touched(NamedTuple):
     measured: pa.Table | None
 
 
+MOST_OPENED = 2_000
+"""Where spans stand for more offset syncs than these, not all of them are read as they are."""
 Facts = Callable[[Collection[tuple[int, int]]], "Relation | None"]
 """Rows of a table that were recorded at some of these times, each from one to another, both counted; perhaps others
 too. None: there are none."""
@@ -124,6 +126,33 @@ def touched(
     `spans`: of all that the snapshot has; `variables`: the names that the question asks about; `overrides` stand in for
     other tables. None where `facts` do not have what the spans stand for.
     """
+    asked = _asked(question, snapshot, spans, variables, overrides)
+    if sum(asked.wanted["rows"].to_pylist()) > MOST_OPENED:
+        if (finer := _by_the_hour(asked, facts)) is None:
+            return None
+        asked = _asked(question, snapshot, finer, variables, overrides)
+    found = _with_opened(asked.kept, asked.wanted, facts)
+    return None if found is None else Touched({**asked.shared, OFFSET_SYNCS.name: found}, asked.measured)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a question leaves of spans: those that are `kept`, and the `wanted` ones, which are opened; and what the
+    answer gets of the views that it read."""
+
+    kept: pa.Table
+    wanted: pa.Table
+    shared: Mapping[str, Relation]
+    measured: pa.Table | None
+
+
+def _asked(
+    question: Question,
+    snapshot: Snapshot,
+    spans: pa.Table,
+    variables: Mapping[str, str],
+    overrides: Mapping[str, Relation],
+) -> _Asked:
     reads = (*question.reads, *question.shared)
     shown = {**overrides, OFFSET_SYNCS.name: spans.select(_SYNCS.names)}
     with connect(snapshot, shown, reads, computed=reads) as connection:
@@ -135,8 +164,20 @@ def touched(
         stay = reads if question.shares_reads and not wanted.num_rows else question.shared
         shared = {name: connection.table(name).to_arrow_table() for name in stay}
         measured = connection.table("measured").to_arrow_table() if question.measures else None
-    found = _with_opened(kept, wanted, facts)
-    return None if found is None else Touched({**shared, OFFSET_SYNCS.name: found}, measured)
+    return _Asked(kept, wanted, shared, measured)
+
+
+def _by_the_hour(asked: _Asked, facts: Facts) -> pa.Table | None:
+    """The same spans, and spans by the hour for those that are wanted, which may be of days; None as `touched`.
+
+    A place lies in an hour of a span: of the others it matters as little where each record lies as of other spans.
+    """
+    floor = asked.wanted.column_names.index("floor_offset")
+    whole = asked.wanted.set_column(floor, "floor_offset", pa.array([0] * len(asked.wanted), pa.int64()))
+    opened = [in_schema(part, _SYNCS) for part in _opened(whole, facts)]
+    if sum(map(len, opened)) != sum(whole["rows"].to_pylist()):
+        return None
+    return pa.concat_tables([in_schema(asked.kept, SCHEMA), *map(spans_of_rows, opened)])
 
 
 def in_whole_spans(spans: pa.Table, facts: Facts) -> dict[str, Relation] | None:
