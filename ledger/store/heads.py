@@ -190,7 +190,7 @@ def keep_heads(place: str, heads: Anchor, *, known: Iterable[Anchor] | None = No
     require_extended(anchors_at(place, missing_ok=True) if known is None else known, heads)
     day = datetime.fromtimestamp(heads.at_ms / 1000, tz=UTC).date()
     name = f"{_FOLDER}/{day.isoformat()}.json"
-    Place(place).write(name, [heads.text.encode()])
+    Place(place, is_prompt=True).write(name, [heads.text.encode()])
     return f"{place.rstrip('/')}/{name}"
 
 
@@ -232,7 +232,7 @@ def anchors_at(place: str, *, missing_ok: bool = False, newest: bool = False) ->
     folder = local_folder(place)
     if folder is not None and folder.is_file():
         return [_parsed(folder.read_text(encoding="utf-8"), str(folder))]
-    at = Place(place)
+    at = Place(place, is_prompt=True)
     names = [name for name in sorted(at.sizes(_FOLDER)) if name.endswith(".json")]
     if not names and not missing_ok:
         raise UsageError(

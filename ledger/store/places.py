@@ -14,17 +14,21 @@ from ledger.errors import LedgerUnavailableError
 from ledger.store.damage import LOG, is_of_a_library, local_folder, sync, words_of
 
 _CHUNK_BYTES = 4 << 20
+PROMPT = {"connect_timeout": "3s", "timeout": "5s", "max_retries": "1", "retry_timeout": "5s"}
+"""For how long a store of small files is asked; else it is three minutes."""
 
 
 class Place:
     """A folder, or a prefix of a store; names of files are relative to it, with `/` between.
 
     Every method raises `LedgerUnavailableError` where the place cannot be read or written, with the name of the file.
-    A file that is written is there as a whole or not at all, and on the disk when the method returns.
+    A file that is written is there as a whole or not at all, and on the disk when the method returns. All
+    threads of this process stand still while a store is waited for: the library holds the interpreter. `is_prompt`: so
+    a store is given up after ten seconds; each file of the place is small.
     """
 
-    def __init__(self, uri: str) -> None:
-        self.uri = uri.rstrip("/")
+    def __init__(self, uri: str, *, is_prompt: bool = False) -> None:
+        self.uri, self._options = uri.rstrip("/"), PROMPT if is_prompt else None
         self._local = local_folder(self.uri)
 
     def sizes(self, folder: str) -> dict[str, int]:
@@ -129,7 +133,7 @@ class Place:
 
     @property
     def _store(self) -> DeltaFileSystemHandler:
-        return DeltaFileSystemHandler(self.uri)
+        return DeltaFileSystemHandler(self.uri, self._options)
 
     @contextmanager
     def _reported(self, name: str, what: str) -> Iterator[None]:

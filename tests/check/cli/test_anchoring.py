@@ -1,12 +1,15 @@
 """Who runs beside a ledger that has an anchor keeps the anchor."""
 
 import random
+import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from ledger.config.file import load_config
 from ledger.context import background_maintenance
+from ledger.store import places
 from tests.support.operated import Operated
 from tests.support.waiting import eventually
 
@@ -24,3 +27,25 @@ def test_what_runs_beside_writes_heads_that_the_command_compares(
     done = idle.command("verify-ledger")
     assert (done.code, "not checked" in done.err) == (0, False), done.err
     assert "heads were last written to the anchor at" in idle.command("status").err
+
+
+def test_a_silent_store_of_the_anchor_is_given_up(idle: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library holds the interpreter while it waits: whoever serves, or drives a flow, would stand still."""
+    monkeypatch.setitem(places.PROMPT, "timeout", "300ms")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        for name, value in {
+            "ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "ALLOW_HTTP": "true",
+            "REGION": "r",
+        }.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "anybody")
+        file = Path(idle.config.file)
+        file.write_text(f'{file.read_text()}\n[evidence]\nanchor = "s3://elsewhere/anchor"\n')
+        began = time.monotonic()
+        done = idle.command("status")
+    assert "nobody knows when heads were last written to the anchor: s3://elsewhere/anchor" in done.err
+    assert done.out, "what the ledger has is said all the same"
+    assert time.monotonic() - began < 5
