@@ -81,7 +81,10 @@ following as (
         h.target_start,
         h.target_end,
         greatest(
-            lag(h.target_end) over (partition by h.map_number order by h.target_start nulls last),
+            lag(h.target_end) over (
+                partition by h.map_number
+                order by h.target_start nulls last, h.target_end nulls last
+            ),
             f.log_start
         ) as held_before
     from current_syncs as h
