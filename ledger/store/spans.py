@@ -127,7 +127,7 @@ def touched(
     other tables. None where `facts` do not have what the spans stand for.
     """
     asked = _asked(question, snapshot, spans, variables, overrides)
-    if sum(asked.wanted["rows"].to_pylist()) > MOST_OPENED:
+    if _rows(asked.wanted) > MOST_OPENED:
         if (finer := _by_the_hour(asked, facts)) is None:
             return None
         asked = _asked(question, snapshot, finer, variables, overrides)
@@ -174,8 +174,7 @@ def _by_the_hour(asked: _Asked, facts: Facts) -> pa.Table | None:
     """
     floor = asked.wanted.column_names.index("floor_offset")
     whole = asked.wanted.set_column(floor, "floor_offset", pa.array([0] * len(asked.wanted), pa.int64()))
-    opened = [in_schema(part, _SYNCS) for part in _opened(whole, facts)]
-    if sum(map(len, opened)) != sum(whole["rows"].to_pylist()):
+    if (opened := _all_opened(whole, facts)) is None:
         return None
     return pa.concat_tables([in_schema(asked.kept, SCHEMA), *map(spans_of_rows, opened)])
 
@@ -208,10 +207,19 @@ def _parted(
 
 
 def _with_opened(kept: pa.Table, wanted: pa.Table, facts: Facts) -> pa.Table | None:
-    opened = list(_opened(wanted, facts))
-    if sum(map(len, opened)) != sum(wanted["rows"].to_pylist()):
-        return None
-    return pa.concat_tables([in_schema(part, _SYNCS) for part in (kept, *opened)])
+    opened = _all_opened(wanted, facts)
+    return None if opened is None else pa.concat_tables([in_schema(kept, _SYNCS), *opened])
+
+
+def _all_opened(wanted: pa.Table, facts: Facts) -> list[pa.Table] | None:
+    """Each offset sync that wanted spans stand for, by the day; None where `facts` do not have one of them."""
+    opened = [in_schema(part, _SYNCS) for part in _opened(wanted, facts)]
+    return opened if sum(map(len, opened)) == _rows(wanted) else None
+
+
+def _rows(spans: pa.Table) -> int:
+    """How many offset syncs they stand for."""
+    return sum(spans["rows"].to_pylist())
 
 
 def _opened(wanted: pa.Table, facts: Facts) -> Iterator[pa.Table]:

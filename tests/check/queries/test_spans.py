@@ -4,6 +4,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ from ledger.store.spans import (
     BETWEEN,
     BY_FLOW,
     SCHEMA,
+    Question,
     in_whole_spans,
     merged_spans,
     spans_of_rows,
@@ -71,20 +73,32 @@ def spans_of(at: Instead, chance: random.Random) -> pa.Table:
     return merged_spans(spans) if chance.random() < 0.3 else spans
 
 
+def shown_for(
+    question: Question,
+    at: Instead,
+    spans: pa.Table,
+    chance: random.Random,
+    variables: Mapping[str, str],
+    overrides: Mapping[str, Relation] = MappingProxyType({}),
+) -> Mapping[str, Relation]:
+    """What stands in for tables: spans that the question touches are opened at once, or made ones of hours first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spans_module, "MOST_OPENED", chance.choice([0, spans_module.MOST_OPENED]))
+        found = touched(question, at, spans, lambda _times: at.tables[SYNCS], variables, overrides)
+    assert found is not None
+    return {**found.shown, **overrides}
+
+
 def require_between(worlds: list[tuple[int, str]]) -> None:
     chance = random.Random(worlds[0][0])
     at = aged_snapshot(worlds, chance)
     spans = spans_of(at, chance)
     for here in chance.sample(SIDES, ASKED_AT_ONCE):
         clusters = here, other_than(here)
-        sides = dict(zip(("here", "there"), clusters, strict=True))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(spans_module, "MOST_OPENED", chance.choice([0, 0, spans_module.MOST_OPENED]))
-            found = touched(BETWEEN, at, spans, lambda _times: at.tables[SYNCS], sides, {})
-        assert found is not None, worlds
+        shown = shown_for(BETWEEN, at, spans, chance, dict(zip(("here", "there"), clusters, strict=True)))
         params = dict(zip(("from_cluster", "to_cluster"), clusters, strict=True))
         for name in BETWEEN_CLUSTERS:
-            assert answers(at, name, params, found.shown) == answers(at, name, params), (worlds, here, name)
+            assert answers(at, name, params, shown) == answers(at, name, params), (worlds, here, name)
 
 
 def rows_of(relation: Relation) -> list[Row]:
@@ -148,19 +162,15 @@ def test_one_offset_that_is_asked_of_nobody_is_answered_by_what_its_partition_to
         for one in chance.sample(committed, min(len(committed), examples(check=2, soak=6))):
             topic, partition = str(one["topic"]), int(one["partition"])
             commits = one_commit(at, here, topic=topic, partition=partition, offset=chance.randrange(60))
-            shown = {"checkpoints": commits}
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(spans_module, "MOST_OPENED", chance.choice([0, spans_module.MOST_OPENED]))
-                found = touched(BETWEEN, at, spans, lambda _times: at.tables[SYNCS], sides, shown)
-            assert found is not None, worlds
+            override = {"checkpoints": commits}
             by_spans, by_all = (
                 [
                     row
-                    for row in answers(at, GROUPS, params, {**instead, **shown})
+                    for row in answers(at, GROUPS, params, shown)
                     if (row["group_id"], row["source_topic"], row["source_partition"])
                     == (None, topic, partition)
                 ]
-                for instead in (found.shown, {})
+                for shown in (shown_for(BETWEEN, at, spans, chance, sides, override), override)
             )
             assert by_spans == by_all, (worlds, here, topic, partition)
             asked += len(by_all)
@@ -178,10 +188,8 @@ def test_a_commit_lands_on_the_target_of_a_flow_where_all_offset_syncs_say(
     flows = sorted({str(found["flow"]) for found in rows_of(at.tables[SYNCS])})
     for flow in chance.sample(flows, min(examples(check=2, soak=len(flows)), len(flows))):
         params: dict[str, catalog.Value] = {"flow": flow}
-        found = touched(BY_FLOW, at, spans, lambda _times: at.tables[SYNCS], {"flow": flow}, {})
-        assert found is not None, worlds
-        name = "offset_translation"
-        assert answers(at, name, params, found.shown) == answers(at, name, params), (worlds, flow)
+        name, shown = "offset_translation", shown_for(BY_FLOW, at, spans, chance, {"flow": flow})
+        assert answers(at, name, params, shown) == answers(at, name, params), (worlds, flow)
         whole = in_whole_spans(spans, lambda _times: at.tables[SYNCS])
         assert whole is not None, worlds
         for name in ("flow_status", "flow_positions", "flow_losses"):
