@@ -146,9 +146,7 @@ class Overview:
     anchored: str | None = None
 
 
-def overview(
-    config: MirrorConfig, status: Status, anchored: Anchored | None = None, *, now_ms: int = 0
-) -> Overview:
+def overview(config: MirrorConfig, status: Status, anchored: Anchored | None, *, now_ms: int) -> Overview:
     """Of all flows and clusters of the configuration, and of the ledger's anchor, None: there is none."""
     return Overview(
         tuple(concerns(status, anchored, now_ms=now_ms)),

@@ -16,14 +16,13 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from ledger.errors import DamagedLedgerError, PreconditionError, UnsafeError, UsageError
-from ledger.facts.archived import FactsArchived
 from ledger.facts.cuts import Cut
 from ledger.facts.links import LINK, Head
 from ledger.facts.tables import ROUNDS_PER_EPOCH, TABLE_BY_NAME, TABLES, epoch_and_round
-from ledger.store.damage import local_folder
+from ledger.store.damage import local_folder, reported
 from ledger.store.delta_tables import has_links
 from ledger.store.fetched import places
-from ledger.store.links import STAMPED
+from ledger.store.merging import STAMPED
 from ledger.store.places import Place
 from ledger.store.relations import file_sizes, relation_of
 from ledger.store.snapshots import OpenedTables, archived_periods_of
@@ -71,16 +70,18 @@ def heads_at(opened: OpenedTables, cut: Cut) -> tuple[Head, ...]:
     Raises what DuckDB raises where a file cannot be read.
     """
     last = {(one.table, one.writer): one.place for one in cut.last}
-    found = {
-        (one.table, one.writer): one
-        for one in _archived(archived_periods_of(opened))
-        if one.place <= last.get((one.table, one.writer), -1)
-    }
-    for table in TABLES:
-        for one in _heads_of(opened.table(table.name), table.name, cut):
-            former = found.get((one.table, one.writer))
-            if former is None or former.place < one.place:
-                found[one.table, one.writer] = one
+    left = (one for one in _archived(opened) if one.place <= last.get((one.table, one.writer), -1))
+    there = (one for table in TABLES for one in _heads_of(opened.table(table.name), table.name, cut))
+    return _last_of([*left, *there])
+
+
+def _last_of(heads: Iterable[Head]) -> tuple[Head, ...]:
+    """Of each table and writer the last one, in their order."""
+    found: dict[tuple[str, str], Head] = {}
+    for one in heads:
+        former = found.get((one.table, one.writer))
+        if former is None or former.place < one.place:
+            found[one.table, one.writer] = one
     return tuple(sorted(found.values()))
 
 
@@ -90,7 +91,7 @@ def linked_rows(opened: DeltaTable, table: str) -> "pa.Table | ParquetFiles":
     if isinstance(rows, ParquetFiles):
         return replace(rows, columns=(*rows.columns, LINK), added={**rows.added, LINK: "varchar"})
     if len(rows) and has_links(opened):  # paths that DuckDB would read otherwise
-        return opened.to_pyarrow_table(columns=["writer", "writer_epoch", "round", LINK])
+        return opened.to_pyarrow_table(columns=[*STAMPED, LINK])
     return rows.append_column(LINK, pa.nulls(len(rows), pa.string()))
 
 
@@ -104,9 +105,9 @@ def _heads_of(opened: DeltaTable | None, table: str, cut: Cut) -> Iterator[Head]
             yield Head(table, writer, *epoch_and_round(found["place"]), found["link"])
 
 
-def _archived(periods: Iterable[FactsArchived]) -> Iterator[Head]:
-    """Of appends whose rows have left, the later ones last."""
-    for period in periods:
+def _archived(opened: OpenedTables) -> Iterator[Head]:
+    """Of appends whose rows have left."""
+    for period in archived_periods_of(opened):
         for end in period.ends:
             if end.link is not None:
                 yield Head(end.fact_table, end.writer, end.writer_epoch, end.round, end.link)
@@ -124,17 +125,16 @@ class KnownHeads:
     def of(self, opened: OpenedTables) -> tuple[Head, ...]:
         """Of each table and writer the link of the last append; none where nothing is linked yet.
 
-        Raises what pyarrow and deltalake raise where a file cannot be read.
+        Raises `LedgerUnavailableError` where a file cannot be read.
         """
-        found = {(one.table, one.writer): one for one in _archived(archived_periods_of(opened))}
-        for table in TABLES:
-            known = self._by_table.get(table.name, {})
-            self._by_table[table.name] = files = _heads_of_files(opened.table(table.name), table.name, known)
-            for one in (head for heads in files.values() for head in heads):
-                former = found.get((one.table, one.writer))
-                if former is None or former.place < one.place:
-                    found[one.table, one.writer] = one
-        return tuple(sorted(found.values()))
+        self._by_table = {
+            table.name: _heads_of_files(
+                opened.table(table.name), table.name, self._by_table.get(table.name, {})
+            )
+            for table in TABLES
+        }
+        there = (head for files in self._by_table.values() for heads in files.values() for head in heads)
+        return _last_of([*_archived(opened), *there])
 
 
 def _heads_of_files(
@@ -143,9 +143,12 @@ def _heads_of_files(
     """By file of a version the last link of each writer that it has; files that are known are not read."""
     if opened is None or not has_links(opened):
         return {}
-    sizes = file_sizes(opened)
-    at = dict(zip(sizes, places(opened, sizes), strict=True))
-    return {name: known[name] if name in known else tuple(_heads_of_file(at[name], table)) for name in sizes}
+    with reported(opened.table_uri, opened.table_uri):
+        sizes = file_sizes(opened)
+        at = dict(zip(sizes, places(opened, sizes), strict=True))
+        return {
+            name: known[name] if name in known else tuple(_heads_of_file(at[name], table)) for name in sizes
+        }
 
 
 def _heads_of_file(path: str, table: str) -> Iterator[Head]:
@@ -169,7 +172,8 @@ def _has_links(group: pq.RowGroupMetaData) -> bool:
         (one for one in map(group.column, range(group.num_columns)) if one.path_in_schema == LINK), None
     )
     said = None if of_links is None else of_links.statistics
-    return of_links is not None and (said is None or said.null_count < group.num_rows)
+    is_empty = said is not None and said.has_null_count and said.null_count == group.num_rows
+    return of_links is not None and not is_empty
 
 
 def anchor_of(opened: OpenedTables, *, now_ms: int, known: KnownHeads | None = None) -> Anchor:

@@ -17,10 +17,8 @@ from ledger.facts.operations import OperationKind
 from ledger.facts.tables import OPERATIONS, place_of
 from ledger.store.behind import file_stamps
 from ledger.store.delta_tables import has_links, newest_version
-from ledger.store.merging import SORTED_BY, TableFolder
+from ledger.store.merging import SORTED_BY, STAMPED, TableFolder
 from ledger.store.relations import filtered_rows, relation_of
-
-STAMPED = ("writer", "writer_epoch", "round")
 
 
 class Links:

@@ -391,8 +391,8 @@ class BackgroundMaintenance:
 
     What fails is logged once until it works again. `doctor` and `status` tell when files pile up.
 
-    `anchoring`: writes the heads of the ledger's links down outside of it, as often as files are cleaned up, for it
-    reads the links of all rows; None: there is no anchor.
+    `anchoring`: writes the heads of the ledger's links down outside of it, as often as files are cleaned up; None:
+    there is no anchor.
     """
 
     def __init__(

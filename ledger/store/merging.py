@@ -181,8 +181,8 @@ _CHECKPOINT_INTERVAL, _COMMITS_PER_CHECKPOINT = "delta.checkpointInterval", 100
 _CHUNK_BYTES = 4 << 20
 _RISING = "DELTA_BINARY_PACKED"
 """Of numbers the differences: sorted, most of them hardly differ. A regular day takes a hundredth of the room."""
-_STAMPED = ("writer", "writer_epoch", "round")
-_RECORDED = (*_STAMPED, "file_row_number")
+STAMPED = ("writer", "writer_epoch", "round")
+_RECORDED = (*STAMPED, "file_row_number")
 _NULL = duckdb.ConstantExpression(None)
 
 
@@ -320,7 +320,7 @@ def write_days(
     """Rows of a table, in a new file for each day of them; no version names these yet. They are of no append."""
     rows = rows.select(duckdb.StarExpression(), _NULL.cast("varchar").alias(LINK))
     found = rows.aggregate(f"recorded_at_ms // {DAY_MS} as day").order("day").fetchall()
-    return [_write(folder, table, _rows_of_day(rows, day), prefix, _STAMPED) for (day,) in found]
+    return [_write(folder, table, _rows_of_day(rows, day), prefix, STAMPED) for (day,) in found]
 
 
 @contextmanager

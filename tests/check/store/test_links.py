@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from ledger.errors import UnsafeError
+from ledger.errors import LedgerUnavailableError, UnsafeError
 from ledger.facts.state import WriterClaim
 from ledger.facts.tables import TABLE_BY_NAME
 from ledger.store import log as log_module
@@ -199,6 +199,15 @@ def test_of_files_that_were_read_before_heads_are_known(path: str) -> None:
     newest = max(Path(path, TABLE, "_delta_log").glob("*.json"))
     newest.unlink()
     assert last_rounds() == [7]
+
+
+def test_a_damaged_file_has_no_heads_and_is_named(path: str) -> None:
+    log = DeltaFactLog(path, FakeClock())
+    log.append(claim(log), TABLE, 1, two(1))
+    [name] = DeltaTable(f"{path}/{TABLE}").get_add_actions()["path"].to_pylist()
+    Path(path, TABLE, name).write_bytes(b"no rows")
+    with pytest.raises(LedgerUnavailableError, match=f"{TABLE}/{name}"):
+        KnownHeads().of(OpenedTables.of(path))
 
 
 def test_an_append_without_rows_has_all_columns(empty_ledger: Path) -> None:
