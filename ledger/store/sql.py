@@ -395,15 +395,33 @@ def connect(
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
-    """Make a relation readable under a name."""
+    """Make a relation readable under a name; of rows up to a cut, those of all times are under `NAME_uncut`."""
     if _is_large(relation):
         connection.execute("reset threads")  # as many as there are cores, for all of this process from now on
     if isinstance(relation, CutRows):
-        connection.register(name, _counted(connection, relation))
+        register(connection, f"{name}_uncut", relation.rows)
+        connection.register(f"{name}_bounds", relation.bounds)
+        _make(connection, name, _COUNTED.format(name=name, until_ms=relation.until_ms))
     elif isinstance(relation, ParquetFiles):
-        connection.register(name, _parquet(connection, relation))
+        _make(connection, name, _parquet(connection, relation))
     else:
         connection.register(name, relation)
+
+
+_COUNTED = f"""
+select r.*
+from {{name}}_uncut as r
+semi join {{name}}_bounds as b
+    on b.writer = r.writer
+    and r.writer_epoch * {ROUNDS_PER_EPOCH} + r.round <= b.last_epoch * {ROUNDS_PER_EPOCH} + b.last_round
+where r.recorded_at_ms <= {{until_ms}}
+"""
+"""The time is compared alone: by its statistics whole files are skipped that were written after the cut."""
+
+
+def _make(connection: duckdb.DuckDBPyConnection, name: str, select: str) -> None:
+    """By its text: each step of a relation of DuckDB is planned by itself, and opens the files again."""
+    connection.execute(f"create or replace temporary view {name} as {select}")
 
 
 def _hold(connection: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> None:
@@ -452,37 +470,23 @@ def folder_of(relation: Relation) -> str | None:
     return str(Path(rows.paths[0]).parent) if isinstance(rows, ParquetFiles) else None
 
 
-def _counted(connection: duckdb.DuckDBPyConnection, cut: CutRows) -> duckdb.DuckDBPyRelation:
-    """The time comes first: by its statistics whole files are skipped that were written after the cut."""
-    is_parquet = isinstance(cut.rows, ParquetFiles)
-    rows = _parquet(connection, cut.rows) if is_parquet else connection.from_arrow(cut.rows)
-    recorded_by_then = duckdb.ColumnExpression("recorded_at_ms") <= duckdb.ConstantExpression(cut.until_ms)
-    return (
-        rows.filter(recorded_by_then)
-        .set_alias("r")
-        .join(
-            connection.from_arrow(cut.bounds).set_alias("b"),
-            "r.writer = b.writer and "
-            f"r.writer_epoch * {ROUNDS_PER_EPOCH} + r.round <= b.last_epoch * {ROUNDS_PER_EPOCH} + b.last_round",
-            how="semi",
-        )
-    )
-
-
-def _parquet(connection: duckdb.DuckDBPyConnection, files: ParquetFiles) -> duckdb.DuckDBPyRelation:
+def _parquet(connection: duckdb.DuckDBPyConnection, files: ParquetFiles) -> str:
+    """What selects the columns of these files, by name."""
     is_read(connection, str(Path(files.paths[0]).parent))
+    paths = ", ".join(map(_literal, files.paths))
     # By name means that every file is opened first: only where files may differ.
-    parquet = connection.read_parquet(list(files.paths), union_by_name=bool(files.added))
-    if tuple(parquet.columns) == files.columns:
-        return parquet
-    lacking = files.added.keys() - set(parquet.columns)
-    return parquet.select(*(_column(files, column, lacking) for column in files.columns))
+    rows = f"read_parquet([{paths}], union_by_name = {bool(files.added)})"
+    lacking = files.added.keys() - _columns(connection, rows) if files.added else set()
+    columns = (f"null::{files.added[name]} as {name}" if name in lacking else name for name in files.columns)
+    return f"select {', '.join(columns)} from {rows}"
 
 
-def _column(relation: ParquetFiles, name: str, lacking: Collection[str]) -> duckdb.Expression:
-    if name in lacking:
-        return duckdb.ConstantExpression(None).cast(duckdb.type(relation.added[name])).alias(name)
-    return duckdb.ColumnExpression(name)
+def _columns(connection: duckdb.DuckDBPyConnection, rows: str) -> set[str]:
+    return {name for name, *_ in connection.execute(f"describe from {rows}").fetchall()}
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def register_params(
