@@ -9,6 +9,8 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 # Tests on brokers wait now and then: one worker more than cores; with two more they get into each other's way.
 WORKERS ?= 3
+# Tests without brokers that take long: they work while those on brokers wait.
+LONG = $(shell grep -rl '^pytestmark = pytest.mark.long' tests/check)
 
 .DEFAULT_GOAL := help
 .PHONY: help bootstrap demo lint check quick test soak seeds references site pictures bench clean
@@ -32,10 +34,10 @@ check: bootstrap ## Lint, and beside it run what needs neither JVM nor broker: b
 	@$(MAKE) --no-print-directory --jobs 2 lint quick
 
 quick: bootstrap
-	$(BIN)/pytest tests/check -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest tests/check -m 'not long' -n 2 --dist loadfile --no-loadscope-reorder
 
-test: check ## All of check, then the tests on real brokers, Delta and Spark: what continuous integration runs
-	$(BIN)/pytest tests/real -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+test: check ## All of check, then what takes long, and the tests on real brokers, Delta and Spark: what continuous integration runs
+	$(BIN)/pytest tests/real $(LONG) -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 soak: bootstrap ## Run the long tests, then simulate faults with random seeds (SECONDS=... says how long)
 	$(BIN)/pytest tests/soak -n $(WORKERS) --dist loadgroup
@@ -43,7 +45,7 @@ soak: bootstrap ## Run the long tests, then simulate faults with random seeds (S
 	for seed in 2 4; do MIRROR_LEDGER_SEED=$$seed $(BIN)/pytest tests/real/store/test_maintenance_model.py || exit 1; done
 	@$(BIN)/python -m tests.simulation.seeds --seconds $(or $(SECONDS),600)
 
-seeds: bootstrap ## Choose anew the seeds that check simulates
+seeds: bootstrap ## Choose anew the seeds that the tests simulate
 	@$(BIN)/python -m tests.simulation.selection
 
 references: bootstrap ## Write the parts of documents that repeat what the code says

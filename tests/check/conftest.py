@@ -1,14 +1,10 @@
-"""What checks share to be quick: an empty ledger that is copied for each test, and a DuckDB without threads.
-
-There are as many processes of tests as cores, and their tables are small.
-"""
+"""What checks share to be quick: an empty ledger that is copied for each test."""
 
 from pathlib import Path
 
 import pytest
 
 from ledger.store.delta_tables import create_tables
-from ledger.store.sql import connected
 
 
 @pytest.fixture(scope="session")
@@ -17,9 +13,3 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("empty") / "ledger"
     create_tables(str(path), now_ms=1)
     return path
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _duckdb_without_threads() -> None:
-    with connected() as connection:
-        connection.execute("set threads = 1")

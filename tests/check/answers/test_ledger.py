@@ -23,6 +23,8 @@ from ledger.store import catalog
 from tests.support.checkout import CHECKOUT
 from tests.support.operated import FLOW, Operated, operated, own_mark
 
+pytestmark = pytest.mark.long
+
 README = (CHECKOUT / "queries" / "README.md").read_text(encoding="utf-8")
 
 

@@ -25,6 +25,8 @@ from tests.simulation.ledger.opened import OpenedSnapshot
 from tests.support.changing_pairs import FAILOVER, ChangingPair
 from tests.support.seen_pairs import SEEN, made, place
 
+pytestmark = pytest.mark.long
+
 WAY = Direction("east", "west")
 ASKED = AskedRehearsal(WAY, FAILOVER)
 _OF_THE_PLAN = ("records_lost", "records_at_most", "seconds_lost", "repeated", "blockers", "groups")

@@ -37,6 +37,8 @@ from tests.support.simulated_applies import (
     typed_in,
 )
 
+pytestmark = pytest.mark.long
+
 _SETTINGS_AT_WEST = {
     "orders": {"message.timestamp.type": "LogAppendTime", "retention.ms": "900"},
     "users": {"compression.type": "producer", "retention.ms": "800"},

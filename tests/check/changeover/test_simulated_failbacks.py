@@ -5,6 +5,8 @@ Over clusters in memory, with the program's own steps and everybody at work besi
 
 from dataclasses import replace
 
+import pytest
+
 from ledger.changeover.plans import ChangeoverKind, steps_of
 from tests.support.changing_pairs import TOPICS, in_ledger
 from tests.support.failbacks import (
@@ -16,6 +18,8 @@ from tests.support.failbacks import (
     with_extras,
 )
 from tests.support.operator_processes import OnceAtEach
+
+pytestmark = pytest.mark.long
 
 
 def test_a_topic_that_is_created_again_gets_all_of_the_other_side() -> None:

@@ -10,6 +10,8 @@ import pytest
 from tests.support.histories import examples
 from tests.support.operated import Operated, own_mark
 
+pytestmark = pytest.mark.long
+
 BETWEEN = ("offsets", "translate", "--from", "east", "--to", "west")
 
 

@@ -37,6 +37,8 @@ from tests.support.hostile_names import HOSTILE, UNWRITABLE
 from tests.support.ledger_rows import copied_to
 from tests.support.operated import FLOW, LaterClock, Operated, WrittenLedger, operated_copy, own_mark
 
+pytestmark = pytest.mark.long
+
 TRANSLATE = ("offsets", "translate", "--flow", FLOW)
 GROUPS = (*HOSTILE, *UNWRITABLE)
 TOPIC = "t; rm -rf \x1b[2J'"

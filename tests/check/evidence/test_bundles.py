@@ -21,6 +21,8 @@ from tests.support.commands import command, unreachable_flow
 from tests.support.ledger_rows import TABLE, claim, row, watermark
 from tests.support.tampering import EDITED, Written, edited, verified, written
 
+pytestmark = pytest.mark.long
+
 OPERATION = "11111111222222223333333344444444"
 STAMP = {"writer", "writer_epoch", "round", "recorded_at_ms"}
 

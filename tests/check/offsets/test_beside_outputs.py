@@ -23,6 +23,8 @@ from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.histories import examples
 from tests.support.ledger_rows import row
 
+pytestmark = pytest.mark.long
+
 # -- Lives -----------------------------------------------------------------------------------------
 # What was read, written and copied is kept here, record by record: the ledger that the recorder and the mirror write is
 # asked for none of it.

@@ -28,6 +28,8 @@ from tests.support.ledger_rows import append, copied_to, row
 from tests.support.ledgers import COVERING, filled, largest_case
 from tests.support.pasted_texts import without_views
 
+pytestmark = pytest.mark.long
+
 README = (CHECKOUT / "queries" / "README.md").read_text(encoding="utf-8")
 SEED = int(os.environ.get("MIRROR_LEDGER_SEED", random.randrange(2**32)))
 

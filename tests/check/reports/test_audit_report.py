@@ -17,6 +17,8 @@ from tests.support.histories import examples
 from tests.support.operated import FLOW, Operated
 from tests.support.pages import Page
 
+pytestmark = pytest.mark.long
+
 AUDIT = ("report", "audit")
 UNTIL = ("--until", str(at(3_600)))
 

@@ -14,6 +14,8 @@ from tests.support.hostile_names import HOSTILE, UNWRITABLE
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 MARKUP = (
     *("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}", "{% raw %}"),
     *("</style>", "&lt;b&gt;"),

@@ -14,6 +14,8 @@ from tests.support.asked_pages import SCRAPED, Served, scraped, seen, value
 from tests.support.operated import FLOW, Operated
 from tests.support.served_changes import carried_out, planned, row
 
+pytestmark = pytest.mark.long
+
 NOW_MS = 1_795_000_000_000
 
 

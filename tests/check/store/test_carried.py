@@ -24,6 +24,8 @@ from tests.support.histories import examples
 from tests.support.ledger_rows import row
 from tests.support.measured_flows import measured
 
+pytestmark = pytest.mark.long
+
 WORLDS_OF_LEDGERS = st.lists(
     st.tuples(st.integers(0, 2**32), st.sampled_from(sorted(WORLDS))), min_size=LIVES, max_size=LIVES
 )

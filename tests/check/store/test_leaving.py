@@ -41,6 +41,8 @@ from tests.support.killed import Killed, killed_at
 from tests.support.ledger_rows import copied_to, row
 from tests.support.ledgers import claim_of
 
+pytestmark = pytest.mark.long
+
 FLOW, RECORDER = "flow:east-to-west", "recorder:east"
 BEGAN_MS = 20_000 * DAY_MS
 ROUNDS_A_DAY = 3

@@ -30,6 +30,8 @@ from tests.support.killed import Killed, killed_at
 from tests.support.ledger_rows import TABLE, WRITER, copied_to, row, watermark
 from tests.support.ledgers import claim_of
 
+pytestmark = pytest.mark.long
+
 FLOW_WRITER = "flow:east-to-west"
 
 

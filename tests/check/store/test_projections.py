@@ -41,6 +41,8 @@ from tests.support.projected_ledgers import (
     require_same,
 )
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
