@@ -1,5 +1,6 @@
 """What tests cost, as seconds of a processor: the dearest files and tests are named at the end of a run."""
 
+import gc
 import resource
 import time
 from collections import Counter
@@ -11,6 +12,11 @@ import pytest
 SHOWN = 12
 _BEGAN = pytest.StashKey[float]()
 _COST = "processor_seconds"
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are there until the end: no collection of garbage looks at them again."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
