@@ -152,7 +152,12 @@ def apply_plan(context: Context, plan_id: str, confirm: Confirm, reports: StepRe
         )
         approvals = before.approvals
         applying.carry_out(
-            plan, former, host=role.host, people_asked=approvals.asked, people=approvals.people
+            plan,
+            former,
+            host=role.host,
+            planned_by=before.planned_by,
+            people_asked=approvals.asked,
+            people=approvals.people,
         )
     return operation_id
 

@@ -131,10 +131,12 @@ class Applying:
         former: Apply | None,
         *,
         host: str,
+        planned_by: str | None = None,
         people_asked: int = 1,
         people: tuple[str, ...] = (),
     ) -> None:
-        """All steps of the plan that `former` has no receipt of, in order. `people`: who stand behind it, of so many.
+        """All steps of the plan that `former` has no receipt of, in order. `planned_by`: operation id of the row of the
+        plan that was read. `people`: who stand behind it, of so many.
 
         Raises what a step raises, after it is recorded as failed: the apply is open then, and can be continued.
         """
@@ -143,6 +145,7 @@ class Applying:
                 plan_id=plan.plan_id,
                 host=host,
                 is_continued=former is not None,
+                planned_by=planned_by if former is None else None,
                 people_asked=people_asked if former is None else 1,
                 people=people if former is None else (),
             )

@@ -618,10 +618,11 @@ def record_plan(context: Context, made: Planned) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBefore:
-    """A plan as the ledger has it, and what was made of it."""
+    """A plan as the ledger has it, and what was made of it. `planned_by`: operation id of the row that has it last."""
 
     plan: Plan
     recorded: PlanRecorded
+    planned_by: str
     applies: Applies
     approvals: Approvals
 
@@ -633,8 +634,9 @@ def read_plan(context: Context, plan_id: str, *, is_begun: bool = False) -> Plan
     rows = _rows(at, OperationKind.PLAN, OperationKind.PLAN_APPROVED)
     plans = [row for row in rows if row["kind"] == OperationKind.PLAN]
     plan, recorded = recorded_plan(plans, plan_id, is_begun=is_begun)
-    approvals = approvals_of(context.config.approvals, last_plan(plans, plan_id), rows)
-    return PlannedBefore(plan, recorded, read_applies(at), approvals)
+    last = last_plan(plans, plan_id)
+    approvals = approvals_of(context.config.approvals, last, rows)
+    return PlannedBefore(plan, recorded, last["operation_id"], read_applies(at), approvals)
 
 
 def read_applies(at: DeltaSnapshot) -> Applies:

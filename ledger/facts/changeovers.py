@@ -72,15 +72,16 @@ class ApplyClaimed(OperationContent):
 
     By `mirror-ledger apply` when it begins or continues. All its rows share the operation id.
 
-    Keys: `plan_id`, `host` (the process, as in `writers`), `is_continued` (an earlier process had begun it);
-    `people_asked` (how many `[approvals]` asked for when it began) and `people` (those who stood behind it), where that
-    was more than one.
+    Keys: `plan_id`, `planned_by` (operation id of the row of the plan that was read when it began), `host` (the
+    process, as in `writers`), `is_continued` (an earlier process had begun it); `people_asked` (how many `[approvals]`
+    asked for when it began) and `people` (those who stood behind it), where that was more than one.
     """
 
     kind: ClassVar = OperationKind.APPLY_CLAIMED
     plan_id: str
     host: str
     is_continued: bool
+    planned_by: str | None = field(default=None, metadata=LEFT_OUT)
     people_asked: int = field(default=1, metadata=LEFT_OUT)
     people: tuple[str, ...] = field(default=(), metadata=LEFT_OUT)
 

@@ -11,14 +11,17 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from ledger.answers.ledger import Ledger
 from ledger.changeover.plans import ChangeoverKind, StepName
 from ledger.config.mirror import ApprovalsConfig, Person
 from ledger.errors import UnsafeError, UsageError
 from ledger.reports.documents import Report, Table
 from ledger.reports.failover import failover_report
+from ledger.reports.periods import Period
 from ledger.reports.writing import html, markdown
 from tests.support.changed_ledgers import on_disk
 from tests.support.changing_pairs import FAILOVER, GROUPS, ChangingPair
+from tests.support.ledger_rows import append
 from tests.support.pages import Page
 
 
@@ -90,4 +93,15 @@ def test_a_failover_says_each_step_what_was_lost_and_why(tmp_path: Path, empty_l
     assert "| users partition 0 |" in markdown(report)
     with pytest.raises(UsageError, match=f"recorded: {operation_id} of plan {plan_id}"):
         failover_report(period, "nobody")
+    [planned] = [row for row in pair.ledger.rows("operations") if row["kind"] == "plan"]
+    later = {
+        "operator": "eve",
+        "operation_id": "planned again",
+        "writer_epoch": planned["writer_epoch"] + 1_000,
+    }
+    append(period.ledger.config.ledger.path, "operations", [{**planned, **later}])
+    again = failover_report(Period.of(Ledger.open(period.ledger.config), None), operation_id)
+    assert again.sections[0].facts["planned by"] == facts["planned by"], (
+        "by a clock that is behind, and never read"
+    )
     pair.end()
