@@ -11,7 +11,8 @@ from ledger.answers.ledger import Ledger
 from ledger.cli.configured import configuration
 from ledger.cli.options import as_of_option, show_cut_option, since_option, table_options
 from ledger.cli.printing import Form, put, say, say_cut
-from ledger.errors import UnsafeError, UsageError
+from ledger.errors import LedgerUnavailableError, UnsafeError, UsageError
+from ledger.machine import LocalProcesses
 from ledger.store import catalog
 from ledger.store.catalog import Value
 from ledger.words import counted, duration
@@ -85,25 +86,39 @@ def status(
 
 @click.command()
 @click.argument("flows", nargs=-1, metavar="[FLOW]...")
+@click.option(
+    "--hung",
+    is_flag=True,
+    help="Ask what a new start would mend, for probes of liveness: 4 only where a driver that is at work on this host "
+    "has recorded nothing for three heartbeats; 0 where the ledger cannot be read.",
+)
 @click.pass_context
-def health(context: click.Context, flows: tuple[str, ...]) -> None:
+def health(context: click.Context, flows: tuple[str, ...], hung: bool) -> None:
     """Whether a driver of each FLOW (of all that are enabled) is at work, for probes: 0 yes, 4 no, 1 nobody knows."""
     from ledger.answers.drivers import DriverState
     from ledger.answers.flow_status import last_driver
 
-    ledger = opened(context, None)
-    config = ledger.config
+    try:
+        ledger = opened(context, None)
+    except LedgerUnavailableError as error:
+        if not hung:
+            raise
+        say(f"whether a driver hangs is unknown, and no start mends that: {error}")
+        return
+    config, here = ledger.config, LocalProcesses().own().host
     wanted = [config.enabled_flow(name) for name in flows] or config.enabled_flows
     away = 0
     for flow in wanted:
         driver = last_driver(ledger.snapshot, flow, at_ms=ledger.opened_at_ms, is_now=True)
-        away += driver.state is not DriverState.RUNNING
+        hangs = driver.state is DriverState.SILENT and driver.host == here
+        away += hangs if hung else driver.state is not DriverState.RUNNING
         last = (
             "" if driver.silent_seconds is None else f", last recorded {duration(driver.silent_seconds)} ago"
         )
         put(f"{flow.name}: {driver.state}{last}\n")
     if away:
-        raise UnsafeError(f"{counted(away, 'flow')} of {len(wanted)} without a driver at work, named above")
+        what = "whose driver hangs" if hung else "without a driver at work"
+        raise UnsafeError(f"{counted(away, 'flow')} of {len(wanted)} {what}, named above")
 
 
 @click.command()

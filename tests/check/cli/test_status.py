@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -216,6 +217,8 @@ def test_whether_a_driver_is_at_work(idle: Operated, event: str, mark: str, seco
     done = idle.command("health")
     assert done.out.startswith(f"{FLOW}: {state}, last recorded ")
     assert done.code == (0 if state == "running" else 4)
+    hangs = state == "silent" and mark == own_mark()
+    assert idle.command("health", "--hung").code == (4 if hangs else 0), "no start here mends the others"
 
 
 def test_whether_a_driver_is_at_work_is_not_known_without_a_ledger(idle: Operated) -> None:
@@ -223,6 +226,15 @@ def test_whether_a_driver_is_at_work_is_not_known_without_a_ledger(idle: Operate
     done = idle.command("health", FLOW)
     assert (done.code, done.out) == (2, "")
     assert idle.command("health", "nobody").code == 2
+
+
+def test_a_ledger_that_cannot_be_read_ends_no_driver(idle: Operated) -> None:
+    for file in Path(idle.config.ledger.path, "writers", "_delta_log").iterdir():
+        file.write_text("?")
+    assert idle.command("health").code == 1
+    done = idle.command("health", "--hung")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.startswith("whether a driver hangs is unknown, and no start mends that: ")
 
 
 def test_a_flow_that_never_ran(idle: Operated) -> None:

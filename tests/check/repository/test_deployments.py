@@ -43,7 +43,7 @@ def test_the_configuration_in_the_manifests_is_one(tmp_path: Path) -> None:
     [runs] = [one for one in documents(MANIFESTS) if one["kind"] == "StatefulSet"]
     [container] = runs["spec"]["template"]["spec"]["containers"]
     assert parsed_line(" ".join(container["args"]))[0] == "run"
-    for probe in ("startupProbe", "readinessProbe"):
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         program, *words = container[probe]["exec"]["command"]
         assert (program, parsed_line(" ".join(words))[0]) == ("mirror-ledger", "health")
 
