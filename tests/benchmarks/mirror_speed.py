@@ -1,11 +1,14 @@
 """How fast a whole mirror job copies, beside MirrorMaker 2 on the same brokers, in one run.
 
     python -m tests.benchmarks.mirror_speed [--megabytes 400] [--repeat 3] [--log-append-time]
+        [--round-trip-ms 50] [--batch-records 2]
 
 Both mirrors copy the same records from `east` to `west`, in turn, each into a topic of its own. What is timed
 is the target: from the first record seen there to the last, and from the start of the process to the last.
 CPU is of the mirror's processes alone (the driver, its JVM and its workers). Loopback, one broker a cluster,
 replication factor 1. With `--log-append-time` the source stamps its own times, so that batches take the record path.
+With `--round-trip-ms` the source is at the other end of a line; with `--batch-records` its batches have at most so many
+records, as of producers that wait for no others.
 """
 
 import argparse
@@ -16,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,12 +28,13 @@ from confluent_kafka import Producer
 from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.kafka.admin import KafkaAdmin
-from ledger.sandbox import Sandbox, SandboxCluster
+from ledger.sandbox import Sandbox
 from ledger.sandbox.workload import create_topics
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.drivers import ended_afterwards
 from tests.support.following import admin_of
+from tests.support.forwarder import forwarding
 from tests.support.mirror_maker import mirror_maker
 from tests.support.runs import FLOW
 
@@ -56,17 +60,23 @@ def main() -> None:
     parser.add_argument("--megabytes", type=at_least_one, default=400)
     parser.add_argument("--repeat", type=at_least_one, default=3)
     parser.add_argument("--log-append-time", action="store_true", help="of the source's topics")
+    parser.add_argument("--round-trip-ms", type=int, default=0, help="between the mirror and the source")
+    parser.add_argument("--batch-records", type=at_least_one, help="at most in a batch of the source")
     options = parser.parse_args()
-    settings = {"message.timestamp.type": "LogAppendTime"} if options.log_append_time else {}
-    with tempfile.TemporaryDirectory() as folder:
-        sandbox = Sandbox(Path(folder) / "sandbox")
-        try:
-            pair = sandbox.up(["east", "west"], 1)
-            for size in SIZES:
-                records = options.megabytes * 1_000_000 // size
-                compare(pair, Path(folder), size, records, options.repeat, settings)
-        finally:
-            sandbox.down()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        sandbox = Sandbox(folder / "sandbox")
+        stack.callback(sandbox.down)
+        servers = servers_of(pair := sandbox.up(["east", "west"], 1, far=["east"]))
+        mirrored = dict(servers)
+        if options.round_trip_ms:
+            (broker,) = pair["east"].brokers
+            assert broker.far is not None
+            line = stack.enter_context(forwarding(broker.far))
+            line.slow(round_trip_s=options.round_trip_ms / 1_000)
+            mirrored["east"] = line.address
+        for size in SIZES:
+            compare(servers["east"], mirrored, folder, size, options)
 
 
 def at_least_one(text: str) -> int:
@@ -77,23 +87,20 @@ def at_least_one(text: str) -> int:
 
 
 def compare(
-    pair: Mapping[str, SandboxCluster],
-    folder: Path,
-    size: int,
-    records: int,
-    repeat: int,
-    settings: Mapping[str, str],
+    source: str, servers: Mapping[str, str], folder: Path, size: int, options: argparse.Namespace
 ) -> None:
+    """`source`: where its records are produced; `servers`: where the mirrors reach both clusters."""
     rows: dict[str, list[Figures]] = {"mirror-ledger": [], "MirrorMaker 2": []}
-    servers = servers_of(pair)
-    for number in range(repeat):
+    records = options.megabytes * 1_000_000 // size
+    settings = {"message.timestamp.type": "LogAppendTime"} if options.log_append_time else {}
+    for number in range(options.repeat):
         topic = f"bench-{size}-{number}"
         own = folder / topic
         own.mkdir()
         config = write_config(own, servers, {FLOW: f'topics = ["{topic}"]\nprefix = "ours"'})
         init_ledger(config)
-        create_topics(servers["east"], [topic], partitions=PARTITIONS, configuration=settings)
-        fill(servers["east"], topic, size, records, PARTITIONS)
+        create_topics(source, [topic], partitions=PARTITIONS, configuration=settings)
+        fill(source, topic, size, records, PARTITIONS, batch_records=options.batch_records)
         ours = ended_afterwards(
             [sys.executable, "-m", "ledger.cli.main", "--config", config.file, "run", FLOW], own / "ours.log"
         )
@@ -122,8 +129,10 @@ def report(name: str, size: int, records: int, figures: list[Figures]) -> None:
     )
 
 
-def fill(servers: str, topic: str, size: int, records: int, partitions: int) -> None:
-    """Records of that many random bytes, in turn over the partitions."""
+def fill(
+    servers: str, topic: str, size: int, records: int, partitions: int, *, batch_records: int | None = None
+) -> None:
+    """Records of that many random bytes, in turn over the partitions; None: as many in a batch as it takes."""
     producer = Producer(
         {
             "bootstrap.servers": servers,
@@ -131,6 +140,7 @@ def fill(servers: str, topic: str, size: int, records: int, partitions: int) -> 
             "batch.size": 262_144,
             "queue.buffering.max.kbytes": 524_288,
             "message.max.bytes": 2 * max(size, 1_000_000),
+            **({} if batch_records is None else {"batch.num.messages": batch_records}),
         }
     )
     value = os.urandom(size)
@@ -143,7 +153,7 @@ def fill(servers: str, topic: str, size: int, records: int, partitions: int) -> 
                 producer.poll(0.05)
         if number % 1_000 == 0:
             producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(600) == 0
 
 
 def timed(mirror: AbstractContextManager[object], config: MirrorConfig, topic: str, records: int) -> Figures:
