@@ -8,6 +8,7 @@ import hashlib
 import mmap
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -116,15 +117,27 @@ def verify_table(
     into an archive, with an empty link where it has none: what follows continues it.
     """
     done = TableVerified(table)
-    appends = _appends(opened, table, done, {writer: head.place for writer, head in left.items()})
-    for writer in sorted({*appends, *left}):
-        of_writer = appends.get(writer, [])
-        last = None if until is None else until.get(writer, -1)
-        counted = [one for one in of_writer if last is None or one.place <= last]
-        _follow(done, writer, sorted(counted, key=lambda one: one.place), left.get(writer))
-        if until is None and of_writer:
-            _require_last(done, opened, writer, max((one.place for one in of_writer), default=0))
+    with _unreadable_is_found(done, "its log"):
+        appends = _appends(opened, table, done, {writer: head.place for writer, head in left.items()})
+        for writer in sorted({*appends, *left}):
+            of_writer = appends.get(writer, [])
+            last = None if until is None else until.get(writer, -1)
+            counted = [one for one in of_writer if last is None or one.place <= last]
+            _follow(done, writer, sorted(counted, key=lambda one: one.place), left.get(writer))
+            if until is None and of_writer:
+                _require_last(done, opened, writer, max((one.place for one in of_writer), default=0))
     return done
+
+
+@contextmanager
+def _unreadable_is_found(done: TableVerified, what: str) -> Iterator[None]:
+    """What cannot be read in here is found of the table; what was found before stays."""
+    try:
+        yield
+    except BaseException as error:
+        if not (is_of_a_library(error) or isinstance(error, (LedgerUnavailableError, ValueError, KeyError))):
+            raise
+        done.found.append(Found(done.table, Finding.UNREADABLE, f"{what}: {words_of(error)}"))
 
 
 def stay_of(opened: DeltaTable, table: str, left: Mapping[str, int]) -> str:
@@ -198,24 +211,18 @@ def _appends(
     if (wrong := _other_columns(said_columns, stored_schema(TABLE_BY_NAME[table]))) is not None:
         done.found.append(Found(table, Finding.HIDDEN, wrong))
     for said in pa.table(opened.get_add_actions(flatten=True)).to_pylist():
-        try:
-            with folder.readable([said["path"]]) as [path]:
-                rows, why_hidden = _read(path, table, said, said_columns.names)
-        except BaseException as error:
-            if not (
-                is_of_a_library(error) or isinstance(error, (LedgerUnavailableError, ValueError, KeyError))
-            ):
-                raise
-            words = f"{said['path']}: {words_of(error)}"
-            done.found.append(Found(table, Finding.UNREADABLE, words))
-            continue
-        if why_hidden is not None:
-            done.found.append(Found(table, Finding.HIDDEN, f"{said['path']}: {why_hidden}"))
-        for writer, one in appends_of(table, rows):
-            if one.place > left.get(writer, -1):
-                found.setdefault(writer, []).append(_Said(one.place, one.content, one.link))
-            else:
-                stays.append(f"{writer}\n{one.place}\n{one.content}\n")
+        with (
+            _unreadable_is_found(done, said["path"]),
+            folder.readable([said["path"]]) as [path],
+        ):
+            rows, why_hidden = _read(path, table, said, said_columns.names)
+            if why_hidden is not None:
+                done.found.append(Found(table, Finding.HIDDEN, f"{said['path']}: {why_hidden}"))
+            for writer, one in appends_of(table, rows):
+                if one.place > left.get(writer, -1):
+                    found.setdefault(writer, []).append(_Said(one.place, one.content, one.link))
+                else:
+                    stays.append(f"{writer}\n{one.place}\n{one.content}\n")
     done.stay = hashlib.sha256("".join(sorted(stays)).encode()).hexdigest() if stays else ""
     return found
 

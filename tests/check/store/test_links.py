@@ -248,3 +248,11 @@ def test_a_filter_of_values_that_this_program_does_not_write_is_found(path: str)
     pq.write_table(rows, file, bloom_filter_options={"writer": True})
     entry.write_text(entry.read_text().replace(f'"size":{size}', f'"size":{file.stat().st_size}'))
     assert [one.status for one in verified(path).found] == ["hidden"]
+
+
+def test_a_log_that_no_longer_says_whose_commit_it_is_is_found(path: str) -> None:
+    log = DeltaFactLog(path, FakeClock())
+    log.append(claim(log), TABLE, 1, two(1))
+    [entry] = (one for one in Path(path, TABLE, "_delta_log").glob("*.json") if '"add"' in one.read_text())
+    entry.write_text(entry.read_text().replace('"appId"', '"appIe"'))
+    assert "unreadable" in [one.status for one in verified(path).found]
