@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-import duckdb
 import pyarrow as pa
 
 from ledger.clock import DAY_MS, HOUR_MS
@@ -106,7 +105,7 @@ def _rows_of(at: DeltaSnapshot, view: str, shown: dict[str, Relation]) -> pa.Tab
 
 def _differing(one: pa.Table, other: pa.Table) -> int:
     """How many rows are in one of two tables alone, each as often as it is."""
-    with duckdb.connect() as connection:
+    with connected() as connection:
         connection.register("one", one)
         connection.register("other", other)
         [(rows,)] = connection.execute(

@@ -41,6 +41,7 @@ from ledger.store.delta_tables import (
     table_uri,
 )
 from ledger.store.merging import BATCH_ROWS, SORTED_BY, TARGET_ROWS, merged_writer
+from ledger.store.sql import connected
 from tests.support.ledger_rows import empty, row
 
 FLOW, FLOW_BACK, EAST, WEST = "east-to-west", "west-to-east", "east", "west"
@@ -381,8 +382,8 @@ def _linked(rows: pa.Table, table: str) -> pa.Table:
 
 @contextmanager
 def computing(rounds: Iterable[int]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection with these as `rounds`; one thread, for two processes compute at once."""
-    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+    """A connection with these as `rounds`; of one thread, for two processes compute at once."""
+    with connected() as connection:
         connection.register("rounds", pa.table({"number": pa.array(rounds, pa.int64())}))
         yield connection
 

@@ -1,7 +1,8 @@
 """Ledgers that grow by rounds, with projections extended in between: answers by these are those of all rows."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from ledger.facts.state import WriterClaim
@@ -29,9 +30,9 @@ BACK: Mapping[str, Value] = {"from_cluster": "west", "to_cluster": "east"}
 ASKED: tuple[tuple[str, Mapping[str, Value]], ...] = (
     ("flow_positions", {"flow": FLOW}),
     ("cluster_groups", {"cluster": "east"}),
-    ("offset_translation", {"flow": FLOW}),
     ("group_translation", BOTH),
     ("replication_lag", {"flow": FLOW, "fresh_since_ms": 0}),
+    ("offset_translation", {"flow": FLOW}),
     ("flow_status", {"flow": FLOW_BACK}),
     ("flow_recording", {"flow": FLOW}),
     ("flow_losses", {"flow": FLOW}),
@@ -53,11 +54,11 @@ class Grown:
             self.clock.now_s = (BEGAN_MS + number * ROUND_MS) / 1000
             log = DeltaFactLog(self.path, self.clock)
             for table, writer in WRITERS.items():
-                log.append(WriterClaim(writer, 1), table, number, rows_to_append(table, LENGTH, number))
+                log.append(WriterClaim(writer, 1), table, number, list(_appended(table, number)))
         self.rounds += rounds
 
-    def extend(self) -> None:
-        for table in PROJECTED:
+    def extend(self, tables: Collection[str] = PROJECTED) -> None:
+        for table in tables:
             opened = opened_at(table_uri(self.path, table))
             is_done = Projection(self.path, table).extend_when_due(
                 opened, now_ms=self.clock.now_ms(), least_rows=1
@@ -72,6 +73,11 @@ class Grown:
 
     def files(self, table: str) -> list[Path]:
         return sorted(Path(table_uri(self.path, f"projections/{table}")).glob("block-*.parquet"))
+
+
+@cache
+def _appended(table: str, number: int) -> tuple[Row, ...]:
+    return tuple(rows_to_append(table, LENGTH, number))
 
 
 def require_same(at: DeltaSnapshot, *, is_narrowed: bool = True, asked: int = 2) -> None:
