@@ -31,6 +31,7 @@ from ledger.store.spans import (
 )
 from ledger.store.sql import Relation, run_query, sql_file
 from tests.support.aged_lives import LIVES, SYNCS, Instead, aged_snapshot
+from tests.support.asked_together import run_together
 from tests.support.group_cases import SIDES
 from tests.support.group_logs import WORLDS, other_than
 from tests.support.histories import examples
@@ -50,6 +51,7 @@ def lives_of(worlds: Sequence[str]) -> st.SearchStrategy[list[tuple[int, str]]]:
 
 WORLDS_OF_LEDGERS, PAIRS = lives_of(sorted(WORLDS)), lives_of(["one_way", "pair"])
 GROUPS = "group_translation"
+OF_A_FLOW = ("flow_status", "flow_positions", "flow_losses")
 BETWEEN_CLUSTERS = examples(
     check=(GROUPS, "one_sided_records"),
     soak=(GROUPS, "group_positions", "repeated_records", "consumed_not_copied", "one_sided_records"),
@@ -97,8 +99,9 @@ def require_between(worlds: list[tuple[int, str]]) -> None:
         clusters = here, other_than(here)
         shown = shown_for(BETWEEN, at, spans, chance, dict(zip(("here", "there"), clusters, strict=True)))
         params = dict(zip(("from_cluster", "to_cluster"), clusters, strict=True))
+        by_spans, by_all = (run_together(BETWEEN_CLUSTERS, params, at, rows) for rows in (shown, {}))
         for name in BETWEEN_CLUSTERS:
-            assert answers(at, name, params, shown) == answers(at, name, params), (worlds, here, name)
+            assert by_spans[name].equals(by_all[name]), (worlds, here, name)
 
 
 def rows_of(relation: Relation) -> list[Row]:
@@ -192,9 +195,9 @@ def test_a_commit_lands_on_the_target_of_a_flow_where_all_offset_syncs_say(
         assert answers(at, name, params, shown) == answers(at, name, params), (worlds, flow)
         whole = in_whole_spans(spans, lambda _times: at.tables[SYNCS])
         assert whole is not None, worlds
-        for name in ("flow_status", "flow_positions", "flow_losses"):
-            asked = {"flow": flow}
-            assert answers(at, name, asked, whole) == answers(at, name, asked), (worlds, name, flow)
+        by_spans, by_all = (run_together(OF_A_FLOW, params, at, rows) for rows in (whole, {}))
+        for name in OF_A_FLOW:
+            assert by_spans[name].equals(by_all[name]), (worlds, name, flow)
 
 
 def test_spans_are_few_and_only_those_around_the_places_are_looked_into() -> None:
