@@ -30,7 +30,7 @@ from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import ARCHIVE, MAINTAINED_BY, TableUpkeep, maintain
 from ledger.store.merging import WrittenFile, data_files, statistics_of
 from ledger.store.places import Place
-from ledger.store.projections import PROJECTED, Projection
+from ledger.store.projections import Projection
 from ledger.store.session import FLOW_TABLES, RECORDER_TABLES, OperatorOperations
 from ledger.store.snapshots import DeltaLedger, DeltaSnapshot, OpenedTables
 from ledger.store.state import DeltaLedgerState
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.long
 FLOW, RECORDER = "flow:east-to-west", "recorder:east"
 BEGAN_MS = 20_000 * DAY_MS
 ROUNDS_A_DAY = 3
-KEEP_DAYS = 4
+DAYS, KEEP_DAYS = 7, 3
 FILLED = {name for name in LEAVING if name != "share_offsets"}
 BETWEEN = {"from_cluster": "east", "to_cluster": "west"}
 OF_FLOW = {"flow": "east-to-west"}
@@ -193,7 +193,7 @@ class Days:
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> Days:
     days = Days(copied_to(tmp_path_factory.mktemp("lived"), empty_ledger), FakeClock())
-    days.live(10)
+    days.live(DAYS)
     return days
 
 
@@ -210,6 +210,8 @@ class WithArchive:
 def archived(lived: Days, tmp_path_factory: pytest.TempPathFactory) -> WithArchive:
     folder = tmp_path_factory.mktemp("archived")
     days = copy_of(lived, folder / "ledger")
+    for name in FILLED:
+        TableUpkeep(days.path, name, days.clock, keep_hours=1).rebuild()
     [left], _ = days.leave(folder / "archive")
     return WithArchive(days, left, folder / "archive")
 
@@ -249,30 +251,30 @@ def rows_of(at: DeltaSnapshot) -> dict[str, list[dict[str, Any]]]:
 def test_a_period_leaves_and_answers_are_what_they_were(lived: Days, archived: WithArchive) -> None:
     days, left = archived.days, archived.left
     rows = {table.name: lived.now().count(table.name) for table in TABLES}
-    assert left.period.until_ms == BEGAN_MS + 6 * DAY_MS
+    assert left.period.until_ms == BEGAN_MS + 4 * DAY_MS
     assert left.rows.keys() == FILLED
     assert answers(days.now()) == answers(lived.now())
-    assert answers(days.at_day(8)) == answers(lived.at_day(8))
+    assert answers(days.at_day(6)) == answers(lived.at_day(6))
     counts = {table.name: days.now().count(table.name) for table in TABLES}
     for name, count_left in left.rows.items():
         assert counts[name] == rows[name] - count_left
-    # Ten days of three rounds; of the first six days each partition keeps two rows, and one for each day.
-    assert left.rows["offset_syncs"] >= 18
+    # Of the first four days of three rounds each partition keeps two rows, and one for each day.
+    assert left.rows["offset_syncs"] >= 10
     assert counts["operations"] == rows["operations"] + 2
     assert days.leave(archived.archive)[0] == []
 
 
 def test_what_left_is_in_an_archive_with_the_same_cuts(lived: Days, archived: WithArchive) -> None:
     days, left = archived.days, archived.left
-    then = {day: rows_of(lived.at_day(day)) for day in (2, 4)}
+    then = {day: rows_of(lived.at_day(day)) for day in (1, 2)}
     archive = DeltaLedger(str(archived.archive / "000001"))
     for day, rows in then.items():
         assert rows_of(archive.as_of(days.tokens[day], now_ms=0)) == rows
         with pytest.raises(UsageError, match=r"have left the ledger.*archive/000001"):
             days.at_day(day)
     with pytest.raises(UsageError, match="have left the ledger"):
-        DeltaLedger(days.path).at_time(BEGAN_MS + 4 * DAY_MS, now_ms=days.clock.now_ms())
-    assert DeltaLedger(days.path).at_time(BEGAN_MS + 6 * DAY_MS, now_ms=days.clock.now_ms()).cut.last
+        DeltaLedger(days.path).at_time(BEGAN_MS + 3 * DAY_MS, now_ms=days.clock.now_ms())
+    assert DeltaLedger(days.path).at_time(BEGAN_MS + 4 * DAY_MS, now_ms=days.clock.now_ms()).cut.last
     [period] = days.periods()
     copy = read_copy(period.archive)
     assert copy is not None
@@ -303,23 +305,6 @@ def test_the_guard_is_on_and_the_history_says_what_was_done(lived: Days, archive
         )
 
 
-def test_the_chain_of_links_continues_over_periods_that_leave(later: Days, archived: WithArchive) -> None:
-    """Also for a process that has appended nothing so far; and in the archive it is whole up to its cut."""
-    days, archive = later, archived.archive
-    days.maintain()
-    anchor = anchor_of(OpenedTables.of(days.path), now_ms=days.clock.now_ms())
-    days.log = DeltaFactLog(days.path, days.clock)
-    days.live(1)
-    for path in (days.path, str(archive / "000001")):
-        done = verify_ledger(path, [anchor], as_of=None, now_ms=days.clock.now_ms())
-        assert (done.found, done.unlinked) == ([], 0)
-        assert {head.table for head in done.heads} >= FILLED
-    [end] = [
-        one for one in days.periods()[0].ends if (one.fact_table, one.writer) == ("checkpoints", RECORDER)
-    ]
-    assert end.link is not None
-
-
 def test_a_row_that_stays_of_what_has_left_is_not_altered_unnoticed(later: Days) -> None:
     days = later
     [file, *_] = Path(days.path, "offset_syncs").glob("carried-*")
@@ -338,38 +323,45 @@ def test_a_row_that_stays_of_what_has_left_is_not_altered_unnoticed(later: Days)
     assert [(one.table, one.status) for one in done.found] == [("offset_syncs", "altered")]
 
 
-def test_who_is_at_work_goes_on(lived: Days, later: Days) -> None:
+def test_who_is_at_work_goes_on_and_period_after_period_leaves(
+    lived: Days, later: Days, archived: WithArchive, tmp_path: Path
+) -> None:
+    """The chain of links continues, also for a process that has appended nothing so far; it is whole in archives."""
+    days, archive = later, Path(shutil.copytree(archived.archive, tmp_path / "archive"))
     positions = DeltaLedgerState(DeltaLedger(lived.path)).positions("east-to-west")
     assert positions
-    assert DeltaLedgerState(DeltaLedger(later.path)).positions("east-to-west") == positions
-    later.live(1)
-    assert answers(later.now())
-
-
-def test_period_after_period(later: Days, archived: WithArchive, tmp_path: Path) -> None:
-    days, archive = later, Path(shutil.copytree(archived.archive, tmp_path / "archive"))
-    days.live(3)
-    before, then = answers(days.now()), rows_of(days.at_day(8))
+    assert DeltaLedgerState(DeltaLedger(days.path)).positions("east-to-west") == positions
+    anchor = anchor_of(OpenedTables.of(days.path), now_ms=days.clock.now_ms())
+    days.log = DeltaFactLog(days.path, days.clock)
+    days.live(2)
+    before, then = answers(days.now()), rows_of(days.at_day(5))
     [left], _ = days.leave(archive)
-    assert (left.period.archive, left.period.until_ms) == (f"{archive}/000002", BEGAN_MS + 9 * DAY_MS)
+    assert (left.period.archive, left.period.until_ms) == (f"{archive}/000002", BEGAN_MS + 6 * DAY_MS)
     assert answers(days.now()) == before
-    assert rows_of(DeltaLedger(f"{archive}/000002").as_of(days.tokens[8], now_ms=0)) == then
+    assert rows_of(DeltaLedger(f"{archive}/000002").as_of(days.tokens[5], now_ms=0)) == then
     for path in (days.path, f"{archive}/000002"):
         with pytest.raises(UsageError, match="archive/000001"):
-            DeltaLedger(path).as_of(days.tokens[3], now_ms=days.clock.now_ms())
+            DeltaLedger(path).as_of(days.tokens[2], now_ms=days.clock.now_ms())
     with pytest.raises(UsageError, match="archive/000002"):
-        days.at_day(7)
+        days.at_day(4)
+    for path in (days.path, str(archive / "000001")):
+        done = verify_ledger(path, [anchor], as_of=None, now_ms=days.clock.now_ms())
+        assert (done.found, done.unlinked) == ([], 0)
+        assert {head.table for head in done.heads} >= FILLED
+    [first, _] = days.periods()
+    [end] = [one for one in first.ends if (one.fact_table, one.writer) == ("checkpoints", RECORDER)]
+    assert end.link is not None
 
 
-ENDED_AT = examples(check=[97], soak=[*range(1, 1_000)])
-"""Writes that end the process, as long as there is such a write."""
+ENDED_AT = examples(check=[170], soak=[*range(1, 1_000)])
+"""Writes that end the process, as long as there is such a write; that of check is behind the archive."""
 
 
-def test_what_dies_anywhere_is_ended_by_the_next(
+def test_what_dies_anywhere_is_ended_by_the_next_from_a_whole_archive(
     lived: Days, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, rows = answers(lived.now()), rows_of(lived.at_day(3))
-    ended = 0
+    before, rows = answers(lived.now()), rows_of(lived.at_day(2))
+    ended = refused = 0
     for write in ENDED_AT:
         place = tmp_path / str(write)
         days = copy_of(lived, place / "ledger")
@@ -382,35 +374,36 @@ def test_what_dies_anywhere_is_ended_by_the_next(
                 break
         ended += 1
         assert answers(days.now()) == before, write
+        if days.periods() and counts_of(days) == counts_of(lived):
+            require_refused(days, place / "archive")
+            refused += 1
         days.leave(place / "archive")
         assert answers(days.now()) == before, write
         [period] = days.periods()
-        assert rows_of(DeltaLedger(period.archive).as_of(days.tokens[3], now_ms=0)) == rows
+        assert rows_of(DeltaLedger(period.archive).as_of(days.tokens[2], now_ms=0)) == rows
         stay = {one.table: one.stay for one in period.tables if one.table in LEAVING}
         at = DeltaLedger(days.path).as_of(period.cut, now_ms=0)
         assert {name: at.count(name) for name in LEAVING} == stay, write
         shutil.rmtree(place)
     assert ended > examples(check=0, soak=100)
+    assert refused
 
 
-def test_nothing_leaves_for_an_archive_that_is_damaged(
-    days: Days, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(TableUpkeep, "put_in_place", lambda *_: pytest.fail("killed"))
-        with pytest.raises(pytest.fail.Exception):
-            days.leave(tmp_path / "archive")
+def counts_of(days: Days) -> dict[str, int]:
+    return {name: days.now().count(name) for name in LEAVING}
+
+
+def require_refused(days: Days, archive: Path) -> None:
+    """Nothing leaves for an archive that is damaged; it is whole again then."""
     before = rows_of(days.now())
     [period] = days.periods()
     broken = next(Path(period.archive, "offset_syncs").glob("*.parquet"))
     whole = broken.read_bytes()
     broken.write_bytes(whole[:-1] + b"x")
     with pytest.raises(DamagedLedgerError, match=broken.name):
-        days.leave(tmp_path / "archive")
+        days.leave(archive)
     assert rows_of(days.now()) == before
     broken.write_bytes(whole)
-    [left], _ = days.leave(tmp_path / "archive")
-    assert left.rows["offset_syncs"]
 
 
 def test_nothing_leaves_before_days_are_closed(days: Days, tmp_path: Path) -> None:
@@ -440,13 +433,10 @@ def test_nothing_is_put_into_what_is_no_archive_of_this_ledger(
     assert days.periods() == []
 
 
-def test_projections_account_for_what_stays(days: Days, tmp_path: Path) -> None:
-    for name in PROJECTED:
-        TableUpkeep(days.path, name, days.clock, keep_hours=1).rebuild()
-    days.leave(tmp_path / "archive")
-    for name in PROJECTED:
-        opened = DeltaTable(table_uri(days.path, name))
-        noted = Projection(days.path, name).noted(opened)
+def test_projections_account_for_what_stays(archived: WithArchive) -> None:
+    days = archived.days
+    for name in FILLED:
+        noted = Projection(days.path, name).noted(DeltaTable(table_uri(days.path, name)))
         assert noted is None or noted.rows == days.now().count(name)
     assert "offset_syncs" in narrowed.for_question(
         days.now(), catalog.query("offset_translation"), {"flow": "east-to-west"}
