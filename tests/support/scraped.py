@@ -1,11 +1,13 @@
 """A mirror that is served and scraped: `serve` and drivers as processes of their own, and a real Prometheus."""
 
 import json
+import logging
 import os
 import re
 import signal
 import socket
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +23,9 @@ from tests.support.drivers import Command, ended_afterwards
 from tests.support.waiting import eventually
 
 PROMETHEUS = CHECKOUT / "conf" / "prometheus"
+FIRES_WITHIN_S = 30.0
+
+log = logging.getLogger(__name__)
 
 
 def free_port() -> int:
@@ -100,6 +105,16 @@ def is_firing(url: str, alert: str, **labels: str) -> bool:
     """Whether one with this name and these labels does."""
     wanted = {"alertname": f"MirrorLedger{alert}", **labels}.items()
     return any(wanted <= one.items() for one in firing(url))
+
+
+def fires(url: str, alert: str, since_s: float, **labels: str) -> None:
+    """Within half a minute of that moment."""
+    eventually(
+        lambda: is_firing(url, alert, **labels),
+        f"{alert} fires; others are {firing(url)}",
+        within_s=max(1.0, FIRES_WITHIN_S - (time.monotonic() - since_s)),
+    )
+    log.info("%s fired within %.1f s", alert, time.monotonic() - since_s)
 
 
 def promtool(*words: str) -> None:

@@ -114,7 +114,7 @@ def test_prometheus_takes_every_expression_of_the_dashboard(tmp_path: Path) -> N
 
 @with_promtool
 def test_alerts_fire_by_what_they_are_about(tmp_path: Path) -> None:
-    """Those that no test with a real mirror brings about, and what must not fire beside them."""
+    """Those that take long to bring about with a real mirror, and what must not fire beside them."""
     series = {
         'mirror_ledger_flow_broken_fences{flow="f",cluster="east",state="open"}': "0 0 1x30",
         'mirror_ledger_changeover_at_work{kind="failover",source="east",target="west",state="open"}': "1 1 0x30",

@@ -22,10 +22,18 @@ from tests.support.config_files import write_config
 from tests.support.drivers import Driver
 from tests.support.following import copied, name_of, produce
 from tests.support.runs import FLOW
-from tests.support.scraped import firing, free_port, is_firing, prometheus, samples_at, serving
+from tests.support.scraped import (
+    FIRES_WITHIN_S,
+    fires,
+    firing,
+    free_port,
+    is_firing,
+    prometheus,
+    samples_at,
+    serving,
+)
 from tests.support.waiting import eventually
 
-WITHIN_S = 30.0
 LINES = (
     'topic_naming = "identity"\nround_seconds = 1\nheartbeat_seconds = 5\nhigh_watermark_seconds = 1\n'
     'checkpoint_seconds = 1\ntopic_refresh_seconds = 1\non_loss = "continue"'
@@ -57,12 +65,7 @@ class Watched:
 
     def fires(self, alert: str, since_s: float, **labels: str) -> None:
         """Within half a minute of that moment."""
-        eventually(
-            lambda: is_firing(self.prometheus, alert, **labels),
-            f"{alert} fires; others are {firing(self.prometheus)}",
-            within_s=max(1.0, WITHIN_S - (time.monotonic() - since_s)),
-        )
-        print(f"{alert}: {time.monotonic() - since_s:.1f} s")
+        fires(self.prometheus, alert, since_s, **labels)
 
 
 @pytest.fixture
@@ -134,7 +137,7 @@ def test_a_ledger_that_cannot_be_written(watched: Watched) -> None:
     eventually(
         lambda: any(is_firing(watched.prometheus, one) for one in ("LedgerNotWritable", "DriverDead")),
         "the driver's own endpoint says so",
-        within_s=WITHIN_S,
+        within_s=FIRES_WITHIN_S,
     )
     watched.fires("LedgerNotReadable", since)
     os.rename(ledger.with_name("lost"), ledger)

@@ -1,7 +1,4 @@
-"""Alerts about changes of direction, by a real Prometheus that scrapes what is served of a ledger.
-
-Rows are those that the program appends. No broker is needed, for `serve` asks none.
-"""
+"""A real Prometheus scrapes a mirror whose direction changes: an apply is killed, and a fence is broken by somebody."""
 
 import shutil
 import time
@@ -11,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ledger.store.delta_tables import create_tables
-from tests.support.asked_pages import value
-from tests.support.operated import NOBODY, Operated, mark_of_a_gone_process, operated
-from tests.support.scraped import firing, is_firing, prometheus, samples_at, serving
-from tests.support.served_changes import carried_out, planned, row
+from tests.support.drivers import Driver, Recorder
+from tests.support.following import values
+from tests.support.guarded import GuardedPair
+from tests.support.guarded_journeys import GuardedJourney, journey
+from tests.support.plans import HookedStep, applying, planned
+from tests.support.recorded import operations
+from tests.support.runs import FLOW
+from tests.support.scraped import fires, free_port, is_firing, prometheus, serving
 from tests.support.waiting import eventually
-
-WITHIN_S = 30.0
 
 pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="Prometheus is not on this machine"
@@ -27,45 +25,80 @@ pytestmark = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Scraped:
-    """A ledger that is served, and a Prometheus in which nothing is wrong but that nobody drives the flow."""
+    """A mirror at work between clusters that know who writes, scraped by `prometheus`."""
 
-    ledger: Operated
-    served: str
+    of: GuardedJourney
+    folder: Path
     prometheus: str
 
-    def fires(self, alert: str, since_s: float, **labels: str) -> None:
-        eventually(
-            lambda: is_firing(self.prometheus, alert, **labels),
-            f"{alert} fires; others are {firing(self.prometheus)}",
-            within_s=max(1.0, WITHIN_S - (time.monotonic() - since_s)),
-        )
-        print(f"{alert}: {time.monotonic() - since_s:.1f} s")
+    def is_firing(self, alert: str) -> bool:
+        return is_firing(self.prometheus, alert)
 
 
 @pytest.fixture
-def scraped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Scraped]:
-    create_tables(str(tmp_path / "empty"), now_ms=1)
-    ledger = operated(tmp_path, tmp_path / "empty", capsys)
-    with (
-        serving(ledger.config, tmp_path / "serve.log") as url,
-        prometheus(tmp_path, NOBODY, url.removeprefix("http://")) as at,
-    ):
-        eventually(lambda: value(samples_at(url), "ledger_readable") == 1, "it is read")
-        eventually(lambda: is_firing(at, "DriverDead"), "Prometheus scrapes and evaluates", within_s=120)
-        yield Scraped(ledger, url, at)
+def scraped(
+    guarded_pair: GuardedPair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Scraped]:
+    of = journey(guarded_pair, tmp_path, capsys)
+    own = f"127.0.0.1:{free_port()}"
+    started = [
+        Driver(of.config, tmp_path / "driver.log", ("--metrics", own)),
+        Recorder(of.config, tmp_path / "recorder.log", "east"),
+    ]
+    try:
+        with (
+            serving(of.config, tmp_path / "serve.log") as url,
+            prometheus(tmp_path, own, url.removeprefix("http://")) as at,
+        ):
+            yield Scraped(of, tmp_path, at)
+    finally:
+        for one in started:
+            one.end()
 
 
-def test_a_record_behind_a_fence(scraped: Scraped) -> None:
-    assert not is_firing(scraped.prometheus, "FenceBroken")
-    late = {"finding": "late_write", "topic": "orders", "partition": 1, "cluster": "east"}
-    raised = row("finding_raised", {**late, "message": "a record was written", "next": "stop it"}, "late")
-    scraped.ledger.append("operations", {**raised, "writer": "recorder:east"})
+def test_an_apply_that_is_killed_and_a_fence_that_somebody_takes_away(scraped: Scraped) -> None:
+    of, east = scraped.of, scraped.of.pair["east"]
+    of.sell("east", 200)
+    of.is_under_way()
+    eventually(lambda: of.holds_all("west"), "all is copied")
+    hook = HookedStep(scraped.folder, "stop_groups")
+    options = ("--abort-marker", "--group", of.desk.group, *hook.option)
+    plan_id = planned(of.capture, of.config, "switchover", *options)
+    with applying(of.config, plan_id, scraped.folder / "apply.log") as process:
+        eventually(lambda: hook.is_asked() or process.poll() is not None, "its hook stops groups")
+        time.sleep(10)
+        assert not scraped.is_firing("ChangeoverHalfDone"), "somebody is at work on it"
+        process.kill()
+        process.wait()
+        since_s = time.monotonic()
+        fires(
+            scraped.prometheus,
+            "ChangeoverHalfDone",
+            since_s,
+            kind="switchover",
+            source="east",
+            target="west",
+        )
+        hook.done()
+    of.applied(plan_id)
+    eventually(lambda: not scraped.is_firing("ChangeoverHalfDone"), "it is done")
+    eventually(lambda: not scraped.is_firing("FenceBroken"), "the fence is proved")
+
+    held = values(east.open, of.topic)
+    east.open_again(of.topic)
+    written = len(of.shop.written)
+    eventually(lambda: _is_taken(of), "brokers know that the rule is gone")
     since_s = time.monotonic()
-    scraped.fires("FenceBroken", since_s, cluster="east", state="late_write")
+    assert len(values(east.open, of.topic)) > len(held)
+    fires(scraped.prometheus, "FenceBroken", since_s, flow=FLOW, cluster="east", state="late_write")
+    assert len(of.shop.written) > written
+    assert of.ask("fence", "east", "--topic", of.topic, "--reason", "it was opened").code == 0
+    eventually(lambda: not scraped.is_firing("FenceBroken"), "it is closed again")
+    assert operations(of.config, "fence")[-1]["proof"] == "proven"
 
 
-def test_a_change_of_direction_whose_process_died(scraped: Scraped) -> None:
-    assert not is_firing(scraped.prometheus, "ChangeoverHalfDone")
-    carried_out(scraped.ledger, planned(scraped.ledger), by=mark_of_a_gone_process())
-    since_s = time.monotonic()
-    scraped.fires("ChangeoverHalfDone", since_s, kind="switchover", source="east", target="west")
+def _is_taken(of: GuardedJourney) -> bool:
+    """Whether the cluster that was left took one more record of the shop."""
+    before = len(of.shop.written)
+    of.sell("east", 1)
+    return len(of.shop.written) > before
