@@ -7,7 +7,7 @@ may be left out and is null then; `>0` behind the type of a number says that it 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -156,14 +156,17 @@ def names_between_clusters() -> tuple[str, ...]:
     return tuple(_made_by(BETWEEN_SUBJECTS))
 
 
-def tables_of(relations: Iterable[str]) -> frozenset[str]:
-    """The tables among these relations, and those that the views among them read."""
-    return _read_by(relations).intersection(table.name for table in TABLES)
+def tables_of(relations: Iterable[str], given: Collection[str] = ()) -> frozenset[str]:
+    """The tables among these relations, and those that the views among them read; of views that are `given` none."""
+    return _read_by(relations, given).intersection(table.name for table in TABLES)
 
 
-def views_of(relations: Iterable[str]) -> Mapping[str, str]:
-    """The statement that makes each view among these relations, and each that the views read, in their order."""
-    found = _read_by(relations)
+def views_of(relations: Iterable[str], given: Collection[str] = ()) -> Mapping[str, str]:
+    """The statement that makes each view among these relations, and each that the views read, in their order.
+
+    Not of what is `given`, nor of what that alone reads.
+    """
+    found = _read_by(relations, given).difference(given)
     return {name: text for name, text in _views().items() if name in found}
 
 
@@ -188,12 +191,12 @@ def relations_read(statement: str) -> Counter[str]:
     return found
 
 
-def _read_by(relations: Iterable[str]) -> frozenset[str]:
-    """These relations, and what the views among them read."""
+def _read_by(relations: Iterable[str], given: Collection[str]) -> frozenset[str]:
+    """These relations, and what the views among them read that are not `given`."""
     found = set(relations)
     views = _views()
     for name in reversed(tuple(views)):  # a view reads earlier ones
-        if name in found:
+        if name in found and name not in given:
             found |= _names_read(views[name])
     return frozenset(found)
 

@@ -38,6 +38,7 @@ from ledger.store.spans import (
     BY_FLOW,
     BY_LAG,
     BY_LOSS,
+    OF_GROUPS,
     Facts,
     Question,
     in_whole_spans,
@@ -49,9 +50,12 @@ from ledger.store.sql import CutRows, ParquetFiles, Relation, Snapshot, connecte
 log = logging.getLogger(__name__)
 
 _SYNCS = OFFSET_SYNCS.name
-_BETWEEN = frozenset(
-    {"group_translation", "group_positions", "repeated_records", "consumed_not_copied", "one_sided_records"}
-)
+QUESTIONS: Mapping[str, Question] = {
+    **dict.fromkeys(
+        ("group_translation", "group_positions", "repeated_records", "consumed_not_copied"), OF_GROUPS
+    ),
+    "one_sided_records": BETWEEN,
+}
 _BY_FLOW = frozenset({"offset_translation"})
 _IN_WHOLE = frozenset({"flow_losses", "flow_positions", "flow_status"})
 """By what of the offset syncs queries are answered: those that the places of groups touch, or what all come to."""
@@ -278,7 +282,7 @@ def _kept_rows(snapshot: DeltaSnapshot, table: str) -> pa.Table | None:
 def _of_spans(
     snapshot: DeltaSnapshot, name: str, params: Mapping[str, Value], shown: Mapping[str, Relation]
 ) -> dict[str, Relation] | None:
-    if name not in _BETWEEN | _BY_FLOW | _IN_WHOLE or (found := _spans(snapshot)) is None:
+    if name not in {*QUESTIONS, *_BY_FLOW, *_IN_WHOLE} or (found := _spans(snapshot)) is None:
         return None
     if name in _IN_WHOLE:
         return _whole_spans(snapshot)
@@ -286,7 +290,7 @@ def _of_spans(
         by_flow = touched(BY_FLOW, snapshot, *found, {"flow": str(params["flow"])}, shown)
         return None if by_flow is None else by_flow.shown
     sides = {"here": str(params["from_cluster"]), "there": str(params["to_cluster"])}
-    between = touched(BETWEEN, snapshot, *found, sides, shown)
+    between = touched(QUESTIONS[name], snapshot, *found, sides, shown)
     return None if between is None else between.shown
 
 

@@ -6,7 +6,7 @@ and what is read of offset syncs, give the answer that all offset syncs give.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import duckdb
@@ -35,15 +35,15 @@ many offset syncs it stands for, and whether it says of each record where it is.
 
 @dataclass(frozen=True)
 class Question:
-    """What answers a question out of spans: a statement that names those that it touches, and the views it `reads`.
+    """What answers a question out of spans: statements that name those that it touches, and the views it `reads`.
 
     `shared`: views that no offset sync changes; the answer gets them as they were read. `opened`: of which touched
     spans the offset syncs are read. `floors`: a table that says of such a span from which offset of its source on it
-    matters by whom that was written. `measures`: the statement names partitions whose high watermarks are read.
+    matters by whom that was written. `measures`: the statements name partitions whose high watermarks are read.
     `shares_reads`: where no span is opened, the answer gets the views that it `reads`, too.
     """
 
-    file: str
+    files: tuple[str, ...]
     reads: tuple[str, ...]
     shared: tuple[str, ...] = ()
     opened: str = "not is_exact"
@@ -55,20 +55,22 @@ class Question:
 _COMMITS = ("cluster_commits", "last_high_watermarks")
 _ENDS = ("last_claims", "measured_ends", "ended_topics")
 BETWEEN = Question(
-    "touched_spans.sql",
+    ("touched_spans.sql",),
     ("source_truncations", "current_topics"),
     # The rows of a map's last round are spans of their own.
     ("last_syncs", *_COMMITS, "committed_topics", "group_moves", "topic_readers"),
     floors="span_floors",
     shares_reads=True,
 )
-"""About groups of the cluster `here` that are to continue at the cluster `there`."""
-BY_FLOW = Question("touched_by_flow.sql", ("last_syncs", "source_truncations", "commit_places"), _COMMITS)
+"""About what the clusters `here` and `there` have, and groups of the one that are to continue at the other."""
+OF_GROUPS = replace(BETWEEN, files=("asked_spans.sql", *BETWEEN.files))
+"""About these groups alone."""
+BY_FLOW = Question(("touched_by_flow.sql",), ("last_syncs", "source_truncations", "commit_places"), _COMMITS)
 """About commits at the source of the flow `flow`, by its maps alone."""
-BY_LAG = Question("touched_by_lag.sql", _ENDS, opened="rows > 1", measures=True)
+BY_LAG = Question(("touched_by_lag.sql",), _ENDS, opened="rows > 1", measures=True)
 """How far the flow `flow` is behind the ends of its source that were measured last."""
 BY_LOSS = Question(
-    "touched_by_loss.sql", ("last_syncs", "covered_ends", "brought_ends", *_ENDS), measures=True
+    ("touched_by_loss.sql",), ("last_syncs", "covered_ends", "brought_ends", *_ENDS), measures=True
 )
 """What the cluster `here` has that has not come to the cluster `there`."""
 
@@ -130,7 +132,7 @@ def touched(
     if _rows(asked.wanted) > MOST_OPENED:
         if (finer := _by_the_hour(asked, facts)) is None:
             return None
-        asked = _asked(question, snapshot, finer, variables, overrides)
+        asked = _asked(question, snapshot, finer, variables, {**overrides, **asked.shared})
     found = _with_opened(asked.kept, asked.wanted, facts)
     return None if found is None else Touched({**asked.shared, OFFSET_SYNCS.name: found}, asked.measured)
 
@@ -159,7 +161,8 @@ def _asked(
         for name, value in variables.items():
             connection.execute(f"set variable {name} = $value", {"value": value})
         _cut(connection, spans)
-        connection.execute(sql_file(question.file))
+        for file in question.files:
+            connection.execute(sql_file(file))
         kept, wanted = _parted(connection, question, ("cut_spans", "touched"))
         stay = reads if question.shares_reads and not wanted.num_rows else question.shared
         shared = {name: connection.table(name).to_arrow_table() for name in stay}
@@ -183,7 +186,7 @@ def in_whole_spans(spans: pa.Table, facts: Facts) -> dict[str, Relation] | None:
     """The same of questions about what rows come to, and not about where records lie."""
     with connected() as connection:
         _cut(connection, spans)
-        kept, wanted = _parted(connection, Question(_CUT, ()), ("cut_spans",))
+        kept, wanted = _parted(connection, Question((_CUT,), ()), ("cut_spans",))
     found = _with_opened(kept, wanted, facts)
     return None if found is None else {OFFSET_SYNCS.name: found}
 

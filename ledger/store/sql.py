@@ -383,14 +383,13 @@ def connect(
     `computed` before.
     """
     relations = tuple(reads)
-    views = catalog.views_of(relations)
+    views = catalog.views_of(relations, overrides.keys())
     with connected() as connection:
-        for table in sorted(catalog.tables_of(relations) - overrides.keys()):
+        for table in sorted(catalog.tables_of(relations, overrides.keys()) - overrides.keys()):
             _hold(connection, table, snapshot.relation(table))
         for name, relation in overrides.items():
             _hold(connection, name, relation)
-        unmade = {name: text for name, text in views.items() if name not in overrides}
-        make_views(connection, unmade, flow, clusters, at_ms, computed)
+        make_views(connection, views, flow, clusters, at_ms, computed)
         yield connection
 
 

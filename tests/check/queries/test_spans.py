@@ -18,10 +18,11 @@ from ledger.offsets.between_clusters import one_commit
 from ledger.store import catalog, sql
 from ledger.store import spans as spans_module
 from ledger.store.delta_tables import arrow_schema
-from ledger.store.narrowed import answered_by_readings
+from ledger.store.narrowed import QUESTIONS, answered_by_readings
 from ledger.store.spans import (
     BETWEEN,
     BY_FLOW,
+    OF_GROUPS,
     SCHEMA,
     Question,
     in_whole_spans,
@@ -97,11 +98,14 @@ def require_between(worlds: list[tuple[int, str]]) -> None:
     spans = spans_of(at, chance)
     for here in chance.sample(SIDES, ASKED_AT_ONCE):
         clusters = here, other_than(here)
-        shown = shown_for(BETWEEN, at, spans, chance, dict(zip(("here", "there"), clusters, strict=True)))
+        sides = dict(zip(("here", "there"), clusters, strict=True))
         params = dict(zip(("from_cluster", "to_cluster"), clusters, strict=True))
-        by_spans, by_all = (run_together(BETWEEN_CLUSTERS, params, at, rows) for rows in (shown, {}))
-        for name in BETWEEN_CLUSTERS:
-            assert by_spans[name].equals(by_all[name]), (worlds, here, name)
+        by_all = run_together(BETWEEN_CLUSTERS, params, at, {})
+        for asked in (BETWEEN, OF_GROUPS):
+            names = [name for name in BETWEEN_CLUSTERS if QUESTIONS[name] is asked]
+            by_spans = run_together(names, params, at, shown_for(asked, at, spans, chance, sides))
+            for name in names:
+                assert by_spans[name].equals(by_all[name]), (worlds, here, name)
 
 
 def rows_of(relation: Relation) -> list[Row]:
@@ -173,7 +177,7 @@ def test_one_offset_that_is_asked_of_nobody_is_answered_by_what_its_partition_to
                     if (row["group_id"], row["source_topic"], row["source_partition"])
                     == (None, topic, partition)
                 ]
-                for shown in (shown_for(BETWEEN, at, spans, chance, sides, override), override)
+                for shown in (shown_for(OF_GROUPS, at, spans, chance, sides, override), override)
             )
             assert by_spans == by_all, (worlds, here, topic, partition)
             asked += len(by_all)
@@ -232,11 +236,44 @@ def test_spans_are_few_and_only_those_around_the_places_are_looked_into() -> Non
     params: dict[str, catalog.Value] = {"from_cluster": "east", "to_cluster": "west"}
     expected = answers(at, GROUPS, params)
     for made in (spans, merged_spans(spans)):
-        found = touched(BETWEEN, at, made, lambda _times: facts, {"here": "east", "there": "west"}, {})
+        found = touched(OF_GROUPS, at, made, lambda _times: facts, {"here": "east", "there": "west"}, {})
         assert found is not None
         assert len(rows_of(found.shown[SYNCS])) < len(rows) / 3
         assert answers(at, GROUPS, params, found.shown) == expected
     assert [one["status"] for one in answers(at, GROUPS, params)] == ["exact", "exact"]
+
+
+@pytest.mark.parametrize(("forked", "left"), [((), {0, 2}), ((1,), {0, 1, 2})], ids=["one", "several"])
+def test_partitions_that_nothing_connects_with_the_one_that_is_asked_about_are_left_out(
+    forked: tuple[int, ...], left: set[int]
+) -> None:
+    """Partition 0 comes from partition 2 of a third cluster; where 1 continues in another topic there, all count."""
+    rows = [one_sync("forth", ("east", "t", number), ("west", "t", number)) for number in range(2)]
+    rows += [one_sync("other", ("east", "t", number), ("west", "u", number)) for number in forked]
+    rows.append(one_sync("first", ("north", "t", 2), ("east", "t", 0)))
+    schema = arrow_schema(TABLE_BY_NAME[SYNCS])
+    facts = pa.Table.from_pylist(rows, schema=schema)
+    commits = pa.Table.from_pylist(
+        [{**commit("", 5), "group_id": None}], schema=arrow_schema(TABLE_BY_NAME["checkpoints"])
+    )
+    at = Instead(EMPTY, {SYNCS: facts, "checkpoints": commits})
+    sides = {"here": "east", "there": "west"}
+    found = touched(OF_GROUPS, at, spans_of_rows(facts), lambda _times: facts, sides, {})
+    assert found is not None
+    assert {one["source_partition"] for one in rows_of(found.shown[SYNCS])} == left
+
+
+def one_sync(flow: str, source: tuple[str, str, int], target: tuple[str, str, int]) -> Row:
+    sides = {
+        f"{side}_{name}": value
+        for side, (cluster, topic, partition) in (("source", source), ("target", target))
+        for name, value in (
+            *(("cluster", cluster), ("topic", topic), ("topic_id", f"{topic}-{cluster}")),
+            *(("partition", partition), ("start", 0), ("end", 10)),
+        )
+    }
+    stamp = {"writer": f"flow:{flow}", "writer_epoch": 1, "round": 1, "recorded_at_ms": 5_000}
+    return row(SYNCS, **stamp, **sides, flow=flow, gaps=[], kind="copied", records=10, bytes=1_000)
 
 
 def test_offset_syncs_that_a_span_stands_for_have_to_be_there() -> None:
