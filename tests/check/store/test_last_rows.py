@@ -7,6 +7,7 @@ import json
 import os
 import random
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,14 @@ from ledger.facts.operations import LastOffsetSyncs
 from ledger.facts.roles import OPERATOR_WRITER
 from ledger.facts.rows import flow_position
 from ledger.facts.tables import STAMP, TABLE_BY_NAME, TABLES
-from ledger.store import projections
+from ledger.store import merging, projections
 from ledger.store.behind import file_stamps
 from ledger.store.catalog import query
 from ledger.store.delta_tables import opened_at, table_uri
 from ledger.store.last_rows import LastRowsReader
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import TableUpkeep, Upkeep, maintain
-from ledger.store.merging import FANOUT, Merge, data_files
+from ledger.store.merging import Merge, data_files
 from ledger.store.projections import Block, Projection
 from ledger.store.relations import filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.store.snapshots import open_ledger
@@ -39,7 +40,7 @@ from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import append, copied_to, row
 
 SEEDS = [int(os.environ["MIRROR_LEDGER_SEED"])] if "MIRROR_LEDGER_SEED" in os.environ else [1]
-STEPS = 40
+STEPS = 39
 NOW_MS = 1_766_390_400_000
 FLOWS = ("a", "b")
 STAMPED = {column.name for column in STAMP}
@@ -191,7 +192,7 @@ def test_a_start_by_projections_answers_what_all_rows_answer(tmp_path: Path, emp
         try:
             for number in range(STEPS):
                 model.step()
-                if number % 13 == 12:
+                if number in (STEPS * 2 // 3, STEPS - 1):
                     model.check()
         except AssertionError as error:
             raise AssertionError(f"MIRROR_LEDGER_SEED={seed}: {error}") from error
@@ -219,6 +220,17 @@ def ends(path: str) -> dict[int, int]:
 def clock() -> FakeClock:
     """An hour after all appends."""
     return FakeClock(NOW_MS / 1000 + 3_600)
+
+
+FANOUT = 4
+"""A third of the files that become one otherwise."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _of_few_files() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(merging, "FANOUT", FANOUT)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -296,7 +308,7 @@ def say(block: Path, changed: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"rows": 9},
+        {"rows": 3},
         {"rows": -1},
         {"rows": None},
         {"until": {"flow:a": [1]}},

@@ -38,12 +38,16 @@ FLOW_WRITER = "flow:east-to-west"
 class Origin:
     """A ledger with a recorder and a flow at work."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, begun: "Origin | None" = None) -> None:
+        """`begun`: whose folder has been copied there; None: both are claimed."""
         self.path = path
         self.log = DeltaFactLog(path, SystemClock())
-        self.recorder = self.log.claim(WRITER, RECORDER_TABLES, {**claim_of("x"), "flow": None})
-        self.flow = self.log.claim(FLOW_WRITER, FLOW_TABLES, claim_of("east-to-west"))
-        self.rounds = 0
+        if begun is None:
+            self.recorder = self.log.claim(WRITER, RECORDER_TABLES, {**claim_of("x"), "flow": None})
+            self.flow = self.log.claim(FLOW_WRITER, FLOW_TABLES, claim_of("east-to-west"))
+            self.rounds = 0
+        else:
+            self.recorder, self.flow, self.rounds = begun.recorder, begun.flow, begun.rounds
 
     def append(self, count: int = 1) -> None:
         for _ in range(count):
@@ -51,13 +55,39 @@ class Origin:
             self.log.append(self.recorder, TABLE, self.rounds, [watermark(self.rounds)])
 
 
-@pytest.fixture
-def origin(tmp_path: Path, empty_ledger: Path) -> Origin:
-    path = copied_to(tmp_path, empty_ledger)
-    DeltaTable(table_uri(path, TABLE)).alter.set_table_properties({"delta.checkpointInterval": "20"})
+@pytest.fixture(autouse=True)
+def _of_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few files become one, and few commits a checkpoint."""
+    monkeypatch.setattr("ledger.store.merging.FANOUT", 4)
+    monkeypatch.setattr("ledger.store.maintenance.CHECKPOINT_AFTER_COMMITS", 8)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory, empty_ledger: Path) -> Origin:
+    """To be copied."""
+    path = copied_to(tmp_path_factory.mktemp("begun"), empty_ledger)
+    DeltaTable(table_uri(path, TABLE)).alter.set_table_properties({"delta.checkpointInterval": "8"})
     made = Origin(path)
     made.append(3)
     return made
+
+
+@pytest.fixture
+def origin(begun: Origin, tmp_path: Path) -> Origin:
+    return Origin(copied_to(tmp_path, Path(begun.path)), begun)
+
+
+@pytest.fixture(scope="module")
+def copy_of_begun(begun: Origin, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    to = tmp_path_factory.mktemp("copied") / "copy"
+    copied(begun, to)
+    return to
+
+
+@pytest.fixture
+def copy(copy_of_begun: Path, tmp_path: Path) -> Path:
+    """Of a ledger that is lost."""
+    return Path(shutil.copytree(copy_of_begun, tmp_path / "copy"))
 
 
 def copied(origin: Origin, to: Path, *, keep_hours: int = 1) -> tuple[LedgerCopy, dict[str, TableCopied]]:
@@ -134,15 +164,15 @@ def test_what_a_copy_has_is_not_sent_again(origin: Origin, tmp_path: Path) -> No
 
 def test_a_copy_follows_what_maintenance_merged_and_removed(origin: Origin, tmp_path: Path) -> None:
     to = tmp_path / "copy"
-    origin.append(50)
+    origin.append(12)
     copied(origin, to)
     upkeep = TableUpkeep(origin.path, TABLE, SystemClock(), keep_hours=0)
     assert maintain(upkeep).merged
     origin.append()
     shutil.rmtree(Path(origin.path) / "projections", ignore_errors=True)
     _, done = copied(origin, to, keep_hours=0)
-    assert done[TABLE].removed > 40
-    assert rows_of(to) == rows_of(origin.path) == list(range(1, 55))
+    assert done[TABLE].removed >= 15, "files of rows, and entries of the log"
+    assert rows_of(to) == rows_of(origin.path) == list(range(1, 17))
     kept = {name for name in files_below(to) if name.startswith(f"{TABLE}/")}
     copy = read_copy(str(to))
     assert copy is not None
@@ -151,13 +181,13 @@ def test_a_copy_follows_what_maintenance_merged_and_removed(origin: Origin, tmp_
 
 def test_superseded_files_stay_for_who_reads_the_former_cut(origin: Origin, tmp_path: Path) -> None:
     to = tmp_path / "copy"
-    origin.append(30)
+    origin.append(3)
     copied(origin, to)
     reader = open_ledger(str(to)).now()
-    maintain(TableUpkeep(origin.path, TABLE, SystemClock(), keep_hours=0))
+    assert maintain(TableUpkeep(origin.path, TABLE, SystemClock(), keep_hours=0)).merged
     _, done = copied(origin, to)
     assert done[TABLE].removed == 0
-    assert [row["round"] for row in reader.rows(TABLE, [])] == list(range(1, 34))
+    assert [row["round"] for row in reader.rows(TABLE, [])] == list(range(1, 7))
 
 
 EVERY = examples(check=83, soak=3)
@@ -246,14 +276,14 @@ def test_an_older_ledger_does_not_replace_a_newer_copy(origin: Origin, tmp_path:
 
 def test_a_comparison_finds_what_differs(origin: Origin, tmp_path: Path) -> None:
     to = tmp_path / "copy"
-    origin.append(30)
+    origin.append(6)
     copied(origin, to)
-    maintain(TableUpkeep(origin.path, TABLE, SystemClock(), keep_hours=1))
+    assert maintain(TableUpkeep(origin.path, TABLE, SystemClock(), keep_hours=1)).merged
     origin.append()
     _, same = compare_copy(origin.path, str(to))
     assert not any(one.differs or one.damaged for one in same)
     [found] = [one for one in same if one.table == TABLE]
-    assert found.rows == found.ledger_rows == 33
+    assert found.rows == found.ledger_rows == 9
     [*_, file] = sorted((to / TABLE).glob("*.parquet"))
     file.unlink()
     _, damaged = compare_copy(origin.path, str(to))
@@ -301,8 +331,10 @@ def test_commands_copy_compare_and_read(
 
 
 def test_a_ledger_of_a_copy_shuts_out_whoever_was_at_work_on_the_lost_one(
-    origin: Origin, tmp_path: Path
+    tmp_path: Path, empty_ledger: Path
 ) -> None:
+    origin = Origin(copied_to(tmp_path, empty_ledger))
+    origin.append(3)
     to, made = tmp_path / "copy", tmp_path / "made"
     lost = copied(origin, to)[0].ledger_id
     origin.append(2)
@@ -331,7 +363,7 @@ def test_a_restored_ledger_is_copied_on_to_the_same_copy(origin: Origin, tmp_pat
     """Also where a copying of the lost ledger had died behind the cut."""
     to, made = tmp_path / "copy", tmp_path / "made"
     copied(origin, to)
-    origin.append(24)
+    origin.append(8)
     left = (to / COPY_FILE).read_bytes()
     copied(origin, to)
     (to / COPY_FILE).write_bytes(left)
@@ -340,10 +372,10 @@ def test_a_restored_ledger_is_copied_on_to_the_same_copy(origin: Origin, tmp_pat
     restored(to, made, lost.ledger_id)
     assert rows_of(made) == [1, 2, 3]
     again = Origin(str(made))
-    again.append(26)
+    again.append(10)
     copy_ledger(str(made), str(to), keep_hours=1, clock=SystemClock(), progress=print)
     assert cut_of(to) == cut_of(made)
-    assert len(rows_of(to)) == 29
+    assert len(rows_of(to)) == 13
     assert (
         DeltaTable(table_uri(str(to), TABLE), version=read(to).tables[TABLE].version)
         .to_pyarrow_table()
@@ -352,10 +384,9 @@ def test_a_restored_ledger_is_copied_on_to_the_same_copy(origin: Origin, tmp_pat
 
 
 def test_after_each_restoration_commits_are_unknown_until_a_recorder_has_read(
-    origin: Origin, tmp_path: Path
+    copy: Path, tmp_path: Path
 ) -> None:
-    copied(origin, tmp_path / "copy")
-    restored(tmp_path / "copy", tmp_path / "made", read(tmp_path / "copy").ledger_id)
+    restored(copy, tmp_path / "made", read(copy).ledger_id)
     made = Origin(str(tmp_path / "made"))
     assert unread_since_restored(open_ledger(made.path).now(), "east") is not None
     listed = row("groups", cluster="east", event="all_listed")
@@ -374,15 +405,14 @@ def read(path: Path) -> LedgerCopy:
 
 
 def test_a_restoration_that_dies_anywhere_is_ended_by_the_next(
-    origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    to = tmp_path / "copy"
-    lost = copied(origin, to)[0].ledger_id
+    lost = read(copy).ledger_id
     for write in count(1, EVERY):
         made = tmp_path / f"made-{write}"
         with killed_at(write, monkeypatch):
             try:
-                restored(to, made, lost)
+                restored(copy, made, lost)
             except Killed:
                 pass
             else:
@@ -392,9 +422,9 @@ def test_a_restoration_that_dies_anywhere_is_ended_by_the_next(
                 open_ledger(str(made)).now()
             with pytest.raises(PreconditionError, match="is being restored"):
                 DeltaFactLog(str(made), SystemClock())
-            restored(to, made, lost)
+            restored(copy, made, lost)
         elif not (made / TABLE).exists():
-            restored(to, made, lost)
+            restored(copy, made, lost)
         at = open_ledger(str(made)).now()
         assert [row["round"] for row in at.rows(TABLE, [])] == [1, 2, 3], write
         assert len(at.rows("operations", [("kind", "=", "ledger_restored")])) == 1
@@ -406,11 +436,10 @@ def test_a_restoration_that_dies_anywhere_is_ended_by_the_next(
     assert write > 100
 
 
-def test_a_loss_is_accepted_by_the_id_of_the_ledger(origin: Origin, tmp_path: Path) -> None:
-    to, made = tmp_path / "copy", tmp_path / "made"
-    copied(origin, to)
+def test_a_loss_is_accepted_by_the_id_of_the_ledger(copy: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made"
     with pytest.raises(UsageError, match="--accept-loss-of"):
-        restored(to, made, "another")
+        restored(copy, made, "another")
     assert not made.exists()
 
 
@@ -427,12 +456,12 @@ def test_a_ledger_is_restored_to_an_empty_place_alone(origin: Origin, tmp_path: 
     assert cut_of(origin.path) == cut_of(to) == before
 
 
-def test_a_damaged_copy_is_not_restored(origin: Origin, tmp_path: Path) -> None:
-    to, made = tmp_path / "copy", tmp_path / "made"
-    lost = copied(origin, to)[0].ledger_id
-    [*_, file] = sorted((to / TABLE).glob("*.parquet"))
+def test_a_damaged_copy_is_not_restored(copy: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    lost = read(copy).ledger_id
+    [*_, file] = sorted((copy / TABLE).glob("*.parquet"))
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
     with pytest.raises(DamagedLedgerError, match=f"{file.name} is not what was copied"):
-        restored(to, made, lost)
+        restored(copy, made, lost)

@@ -25,13 +25,21 @@ from ledger.store.delta_tables import stored_schema, table_uri, upkeep_propertie
 from ledger.store.heads import anchor_heads, anchors_at
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import MAINTAINED_BY, BackgroundMaintenance, TableUpkeep, Upkeep, maintain
-from ledger.store.merging import FANOUT, data_files, write_merged
+from ledger.store.merging import data_files, write_merged
 from ledger.store.snapshots import open_ledger
 from tests.support.fakes import FakeClock
 from tests.support.ledger_rows import TABLE, append, claim, copied_to, row, watermark
 from tests.support.ledgers import Maintained
 from tests.support.tampering import verified
 from tests.support.waiting import eventually
+
+FANOUT = 4
+"""A third of the files that become one otherwise."""
+
+
+@pytest.fixture(autouse=True)
+def _of_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "FANOUT", FANOUT)
 
 
 @pytest.fixture
@@ -171,8 +179,11 @@ def test_superseded_files_stay_as_long_as_is_configured(ledger: Maintained) -> N
     assert maintain(ledger.upkeep(keep_hours=5)).removed == FANOUT
 
 
-def test_entries_of_the_log_go_behind_a_checkpoint(ledger: Maintained) -> None:
-    ledger.append(60)
+def test_entries_of_the_log_go_behind_a_checkpoint(
+    ledger: Maintained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.store.maintenance.CHECKPOINT_AFTER_COMMITS", 6)
+    ledger.append(7)
     log_folder = ledger.folder / "_delta_log"
     maintain(ledger.upkeep())
     assert len(list(log_folder.glob("*.checkpoint.parquet"))) == 1
@@ -181,7 +192,7 @@ def test_entries_of_the_log_go_behind_a_checkpoint(ledger: Maintained) -> None:
     done = maintain(ledger.upkeep())
     assert done.log_entries == version, "all before the checkpoint"
     ledger.append()
-    assert ledger.offsets() == upto(61)
+    assert ledger.offsets() == upto(8)
     claim(ledger.log, "host:2:2")
     with pytest.raises(MirrorLedgerError, match="shut out"):
         ledger.append()
@@ -306,11 +317,11 @@ def test_appends_and_merges_at_once(ledger: Maintained) -> None:
     maintainers = [threading.Thread(target=look_after) for _ in range(2)]
     for thread in maintainers:
         thread.start()
-    ledger.append(48)
+    ledger.append(24)
     ended.set()
     for thread in maintainers:
         thread.join()
-    assert ledger.offsets() == upto(48)
+    assert ledger.offsets() == upto(24)
     assert sum(merged) > FANOUT, "progress"
 
 
@@ -326,9 +337,10 @@ def test_a_merge_that_lost_rows_is_not_committed(ledger: Maintained, monkeypatch
 
 KILLED = """
 import os, signal, sys
-from ledger.store import maintenance
+from ledger.store import maintenance, merging
 from ledger.clock import SystemClock
-place, path, table = sys.argv[1:]
+place, path, table, fanout = sys.argv[1:]
+merging.FANOUT = int(fanout)
 upkeep = maintenance.TableUpkeep(path, table, SystemClock(), keep_hours=1)
 def killed(*_args, **_values):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -350,7 +362,8 @@ def test_a_process_that_is_killed_leaves_a_table_that_is_whole(ledger: Maintaine
         maintain(ledger.upkeep())
         ledger.later(1.5)
         ledger.append(FANOUT)
-    died = subprocess.run([sys.executable, "-c", KILLED, place, ledger.path, TABLE], check=False, timeout=120)
+    asked = [place, ledger.path, TABLE, str(FANOUT)]
+    died = subprocess.run([sys.executable, "-c", KILLED, *asked], check=False, timeout=120)
     assert died.returncode == -signal.SIGKILL
     appended = ledger.appended
     assert ledger.offsets() == upto(appended)
@@ -445,7 +458,7 @@ def test_a_dry_run_counts_and_changes_nothing(ledger: Maintained) -> None:
     ledger.append(FANOUT)
     version, files = ledger.opened().version(), ledger.on_disk()
     planned = ledger.upkeep().planned()
-    assert (planned.files, planned.merged, planned.removed) == (FANOUT + 1, FANOUT, FANOUT)
+    assert (planned.files, planned.merged, planned.removed) == (FANOUT + 1, FANOUT + 1, FANOUT)
     assert (ledger.opened().version(), ledger.on_disk()) == (version, files)
     done = maintain(ledger.upkeep())
     assert replace(done, written=0, written_bytes=0, log_entries=None) == planned
@@ -462,7 +475,7 @@ def test_a_table_that_cannot_be_read_is_told(ledger: Maintained) -> None:
 def test_beside_a_writer_files_stay_few_until_the_run_ends(ledger: Maintained) -> None:
     with BackgroundMaintenance([ledger.upkeep()], pass_s=0.01):
         ledger.append(3 * FANOUT)
-        # When merges began decides what is left: up to two files of more than one row, and eleven of one.
+        # When merges began decides what is left: up to two files of more than one row, and three of one.
         eventually(lambda: len(ledger.named()) < 2 * FANOUT, "few files")
     assert not [thread for thread in threading.enumerate() if thread.name == "maintenance"]
     assert ledger.offsets() == upto(3 * FANOUT)
