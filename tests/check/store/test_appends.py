@@ -100,7 +100,7 @@ def test_they_are_those_that_all_stamps_say(tmp_path: Path, empty_ledger: Path, 
     for seed in SEEDS:
         model = Model(copied_to(tmp_path / str(seed), empty_ledger), random.Random(seed))
         try:
-            for number in range(40):
+            for number in range(26):
                 model.step()
                 if number % 13 == 12:
                     model.check()

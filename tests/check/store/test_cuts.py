@@ -91,7 +91,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Appended:
     create_tables(path, now_ms=1)
     made = Appended(path)
     print(f"MIRROR_LEDGER_SEED={SEED}")
-    made.some(random.Random(SEED), 60)
+    made.some(random.Random(SEED), 45)
     return made
 
 
@@ -106,11 +106,11 @@ def test_a_time_means_the_same_for_every_table_and_writer(recorded: Appended) ->
     earliest = min(stamp[4] for stamp in recorded.stamps)
     latest = max(stamp[4] for stamp in recorded.stamps)
     counted = set()
-    for at_ms in [*range(earliest, latest, 101), latest, latest + 49]:
+    for at_ms in [*range(earliest, latest, 151), latest, latest + 49]:
         found = marks_of(ledger.at_time(at_ms, now_ms=NOW_MS))
         assert found == recorded.by(at_ms), at_ms
         counted.add(sum(map(len, found.values())))
-    assert len(counted) > 10
+    assert len(counted) > 5
     assert max(counted) == len(recorded.stamps)
 
 
@@ -160,13 +160,18 @@ def moved(path: str) -> None:
     shutil.copytree(f"{path}-elsewhere", path)
 
 
+def cleaned_and_moved(path: str) -> None:
+    cleaned(path)
+    moved(path)
+
+
 @pytest.mark.parametrize(
-    "maintain", examples(check=[cleaned, moved], soak=[merged, sorted_anew, cleaned, moved])
+    "maintain", examples(check=[cleaned_and_moved], soak=[merged, sorted_anew, cleaned, moved])
 )
 def test_a_token_answers_the_same_after(copied: Appended, maintain: Callable[[str], None]) -> None:
     rng = random.Random(SEED)
     tokens = {}
-    for at_ms in (1200, 1600):
+    for at_ms in (1200, 1500):
         at = open_ledger(copied.path).at_time(at_ms, now_ms=NOW_MS)
         tokens[at.cut.token] = copied.by(at_ms)
     now = open_ledger(copied.path).now()

@@ -38,12 +38,12 @@ def whole(tmp_path: Path, capsys: pytest.CaptureFixture[str], empty_ledger: Path
 
 
 def test_no_damage_of_a_file_is_a_traceback_or_a_wrong_answer(whole: Operated, tmp_path: Path) -> None:
-    """`make soak` asks every command about every table; here one in three is asked more than a table."""
+    """`make soak` asks every command about every damage of every table; here it is every other damage, and of some of
+    these a table alone is asked."""
     right = {name: whole.command(*READING[name]) for name in ("sql", *_ASKED)}
     tables, asked = itertools.cycle(TABLES), itertools.cycle(_ASKED)
-    for number, ((where, file_of), (way, damage)) in enumerate(
-        itertools.product(FILES.items(), WAYS.items())
-    ):
+    every_other = itertools.islice(itertools.product(FILES.items(), WAYS.items()), 0, None, 2)
+    for number, ((where, file_of), (way, damage)) in enumerate(every_other):
         if (where, way) == ("last entry", "missing"):
             continue  # as if it had never been written
         table = next(tables)
