@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ledger.facts.cuts import Cut
 from ledger.facts.tables import STAMP, TABLE_BY_NAME, TABLES, WRITERS, Filter, in_order
 from ledger.store.relations import filtered_rows, last_recorded_at_ms, newest_rows
 from ledger.store.snapshots import DeltaLedger
@@ -101,16 +102,20 @@ class TestDuckRows(RowSourceContract):
         return Rows(store, DuckRows(store.ledger))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _CutAgain:
     """A ledger at the cut of all that it has, whenever it is asked."""
 
     path: str
+    last: tuple[Cut, SnapshotRows] | None = None
 
     @property
     def _now(self) -> SnapshotRows:
         ledger = DeltaLedger(self.path)
-        return SnapshotRows(ledger.at(ledger.now().cut))
+        cut = ledger.now().cut
+        if self.last is None or self.last[0] != cut:
+            self.last = cut, SnapshotRows(ledger.at(cut))
+        return self.last[1]
 
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
         return self._now.rows(table, filters)

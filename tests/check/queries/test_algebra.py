@@ -34,7 +34,7 @@ from tests.support.histories import (
 )
 from tests.support.two_way import THERE, lived, snapshot_of, topic_of
 
-PRINTED = settings(print_blob=True, deadline=None, max_examples=examples(check=7, soak=12))
+PRINTED = settings(print_blob=True, deadline=None, max_examples=examples(check=4, soak=12))
 PARTITIONS = 5
 SEVERAL = st.lists(histories(), min_size=PARTITIONS, max_size=PARTITIONS)
 LOG_START = st.one_of(st.none(), st.integers(0, 120))
@@ -73,7 +73,7 @@ def test_sql_translates_every_offset_as_the_algebra(
     }
 
 
-@settings(PRINTED, max_examples=4)
+@settings(PRINTED, max_examples=examples(check=2, soak=4))
 @given(st.lists(st.tuples(st.integers(0, 2**32), st.booleans()), min_size=12, max_size=12))
 def test_sql_and_algebra_agree_where_two_clusters_mirror_each_other(seeds: list[tuple[int, bool]]) -> None:
     """And with several looks at the commits of a group, by clocks that differ."""

@@ -166,7 +166,7 @@ def test_one_offset_that_is_asked_of_nobody_is_answered_by_what_its_partition_to
         sides = dict(zip(("here", "there"), clusters, strict=True))
         params = dict(zip(("from_cluster", "to_cluster"), clusters, strict=True))
         committed = [one for one in rows_of(at.relation("checkpoints")) if one["cluster"] == here]
-        for one in chance.sample(committed, min(len(committed), examples(check=2, soak=6))):
+        for one in chance.sample(committed, min(len(committed), examples(check=1, soak=6))):
             topic, partition = str(one["topic"]), int(one["partition"])
             commits = one_commit(at, here, topic=topic, partition=partition, offset=chance.randrange(60))
             override = {"checkpoints": commits}
@@ -206,7 +206,7 @@ def test_a_commit_lands_on_the_target_of_a_flow_where_all_offset_syncs_say(
 
 def test_spans_are_few_and_only_those_around_the_places_are_looked_into() -> None:
     """Hours both ways, with gaps in every round: neither side's offsets follow each other at the other."""
-    rows = list(both_ways(rounds=6_000))
+    rows = list(both_ways(rounds=4_000))
     facts = pa.Table.from_pylist(rows, schema=arrow_schema(TABLE_BY_NAME[SYNCS]))
     spans = spans_of_rows(facts)
     assert len(spans) < len(rows) / 100
@@ -238,7 +238,7 @@ def test_spans_are_few_and_only_those_around_the_places_are_looked_into() -> Non
     for made in (spans, merged_spans(spans)):
         found = touched(OF_GROUPS, at, made, lambda _times: facts, {"here": "east", "there": "west"}, {})
         assert found is not None
-        assert len(rows_of(found.shown[SYNCS])) < len(rows) / 3
+        assert len(rows_of(found.shown[SYNCS])) < len(rows) / 2
         assert answers(at, GROUPS, params, found.shown) == expected
     assert [one["status"] for one in answers(at, GROUPS, params)] == ["exact", "exact"]
 
@@ -372,7 +372,7 @@ def answered_by_windows(name: str, seed: int) -> Iterator[bool]:
         every = answers(at, name, params)
         spans = spans_of(at, chance), lambda _times: at.tables[SYNCS]
         readings = kept("high_watermarks", ends), lambda _times: ends
-        for window_ms in (20_000, 200_000, HOUR_MS, 10**9):
+        for window_ms in examples(check=(20_000, HOUR_MS, 10**9), soak=(20_000, 200_000, HOUR_MS, 10**9)):
             # The rate at which ends rise is that of an hour at most.
             if name == "failover_loss" and window_ms < HOUR_MS:
                 continue
@@ -423,7 +423,7 @@ def place(one: Row) -> tuple[int, int]:
     return int(str(one["writer_epoch"])), int(str(one["round"]))
 
 
-@pytest.mark.parametrize("seed", range(examples(check=8, soak=40)))
+@pytest.mark.parametrize("seed", range(examples(check=5, soak=40)))
 def test_checkpoints_that_are_kept_tell_of_commits_what_all_tell(seed: int) -> None:
     chance = random.Random(seed)
     every, some = in_parts("checkpoints", list(_commits(chance)), chance)
