@@ -20,7 +20,7 @@ from tests.support.ledger_rows import row
 
 OTHER_FLOW = "another"
 AUDITS = [query.name for query in answers.audits_of(Cut("", ()))]
-SEEDS = examples(check=[0, 1, 2, 3, 18, 21, 48], soak=[*range(1_000)])
+SEEDS = examples(check=[0, 1, 18, 21, 48], soak=[*range(1_000)])
 """Those of check have broken each audit's invariant once, and none; of each hundred a dozen break something."""
 
 Row = dict[str, Any]

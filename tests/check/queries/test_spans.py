@@ -92,7 +92,8 @@ def shown_for(
     return {**found.shown, **overrides}
 
 
-def require_between(worlds: list[tuple[int, str]]) -> None:
+def require_between(worlds: list[tuple[int, str]], *, is_asked_alone: bool = False) -> None:
+    """`is_asked_alone`: a group that is asked about alone continues where it does among all."""
     chance = random.Random(worlds[0][0])
     at = aged_snapshot(worlds, chance)
     spans = spans_of(at, chance)
@@ -106,6 +107,13 @@ def require_between(worlds: list[tuple[int, str]]) -> None:
             by_spans = run_together(names, params, at, shown_for(asked, at, spans, chance, sides))
             for name in names:
                 assert by_spans[name].equals(by_all[name]), (worlds, here, name)
+        if is_asked_alone:
+            every, commits = rows_of(by_all[GROUPS]), at.relation("checkpoints")
+            assert isinstance(commits, pa.Table)
+            group = chance.choice(sorted({found["group_id"] for found in every} - {None} or {"nobody"}))
+            of_group = {"checkpoints": commits.filter(pc.equal(commits["group_id"], group))}
+            alone = [found for found in answers(at, GROUPS, params, of_group) if found["group_id"] == group]
+            assert alone == [found for found in every if found["group_id"] == group], (worlds, here, group)
 
 
 def rows_of(relation: Relation) -> list[Row]:
@@ -125,31 +133,13 @@ def answers(
 def test_a_group_continues_at_the_other_cluster_where_all_offset_syncs_say(
     worlds: list[tuple[int, str]],
 ) -> None:
-    require_between(worlds)
+    require_between(worlds, is_asked_alone=True)
 
 
 @settings(deadline=None, max_examples=examples(check=1, soak=30))
 @given(PAIRS)
 def test_so_it_does_where_at_most_one_flow_goes_each_way(worlds: list[tuple[int, str]]) -> None:
     require_between(worlds)
-
-
-@settings(deadline=None, max_examples=examples(check=1, soak=30))
-@given(WORLDS_OF_LEDGERS)
-def test_a_group_that_is_asked_alone_continues_where_it_does_among_all(
-    worlds: list[tuple[int, str]],
-) -> None:
-    chance = random.Random(worlds[0][0])
-    at = aged_snapshot(worlds, chance)
-    commits = at.relation("checkpoints")
-    assert isinstance(commits, pa.Table)
-    for here in chance.sample(SIDES, ASKED_AT_ONCE):
-        params = dict(zip(("from_cluster", "to_cluster"), (here, other_than(here)), strict=True))
-        every = answers(at, GROUPS, params)
-        group = chance.choice(sorted({found["group_id"] for found in every} - {None} or {"nobody"}))
-        of_group = {"checkpoints": commits.filter(pc.equal(commits["group_id"], group))}
-        alone = [found for found in answers(at, GROUPS, params, of_group) if found["group_id"] == group]
-        assert alone == [found for found in every if found["group_id"] == group], (worlds, here, group)
 
 
 @settings(deadline=None, max_examples=examples(check=1, soak=30))
