@@ -7,6 +7,7 @@ from ledger.words import duration, instant
 
 WIDTH, HEIGHT = 600, 120
 _HEADROOM = 1.08
+_DASH = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,9 @@ def curve(title: str, points: Sequence[Point], said: Callable[[float], str]) -> 
         return round(HEIGHT - value / top * (HEIGHT - 2) - 1, 1)
 
     lines = tuple(
-        " ".join(f"{x(one.at_ms)},{y(one.value or 0.0)}" for one in run)
+        _mark(x(run[0].at_ms), y(run[0].value or 0.0))
+        if len(run) == 1
+        else " ".join(f"{x(one.at_ms)},{y(one.value or 0.0)}" for one in run)
         for run in _runs(points, is_known=True)
     )
     newest = points[-1].value
@@ -71,6 +74,11 @@ def curve(title: str, points: Sequence[Point], said: Callable[[float], str]) -> 
         ends=instant(last),
         shortly=(_shortly(first), _shortly(last)),
     )
+
+
+def _mark(x: float, y: float) -> str:
+    """A dash: a line of one point would not be seen."""
+    return f"{max(0.0, x - _DASH):g},{y} {min(float(WIDTH), x + _DASH):g},{y}"
 
 
 def _shortly(at_ms: int) -> str:

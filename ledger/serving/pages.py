@@ -22,6 +22,8 @@ NAVIGATION = (
 )
 """Address and title of each page that is none of a name."""
 _KEY_BYTES = 6
+_TO_DO_AT_MOST = 10
+"""Lines of one flow on the overview, which has all flows."""
 
 
 def key_of(*names: str) -> str:
@@ -78,12 +80,13 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """What needs attention: of which flow (None: of the whole mirror), and why."""
+    """What needs attention: of which flow (None: of the whole mirror), and why; `details`: with what to do about it."""
 
     of: str
     href: str | None
     reasons: tuple[str, ...]
     details: tuple[Said, ...] = ()
+    left_out: str | None = None
 
 
 def concerns(status: Status, anchored: Anchored | None, *, now_ms: int) -> Iterator[Concern]:
@@ -93,8 +96,12 @@ def concerns(status: Status, anchored: Anchored | None, *, now_ms: int) -> Itera
         yield Concern("change of direction", "/changes", (shown(open_apply_title(one)),), lines)
     for report in sorted(status.flows, key=_gravity, reverse=True):
         if reasons := report.needs_attention:
-            stops = tuple(Said.of(line) for line in report_lines(report) if line.commands)
-            yield Concern(report.flow, f"/flows/{key_of(report.flow)}", tuple(map(shown, reasons)), stops)
+            to_do = [Said.of(line) for line in report_lines(report) if line.next or line.commands]
+            shown_now, left = tuple(to_do[:_TO_DO_AT_MOST]), len(to_do) - _TO_DO_AT_MOST
+            more = f"{counted(left, 'line')} more on the page of the flow" if left > 0 else None
+            yield Concern(
+                report.flow, f"/flows/{key_of(report.flow)}", tuple(map(shown, reasons)), shown_now, more
+            )
     if status.objections:
         yield Concern("objectives", None, tuple(map(shown, status.objections)))
     of_ledger = [*status.maintenance]

@@ -117,6 +117,16 @@ def test_the_style_sheet_has_no_other_colours() -> None:
     assert re.findall(r"#[0-9a-fA-F]{3,8}|rgb|hsl|opacity", rules) == []
 
 
+# Paper --------------------------------------------------------------------------------------------
+
+
+def test_on_paper_colours_are_those_of_light_and_no_column_is_cut() -> None:
+    on_paper = STYLE.partition("@media print {")[2]
+    assert re.findall(r"@media ([^{]*)dark", STYLE) == ["screen and (prefers-color-scheme: "]
+    assert "html { color-scheme: light;" in on_paper
+    assert ".scroll { overflow: visible;" in on_paper
+
+
 # Keyboard -----------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from ledger.serving.reader import LedgerReader, Subject
 from tests.support.asked_pages import Served, raised, seen
 from tests.support.hostile_names import HOSTILE, UNWRITABLE
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process
+from tests.support.served_changes import row
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -43,6 +44,17 @@ def test_what_needs_attention_comes_first_with_the_command_to_type(flow: Operate
     assert "1 partition stopped since" in page.words
     assert told.strip() in page.words
     assert page.words.index("stopped since") < page.words.index("Flows")
+
+
+def test_a_fence_that_is_broken_says_on_the_overview_what_to_do(flow: Operated) -> None:
+    late = {"finding": "late_write", "topic": "orders", "cluster": "east"}
+    said = {**late, "message": "a record was written", "next": "fence it again"}
+    raised = (row("finding_raised", {**said, "partition": number}, f"late-{number}") for number in range(12))
+    flow.append("operations", *({**one, "writer": "recorder:east"} for one in raised))
+    words = seen(Served.of(flow.config).page("/")).words
+    assert words.index("Next: fence it again") < words.index("Flows")
+    assert words.count("Next: fence it again") == 10
+    assert "2 lines more on the page of the flow" in words
 
 
 def test_a_dead_driver_and_an_unknown_lag_are_said(idle: Operated) -> None:

@@ -198,6 +198,10 @@ def test_a_curve_breaks_where_nobody_knows() -> None:
     assert drawn.unknown == ((120.0, 360.0),)
     assert (drawn.highest, drawn.last) == ("4 records", "1 record")
     assert "unknown in parts" in drawn.words
+    last = curve("Lag", [Point(1, None), Point(2, None), Point(3, 5.0)], records)
+    assert last is not None
+    [[begins, ends]] = [line.split() for line in last.lines]
+    assert begins != ends, "one point is drawn too"
     unknown = curve("Lag", [Point(1, None), Point(2, None)], records)
     assert unknown is not None
     assert (unknown.lines, unknown.highest, unknown.last) == ((), "unknown", "unknown")

@@ -14,10 +14,12 @@ from ledger.reports.writing import html
 from ledger.store.delta_tables import create_tables
 from ledger.store.log import DeltaFactLog
 from ledger.store.session import random_id
+from tests.support import changing_pairs
 from tests.support.browser import BROWSERS, browse
 from tests.support.changed_ledgers import on_disk
 from tests.support.changing_pairs import FAILOVER, ChangingPair
 from tests.support.operated import FLOW, Operated, operated, own_mark
+from tests.support.pages import Page
 
 PAGES_AT_MOST = 20
 BEGAN_MS = 1_766_304_000_000
@@ -85,16 +87,33 @@ def test_a_report_of_a_year_has_twenty_pages_at_most(flow: Operated, tmp_path: P
         assert 2 <= pages_of(file) <= PAGES_AT_MOST, kind
 
 
-def test_so_has_that_of_a_failover(tmp_path: Path, ledger: Path) -> None:
+def test_so_has_that_of_a_failover_of_a_thousand_partitions(
+    tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of which lost something, with groups that read all of them; what is not printed is attached."""
+    names = [f"topic-of-the-shop-number-{number:03}-with-a-name-that-is-long" for number in range(50)]
+    topics = {**changing_pairs.TOPICS, **dict.fromkeys(names, 20)}
+    groups = (*changing_pairs.GROUPS, *(f"group-of-somebody-number-{number:03}" for number in range(20)))
+    monkeypatch.setattr(changing_pairs, "TOPICS", topics)
+    monkeypatch.setattr(changing_pairs, "GROUPS", groups)
+    monkeypatch.setattr(
+        changing_pairs, "_SETTINGS", {**{name: {} for name in names}, **changing_pairs._SETTINGS}
+    )
+    places = [(topic, number) for topic, count in topics.items() for number in range(count)]
     pair = ChangingPair()
+    pair.consume(pair.east, dict.fromkeys(groups[2:], 1))
+    pair.recorders.record_all()
     pair.forward.end_at_once()
-    assert pair.produce("users", 0)
+    assert all(pair.produce(*place) for place in places)
     pair.recorders.record_all()
     pair.lose_east(with_driver=False)
     operation_id = pair.apply(pair.plan(ChangeoverKind.FAILOVER, FAILOVER))
     file = tmp_path / "failover.html"
     file.write_text(html(failover_report(on_disk(pair, tmp_path, ledger), operation_id)), encoding="utf-8")
     assert 2 <= pages_of(file) <= PAGES_AT_MOST
+    attached = Page.of(file.read_text(encoding="utf-8")).attachments
+    assert len(attached["losses.csv"]) == len(places) + 1, "and a header"
+    assert len(attached["groups.csv"]) == len(groups) + 1
     pair.end()
 
 
