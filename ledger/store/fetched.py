@@ -9,7 +9,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,10 +16,11 @@ from deltalake import DeltaTable
 from deltalake._internal import DeltaFileSystemHandler
 
 from ledger.store.damage import local_folder
+from ledger.store.places import PROMPT
 
 CACHE_VARIABLE = "MIRROR_LEDGER_CACHE"
-_AT_ONCE = 16
-_CHUNK_BYTES = 4 << 20
+_CHUNK_BYTES = 1 << 20
+"""A request for so much is answered by slow lines too, before it is given up."""
 _KEPT_S = 3600.0
 """A file that no version names any more may be in use by who opened one that did: as long as maintenance keeps it."""
 
@@ -54,9 +54,11 @@ def _fetch_missing(table: DeltaTable, sizes: Mapping[str, int], folder: Path) ->
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     missing = [name for name, size in sizes.items() if not _is_there(folder / name, size)]
     if missing:
-        store = DeltaFileSystemHandler(table.table_uri)
-        with ThreadPoolExecutor(min(_AT_ONCE, len(missing))) as several:
-            list(several.map(lambda name: fetch(store, name, folder / name), missing))
+        # One after the other, for the library holds the interpreter: threads would wait for each other, and stand
+        # still once each where a store says nothing.
+        store = DeltaFileSystemHandler(table.table_uri, PROMPT)
+        for name in missing:
+            fetch(store, name, folder / name)
         _forget(folder, sizes)
 
 

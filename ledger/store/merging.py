@@ -32,6 +32,7 @@ from ledger.facts.tables import TABLE_BY_NAME
 from ledger.store.damage import local_folder, make_checkpoint, sync, sync_entries
 from ledger.store.delta_tables import STATISTICS, stored_schema
 from ledger.store.fetched import fetch
+from ledger.store.places import PROMPT
 
 SORTED_BY: Mapping[str, Sequence[str]] = {
     "offset_syncs": ("flow", "source_topic", "source_topic_id", "source_partition"),
@@ -179,6 +180,8 @@ BATCH_ROWS = 50_000
 """So many rows of a merged file are a row group."""
 _CHECKPOINT_INTERVAL, _COMMITS_PER_CHECKPOINT = "delta.checkpointInterval", 100
 _CHUNK_BYTES = 4 << 20
+_FOR_WRITING = {**PROMPT, "timeout": "10s", "retry_timeout": "10s"}
+"""Slow lines take a chunk too, before it is given up."""
 _RISING = "DELTA_BINARY_PACKED"
 """Of numbers the differences: sorted, most of them hardly differ. A regular day takes a hundredth of the room."""
 STAMPED = ("writer", "writer_epoch", "round")
@@ -235,9 +238,8 @@ class TableFolder:
         with tempfile.TemporaryDirectory(prefix="mirror-ledger-") as staged:
             place = Path(staged) / "staged"
             yield place
-            sink: Any = self._store.open_output_stream(
-                path, None
-            )  # its type does not tell that it can be closed
+            # Its type does not tell that it can be closed.
+            sink: Any = DeltaFileSystemHandler(self._uri, _FOR_WRITING).open_output_stream(path, None)
             with place.open("rb") as source:
                 while chunk := source.read(_CHUNK_BYTES):
                     sink.write(chunk)
@@ -268,7 +270,7 @@ class TableFolder:
 
     @property
     def _store(self) -> DeltaFileSystemHandler:
-        return DeltaFileSystemHandler(self._uri)
+        return DeltaFileSystemHandler(self._uri, PROMPT)
 
 
 def data_files(table: DeltaTable) -> list[DataFile]:

@@ -15,7 +15,7 @@ from ledger.store.damage import LOG, is_of_a_library, local_folder, sync, words_
 
 _CHUNK_BYTES = 4 << 20
 PROMPT = {"connect_timeout": "3s", "timeout": "5s", "max_retries": "1", "retry_timeout": "5s"}
-"""For how long a store of small files is asked; else it is three minutes."""
+"""For how long a store is asked for a little at a time, by who runs beside others; else it is minutes."""
 
 
 class Place:

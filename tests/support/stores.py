@@ -97,6 +97,18 @@ def store(folder: Path) -> Iterator[Store]:
         del os.environ[SECRET_VARIABLE]
 
 
+@contextmanager
+def silent_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every `s3://` of this process is at a server that takes requests and answers none, for the body."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        for name, value in {"ENDPOINT_URL": address, "ALLOW_HTTP": "true", "REGION": "r"}.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "anybody")
+        yield
+
+
 def cloud_jars() -> list[Path]:
     """Hadoop's client for S3, of the release that PySpark brings, and what it needs; fetched at the first call."""
     [client] = Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar")

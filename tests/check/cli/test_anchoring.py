@@ -1,7 +1,6 @@
 """Who runs beside a ledger that has an anchor keeps the anchor."""
 
 import random
-import socket
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from ledger.config.file import load_config
 from ledger.context import background_maintenance
 from ledger.store import places
 from tests.support.operated import Operated
+from tests.support.stores import silent_store
 from tests.support.waiting import eventually
 
 
@@ -32,20 +32,11 @@ def test_what_runs_beside_writes_heads_that_the_command_compares(
 def test_a_silent_store_of_the_anchor_is_given_up(idle: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
     """The library holds the interpreter while it waits: whoever serves, or drives a flow, would stand still."""
     monkeypatch.setitem(places.PROMPT, "timeout", "300ms")
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        for name, value in {
-            "ENDPOINT_URL": f"http://127.0.0.1:{port}",
-            "ALLOW_HTTP": "true",
-            "REGION": "r",
-        }.items():
-            monkeypatch.setenv(f"AWS_{name}", value)
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.setenv(name, "anybody")
+    with silent_store(monkeypatch):
         file = Path(idle.config.file)
         file.write_text(f'{file.read_text()}\n[evidence]\nanchor = "s3://elsewhere/anchor"\n')
         began = time.monotonic()
         done = idle.command("status")
     assert "nobody knows when heads were last written to the anchor: s3://elsewhere/anchor" in done.err
     assert done.out, "what the ledger has is said all the same"
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60, "else it is minutes"

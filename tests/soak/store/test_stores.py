@@ -1,10 +1,11 @@
 """A ledger in an object store: mirrored, failed over and answered as in a folder, over a line that is bad."""
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from ledger.config.mirror import MirrorConfig
 from ledger.errors import MirrorLedgerError
 from ledger.sandbox.reading import read_topics
 from ledger.sandbox.workload import create_topics
-from ledger.store import answers, catalog, projections
-from ledger.store.delta_tables import create_tables
+from ledger.store import answers, catalog, fetched, projections
+from ledger.store.delta_tables import create_tables, opened_at
 from ledger.store.log import DeltaFactLog
 from ledger.store.maintenance import TableUpkeep
+from ledger.store.merging import TableFolder
 from ledger.store.projections import FANOUT, Projection
+from ledger.store.relations import file_sizes
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 from tests.support.clusters import servers_of
@@ -31,7 +34,7 @@ from tests.support.following import name_of
 from tests.support.ledger_rows import TABLE, WRITER, claim, watermark
 from tests.support.recorded import broken_invariants, query, rows
 from tests.support.runs import FLOW
-from tests.support.shops import Desk, Shop
+from tests.support.shops import Desk, Shop, beside
 from tests.support.site import RealSite
 from tests.support.stores import Store, store
 from tests.support.waiting import eventually
@@ -84,6 +87,56 @@ def test_an_epoch_is_claimed_by_one(s3: Store, tmp_path: Path) -> None:
     assert sorted(found) == [epoch for epoch in recorded if epoch in set(found)]
     assert len(recorded) == len(set(recorded)), "nothing is there twice"
     assert {row["writer"] for row in _table(s3, TABLE)} == {WRITER}
+
+
+def test_nobody_stands_still_for_long_when_a_store_falls_silent(
+    s3: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of a read: the table was opened before. The library holds the interpreter while it waits."""
+    write_config(tmp_path, {"east": "a:1", "west": "a:2"}, {FLOW: 'topics = ["a"]'}, store=s3)
+    create_tables(s3.path, now_ms=SystemClock().now_ms())
+    log = DeltaFactLog(s3.path, SystemClock())
+    claimed = claim(log)
+    for number in range(1, 4):
+        log.append(claimed, TABLE, number, [watermark(number)])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{s3.line.address}")
+    opened = opened_at(f"{s3.path}/{TABLE}")
+    files = file_sizes(opened)
+    assert len(files) == 3
+    s3.line.freeze()
+    with longest_stand_still() as stood_still, pytest.raises(OSError, match="S3"):
+        fetched.places(opened, files)
+    folder = TableFolder(f"{s3.path}/{TABLE}")
+    with longest_stand_still() as of_merging, pytest.raises(OSError, match="S3"), folder.readable([*files]):
+        pass
+    with (
+        longest_stand_still() as of_writing,
+        pytest.raises(OSError, match="S3"),
+        folder.writable("merged") as place,
+    ):
+        place.write_bytes(b"rows")
+    print(f"{stood_still[0]:.1f} s, {of_merging[0]:.1f} s, {of_writing[0]:.1f} s")
+    assert stood_still[0] < 8
+    assert of_merging[0] < 8
+    assert of_writing[0] < 13
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{s3.address}")
+    assert len(fetched.places(opened, files)) == 3, "past the line it is answered"
+
+
+@contextmanager
+def longest_stand_still() -> Iterator[list[float]]:
+    """For how many seconds at once no other thread of this process came to anything while the body ran, at most."""
+    longest = [0.0]
+
+    def work(ended: threading.Event) -> None:
+        last_s = time.monotonic()
+        while not ended.wait(0.02):
+            longest[0] = max(longest[0], time.monotonic() - last_s)
+            last_s = time.monotonic()
+        longest[0] = max(longest[0], time.monotonic() - last_s)
+
+    with beside(work):
+        yield longest
 
 
 def test_projections_lie_in_the_store_and_files_are_merged_there(
