@@ -5,6 +5,8 @@ not, because another process made it or an outcome was unknown, reads it from th
 """
 
 import math
+from collections.abc import Sequence
+from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,13 +42,14 @@ class Links:
         place, previous = self._last.get((table, writer), (None, None))
         if place != last:
             previous = self._recorded(opened, table, writer) if last else None
-        values = {
+        values: dict[str, Sequence[object]] = {
             name: rows[name].to_pylist() for name in rows.column_names if rows[name].null_count < len(rows)
         }
         keys = [values[name] for name in SORTED_BY.get(table, ()) if name in values]
         order = row_order(keys, len(rows))
         if order != list(range(len(rows))):
-            values = {name: [of_column[row] for row in order] for name, of_column in values.items()}
+            in_order = itemgetter(*order)
+            values = {name: in_order(of_column) for name, of_column in values.items()}
         link = link_of(table, previous, content_of(values))
         cells = pa.array([link if row == order[0] else None for row in range(len(rows))], pa.string())
         return rows.append_column(LINK, cells), link

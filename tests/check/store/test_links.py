@@ -10,8 +10,11 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ledger.errors import LedgerUnavailableError, UnsafeError
+from ledger.facts.links import content_of
 from ledger.facts.state import WriterClaim
 from ledger.facts.tables import TABLE_BY_NAME
 from ledger.store import log as log_module
@@ -48,6 +51,22 @@ def link_by_hand(table: str, previous: str, rows: list[dict[str, Any]]) -> str:
     content = json.dumps(columns, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
     digest = hashlib.sha256(content.encode()).hexdigest()
     return "v1." + hashlib.sha256(f"{table}\n{previous}\n{digest}".encode()).hexdigest()
+
+
+_VALUES = st.one_of(
+    st.lists(st.none() | st.integers(0, 2), min_size=3, max_size=3),
+    st.lists(st.none() | st.sampled_from(["", "a", '\u00fc"']), min_size=3, max_size=3),
+    st.lists(st.sampled_from([0.0, -0.0, 1.5]), min_size=3, max_size=3),
+    st.lists(st.booleans(), min_size=3, max_size=3),
+    st.lists(st.lists(st.fixed_dictionaries({"b": st.just(1), "a": st.just("x")})), min_size=3, max_size=3),
+)
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), _VALUES))
+def test_the_content_of_an_append_is_one_json_text(columns: dict[str, list[object]]) -> None:
+    said = {name: values for name, values in columns.items() if any(one is not None for one in values)}
+    text = json.dumps(said, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    assert content_of(columns) == hashlib.sha256(text.encode()).hexdigest()
 
 
 def verified(path: str, **more: Any) -> Verified:
