@@ -46,8 +46,7 @@ compared as (
                 and lag(former_producer_id) over same is not distinct from former_producer_id
                 then 0
             else 1
-        end as begins,
-        coalesce(lag(target_end) over same = span_target_start, false) as follows_there
+        end as begins
     from plain
     window
         same as (

@@ -110,9 +110,14 @@ def spans_of_rows(facts: Relation) -> pa.Table:
 
 def _spans(connection: duckdb.DuckDBPyConnection, recorded: str) -> pa.Table:
     """In one statement: a view is bound when it is made, and once more where it is read."""
-    before = f"with recorded as (\n{recorded}\n),\n\nspan_rows as (\n{sql_file('span_rows.sql')}\n),\n\n"
+    before = f"with recorded as (\n{recorded}\n),\n\n"
+    return in_schema(selected(connection, f"{before}{_summed('span_rows.sql')}"), SCHEMA)
+
+
+def _summed(file: str) -> str:
+    """The end of a statement that makes spans of `span_rows`, which a file selects."""
     _, _, summed = sql_file("spans.sql").partition("\nwith ")
-    return in_schema(selected(connection, before + summed), SCHEMA)
+    return f"span_rows as (\n{sql_file(file)}\n),\n\n{summed}"
 
 
 def touched(
@@ -130,7 +135,7 @@ def touched(
     """
     asked = _asked(question, snapshot, spans, variables, overrides)
     if _rows(asked.wanted) > MOST_OPENED:
-        if (finer := _by_the_hour(asked, facts)) is None:
+        if (finer := _in_parts(asked, facts)) is None:
             return None
         asked = _asked(question, snapshot, finer, variables, {**overrides, **asked.shared})
     found = _with_opened(asked.kept, asked.wanted, facts)
@@ -170,16 +175,22 @@ def _asked(
     return _Asked(kept, wanted, shared, measured)
 
 
-def _by_the_hour(asked: _Asked, facts: Facts) -> pa.Table | None:
-    """The same spans, and spans by the hour for those that are wanted, which may be of days; None as `touched`.
+def _in_parts(asked: _Asked, facts: Facts) -> pa.Table | None:
+    """The same spans, and for the large ones of those that are wanted, their parts as spans; None as `touched`.
 
-    A place lies in an hour of a span: of the others it matters as little where each record lies as of other spans.
+    A place lies in a part of a span: of the others it matters as little where each record lies as of other spans.
     """
-    floor = asked.wanted.column_names.index("floor_offset")
-    whole = asked.wanted.set_column(floor, "floor_offset", pa.array([0] * len(asked.wanted), pa.int64()))
-    if (opened := _all_opened(whole, facts)) is None:
+    is_large = f"rows > {max(1, MOST_OPENED // 20)}"
+    with connected() as connection:
+        connection.register("wanted", asked.wanted)
+        small, large = (
+            selected(connection, f"select * from wanted where {condition}")
+            for condition in (f"not {is_large}", is_large)
+        )
+    parts = [in_schema(part, SCHEMA) for part in _opened(large, facts, f"with {_summed('split_spans.sql')}")]
+    if sum(map(_rows, parts)) != _rows(large):
         return None
-    return pa.concat_tables([in_schema(asked.kept, SCHEMA), *map(spans_of_rows, opened)])
+    return pa.concat_tables([*(in_schema(part, SCHEMA) for part in (asked.kept, small)), *parts])
 
 
 def in_whole_spans(spans: pa.Table, facts: Facts) -> dict[str, Relation] | None:
@@ -216,7 +227,7 @@ def _with_opened(kept: pa.Table, wanted: pa.Table, facts: Facts) -> pa.Table | N
 
 def _all_opened(wanted: pa.Table, facts: Facts) -> list[pa.Table] | None:
     """Each offset sync that wanted spans stand for, by the day; None where `facts` do not have one of them."""
-    opened = [in_schema(part, _SYNCS) for part in _opened(wanted, facts)]
+    opened = [in_schema(part, _SYNCS) for part in _opened(wanted, facts, sql_file("opened_spans.sql"))]
     return opened if sum(map(len, opened)) == _rows(wanted) else None
 
 
@@ -225,8 +236,8 @@ def _rows(spans: pa.Table) -> int:
     return sum(spans["rows"].to_pylist())
 
 
-def _opened(wanted: pa.Table, facts: Facts) -> Iterator[pa.Table]:
-    """What wanted spans stand for, those of a day together."""
+def _opened(wanted: pa.Table, facts: Facts, statement: str) -> Iterator[pa.Table]:
+    """What a statement makes of the offset syncs that wanted spans stand for, of those of a day together."""
     with connected() as connection:
         connection.register("every", wanted)
         days = connection.execute(
@@ -240,4 +251,4 @@ def _opened(wanted: pa.Table, facts: Facts) -> Iterator[pa.Table]:
             connection.execute(
                 f"create or replace temporary view wanted as select * from every where hour // 24 = {int(day)}"
             )
-            yield selected(connection, sql_file("opened_spans.sql"))
+            yield selected(connection, statement)

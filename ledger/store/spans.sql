@@ -44,10 +44,13 @@ with summed as (
         min(first_recorded_at_ms) as first_recorded_at_ms,
         min(span_target_start) as span_target_start,
         cast(sum(rows) as bigint) as rows,
-        bool_and(is_exact and (begins = 1 or follows_there)) as is_exact,
+        bool_and(is_exact)
+        and sum(target_end - span_target_start) = max(target_end) - min(span_target_start) as is_exact,
         bool_and(is_regular) as is_regular,
         cast(sum(copied) as bigint) as copied,
-        coalesce(arg_min(compacted_end, case when begins = 1 then 0 end), min(source_start)) as begins_by,
+        coalesce(
+            arg_min_null(compacted_end, {'place': place, 'start': source_start, 'end': source_end}), min(source_start)
+        ) as begins_by,
         bool_or(has_mirror_writes) as has_mirror_writes
     from span_rows
     group by hour, flow, source_topic, source_topic_id, source_partition, writer, writer_epoch, span

@@ -84,7 +84,7 @@ def shown_for(
     variables: Mapping[str, str],
     overrides: Mapping[str, Relation] = MappingProxyType({}),
 ) -> Mapping[str, Relation]:
-    """What stands in for tables: spans that the question touches are opened at once, or made ones of hours first."""
+    """What stands in for tables: spans that the question touches are opened at once, or their parts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spans_module, "MOST_OPENED", chance.choice([0, spans_module.MOST_OPENED]))
         found = touched(question, at, spans, lambda _times: at.tables[SYNCS], variables, overrides)
