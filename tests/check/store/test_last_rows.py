@@ -275,13 +275,17 @@ def test_a_driver_reads_what_is_new_since_it_last_looked(merged: str) -> None:
     }
 
 
-def test_rows_beside_what_is_projected_are_told_from_it(merged: str) -> None:
+def test_rows_beside_what_is_projected_are_told_from_it(
+    merged: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """The projected rows and the new one come to lie in one file; once more nothing but its own is left out."""
     upkeep = TableUpkeep(merged, "offset_syncs", clock(), keep_hours=1)
     files = data_files(DeltaTable(table_uri(merged, "offset_syncs")))
     merge = Merge(tuple(files), None)
     assert upkeep.committed(Upkeep("offset_syncs", 2), merge, upkeep.written(merge)).written == 1
-    found = LastRowsReader(merged).of("offset_syncs")
+    with caplog.at_level("DEBUG", "ledger.store.last_rows"):
+        found = LastRowsReader(merged).of("offset_syncs")
+    assert not caplog.records, "what was noted accounts for the file, so its rows are not read as new ones"
     [block] = blocks(merged, "offset_syncs")
     assert (found.noted.rows, Block.read(block).noted.rows) == (FANOUT + 2, FANOUT + 1)
     assert ends(merged) == {0: FANOUT + 1, 1: 1}
