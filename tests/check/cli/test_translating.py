@@ -16,6 +16,8 @@ from tests.support.operated import (
     own_mark,
 )
 
+pytestmark = pytest.mark.long
+
 TRANSLATE = ("offsets", "translate", "--flow", "east-to-west")
 OUTPUTS = examples(check=["table", "kafka-reset"], soak=["table", "json", "csv", "kafka-reset"])
 

@@ -33,6 +33,8 @@ from tests.support.ledgers import Maintained
 from tests.support.tampering import verified
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 FANOUT = 4
 """A third of the files that become one otherwise."""
 
