@@ -21,6 +21,8 @@ from tests.support.histories import examples
 from tests.support.ledger_rows import copied_to
 from tests.support.operated import FLOW, LaterClock, Operated, WrittenLedger, operated_copy, own_mark
 
+pytestmark = pytest.mark.long
+
 LAG = CHECKOUT / "queries" / "replication_lag.sql"
 
 

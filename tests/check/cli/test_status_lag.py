@@ -13,6 +13,8 @@ from ledger.words import instant
 from tests.support.operated import FLOW, Operated, operated, own_mark
 from tests.support.told_status import flat, report, text
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def flow(at_work: Operated) -> Operated:

@@ -35,6 +35,8 @@ from tests.support.histories import examples
 from tests.support.ledger_rows import row
 from tests.support.ledgers import operators
 
+pytestmark = pytest.mark.long
+
 FLOW = "east-to-west"
 CLAIM = row(
     "writers", event="claimed", flow=FLOW, source_cluster="east", target_cluster="west", target_cluster_id="w"

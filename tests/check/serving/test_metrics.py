@@ -10,6 +10,8 @@ from ledger.store.heads import anchor_heads
 from tests.support.asked_pages import OPEN_METRICS, Served, scraped, seen, value
 from tests.support.operated import FLOW, Operated, mark_of_a_gone_process, own_mark
 
+pytestmark = pytest.mark.long
+
 LATER_MS = 3_600_000
 
 
