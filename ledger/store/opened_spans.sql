@@ -1,20 +1,20 @@
--- The offset syncs of spans that are `wanted`, of `facts`. What mirrors wrote below the floor of the source counts as left
+-- Offset syncs that were opened, as an answer is to have them. What mirrors wrote below the floor of the source counts as left
 -- out for another reason: by whom it was written there is not among what is read.
 select
-    f.* exclude (gaps),
+    * exclude (gaps, hour, floor_offset, span_number, span_first_round, span_last_round, span_rows),
     flatten(
         list_transform(
-            f.gaps,
+            gaps,
             lambda gap: case
-                when gap.cause = 'mirror_write' and gap.source_start < w.floor_offset
+                when gap.cause = 'mirror_write' and gap.source_start < floor_offset
                     then [
                         {
                             'source_start': gap.source_start,
-                            'source_end': least(gap.source_end, w.floor_offset),
+                            'source_end': least(gap.source_end, floor_offset),
                             'cause': 'filtered'
                         },
                         {
-                            'source_start': least(gap.source_end, w.floor_offset),
+                            'source_start': least(gap.source_end, floor_offset),
                             'source_end': gap.source_end,
                             'cause': 'mirror_write'
                         }
@@ -23,15 +23,4 @@ select
             end
         )
     ) as gaps
-from facts as f
-inner join wanted as w
-    on w.flow = f.flow
-    and w.source_topic = f.source_topic
-    and w.source_topic_id = f.source_topic_id
-    and w.source_partition = f.source_partition
-    and w.writer_epoch = f.writer_epoch
-    and w.kind = f.kind
-    and w.first_round <= f.round
-    and w.round >= f.round
-    and w.source_start <= f.source_start
-    and w.source_end >= f.source_end
+from opened

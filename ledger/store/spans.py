@@ -187,7 +187,7 @@ def _in_parts(asked: _Asked, facts: Facts) -> pa.Table | None:
             selected(connection, f"select * from wanted where {condition}")
             for condition in (f"not {is_large}", is_large)
         )
-    parts = [in_schema(part, SCHEMA) for part in _opened(large, facts, f"with {_summed('split_spans.sql')}")]
+    parts = [in_schema(part, SCHEMA) for part in _opened(large, facts, f",\n\n{_summed('split_spans.sql')}")]
     if sum(map(_rows, parts)) != _rows(large):
         return None
     return pa.concat_tables([*(in_schema(part, SCHEMA) for part in (asked.kept, small)), *parts])
@@ -227,7 +227,9 @@ def _with_opened(kept: pa.Table, wanted: pa.Table, facts: Facts) -> pa.Table | N
 
 def _all_opened(wanted: pa.Table, facts: Facts) -> list[pa.Table] | None:
     """Each offset sync that wanted spans stand for, by the day; None where `facts` do not have one of them."""
-    opened = [in_schema(part, _SYNCS) for part in _opened(wanted, facts, sql_file("opened_spans.sql"))]
+    opened = [
+        in_schema(part, _SYNCS) for part in _opened(wanted, facts, f"\n\n{sql_file('opened_spans.sql')}")
+    ]
     return opened if sum(map(len, opened)) == _rows(wanted) else None
 
 
@@ -236,8 +238,9 @@ def _rows(spans: pa.Table) -> int:
     return sum(spans["rows"].to_pylist())
 
 
-def _opened(wanted: pa.Table, facts: Facts, statement: str) -> Iterator[pa.Table]:
-    """What a statement makes of the offset syncs that wanted spans stand for, of those of a day together."""
+def _opened(wanted: pa.Table, facts: Facts, select: str) -> Iterator[pa.Table]:
+    """What the end of a statement makes of `opened`: of the offset syncs that wanted spans stand for, by the day."""
+    opened = f"with opened as (\n{sql_file('rows_of_spans.sql')}\n)"
     with connected() as connection:
         connection.register("every", wanted)
         days = connection.execute(
@@ -251,4 +254,4 @@ def _opened(wanted: pa.Table, facts: Facts, statement: str) -> Iterator[pa.Table
             connection.execute(
                 f"create or replace temporary view wanted as select * from every where hour // 24 = {int(day)}"
             )
-            yield selected(connection, statement)
+            yield selected(connection, opened + select)

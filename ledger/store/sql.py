@@ -262,7 +262,8 @@ def run_queries(
     `overrides` stand in for tables of the snapshot.
     """
     reads = [name for query in queries for name in query.reads]
-    with connect(snapshot, overrides, reads, _flow(params), computed=_computed(queries)) as connection:
+    between, computed = _clusters(params), _computed(queries)
+    with connect(snapshot, overrides, reads, _flow(params), between, computed=computed) as connection:
         return {
             query.name: answer(
                 connection, query, {name: params[name] for name in query.parameter_names if name in params}

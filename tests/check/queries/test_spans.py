@@ -30,9 +30,8 @@ from ledger.store.spans import (
     spans_of_rows,
     touched,
 )
-from ledger.store.sql import Relation, run_query, sql_file
+from ledger.store.sql import Relation, run_queries, run_query, sql_file
 from tests.support.aged_lives import LIVES, SYNCS, Instead, aged_snapshot
-from tests.support.asked_together import run_together
 from tests.support.group_cases import SIDES
 from tests.support.group_logs import WORLDS, other_than
 from tests.support.histories import examples
@@ -101,10 +100,10 @@ def require_between(worlds: list[tuple[int, str]], *, is_asked_alone: bool = Fal
         clusters = here, other_than(here)
         sides = dict(zip(("here", "there"), clusters, strict=True))
         params = dict(zip(("from_cluster", "to_cluster"), clusters, strict=True))
-        by_all = run_together(BETWEEN_CLUSTERS, params, at, {})
+        by_all = run_queries(queries(BETWEEN_CLUSTERS), params, at)
         for asked in (BETWEEN, OF_GROUPS):
             names = [name for name in BETWEEN_CLUSTERS if QUESTIONS[name] is asked]
-            by_spans = run_together(names, params, at, shown_for(asked, at, spans, chance, sides))
+            by_spans = run_queries(queries(names), params, at, shown_for(asked, at, spans, chance, sides))
             for name in names:
                 assert by_spans[name].equals(by_all[name]), (worlds, here, name)
         if is_asked_alone:
@@ -114,6 +113,10 @@ def require_between(worlds: list[tuple[int, str]], *, is_asked_alone: bool = Fal
             of_group = {"checkpoints": commits.filter(pc.equal(commits["group_id"], group))}
             alone = [found for found in answers(at, GROUPS, params, of_group) if found["group_id"] == group]
             assert alone == [found for found in every if found["group_id"] == group], (worlds, here, group)
+
+
+def queries(names: Sequence[str]) -> list[catalog.Query]:
+    return [catalog.query(name) for name in names]
 
 
 def rows_of(relation: Relation) -> list[Row]:
@@ -189,7 +192,7 @@ def test_a_commit_lands_on_the_target_of_a_flow_where_all_offset_syncs_say(
         assert answers(at, name, params, shown) == answers(at, name, params), (worlds, flow)
         whole = in_whole_spans(spans, lambda _times: at.tables[SYNCS])
         assert whole is not None, worlds
-        by_spans, by_all = (run_together(OF_A_FLOW, params, at, rows) for rows in (whole, {}))
+        by_spans, by_all = (run_queries(queries(OF_A_FLOW), params, at, rows) for rows in (whole, {}))
         for name in OF_A_FLOW:
             assert by_spans[name].equals(by_all[name]), (worlds, name, flow)
 

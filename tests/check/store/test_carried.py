@@ -16,8 +16,8 @@ from ledger.store.carried import BESIDE, LEAVING, carried
 from ledger.store.catalog import Value
 from ledger.store.delta_tables import arrow_schema
 from ledger.store.merging import TableFolder
+from ledger.store.sql import run_queries
 from tests.support.aged_lives import LIVES, SYNCS, Instead, aged_snapshot
-from tests.support.asked_together import run_together
 from tests.support.group_cases import SIDES
 from tests.support.group_logs import WORLDS, other_than
 from tests.support.histories import examples
@@ -110,7 +110,10 @@ def without_period(at: Instead, until_ms: int, *, again: int | None = None) -> I
 
 
 def answers(at: Instead, names: Sequence[str], params: Mapping[str, Value]) -> Mapping[str, list[Row]]:
-    return {name: found.to_pylist() for name, found in run_together(names, params, at).items()}
+    return {
+        name: found.to_pylist()
+        for name, found in run_queries(list(map(catalog.query, names)), params, at).items()
+    }
 
 
 def times(at: Instead) -> list[int]:
