@@ -16,7 +16,8 @@ from ledger.kafka.cluster import ClusterAdmin
 from ledger.kafka.copying import ClusterLink, Network
 from ledger.kafka.partition_reader import PartitionReader
 from ledger.kafka.requests import Fetched
-from ledger.mirror.source import Copy, RecordRules, Skip, filtered, plan_batches
+from ledger.mirror.source import RecordRules, filtered, plan_batches
+from ledger.mirror.steps import Copy, Skip
 from ledger.topics.naming import KEEP_ALL, RecordFilter
 
 # Records ------------------------------------------------------------------------------------------

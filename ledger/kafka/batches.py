@@ -4,20 +4,20 @@ Layout and attribute bits: Kafka's `DefaultRecordBatch`. The CRC-32C covers byte
 offset, length and leader epoch stand before it. Bytes from 61 on are never changed by a raw copy.
 """
 
-import gzip
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import cramjam
 import crc32c
-import lz4.frame
 
 from ledger.errors import ProtocolError
 from ledger.facts.syncs import SEQUENCE_MODULUS
+from ledger.kafka.codecs import compress, decompress
+
+Buffer = bytes | bytearray | memoryview
 
 HEADER_BYTES = 61
 CRC_START = 21
@@ -32,13 +32,15 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH = struct.Struct(">qi")
 _LEADER_EPOCH_AND_MAGIC = struct.Struct(">ib")
 _CRC = struct.Struct(">I")
+_TIMES_AND_COUNT = struct.Struct(">27xqq14xi")
 _ATTRIBUTES = struct.Struct(">h")
 _PRODUCER = struct.Struct(">qhi")
-_LENGTH_PREFIX_BYTES = 12
+LENGTH_PREFIX_BYTES = 12
+"""Of a batch before what its length counts."""
 _MAGIC_AT = 16
 _OF_MESSAGE = {0: struct.Struct(">qiIbb"), 1: struct.Struct(">qiIbbq")}
 """Of a message before its key: offset, length, CRC-32, magic, attributes, and since version 1 a time."""
-_LAST_OFFSET_DELTA = struct.Struct(">i")
+_INT = struct.Struct(">i")
 _PRODUCER_START = 43
 _COPIED_ATTRIBUTES = CODEC_MASK
 
@@ -63,7 +65,7 @@ class BatchHeader:
 
     @property
     def size(self) -> int:
-        return self.length + _LENGTH_PREFIX_BYTES
+        return self.length + LENGTH_PREFIX_BYTES
 
     @property
     def end_offset(self) -> int:
@@ -113,28 +115,52 @@ def read_header(batch: memoryview) -> BatchHeader:
 
 
 def batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Whole batches of a fetched record set, in order; a cut-off one at the end is left out.
+    """Whole batches of a fetched record set, in order, as `batch_at` has each of them."""
+    position = 0
+    while (found := batch_at(records, position)) is not None:
+        header, batch, position = found
+        yield header, batch
+
+
+def batch_at(records: memoryview, position: int) -> tuple[BatchHeader, memoryview, int] | None:
+    """The batch that begins there in a fetched record set, and where it ends; None at the end or where it is cut off.
 
     A message of version 0 or 1, which brokers before 0.11 wrote, is a batch of its own: what its header has of `magic`
     says that these are not the bytes that lie in the log.
     """
-    position, end = 0, len(records)
-    while end - position >= _MAGIC_AT + 1:
-        size = _LENGTH.unpack_from(records, position)[1] + _LENGTH_PREFIX_BYTES
-        magic = records[position + _MAGIC_AT]
-        least = _OF_MESSAGE[magic].size if magic in _OF_MESSAGE else HEADER_BYTES
-        if size < least:
-            raise ProtocolError(f"a record batch has at least {least} bytes, got {size}; nothing was copied")
-        if position + size > end:
-            return
-        batch = records[position : position + size]
-        yield _batch_of_message(batch) if magic in _OF_MESSAGE else (read_header(batch), batch)
-        position += size
+    if len(records) - position < _MAGIC_AT + 1:
+        return None
+    size = _LENGTH.unpack_from(records, position)[1] + LENGTH_PREFIX_BYTES
+    magic = records[position + _MAGIC_AT]
+    least = _OF_MESSAGE[magic].size if magic in _OF_MESSAGE else HEADER_BYTES
+    if size < least:
+        raise ProtocolError(f"a record batch has at least {least} bytes, got {size}; nothing was copied")
+    end = position + size
+    if end > len(records):
+        return None
+    batch = records[position:end]
+    header, batch = _batch_of_message(batch) if magic in _OF_MESSAGE else (read_header(batch), batch)
+    return header, batch, end
+
+
+def fields_at(records: memoryview, position: int) -> tuple[int, ...]:
+    """Of the header that begins there, in the order of `BatchHeader`, whatever they say; none where it is cut off."""
+    return _HEADER.unpack_from(records, position) if len(records) - position >= HEADER_BYTES else ()
+
+
+def times_and_count(batch: Buffer) -> tuple[int, int, int]:
+    """Base and largest timestamp of a batch, and how many records it says that it has."""
+    return _TIMES_AND_COUNT.unpack_from(batch)
 
 
 def crc_matches(header: BatchHeader, batch: memoryview) -> bool:
     """Whether the batch's bytes are those that its CRC was computed over."""
-    return bool(crc32c.crc32c(batch[CRC_START:]) == header.crc)
+    return crc_of(batch) == header.crc
+
+
+def crc_of(batch: Buffer) -> int:
+    """The CRC that the header of a batch has where it is whole."""
+    return int(crc32c.crc32c(memoryview(batch)[CRC_START:]))
 
 
 def patch_for_target(batch: memoryview, attributes: int, *, producer_id: int, sequence: int) -> None:
@@ -143,11 +169,11 @@ def patch_for_target(batch: memoryview, attributes: int, *, producer_id: int, se
     Of the attributes only the codec stays: the transactional bit would need a transaction at the
     target, and timestamp type and delete horizon belong to the source's log.
     """
-    _LENGTH.pack_into(batch, 0, 0, len(batch) - _LENGTH_PREFIX_BYTES)
-    _LEADER_EPOCH_AND_MAGIC.pack_into(batch, _LENGTH_PREFIX_BYTES, -1, MAGIC)
+    _LENGTH.pack_into(batch, 0, 0, len(batch) - LENGTH_PREFIX_BYTES)
+    _LEADER_EPOCH_AND_MAGIC.pack_into(batch, LENGTH_PREFIX_BYTES, -1, MAGIC)
     _ATTRIBUTES.pack_into(batch, CRC_START, attributes & _COPIED_ATTRIBUTES)
     _PRODUCER.pack_into(batch, _PRODUCER_START, producer_id, 0, sequence)
-    _CRC.pack_into(batch, CRC_START - 4, crc32c.crc32c(batch[CRC_START:]))
+    _CRC.pack_into(batch, CRC_START - 4, crc_of(batch))
 
 
 def build(
@@ -162,7 +188,7 @@ def build(
 ) -> bytearray:
     """A batch of `count` records around an encoded (and compressed) payload, not yet patched; dense by default."""
     out = bytearray(HEADER_BYTES + len(payload))
-    length = len(out) - _LENGTH_PREFIX_BYTES
+    length = len(out) - LENGTH_PREFIX_BYTES
     _HEADER.pack_into(
         out,
         0,
@@ -181,7 +207,7 @@ def build(
         count,
     )
     out[HEADER_BYTES:] = payload
-    _CRC.pack_into(out, CRC_START - 4, crc32c.crc32c(memoryview(out)[CRC_START:]))
+    _CRC.pack_into(out, CRC_START - 4, crc_of(out))
     return out
 
 
@@ -195,96 +221,8 @@ def next_sequence(sequence: int, count: int) -> int:
     return (sequence + count) % SEQUENCE_MODULUS
 
 
-# Compression --------------------------------------------------------------------------------------
-# The compression codecs of record batches, by their number in the attributes.
-
-
-NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-_GZIP_LEVEL = 6
-"""As producers have it by default: 9 takes eight times as long for a hundredth less."""
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-_XERIAL_BLOCK_BYTES = 32 * 1024
-_INT = struct.Struct(">i")
-
-
-def _snappy_decompress(data: bytes) -> bytes:
-    """Java's snappy streams are framed in blocks; other clients write one raw block."""
-    if not data.startswith(_XERIAL_MAGIC):
-        return bytes(cramjam.snappy.decompress_raw(data))
-    out, position = [], len(_XERIAL_HEADER)
-    while position < len(data):
-        size = _INT.unpack_from(data, position)[0]
-        position += _INT.size
-        if not 0 <= size <= len(data) - position:
-            raise ValueError(f"a snappy block of {size} bytes at byte {position} of {len(data)}")
-        out.append(bytes(cramjam.snappy.decompress_raw(data[position : position + size])))
-        position += size
-    return b"".join(out)
-
-
-def _snappy_compress(data: bytes) -> bytes:
-    out = [_XERIAL_HEADER]
-    for position in range(0, len(data), _XERIAL_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(data[position : position + _XERIAL_BLOCK_BYTES]))
-        out += (_INT.pack(len(block)), block)
-    return b"".join(out)
-
-
-def _lz4_compress(data: bytes) -> bytes:
-    """Independent blocks: Kafka's reader refuses linked ones."""
-    return bytes(lz4.frame.compress(data, block_linked=False))
-
-
-_DECOMPRESS: dict[int, Callable[[bytes], bytes]] = {
-    NONE: bytes,
-    GZIP: gzip.decompress,
-    SNAPPY: _snappy_decompress,
-    LZ4: lambda data: bytes(lz4.frame.decompress(data)),
-    ZSTD: lambda data: bytes(cramjam.zstd.decompress(data)),
-}
-_COMPRESS: dict[int, Callable[[bytes], bytes]] = {
-    NONE: bytes,
-    GZIP: lambda data: gzip.compress(
-        data, _GZIP_LEVEL, mtime=0
-    ),  # a fixed time: the same result on every run
-    SNAPPY: _snappy_compress,
-    LZ4: _lz4_compress,
-    ZSTD: lambda data: bytes(cramjam.zstd.compress(data)),
-}
-_BROKEN = (
-    *(OSError, EOFError, RuntimeError, ValueError),
-    MemoryError,  # a broken header may claim any size, which lz4 asks for at once
-    *(cramjam.DecompressionError, struct.error, zlib.error),
-)
-
-
-def decompress(codec: int, data: bytes) -> bytes:
-    """Records as they were before compression. Raises `ProtocolError` for an unknown codec or broken data."""
-    return _apply(_DECOMPRESS, codec, data)
-
-
-def compress(codec: int, data: bytes) -> bytes:
-    """The same bytes for the same input and library versions."""
-    return _apply(_COMPRESS, codec, data)
-
-
-def _apply(table: dict[int, Callable[[bytes], bytes]], codec: int, data: bytes) -> bytes:
-    if codec not in table:
-        raise ProtocolError(f"codecs are {sorted(table)}, got {codec}; the batch was not decoded")
-    try:
-        return table[codec](data)
-    except _BROKEN as error:
-        raise ProtocolError(
-            f"records of codec {codec} cannot be decoded: {error}; the batch was not copied"
-        ) from error
-
-
 # Varint -------------------------------------------------------------------------------------------
 # Variable-length integers of the Kafka protocol: plain (unsigned) and zig-zag.
-
-
-Buffer = bytes | bytearray | memoryview
 
 
 def read_unsigned(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -471,7 +409,7 @@ def _messages(stored: bytes) -> Iterator[_Message]:
     position = 0
     while position < len(stored):
         offset, length = _LENGTH.unpack_from(stored, position)
-        end = position + _LENGTH_PREFIX_BYTES + length
+        end = position + LENGTH_PREFIX_BYTES + length
         try:
             layout = _OF_MESSAGE[stored[position + _MAGIC_AT]]
             _, _, crc, _, attributes, *times = layout.unpack_from(stored, position)

@@ -19,12 +19,11 @@ from ledger.kafka.batches import (
     Record,
     adding_up,
     build,
-    compress,
-    decompress,
     read_signed,
     require_count,
     signed,
 )
+from ledger.kafka.codecs import compress, decompress
 
 RecordTest = Callable[[Record], GapCause | None]
 """Why a record is left out; None when it is kept."""

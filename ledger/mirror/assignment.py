@@ -233,7 +233,7 @@ class CopyLimits:
     drain_ms: int = 1_000
     search_ms: int = 20_000
     gaps: int = 100_000
-    merged_bytes: int = 16 * 1024
+    merged_bytes: int = 128 * 1024
     slow_ms: int = 250
 
 

@@ -12,7 +12,7 @@ from ledger.facts.syncs import Gap, GapCause, TopicPartition
 from ledger.kafka.batches import Record, decode, encode, read_header
 from ledger.kafka.record_fields import key_state, with_headers
 from ledger.kafka.requests import ErrorCode
-from ledger.mirror.source import Copy, Skip, Step
+from ledger.mirror.steps import Copy, Skip, Step
 
 CUTTABLE = frozenset(
     {

@@ -15,63 +15,79 @@ Rules, by name
     G5  what lies at the target is merged as it was there, whatever the limits were when it was written
 """
 
-import struct
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
 
 from ledger.errors import ProtocolError
-from ledger.kafka.batches import (
-    CODEC_MASK,
-    HEADER_BYTES,
-    NONE,
-    build,
-    compress,
-    decompress,
-    read_header,
-    read_signed,
-    signed,
+from ledger.kafka.batches import CODEC_MASK, HEADER_BYTES, build, read_header, read_signed, signed
+from ledger.kafka.codecs import NONE, compress, decompress
+from ledger.mirror.steps import (
+    NO_TIME,
+    Copy,
+    Planned,
+    Skip,
+    SmallBatch,
+    SmallBatches,
+    Step,
+    is_small,
 )
-from ledger.mirror.source import Copy, Step
+from ledger.mirror.window import SendWindow
 
-_MOST_RECORDS = 8
-"""A batch of more gains little: it is sent as it is."""
-_MOST_COMPRESSED = 1024
-"""Bytes of a compressed batch: it is taken apart and compressed again, which a larger one is not worth."""
 _MOST_GROWTH = 12
 """Bytes by which a record may become longer: its time by 9, its offset by 2, its length by 1."""
 _SMALLER = 4
 """By how much what is merged is smaller behind one that was too large for the target."""
-_NO_TIME = -1
 
 
-def follows(before: Copy, step: Step) -> bool:
+def follows(before: Planned, step: Planned) -> bool:
     """Whether the two may be parts of one batch (G2)."""
     return (
-        isinstance(step, Copy)
+        not isinstance(before, Skip)
+        and not isinstance(step, Skip)
         and _is_plain(before)
         and _is_plain(step)
         and step.source_start == before.source_end
         and step.leader_epoch == before.leader_epoch
         and step.attributes == before.attributes
-        and (step.base_timestamp == _NO_TIME) == (before.base_timestamp == _NO_TIME)
+        and (step.base_timestamp == NO_TIME) == (before.base_timestamp == NO_TIME)
     )
 
 
-def _is_plain(step: Copy) -> bool:
+def _is_plain(step: Copy | SmallBatches) -> bool:
     """A batch of the source, whole, with no other attribute than a codec; perhaps with times of its log."""
+    if isinstance(step, SmallBatches):
+        return True
     return step.whole and not step.gaps and not step.attributes & ~CODEC_MASK
+
+
+def _may_be_merged(before: Planned, step: Planned) -> bool:
+    return follows(before, step) and _is_small(before) and _is_small(step)
+
+
+def _is_small(step: Planned) -> bool:
+    return not isinstance(step, Copy) or is_small(step.count, len(step.batch), step.attributes)
 
 
 def as_one(steps: Sequence[Copy]) -> Copy:
     """What these become, each of which follows the one before it. Raises `ProtocolError` for what is no batch."""
     if len(steps) == 1:
         return steps[0]
-    batch = memoryview(concatenated([step.batch for step in steps]))
+    together = SmallBatches.of(steps[0])
+    for step in steps[1:]:
+        together.joined(step)
+    return _merged(together, len(steps))
+
+
+def _merged(together: SmallBatches, count: int) -> Copy:
+    """What the first of them become. Raises `ProtocolError` for what is no batch."""
+    small = list(islice(together.waiting, count))
+    batch = memoryview(concatenated(together.attributes & CODEC_MASK, small))
     header = read_header(batch)
-    first, last = steps[0], steps[-1]
     return Copy(
-        source_start=first.source_start,
-        source_end=last.source_end,
+        source_start=small[0].source_start,
+        source_end=small[-1].source_end,
         batch=batch,
         attributes=header.attributes,
         count=header.count,
@@ -79,8 +95,8 @@ def as_one(steps: Sequence[Copy]) -> Copy:
         raw=False,
         base_timestamp=header.base_timestamp,
         max_timestamp=header.max_timestamp,
-        leader_epoch=first.leader_epoch,
-        ends=tuple(step.source_end for step in steps),
+        leader_epoch=together.leader_epoch,
+        ends=tuple(one.source_end for one in small),
     )
 
 
@@ -107,78 +123,84 @@ def parts_of(planned: Iterable[Step], records: int) -> tuple[list[Copy], bool]:
 # Records of several batches in one.
 
 
-_TIMES_AND_COUNT = struct.Struct(">27xqq14xi")
-"""Of a batch header: base and largest timestamp, and how many records there are."""
-_CODEC_AT = 22
-_ONE_BYTE = [signed(value) for value in range(64)]
+_VARINTS = [signed(value) for value in range(1 << 13)]
+"""Of what is not negative and takes two bytes at most."""
 
 
-def concatenated(batches: Sequence[memoryview]) -> bytearray:
-    """One unpatched batch of the records of these, which are dense and have one codec; the same for the same batches.
+def concatenated(codec: int, batches: Sequence[SmallBatch]) -> bytearray:
+    """One unpatched batch of the records of these, which are dense and have that codec; the same for the same batches.
 
     Of a record only what counts from the beginning of its batch is changed: the differences in time and offset, and
     with these its length. Raises `ProtocolError` when the records of a batch do not add up.
     """
-    base_timestamp, max_timestamp, count = _TIMES_AND_COUNT.unpack_from(batches[0])
-    codec = batches[0][_CODEC_AT] & CODEC_MASK
-    parts: list[bytes | memoryview] = [_payload(codec, batches[0])]
-    for batch in batches[1:]:
-        begins_at, ends_at, records = _TIMES_AND_COUNT.unpack_from(batch)
-        found = _add_records(parts, _payload(codec, batch), count, begins_at - base_timestamp)
-        if found != records:
+    first = batches[0]
+    parts = [_payload(codec, first.batch)]
+    count = first.records
+    for small in batches[1:]:
+        found = _add_records(
+            parts, _payload(codec, small.batch), count, small.base_timestamp - first.base_timestamp
+        )
+        if found != small.records:
             raise ProtocolError(
-                f"a batch must hold {records} records, found {max(found, 0)} that add up; it was not merged"
+                f"a batch must hold {small.records} records, found {max(found, 0)} that add up; it was not merged"
             )
-        count += records
-        max_timestamp = max(max_timestamp, ends_at)
+        count += found
     payload = b"".join(parts)
     return build(
         attributes=codec,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
+        base_timestamp=first.base_timestamp,
+        max_timestamp=max(small.max_timestamp for small in batches),
         count=count,
         payload=payload if codec == NONE else compress(codec, payload),
     )
 
 
-def _payload(codec: int, batch: memoryview) -> bytes:
+def _payload(codec: int, batch: bytes) -> bytes:
     """The records of a batch, as they were before compression."""
-    payload = bytes(batch[HEADER_BYTES:])
+    payload = batch[HEADER_BYTES:]
     return payload if codec == NONE else decompress(codec, payload)
 
 
-def _add_records(parts: list[bytes | memoryview], payload: bytes, number: int, later_ms: int) -> int:
+def _add_records(parts: list[bytes], payload: bytes, number: int, later_ms: int) -> int:
     """Add the records of a payload, the first one as that number; returns how many, -1 where they do not add up.
 
-    Varints of one byte, which most are, are read and written in place: this is done for every record.
+    Varints of one byte or two, which most are, are read and written in place: this is done for every record.
     """
     position, found, end = 0, 0, len(payload)
+    add, varints = parts.append, _VARINTS
     try:
         while position < end:
-            byte = payload[position]
-            size, start = (
-                ((byte >> 1) ^ -(byte & 1), position + 1) if byte < 0x80 else read_signed(payload, position)
-            )
-            byte = payload[start + 1]
-            delta_ms, content = (
-                ((byte >> 1) ^ -(byte & 1), start + 2) if byte < 0x80 else read_signed(payload, start + 1)
-            )
-            offset_delta, content = (
-                read_signed(payload, content) if found else (payload[content], content + 1)
-            )
+            size = payload[position]
+            if size < 0x80:
+                start, size = position + 1, (size >> 1) ^ -(size & 1)
+            elif (following := payload[position + 1]) < 0x80:
+                size = size & 0x7F | following << 7
+                start, size = position + 2, (size >> 1) ^ -(size & 1)
+            else:
+                size, start = read_signed(payload, position)
             position = start + size
-            if offset_delta != found or not content <= position <= end:
+            delta_ms, content = payload[start + 1], start + 2
+            if delta_ms < 0x80:
+                delta_ms = (delta_ms >> 1) ^ -(delta_ms & 1)
+            else:
+                delta_ms, content = read_signed(payload, start + 1)
+            if payload[content] == found << 1 and found < 64:
+                content += 1
+            else:
+                offset_delta, content = read_signed(payload, content)
+                if offset_delta != found:
+                    return -1
+            if not content <= position <= end:
                 return -1
             later, n = delta_ms + later_ms, number + found
-            deltas = (_ONE_BYTE[later] if 0 <= later < 64 else signed(later)) + (
-                _ONE_BYTE[n] if n < 64 else signed(n)
+            deltas = (varints[later] if 0 <= later < 8192 else signed(later)) + (
+                varints[n] if n < 8192 else signed(n)
             )
-            parts += (
-                signed(1 + len(deltas) + position - content),
-                payload[start : start + 1],
-                deltas,
-                payload[content:position],
-            )
+            length = 1 + len(deltas) + position - content
+            add(varints[length] if length < 8192 else signed(length))
+            add(payload[start : start + 1])
+            add(deltas)
+            add(payload[content:position])
             found += 1
     except IndexError:
         return -1
@@ -196,27 +218,27 @@ class Merging:
         self._ends: list[int] = []
         """Source offsets at which batches end that were sent or are to be sent alone, ascending (G3, G4)."""
 
-    def together(self, planned: Iterable[Step]) -> list[Copy]:
-        """The steps from the first one on that are to be sent as one batch: at least that one."""
-        steps = iter(planned)
-        first = next(steps)
-        assert isinstance(first, Copy)
-        chosen, size = [first], len(first.batch)
-        end = self._next_end(first.source_start)
-        if not self._is_small(first):
-            return chosen
-        for step in steps:
-            if not follows(chosen[-1], step) or not isinstance(step, Copy) or not self._is_small(step):
-                break
-            size += len(step.batch) - HEADER_BYTES + _MOST_GROWTH * step.count
-            if size > self._most_bytes or (end is not None and step.source_end > end):
-                break
-            chosen.append(step)
-        return chosen
+    def merge_first(self, window: SendWindow) -> None:
+        """What comes next in the window becomes one batch with those that wait behind it and may be merged with it.
 
-    def _is_small(self, step: Copy) -> bool:
-        most_bytes = min(self._most_bytes, _MOST_COMPRESSED) if step.attributes else self._most_bytes
-        return step.count <= _MOST_RECORDS and len(step.batch) < most_bytes
+        What is no batch is sent as it is.
+        """
+        together = window.bring_together(_may_be_merged, most_bytes=self._most_bytes)
+        if not isinstance(together, SmallBatches) or (count := self._count(together)) == 1:
+            return
+        with suppress(ProtocolError):
+            window.merge_small(count, _merged(together, count))
+
+    def _count(self, together: SmallBatches) -> int:
+        """How many of them are sent as one, the first one at least."""
+        size, end = 0, self._next_end(together.source_start)
+        for count, small in enumerate(together.waiting):
+            size += len(small.batch)
+            if count:
+                size += _MOST_GROWTH * small.records - HEADER_BYTES
+                if size > self._most_bytes or (end is not None and small.source_end > end):
+                    return count
+        return len(together.waiting)
 
     def _next_end(self, offset: int) -> int | None:
         following = bisect_right(self._ends, offset)

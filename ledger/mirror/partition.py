@@ -26,9 +26,10 @@ from ledger.mirror.assignment import (
     Troubles,
 )
 from ledger.mirror.cutting import BY_SIZE, Cutting, dead_letter
-from ledger.mirror.merging import Merging, merged
+from ledger.mirror.merging import Merging
 from ledger.mirror.reconciliation import TailReconciliation
-from ledger.mirror.source import Copy, SourceReading, Step
+from ledger.mirror.source import SourceReading
+from ledger.mirror.steps import Copy, Planned, Skip, SmallBatches
 from ledger.mirror.window import SendWindow
 
 _REFUSED_SEQUENCES = 6
@@ -45,7 +46,8 @@ class PartitionCopy:
         self.assignment = assignment
         self.troubles = Troubles()
         self.requests = OpenRequests()
-        self.source = SourceReading(assignment, writers)
+        together = merges_up_to > 0 and assignment.dead_letter is None
+        self.source = SourceReading(assignment, writers, together=together)
         self.window = SendWindow(assignment.producer.current, self.requests)
         self.target = TailReconciliation(assignment, self.source, self.window, self.requests, self.troubles)
         self._cutting = Cutting(assignment.is_source_cleaned)
@@ -102,19 +104,23 @@ class PartitionCopy:
         finally:
             self.target.advance()
 
-    def _wanted(self, step: Step) -> Step | None:
+    def _wanted(self, step: Planned) -> Planned | None:
         """Of a dead letter's task nothing but that record."""
         cause, source = self.assignment.dead_letter, self.assignment.source
-        if cause is None:
+        if cause is None or isinstance(step, SmallBatches):
             return step
         return dead_letter(step, source, self.assignment.position.source_offset, cause)
 
     # -- writing ---------------------------------------------------------------------------------
 
     @property
-    def next_copy(self) -> Copy | None:
-        """The step to send now, if there is one: P1 and P2 hold for it."""
-        while self.target.may_send and isinstance(step := self.window.first, Copy):
+    def next_copy(self) -> Copy | SmallBatches | None:
+        """What is sent next, or begins with that, if there is anything: P1 and P2 hold for it."""
+        while self.target.may_send and not isinstance(first := self.window.first, Skip | None):
+            if isinstance(first, SmallBatches) and not self._cutting.has_refused:
+                return first
+            step = self.window.first_copy
+            assert step is not None
             if (parts := self._cutting.parts(step)) == [step]:
                 return step
             self.window.replace_first_copy(parts)
@@ -127,11 +133,9 @@ class PartitionCopy:
         With those that wait behind it and may be merged with it.
         """
         if not self._cutting.has_refused:
-            parts = self._merging.together(self.window.copies())
-            if len(parts) > 1 and (whole := merged(parts)) is not None:
-                self.window.merge_first(parts, whole)
-        step = self.window.first
-        assert isinstance(step, Copy)
+            self._merging.merge_first(self.window)
+        step = self.window.first_copy
+        assert step is not None
         self._merging.sent(step, settled=self.target.builder.position.source_offset)
         batch = self.window.send_first(node)
         self.target.advance()

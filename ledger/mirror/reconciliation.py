@@ -13,7 +13,8 @@ from ledger.kafka.batches import BatchHeader
 from ledger.mirror.assignment import WRITING, Assignment, OpenRequests, RequestKind, Stop, Troubles
 from ledger.mirror.cutting import cut_behind, without_keyless
 from ledger.mirror.merging import merged, parts_of
-from ledger.mirror.source import Copy, Skip, SourceReading, Step
+from ledger.mirror.source import SourceReading
+from ledger.mirror.steps import Copy, Planned, Skip, SmallBatches, Step
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import (
     ForeignRecords,
@@ -239,10 +240,11 @@ class TailReconciliation:
 
     # -- what is there and what is planned -------------------------------------------------------
 
-    def take_step(self, step: Step) -> None:
+    def take_step(self, step: Planned) -> None:
         """The next step of the source's plan: to be sent, unless it is searched at the target."""
         if self._search is not None:
-            self._search.take_step(step)
+            for one in step.singles() if isinstance(step, SmallBatches) else [step]:
+                self._search.take_step(one)
         else:
             self._window.plan(step)
 

@@ -5,19 +5,25 @@ plans the same batches again and can be matched with what an earlier one has alr
 """
 
 import heapq
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ledger.errors import ProtocolError
+from ledger.errors import LedgerUnavailableError, ProtocolError
 from ledger.facts.state import MirrorProducers
 from ledger.facts.syncs import Gap, GapCause, OffsetRange, Position, Share, share_of
 from ledger.kafka.batches import (
+    CODEC_MASK,
+    LENGTH_PREFIX_BYTES,
     MAGIC,
     BatchHeader,
     Record,
-    batches,
+    batch_at,
     crc_matches,
+    crc_of,
     decode,
+    fields_at,
     first_timestamp,
     read_header,
     read_signed,
@@ -26,6 +32,16 @@ from ledger.kafka.record_fields import key_of, read_fields
 from ledger.kafka.repacking import RecordTest, repacked
 from ledger.kafka.requests import Fetched
 from ledger.mirror.assignment import Assignment, Divergence
+from ledger.mirror.steps import (
+    NO_TIME,
+    Copy,
+    Planned,
+    Skip,
+    SmallBatch,
+    SmallBatches,
+    Step,
+    is_small,
+)
 from ledger.topics.naming import KEEP_ALL, RecordFilter
 
 # Record rules -------------------------------------------------------------------------------------
@@ -62,6 +78,12 @@ class RecordRules:
             return GapCause.KEPT_LOCAL
         return None if kept is Share.NONE and self.record_filter.keeps_all else self._of_application
 
+    def whole_below(self, position: int) -> int:
+        """Up to where what no mirror wrote is copied whole from `position` on; no further where it is not."""
+        if not self.record_filter.keeps_all:
+            return position
+        return min(_next_start(self.adopted, position), _next_start(self.kept_local, position))
+
     def _of_mirror(self, record: Record) -> GapCause | None:
         returns = share_of(self.returning, record.offset, record.offset + 1) is Share.ALL
         return self._of_application(record) if returns else GapCause.MIRROR_WRITE
@@ -74,6 +96,12 @@ class RecordRules:
         if self.kept_local and share_of(self.kept_local, record.offset, record.offset + 1) is Share.ALL:
             return GapCause.KEPT_LOCAL
         return filtered(self.record_filter, record.content, timestamp_ms=record.timestamp)
+
+
+def _next_start(ranges: tuple[OffsetRange, ...], position: int) -> int:
+    """Where the first of ascending ranges begins that ends behind it."""
+    following = bisect_right(ranges, position, key=lambda one: one[1])
+    return ranges[following][0] if following < len(ranges) else _NO_OFFSET
 
 
 def filtered(record_filter: RecordFilter, content: bytes, *, timestamp_ms: int) -> GapCause | None:
@@ -90,53 +118,7 @@ def filtered(record_filter: RecordFilter, content: bytes, *, timestamp_ms: int) 
 
 
 _ABORT_MARKER = 0
-_GAP_BYTES = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """Source offsets `[source_start, source_end)` become `count` records of `batch`; `gaps` lie inside.
-
-    `whole`: they are all records of one batch of the source. `ends`: of a merged batch, where each batch of the source
-    ends that is in it.
-    """
-
-    source_start: int
-    source_end: int
-    batch: memoryview
-    attributes: int
-    count: int
-    gaps: tuple[Gap, ...]
-    raw: bool
-    base_timestamp: int
-    max_timestamp: int
-    leader_epoch: int
-    whole: bool = False
-    ends: tuple[int, ...] = ()
-
-    @property
-    def held_bytes(self) -> int:
-        """About what it takes in memory."""
-        return len(self.batch) + _GAP_BYTES * len(self.gaps)
-
-
-@dataclass(frozen=True, slots=True)
-class Skip:
-    """Source offsets that hold nothing to copy."""
-
-    gap: Gap
-    leader_epoch: int | None
-
-    @property
-    def source_end(self) -> int:
-        return self.gap.source_end
-
-    @property
-    def held_bytes(self) -> int:
-        return _GAP_BYTES
-
-
-Step = Copy | Skip
+_NO_OFFSET = 1 << 63
 
 
 class _AbortedRanges:
@@ -166,23 +148,82 @@ class _AbortedRanges:
 def plan_batches(
     fetched: Fetched, *, position: int, end_offset: int | None, rules: RecordRules
 ) -> Iterator[Step]:
+    """As `plan_together`, each batch by itself."""
+    for step in plan_together(fetched, position=position, end_offset=end_offset, rules=rules, together=False):
+        assert not isinstance(step, SmallBatches)
+        yield step
+
+
+def plan_together(
+    fetched: Fetched, *, position: int, end_offset: int | None, rules: RecordRules, together: bool
+) -> Iterator[Planned]:
     """Steps that tile `[position, ...)` without a hole, in order, up to `end_offset` or the last whole batch.
 
-    Raises `ProtocolError` for a batch whose CRC or records do not add up, and `LedgerUnavailableError` for
-    one whose writer cannot be looked up.
+    `together`: small batches that follow each other are one step, not a step each. Raises `ProtocolError` for a batch
+    whose CRC or records do not add up, and `LedgerUnavailableError` for one whose writer cannot be looked up.
     """
     aborted = _AbortedRanges(fetched.aborted)
-    for header, batch in batches(fetched.records):
+    end = _NO_OFFSET if end_offset is None else end_offset
+    at = 0
+    while True:
+        if together and (small := _small_batches(fetched.records[at:], position, end, rules)):
+            position, at = small.source_end, at + small.held_bytes
+            yield small
+        if (found := batch_at(fetched.records, at)) is None:
+            return
+        header, batch, at = found
         if header.end_offset <= position:
             aborted.skip(header, batch)
             continue
-        if end_offset is not None and position >= end_offset:
+        if position >= end:
             return
         if header.base_offset > position:
             yield Skip(Gap(position, header.base_offset, GapCause.COMPACTED), header.leader_epoch)
             position = header.base_offset
         yield from _plan_batch(header, batch, position, aborted, rules)
         position = header.end_offset
+
+
+def _small_batches(records: memoryview, position: int, end: int, rules: RecordRules) -> SmallBatches | None:
+    """Those at the beginning that follow each other from `position` on and go as they are; None where there are none.
+
+    Done for each batch of producers that wait for no second record, so each is known by its header and its CRC alone.
+    """
+    whole_below = rules.whole_below(position)
+    found: deque[SmallBatch] = deque()
+    applications: set[int] = set()
+    first: tuple[int, int, bool] | None = None
+    at = 0
+    while position < end and (fields := fields_at(records, at)):
+        base, length, epoch, magic, crc, attributes, last, begins, latest, producer_id, _, _, count = fields
+        size = LENGTH_PREFIX_BYTES + length
+        behind = at + size
+        kind = attributes, epoch, begins == NO_TIME
+        is_plain = magic == MAGIC and not attributes & ~CODEC_MASK and base == position and count == last + 1
+        if not (is_plain and is_small(count, size, attributes) and kind == (first or kind)):
+            break
+        if behind > len(records) or position + count > whole_below:
+            break
+        if producer_id not in applications:
+            if not _is_application(rules, producer_id):
+                break
+            applications.add(producer_id)
+        batch = records[at:behind].tobytes()
+        if crc_of(batch) != crc:
+            break
+        position += count
+        first = kind
+        found.append(SmallBatch(batch, position, count, begins, latest, True))
+        at = behind
+    return SmallBatches(first[0], first[1], found, at) if first else None
+
+
+def _is_application(rules: RecordRules, producer_id: int) -> bool:
+    """False also while nobody can say it: to plan such a batch by itself raises that."""
+    try:
+        return not rules.is_mirror(producer_id)
+    except LedgerUnavailableError:
+        return False
 
 
 def _plan_batch(
@@ -298,7 +339,9 @@ class SourceReading:
     the leader's word.
     """
 
-    def __init__(self, assignment: Assignment, writers: MirrorProducers) -> None:
+    def __init__(self, assignment: Assignment, writers: MirrorProducers, *, together: bool = False) -> None:
+        """`together`: as `plan_together` has it."""
+        self._together = together
         self._stop_at = assignment.end_offset
         self._rules = RecordRules(
             writers.is_mirror,
@@ -357,15 +400,16 @@ class SourceReading:
         self.ends = max(last_stable, fetched.last_stable), max(high_watermark, fetched.high_watermark)
         return True
 
-    def steps(self, fetched: Fetched) -> Iterator[Step]:
+    def steps(self, fetched: Fetched) -> Iterator[Planned]:
         """What is to be done about an answer's records, one after the other; each is behind us when it is returned.
 
         Raises `ProtocolError` at bytes that are no batch and `LedgerUnavailableError` at a batch whose writer cannot
         be looked up, when those before it were returned.
         """
         try:
-            for step in plan_batches(
-                fetched, position=self.position, end_offset=self._stop_at, rules=self._rules
+            at, end, together = self.position, self._stop_at, self._together
+            for step in plan_together(
+                fetched, position=at, end_offset=end, rules=self._rules, together=together
             ):
                 self.position = step.source_end
                 if step.leader_epoch is not None:

@@ -6,7 +6,7 @@ from ledger.facts.syncs import Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.kafka.batches import BatchHeader, next_sequence, payload_checksum
 from ledger.mirror.assignment import Assignment
 from ledger.mirror.cleaned_tail import Pairing
-from ledger.mirror.source import Copy, Skip
+from ledger.mirror.steps import Copy, Skip
 
 GAPS_PER_SYNC = 10_000
 """An offset sync ends behind the batch with which it has so many gaps: rows stay small enough to be read one by one."""

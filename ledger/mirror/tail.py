@@ -32,7 +32,7 @@ from ledger.mirror.cleaned_tail import (
     prove,
 )
 from ledger.mirror.cutting import BY_SIZE, records_of
-from ledger.mirror.source import Copy, Skip, Step
+from ledger.mirror.steps import Copy, Skip, Step
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.store.producers import NO_PRODUCER_ID
 from ledger.words import instant

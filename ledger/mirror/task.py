@@ -31,6 +31,7 @@ from ledger.mirror.cutting import CUTTABLE
 from ledger.mirror.pace import Pace
 from ledger.mirror.partition import PartitionCopy
 from ledger.mirror.slow_partitions import SlowPartitions
+from ledger.mirror.steps import Copy
 
 _DELETED_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
 _TOPIC_DELETED = {Side.SOURCE: StopCause.SOURCE_TOPIC_GONE, Side.TARGET: StopCause.TARGET_TOPIC_GONE}
@@ -318,7 +319,8 @@ class CopyTask:
             step = copy.next_copy
             if step is None or not copy.window.may_send_to(node):
                 continue
-            if items and size + len(step.batch) > self._limits.produce_request_bytes:
+            most_bytes = step.held_bytes if isinstance(step, Copy) else self._limits.merged_bytes
+            if items and size + most_bytes > self._limits.produce_request_bytes:
                 continue
             batch = copy.send_next(node)
             size += len(batch)

@@ -1,13 +1,13 @@
 """What of one partition is to be sent, on its way to the target, or there and not settled yet."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
 
 from ledger.kafka.batches import next_sequence, patch_for_target
 from ledger.mirror.assignment import OpenRequests, RequestKind
-from ledger.mirror.source import Copy, Skip, Step
+from ledger.mirror.steps import Copy, Planned, Skip, SmallBatches, Step
 from ledger.mirror.sync_builder import SyncBuilder
 
 
@@ -48,7 +48,7 @@ class SendWindow:
 
     def begin_again(self, *, next_offset: int, next_sequence: int) -> None:
         """Nothing is planned or known to be there; the next batch is expected as `expect_next` says."""
-        self._planned = deque[Step]()
+        self._planned = deque[Planned]()
         self.planned_bytes = 0
         self._unsettled = deque[Sent]()
         self.is_known_to_target = False
@@ -65,23 +65,44 @@ class SendWindow:
     # -- what is planned -------------------------------------------------------------------------
 
     @property
-    def first(self) -> Step | None:
-        """The step that comes next."""
+    def first(self) -> Planned | None:
+        """What comes next."""
         return self._planned[0] if self._planned else None
 
     @property
     def first_copy(self) -> Copy | None:
-        """The next one that has a batch."""
-        return next((step for step in self._planned if isinstance(step, Copy)), None)
+        """The next batch that is to be sent, by itself."""
+        return next((step for step in self.copies() if isinstance(step, Copy)), None)
 
     def copies(self) -> Iterator[Step]:
-        """From the next step that has a batch on."""
-        return dropwhile(lambda step: isinstance(step, Skip), self._planned)
+        """From the next step that has a batch on, each batch by itself."""
+        return dropwhile(lambda step: isinstance(step, Skip), self._singly())
 
     @property
     def planned(self) -> Sequence[Step]:
-        """What is not sent yet, in order."""
-        return tuple(self._planned)
+        """What is not sent yet, in order, each batch by itself."""
+        return tuple(self._singly())
+
+    def _singly(self) -> Iterator[Step]:
+        """What is planned; small batches are no longer together as far as they were asked for."""
+        at = 0
+        while at < len(self._planned):
+            step = self._planned[at]
+            if isinstance(step, SmallBatches):
+                together, step = step, step.single(step.take(1)[0])
+                self._planned[at] = step
+                if together.waiting:
+                    self._planned.insert(at + 1, together)
+            yield step
+            at += 1
+
+    def bring_together(self, may_follow: Callable[[Planned, Planned], bool], *, most_bytes: int) -> Planned:
+        """What comes next: with those behind it that may follow it, as long as there are fewer bytes of them."""
+        first = self._planned.popleft()
+        while self._planned and first.held_bytes < most_bytes and may_follow(first, self._planned[0]):
+            first = SmallBatches.of(first).joined(self._planned.popleft())
+        self._planned.appendleft(first)
+        return first
 
     @property
     def is_empty(self) -> bool:
@@ -93,14 +114,14 @@ class SendWindow:
         """Nothing that was sent waits."""
         return not self._unsettled
 
-    def plan(self, step: Step) -> None:
+    def plan(self, step: Planned) -> None:
         """It comes behind all others."""
         self._planned.append(step)
         self.planned_bytes += step.held_bytes
 
     def replace_first_copy(self, parts: Sequence[Step]) -> None:
         """These come in place of the next step that has a batch."""
-        at = next(index for index, step in enumerate(self._planned) if isinstance(step, Copy))
+        at = next(index for index, step in enumerate(self._singly()) if isinstance(step, Copy))
         planned = list(self._planned)
         planned[at : at + 1] = parts
         self._planned = deque(planned)
@@ -108,19 +129,28 @@ class SendWindow:
 
     def merge_first(self, parts: Sequence[Copy], merged: Copy) -> None:
         """The next steps that have a batch are `parts`, one behind the other: `merged` comes in their place."""
-        before: list[Step] = []
-        while isinstance(step := self._planned[0], Skip):
+        before: list[Planned] = []
+        while isinstance(self._planned[0], Skip):
             before.append(self._planned.popleft())
         for part in parts:
-            step = self._planned.popleft()
-            assert step is part
-            self.planned_bytes -= step.held_bytes
+            taken = self.take_first()
+            assert taken is part
         self._planned.extendleft([merged, *reversed(before)])
         self.planned_bytes += merged.held_bytes
+
+    def merge_small(self, count: int, merged: Copy) -> None:
+        """`merged` comes in place of so many small batches, which come next."""
+        together = self._planned[0]
+        assert isinstance(together, SmallBatches)
+        self.planned_bytes += merged.held_bytes - sum(len(small.batch) for small in together.take(count))
+        if not together.waiting:
+            self._planned.popleft()
+        self._planned.appendleft(merged)
 
     def take_first(self) -> Step:
         """The next step; it needs no sending."""
         step = self._planned.popleft()
+        assert not isinstance(step, SmallBatches)
         self.planned_bytes -= step.held_bytes
         return step
 
@@ -144,8 +174,9 @@ class SendWindow:
         """The batch of the next step as the target is to get it; call only for a `Copy`."""
         self._node = node
         self._requests.sent(RequestKind.WRITE)
-        step = self.take_first()
-        assert isinstance(step, Copy)
+        step = self.first_copy
+        assert step is not None
+        self.take_first()
         patch_for_target(
             step.batch, step.attributes, producer_id=self._producer_id, sequence=self.next_sequence
         )

@@ -17,17 +17,16 @@ from dataclasses import dataclass
 from ledger.kafka.batches import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
-    LZ4,
-    NONE,
-    ZSTD,
     Record,
     build,
     encode,
     patch_for_target,
     read_header,
 )
+from ledger.kafka.codecs import LZ4, NONE, ZSTD
 from ledger.kafka.requests import Fetched
-from ledger.mirror.source import Copy, RecordRules, plan_batches
+from ledger.mirror.source import RecordRules, plan_batches
+from ledger.mirror.steps import Copy
 from ledger.topics.naming import KEEP_ALL, RecordFilter
 from tests.simulation.kafka.stored_batches import content
 

@@ -14,7 +14,7 @@ from ledger.facts.cut_offsets import Cut
 from ledger.facts.direction import Demoted, DirectionChange, Promoted
 from ledger.facts.operations import DriverStarting
 from ledger.facts.requests import REQUEST_CLASSES, Receipt, RequestKind
-from ledger.kafka.batches import LZ4
+from ledger.kafka.codecs import LZ4
 from ledger.mirror.starts import require_usable
 from ledger.store import catalog
 from ledger.store.session import OperatorOperations

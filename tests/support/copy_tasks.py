@@ -9,7 +9,7 @@ from ledger.kafka.cluster import TopicDescription
 from ledger.kafka.requests import Fetched
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult, RequestKind, StopCause
 from ledger.mirror.partition import PartitionCopy
-from ledger.mirror.source import Copy
+from ledger.mirror.steps import Copy
 from ledger.mirror.task import CopyTask
 from ledger.store.producers import CachedMirrorProducers
 from tests.simulation.kafka.cluster import MemoryCluster

@@ -4,7 +4,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ledger.kafka.batches import LOG_APPEND_TIME, NONE, Record, build, encode, signed
+from ledger.kafka.batches import LOG_APPEND_TIME, Record, build, encode, signed
+from ledger.kafka.codecs import NONE
 from ledger.kafka.requests import Fetched
 
 _RESPONSE_BATCHES = 3

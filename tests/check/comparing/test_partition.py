@@ -19,15 +19,8 @@ from ledger.comparing.partition import (
     last_of_keys,
 )
 from ledger.facts.history import Segment
-from ledger.kafka.batches import (
-    CONTROL,
-    GZIP,
-    NONE,
-    Record,
-    build,
-    encode,
-    patch_for_target,
-)
+from ledger.kafka.batches import CONTROL, Record, build, encode, patch_for_target
+from ledger.kafka.codecs import GZIP, NONE
 from ledger.kafka.requests import Fetched
 from tests.support.written_logs import Log, batch, content, response
 

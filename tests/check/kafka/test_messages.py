@@ -7,7 +7,8 @@ from ledger.errors import ProtocolError
 from ledger.kafka.batches import batches, crc_matches, decode
 from ledger.kafka.record_fields import read_fields
 from ledger.kafka.requests import Fetched
-from ledger.mirror.source import Copy, RecordRules, plan_batches
+from ledger.mirror.source import RecordRules, plan_batches
+from ledger.mirror.steps import Copy
 from tests.support.messages import message, wrapped
 
 _ALONE = (message(1, 3, b"k", b"v", timestamp_ms=77), message(0, 4, None, b"v"), message(1, 9, b"k", None))

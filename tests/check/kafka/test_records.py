@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from ledger.errors import ProtocolError
-from ledger.kafka import batches
+from ledger.kafka import codecs
 from ledger.kafka.batches import LOG_APPEND_TIME, Record, decode, encode, read_header
 from tests.simulation.kafka.stored_batches import StoredBatch, StoredRecord, application_batch, content
 
 PRINTED = settings(print_blob=True, deadline=None)
-CODECS = (batches.NONE, batches.GZIP, batches.SNAPPY, batches.LZ4, batches.ZSTD)
+CODECS = (codecs.NONE, codecs.GZIP, codecs.SNAPPY, codecs.LZ4, codecs.ZSTD)
 KAFKA_PYTHON_CODECS = (
-    batches.NONE,
-    batches.GZIP,
-    batches.LZ4,
+    codecs.NONE,
+    codecs.GZIP,
+    codecs.LZ4,
 )  # it has no library for the others here
 nullable = st.none() | st.binary(max_size=40)
 headers = st.lists(st.tuples(st.sampled_from(["trace", "trace", "h\u00e4", ""]), nullable), max_size=4)
@@ -102,63 +102,63 @@ def test_log_append_time_is_what_readers_see() -> None:
 
 def test_both_snappy_framings_are_read() -> None:
     data = bytes(range(256)) * 300
-    framed = batches.compress(batches.SNAPPY, data)
+    framed = codecs.compress(codecs.SNAPPY, data)
     assert framed.startswith(b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1))
-    assert batches.decompress(batches.SNAPPY, framed) == data
+    assert codecs.decompress(codecs.SNAPPY, framed) == data
     raw = bytes(cramjam.snappy.compress_raw(data))
-    assert batches.decompress(batches.SNAPPY, raw) == data
+    assert codecs.decompress(codecs.SNAPPY, raw) == data
 
 
 def test_lz4_blocks_are_independent() -> None:
-    frame = batches.compress(batches.LZ4, b"x" * 200_000)
+    frame = codecs.compress(codecs.LZ4, b"x" * 200_000)
     assert frame[4] & 0x20, "Kafka's reader refuses linked blocks"
 
 
 def test_compression_gives_the_same_bytes_every_time() -> None:
     for codec in CODECS:
-        assert batches.compress(codec, b"abc" * 99) == batches.compress(codec, b"abc" * 99)
+        assert codecs.compress(codec, b"abc" * 99) == codecs.compress(codec, b"abc" * 99)
 
 
 @PRINTED
 @pytest.mark.parametrize("codec", CODECS[1:])
 @given(data=st.data())
 def test_broken_compressed_bytes_are_a_protocol_error(codec: int, data: st.DataObject) -> None:
-    whole = bytearray(batches.compress(codec, b"some records " * 20))
+    whole = bytearray(codecs.compress(codec, b"some records " * 20))
     position = data.draw(st.integers(0, len(whole) - 1))
     whole[position] ^= data.draw(st.integers(1, 255))
     cut = data.draw(st.integers(0, len(whole)))
     try:
-        batches.decompress(codec, bytes(whole[:cut]))
+        codecs.decompress(codec, bytes(whole[:cut]))
     except ProtocolError as error:
         assert f"codec {codec}" in str(error)  # noqa: PT017  not every change breaks a stream
 
 
 def test_a_frame_that_claims_more_than_any_memory_is_a_protocol_error() -> None:
     """A content size of 160 * 2^48 bytes, with a header checksum that happens to be right."""
-    whole = bytearray(batches.compress(batches.LZ4, b"some records " * 20))
+    whole = bytearray(codecs.compress(codecs.LZ4, b"some records " * 20))
     whole[12] ^= 160
     with pytest.raises(ProtocolError, match="codec 3"):
-        batches.decompress(batches.LZ4, bytes(whole))
+        codecs.decompress(codecs.LZ4, bytes(whole))
 
 
 @pytest.mark.parametrize("block_bytes", [-4, -8, 100])
 def test_a_snappy_block_of_an_impossible_size_is_refused(block_bytes: int) -> None:
-    framed = batches.compress(batches.SNAPPY, b"")[:16] + struct.pack(">i", block_bytes) + b"1234"
+    framed = codecs.compress(codecs.SNAPPY, b"")[:16] + struct.pack(">i", block_bytes) + b"1234"
     with pytest.raises(ProtocolError):
-        batches.decompress(batches.SNAPPY, framed)
+        codecs.decompress(codecs.SNAPPY, framed)
 
 
 def test_a_broken_deflate_stream_is_refused() -> None:
     broken = bytearray(gzip.compress(b"some records " * 20, mtime=0))
     broken[12] = 0xFF
     with pytest.raises(ProtocolError):
-        batches.decompress(batches.GZIP, bytes(broken))
+        codecs.decompress(codecs.GZIP, bytes(broken))
 
 
 def test_unknown_codecs_are_refused() -> None:
     for codec in (5, 6, 7):
         with pytest.raises(ProtocolError, match="codecs are"):
-            batches.decompress(codec, b"")
+            codecs.decompress(codec, b"")
 
 
 def test_records_that_do_not_add_up_are_refused() -> None:

@@ -12,14 +12,14 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from ledger.errors import ProtocolError
 from ledger.facts.syncs import Gap, GapCause
-from ledger.kafka import batches
+from ledger.kafka import batches, codecs
 from ledger.kafka.batches import HEADER_BYTES, LOG_APPEND_TIME, Record, patch_for_target, read_header, signed
 from ledger.kafka.repacking import RecordTest, Repacked, repacked
 from tests.simulation.kafka.stored_batches import StoredBatch, StoredRecord, content
 
 PRINTED = settings(print_blob=True, deadline=None, max_examples=60)
 FEWER = settings(PRINTED, max_examples=25)
-CODECS = (batches.NONE, batches.GZIP, batches.SNAPPY, batches.LZ4, batches.ZSTD)
+CODECS = (codecs.NONE, codecs.GZIP, codecs.SNAPPY, codecs.LZ4, codecs.ZSTD)
 BASE, NOW_MS, APPENDED_MS = 1_000, 1_700_000_000_000, 1_700_000_123_456
 Read = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 """Time, key, value and headers."""
@@ -98,7 +98,7 @@ def repack(stored: bytes, *, position: int = BASE, left_out: RecordTest | None =
 def read(stored: bytes) -> list[tuple[int, Read]]:
     """By offset what kafka-python reads; it has no library for some codecs here, so these are opened for it."""
     header = read_header(memoryview(stored))
-    payload = batches.decompress(header.codec, stored[HEADER_BYTES:])
+    payload = codecs.decompress(header.codec, stored[HEADER_BYTES:])
     opened = bytearray(stored[:HEADER_BYTES] + payload)
     struct.pack_into(">i", opened, 8, len(opened) - 12)
     plain = DefaultRecordBatch(with_attributes(bytes(opened), header.attributes & ~batches.CODEC_MASK))

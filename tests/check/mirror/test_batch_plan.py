@@ -17,7 +17,8 @@ from ledger.kafka.batches import (
     read_header,
 )
 from ledger.kafka.requests import Fetched
-from ledger.mirror.source import Copy, RecordRules, Skip, Step, plan_batches
+from ledger.mirror.source import RecordRules, plan_batches
+from ledger.mirror.steps import Copy, Skip, Step
 from ledger.topics.naming import KEEP_ALL, RecordFilter
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import (

@@ -7,7 +7,7 @@ import pytest
 from ledger.facts.syncs import Gap, GapCause
 from ledger.mirror.assignment import Assignment, PartitionResult, StopCause
 from ledger.mirror.cutting import cut, cut_behind, records_of, without_keyless
-from ledger.mirror.source import Copy, Skip
+from ledger.mirror.steps import Copy, Skip
 from tests.simulation.kafka.stored_batches import application_batch, content
 from tests.support.copy_tasks import NOW_MS, Bench, cause, copy
 

@@ -8,7 +8,7 @@ from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.syncs import SEQUENCE_MODULUS, Gap, GapCause, OffsetSync, SyncCause, SyncKind
 from ledger.facts.tables import OFFSET_SYNCS, STAMP
 from ledger.kafka.batches import LOG_APPEND_TIME, payload_checksum, read_header
-from ledger.mirror.source import Skip
+from ledger.mirror.steps import Skip
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import TailBatch, TargetTail, paired
 from tests.simulation.kafka.stored_batches import Producer, StoredBatch, application_batch, content, marker

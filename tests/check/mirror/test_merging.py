@@ -14,10 +14,13 @@ from ledger.kafka.batches import (
     decode,
     encode,
     read_header,
+    times_and_count,
 )
-from ledger.mirror.assignment import StopCause
+from ledger.mirror.assignment import OpenRequests, StopCause
 from ledger.mirror.merging import Merging, as_one, concatenated, follows, parts_of
-from ledger.mirror.source import Copy, RecordRules, Skip, plan_batches
+from ledger.mirror.source import RecordRules, plan_batches
+from ledger.mirror.steps import Copy, Skip, SmallBatch
+from ledger.mirror.window import SendWindow
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.copy_tasks import (
@@ -44,6 +47,11 @@ def records_of(batch: bytes | memoryview | bytearray) -> list[Record]:
     return decode(read_header(view), view)
 
 
+def small(batch: bytes | bytearray) -> SmallBatch:
+    base_timestamp, max_timestamp, count = times_and_count(batch)
+    return SmallBatch(bytes(batch), count, count, base_timestamp, max_timestamp, raw=True)
+
+
 def counts(log: PartitionLog) -> list[int]:
     return [header.count for header in log.headers()]
 
@@ -68,7 +76,7 @@ def test_the_records_of_a_merged_batch_are_those_of_its_parts(times: list[int]) 
         )
         for n in range(70)
     ]
-    merged = concatenated([memoryview(part) for part in parts])
+    merged = concatenated(0, [small(part) for part in parts])
     wanted = [record for part in parts for record in records_of(part)]
     found = records_of(merged)
     assert [record.offset for record in found] == list(range(len(wanted)))
@@ -76,14 +84,14 @@ def test_the_records_of_a_merged_batch_are_those_of_its_parts(times: list[int]) 
     header = read_header(memoryview(merged))
     assert (header.count, header.is_dense, header.attributes) == (len(wanted), True, 0)
     assert header.max_timestamp == max(record.timestamp for record in wanted)
-    assert merged == concatenated([memoryview(part) for part in parts]), "G1"
+    assert merged == concatenated(0, [small(part) for part in parts]), "G1"
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x00", b"\x02", b"\x90\x01\x00\x00\x00\x00"])
 def test_what_is_no_batch_is_not_merged(damage: bytes) -> None:
     sound = application_batch([content(b"k", b"v")], [NOW_MS]).encoded()
     with pytest.raises(ProtocolError, match="must hold 1 records"):
-        concatenated([memoryview(sound), memoryview(sound[:HEADER_BYTES] + damage)])
+        concatenated(0, [small(sound), small(sound[:HEADER_BYTES] + damage)])
 
 
 def test_what_cannot_be_merged_is_sent_as_it_is() -> None:
@@ -228,7 +236,11 @@ def test_g3_what_is_settled_has_no_ends_to_keep() -> None:
     merging = Merging(LIMIT)
     for at in range(1_000):
         merging.sent(copy(at, at + 1), settled=at)
-    assert len(merging.together([copy(999, 1_000), copy(1_000, 1_001)])) == 1
+    window = SendWindow(OWN_PRODUCER_ID, OpenRequests())
+    window.plan(copy(999, 1_000))
+    window.plan(copy(1_000, 1_001))
+    merging.merge_first(window)
+    assert [step.source_end for step in window.planned] == [1_000, 1_001]
     assert len(merging._ends) <= 2
 
 

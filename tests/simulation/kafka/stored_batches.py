@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import crc32c
 
-from ledger.kafka import batches
+from ledger.kafka import batches, codecs
 from ledger.kafka.batches import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 
 NO_PRODUCER = -1
@@ -57,7 +57,7 @@ class StoredBatch:
 
     def encoded(self) -> bytes:
         payload = b"".join(self._record(record) for record in self.records)
-        payload = batches.compress(self.attributes & CODEC_MASK, payload) if payload else b""
+        payload = codecs.compress(self.attributes & CODEC_MASK, payload) if payload else b""
         body = self._body() + payload
         length = len(body) + _HEAD.size - 12
         crc = crc32c.crc32c(body)
