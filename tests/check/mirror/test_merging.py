@@ -199,19 +199,17 @@ def test_g2_transactions_markers_codecs_and_holes_stand_between() -> None:
     one = application_batch([content(b"k", b"v")], [NOW_MS])
     for _ in range(2):
         log.append(one, now_ms=NOW_MS)
-    log.append(
-        application_batch(
-            [content(b"t", b"v")], [NOW_MS], attributes=TRANSACTIONAL, producer=Producer(9, 0, 0)
-        ),
-        now_ms=NOW_MS,
-    )
+    for sequence in range(2):
+        written = Producer(9, 0, sequence)
+        batch = application_batch([content(b"t", b"v")], [NOW_MS], attributes=TRANSACTIONAL, producer=written)
+        log.append(batch, now_ms=NOW_MS)
     log.end_transaction(9, 0, commit=True, now_ms=NOW_MS)
     for attributes in (0, 0, 3, 3, 0):
         log.append(application_batch([content(b"k", b"v")], [NOW_MS], attributes=attributes), now_ms=NOW_MS)
     target = Target(log, assignment(), merges_up_to=LIMIT)
     target.copy_all()
-    assert counts(target.log) == [2, 1, 2, 2, 1]
-    assert target.ranges() == [(0, 9, 0, 8, False)]
+    assert counts(target.log) == [2, 1, 1, 2, 2, 1]
+    assert target.ranges() == [(0, 10, 0, 9, False)]
 
 
 # -- Sent again ------------------------------------------------------------------------------------
