@@ -11,11 +11,11 @@ from ledger.changeover.conditions import Reading, require_conditions
 from ledger.changeover.plans import Applies, Apply, Plan, StepName
 from ledger.changeover.receipts import Action, Applying, Hook, StepReports, StepResult, Waits
 from ledger.changeover.role import beside, claimed_role, continued, followed_epoch, require_not_done
-from ledger.changeover.seeing import read_applies, read_plan, scope_of
+from ledger.changeover.seeing import PlannedBefore, read_applies, read_plan, scope_of
 from ledger.changeover.step_context import Confirm, StepContext
 from ledger.context import Context
 from ledger.errors import PreconditionError, UnsafeError
-from ledger.facts.changeovers import PlanRecorded
+from ledger.facts.changeovers import ApplyClaimed, PlanRecorded
 from ledger.machine import HookCommand, HookProcesses, Hooks, words_of
 from ledger.store.session import random_id
 
@@ -150,16 +150,17 @@ def apply_plan(context: Context, plan_id: str, confirm: Confirm, reports: StepRe
         applying = Applying(
             role.record(context.why), actions(shared), checked_hook(shared, run), reports, beside
         )
-        approvals = before.approvals
-        applying.carry_out(
-            plan,
-            former,
-            host=role.host,
-            planned_by=before.planned_by,
-            people_asked=approvals.asked,
-            people=approvals.people,
-        )
+        applying.carry_out(plan, former, _claimed(before, former, role.host))
     return operation_id
+
+
+def _claimed(before: PlannedBefore, former: Apply | None, host: str) -> ApplyClaimed:
+    """Who stands behind a plan is recorded when it begins."""
+    claimed = ApplyClaimed(plan_id=before.recorded.plan_id, host=host, is_continued=former is not None)
+    if former is not None:
+        return claimed
+    people_asked, people = before.approvals.asked, before.approvals.people
+    return replace(claimed, planned_by=before.planned_by, people_asked=people_asked, people=people)
 
 
 def _former(applies: Applies, recorded: PlanRecorded) -> Apply | None:

@@ -125,31 +125,12 @@ class Applying:
     reports: StepReports
     beside: Beside = nothing_beside
 
-    def carry_out(
-        self,
-        plan: Plan,
-        former: Apply | None,
-        *,
-        host: str,
-        planned_by: str | None = None,
-        people_asked: int = 1,
-        people: tuple[str, ...] = (),
-    ) -> None:
-        """All steps of the plan that `former` has no receipt of, in order. `planned_by`: operation id of the row of the
-        plan that was read. `people`: who stand behind it, of so many.
+    def carry_out(self, plan: Plan, former: Apply | None, claimed: ApplyClaimed) -> None:
+        """All steps of the plan that `former` has no receipt of, in order. `claimed`: what is recorded first.
 
         Raises what a step raises, after it is recorded as failed: the apply is open then, and can be continued.
         """
-        self.record.add(
-            ApplyClaimed(
-                plan_id=plan.plan_id,
-                host=host,
-                is_continued=former is not None,
-                planned_by=planned_by if former is None else None,
-                people_asked=people_asked if former is None else 1,
-                people=people if former is None else (),
-            )
-        )
+        self.record.add(claimed)
         figures: Mapping[str, Any] = {}
         for step in plan.steps:
             receipt = None if former is None else former.done.get(step)

@@ -26,6 +26,7 @@ from ledger.changeover.receipts import (
     nothing_beside,
 )
 from ledger.changeover.waiting import Patience
+from ledger.facts.changeovers import ApplyClaimed
 from ledger.facts.operations import Why
 from ledger.facts.roles import APPLY_WRITER
 from ledger.facts.syncs import FlowPosition, Position
@@ -101,7 +102,9 @@ class Stage:
             )
             actions = {step: self._action(step) for step in StepName}
             applying = Applying(record, actions, self._hook, self._told(), self.beside)
-            applying.carry_out(self.plan, former, host=host)
+            is_continued = former is not None
+            first = ApplyClaimed(plan_id=self.plan.plan_id, host=host, is_continued=is_continued)
+            applying.carry_out(self.plan, former, first)
             session.release()
 
     def applies(self) -> Applies:
