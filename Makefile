@@ -62,9 +62,6 @@ pictures: bootstrap ## Take the pictures of README.md anew: the demonstration, a
 
 bench: bootstrap ## Measure copying beside MirrorMaker 2, by name and by records, memory, idle topics and flows, days of a ledger, a downtime, plans, losses
 	$(BIN)/python -m tests.benchmarks.mirror_speed
-	$(BIN)/python -m tests.benchmarks.mirror_speed --log-append-time
-	$(BIN)/python -m tests.benchmarks.mirror_speed --round-trip-ms 50
-	$(BIN)/python -m tests.benchmarks.mirror_speed --batch-records 2 --megabytes 100
 	$(BIN)/python -m tests.benchmarks.latency
 	$(BIN)/python -m tests.benchmarks.by_name
 	$(BIN)/python -m tests.benchmarks.record_path

@@ -1,82 +1,186 @@
 """How fast a whole mirror job copies, beside MirrorMaker 2 on the same brokers, in one run.
 
-    python -m tests.benchmarks.mirror_speed [--megabytes 400] [--repeat 3] [--log-append-time]
-        [--round-trip-ms 50] [--batch-records 2]
+    python -m tests.benchmarks.mirror_speed [CASE ...] [--megabytes 200] [--repeat 3] [--keep]
 
-Both mirrors copy the same records from `east` to `west`, in turn, each into a topic of its own. What is timed
-is the target: from the first record seen there to the last, and from the start of the process to the last.
-CPU is of the mirror's processes alone (the driver, its JVM and its workers). Loopback, one broker a cluster,
-replication factor 1. With `--log-append-time` the source stamps its own times, so that batches take the record path.
-With `--round-trip-ms` the source is at the other end of a line; with `--batch-records` its batches have at most so many
-records, as of producers that wait for no others.
+Of each case both mirrors copy the same records from `east` to `west`, in turn, each into a topic of its own; then a
+task copies them alone, without Spark and without a ledger: what the mirror adds to the copying. What is timed is the
+target: from the first record seen there to the last, the second half of them apart, and from the start of the process
+to the last. CPU and memory are from /proc over every process of a mirror (the driver, its JVM and its workers), memory
+as the sum of their peaks. Loopback, one broker a cluster, replication factor 1. `--keep` writes the figures, with the
+machine, to `mirror_speed.json` beside this file, of which the tables in the documents are made.
 """
 
 import argparse
+import json
 import os
-import resource
+import platform
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from ledger.answers.maintenance import init_ledger
+from ledger.clock import SystemClock
 from ledger.config.mirror import MirrorConfig
+from ledger.facts.identity import FlowProducer
+from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.network import KafkaNetwork
+from ledger.mirror.assignment import Assignment, CopyLimits
+from ledger.mirror.task import CopyTask
 from ledger.sandbox import Sandbox
 from ledger.sandbox.workload import create_topics
+from tests.benchmarks.idle_topics import cpu_s, peaks_mb
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
-from tests.support.drivers import ended_afterwards
+from tests.support.copies import config_of
+from tests.support.copy_tasks import copied_up_to, writers
+from tests.support.drivers import children, ended_afterwards
 from tests.support.following import admin_of
 from tests.support.forwarder import forwarding
 from tests.support.mirror_maker import mirror_maker
 from tests.support.runs import FLOW
 
-PARTITIONS = 4
-SIZES = (100, 1024)
-DEADLINE_S = 300.0
+KEPT = Path(__file__).with_suffix(".json")
+DEADLINE_S = 120.0
 POLL_S = 0.02
 SHORTEST_S = 10 * POLL_S
 """Less is not measured: between two looks at the target all of it may have come."""
+MIRRORS = OURS, THEIRS, ALONE = "Mirror Ledger", "MirrorMaker 2", "a task alone"
+TUNED = {
+    "tasks.max": "4",
+    "emit.checkpoints.enabled": "true",
+    "maker.consumer.max.poll.records": "10000",
+    "maker.consumer.max.partition.fetch.bytes": "4194304",
+    "maker.consumer.fetch.max.bytes": "16777216",
+    "west.producer.batch.size": "524288",
+    "west.producer.linger.ms": "20",
+    "west.producer.buffer.memory": "67108864",
+}
+"""Of MirrorMaker 2: large batches, and no waiting for them."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is copied. `batch_records`: at most in a batch of the source, as of producers that wait for no others; None:
+    as many as it takes. `round_trip_ms`: of a line between the mirror and the source."""
+
+    name: str
+    words: str
+    size: int = 100
+    partitions: int = 4
+    codec: str = "none"
+    batch_records: int | None = None
+    log_append_time: bool = False
+    round_trip_ms: int = 0
+
+
+CASES = (
+    Case("100", "100 B"),
+    Case("1024", "1 KiB", size=1_024),
+    Case("10240", "10 KiB", size=10_240),
+    Case("lz4", "1 KiB, lz4", size=1_024, codec="lz4"),
+    Case("zstd", "1 KiB, zstd", size=1_024, codec="zstd"),
+    Case("hot", "1 KiB, one partition", size=1_024, partitions=1),
+    Case("tiny-100", "100 B, two records in a batch", batch_records=2),
+    Case("tiny-1024", "1 KiB, two records in a batch", size=1_024, batch_records=2),
+    Case("log-100", "100 B, LogAppendTime", log_append_time=True),
+    Case("log-1024", "1 KiB, LogAppendTime", size=1_024, log_append_time=True),
+    Case("far-100", "100 B, over 50 ms", round_trip_ms=50),
+    Case("far-1024", "1 KiB, over 50 ms", size=1_024, round_trip_ms=50),
+)
+BY_NAME: Mapping[str, Case] = {case.name: case for case in CASES}
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One run of one mirror."""
+    """One run of one mirror. `second_s`: of the second half of the records."""
 
     copying_s: float
+    second_s: float
     whole_s: float
     cpu_s: float
+    peak_mb: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of a case and a mirror: records and second halves a second, seconds, CPU seconds a million records, MB."""
+
+    case: str
+    mirror: str
+    records: int
+    rates: tuple[float, ...]
+    second_rates: tuple[float, ...]
+    whole_s: float
+    cpu_s: float
+    peak_mb: float
+
+    @classmethod
+    def of(cls, case: Case, mirror: str, records: int, runs: Sequence[Figures]) -> "Result":
+        def middle(figures: Iterable[float]) -> float:
+            return round(statistics.median(figures), 2)
+
+        assert all(one.copying_s >= SHORTEST_S for one in runs)
+
+        return cls(
+            case.name,
+            mirror,
+            records,
+            tuple(sorted(round(records / one.copying_s) for one in runs)),
+            tuple(sorted(round(records / 2 / one.second_s) for one in runs)),
+            middle(one.whole_s for one in runs),
+            middle(one.cpu_s * 1e6 / records for one in runs),
+            middle(one.peak_mb for one in runs),
+        )
+
+    @property
+    def rate(self) -> float:
+        return statistics.median(self.rates)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--megabytes", type=at_least_one, default=400)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(BY_NAME)}")
+    parser.add_argument("--megabytes", type=at_least_one, default=200)
     parser.add_argument("--repeat", type=at_least_one, default=3)
-    parser.add_argument("--log-append-time", action="store_true", help="of the source's topics")
-    parser.add_argument("--round-trip-ms", type=int, default=0, help="between the mirror and the source")
-    parser.add_argument("--batch-records", type=at_least_one, help="at most in a batch of the source")
+    parser.add_argument(
+        "--keep", action="store_true", help="write the figures where documents take them from"
+    )
+    parser.add_argument("--alone", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.alone:
+        copy_alone(*options.alone)
+        return
+    if unknown := set(options.cases) - set(BY_NAME):
+        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(BY_NAME)}")
+    found: list[Result] = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         sandbox = Sandbox(folder / "sandbox")
         stack.callback(sandbox.down)
-        servers = servers_of(pair := sandbox.up(["east", "west"], 1, far=["east"]))
-        mirrored = dict(servers)
-        if options.round_trip_ms:
-            (broker,) = pair["east"].brokers
-            assert broker.far is not None
-            line = stack.enter_context(forwarding(broker.far))
-            line.slow(round_trip_s=options.round_trip_ms / 1_000)
-            mirrored["east"] = line.address
-        for size in SIZES:
-            compare(servers["east"], mirrored, folder, size, options)
+        pair = sandbox.up(["east", "west"], 1, far=["east"])
+        (broker,) = pair["east"].brokers
+        for case in [BY_NAME[name] for name in options.cases] or CASES:
+            with ExitStack() as lines:
+                servers = servers_of(pair)
+                source = servers["east"]
+                if case.round_trip_ms:
+                    assert broker.far is not None
+                    line = lines.enter_context(forwarding(broker.far))
+                    line.slow(round_trip_s=case.round_trip_ms / 1_000)
+                    servers = {**servers, "east": line.address}
+                found += compare(case, source, servers, folder, options.megabytes, options.repeat)
+                if options.keep:
+                    keep(found)
 
 
 def at_least_one(text: str) -> int:
@@ -87,52 +191,78 @@ def at_least_one(text: str) -> int:
 
 
 def compare(
-    source: str, servers: Mapping[str, str], folder: Path, size: int, options: argparse.Namespace
-) -> None:
+    case: Case, source: str, servers: Mapping[str, str], folder: Path, megabytes: int, repeat: int
+) -> list[Result]:
     """`source`: where its records are produced; `servers`: where the mirrors reach both clusters."""
-    rows: dict[str, list[Figures]] = {"mirror-ledger": [], "MirrorMaker 2": []}
-    records = options.megabytes * 1_000_000 // size
-    settings = {"message.timestamp.type": "LogAppendTime"} if options.log_append_time else {}
-    for number in range(options.repeat):
-        topic = f"bench-{size}-{number}"
+    runs: dict[str, list[Figures]] = {OURS: [], THEIRS: [], ALONE: []}
+    records = megabytes * 1_000_000 // case.size
+    settings = {"message.timestamp.type": "LogAppendTime"} if case.log_append_time else {}
+    for number in range(repeat):
+        topic = f"bench-{case.name}-{number}"
         own = folder / topic
         own.mkdir()
         config = write_config(own, servers, {FLOW: f'topics = ["{topic}"]\nprefix = "ours"'})
         init_ledger(config)
-        create_topics(source, [topic], partitions=PARTITIONS, configuration=settings)
-        fill(source, topic, size, records, PARTITIONS, batch_records=options.batch_records)
-        ours = ended_afterwards(
-            [sys.executable, "-m", "ledger.cli.main", "--config", config.file, "run", FLOW], own / "ours.log"
+        create_topics(source, [topic], partitions=case.partitions, configuration=settings)
+        fill(
+            source,
+            topic,
+            case.size,
+            records,
+            case.partitions,
+            codec=case.codec,
+            batch_records=case.batch_records,
         )
-        rows["mirror-ledger"].append(timed(ours, config, f"ours.{topic}", records))
-        maker = tuned_maker(servers, topic, own)
-        rows["MirrorMaker 2"].append(timed(maker, config, f"maker.{topic}", records))
-    for name, figures in rows.items():
-        report(name, size, records, figures)
+        command = [sys.executable, "-m", "ledger.cli.main", "--config", config.file, "run", FLOW]
+        alone = [sys.executable, "-m", "tests.benchmarks.mirror_speed", "--alone"]
+        alone += [servers["east"], servers["west"], topic, str(case.partitions)]
+        mirrors: Mapping[str, tuple[AbstractContextManager[int], str]] = {
+            OURS: (started(command, own / "ours.log"), f"ours.{topic}"),
+            THEIRS: (tuned_maker(servers, topic, own), f"maker.{topic}"),
+            ALONE: (started(alone, own / "alone.log"), f"alone.{topic}"),
+        }
+        for name, (mirror, target) in mirrors.items():
+            runs[name].append(timed(mirror, config, target, case.partitions, records))
+        delete(source, topic)
+        delete(servers["west"], *(target for _, target in mirrors.values()))
+    found = [report(case, name, records, figures) for name, figures in runs.items()]
+    return [one for one in found if one is not None]
 
 
-def report(name: str, size: int, records: int, figures: list[Figures]) -> None:
+def report(case: Case, name: str, records: int, figures: Sequence[Figures]) -> Result | None:
+    """None: it was not measured."""
     if min(one.copying_s for one in figures) < SHORTEST_S:
         print(
-            f"{name:14} {size:5} B x {records:,}: not measured, all records came within {SHORTEST_S:g} s; "
+            f"{case.words:30} {name:14} x {records:,}: not measured, all records came within {SHORTEST_S:g} s; "
             "--megabytes with a larger number",
             flush=True,
         )
-        return
-    rates = sorted(records / one.copying_s for one in figures)
+        return None
+    found = Result.of(case, name, records, figures)
     print(
-        f"{name:14} {size:5} B x {records:,}: median {statistics.median(rates):12,.0f} records/s "
-        f"({rates[0]:,.0f} to {rates[-1]:,.0f}), {statistics.median(rates) * size / 1e6:6.0f} MB/s; "
-        f"whole process {statistics.median(one.whole_s for one in figures):5.1f} s; "
-        f"CPU {statistics.median(one.cpu_s for one in figures) / records * 1e6:5.2f} s per million records",
+        f"{case.words:30} {name:14} x {records:,}: {found.rate:10,.0f} records/s "
+        f"({found.rates[0]:,.0f} to {found.rates[-1]:,.0f}), {found.rate * case.size / 1e6:4.0f} MB/s, second half "
+        f"{statistics.median(found.second_rates):10,.0f}; whole process {found.whole_s:5.1f} s; "
+        f"CPU {found.cpu_s:6.2f} s per million records; {found.peak_mb:5.0f} MB",
         flush=True,
     )
+    return found
 
 
 def fill(
-    servers: str, topic: str, size: int, records: int, partitions: int, *, batch_records: int | None = None
+    servers: str,
+    topic: str,
+    size: int,
+    records: int,
+    partitions: int,
+    *,
+    codec: str = "none",
+    batch_records: int | None = None,
 ) -> None:
-    """Records of that many random bytes, in turn over the partitions; None: as many in a batch as it takes."""
+    """Records of that many bytes, in turn over the partitions; None: as many in a batch as it takes.
+
+    The bytes are random; of compressed records every other one is 0.
+    """
     producer = Producer(
         {
             "bootstrap.servers": servers,
@@ -140,14 +270,17 @@ def fill(
             "batch.size": 262_144,
             "queue.buffering.max.kbytes": 524_288,
             "message.max.bytes": 2 * max(size, 1_000_000),
+            "compression.type": codec,
             **({} if batch_records is None else {"batch.num.messages": batch_records}),
         }
     )
-    value = os.urandom(size)
+    values = [os.urandom(size) for _ in range(1 if codec == "none" else 997)]
+    if codec != "none":
+        values = [bytes(byte if at % 2 else 0 for at, byte in enumerate(value)) for value in values]
     for number in range(records):
         while True:
             try:
-                producer.produce(topic, value, partition=number % partitions)
+                producer.produce(topic, values[number % len(values)], partition=number % partitions)
                 break
             except BufferError:
                 producer.poll(0.05)
@@ -156,46 +289,145 @@ def fill(
     assert producer.flush(600) == 0
 
 
-def timed(mirror: AbstractContextManager[object], config: MirrorConfig, topic: str, records: int) -> Figures:
+def delete(servers: str, *topics: str) -> None:
+    """They would fill the disk, and be written to it while others are measured."""
+    for deleted in AdminClient({"bootstrap.servers": servers}).delete_topics(list(topics)).values():
+        deleted.result(30)
+
+
+def timed(
+    mirror: AbstractContextManager[int], config: MirrorConfig, topic: str, partitions: int, records: int
+) -> Figures:
     """From the start of a mirror's process until all records are in the topic of the target."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.monotonic()
-    with admin_of(config, "west") as admin, mirror:
-        first, last = _watch(admin, topic, records, started)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Figures(last - first, last - started, cpu_s)
+    begun = time.monotonic()
+    with admin_of(config, "west") as admin, mirror as pid:
+        first, half, last = _watch(admin, topic, partitions, records, begun)
+        used_s, peak_mb = sum(cpu_s(pid).values()), sum(peaks_mb(pid).values())
+    return Figures(last - first, max(last - half, POLL_S), last - begun, used_s, peak_mb)
 
 
-def _watch(admin: KafkaAdmin, topic: str, records: int, started: float) -> tuple[float, float]:
-    first = None
-    partitions = [(topic, partition) for partition in range(PARTITIONS)]
-    while time.monotonic() < started + DEADLINE_S:
-        copied = 0
+def _watch(
+    admin: KafkaAdmin, topic: str, partitions: int, records: int, begun: float
+) -> tuple[float, float, float]:
+    first, half, copied = 0.0, 0.0, 0
+    asked = [(topic, partition) for partition in range(partitions)]
+    while (now := time.monotonic()) < begun + DEADLINE_S:
         if topic in admin.topics():
-            copied = sum(end.high_watermark for end in admin.ends(partitions).values())
+            copied = sum(end.high_watermark for end in admin.ends(asked).values())
         now = time.monotonic()
-        first = now if first is None and copied else first
-        if copied >= records and first is not None:
-            return first, now
+        first = first or (now if copied else 0.0)
+        half = half or (now if copied >= records / 2 else 0.0)
+        if copied >= records:
+            return first, half, now
         time.sleep(POLL_S)
     raise SystemExit(f"{topic}: {copied} of {records} records after {DEADLINE_S:.0f} s")
 
 
-def tuned_maker(servers: Mapping[str, str], topic: str, folder: Path) -> AbstractContextManager[None]:
-    """With large batches, and no waiting for them."""
+# Mirrors ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def started(command: Sequence[str], log: Path) -> Iterator[int]:
+    with ended_afterwards(command, log) as process:
+        yield process.pid
+
+
+@contextmanager
+def tuned_maker(servers: Mapping[str, str], topic: str, folder: Path) -> Iterator[int]:
+    """As the process whose session it is."""
+    before = set(children(os.getpid()))
     clusters = {"maker": servers["east"], "west": servers["west"]}
-    tuned = {
-        "tasks.max": "4",
-        "emit.checkpoints.enabled": "true",
-        "maker.consumer.max.poll.records": "10000",
-        "maker.consumer.max.partition.fetch.bytes": "4194304",
-        "maker.consumer.fetch.max.bytes": "16777216",
-        "west.producer.batch.size": "524288",
-        "west.producer.linger.ms": "20",
-        "west.producer.buffer.memory": "67108864",
+    with mirror_maker(clusters, topic, folder, jvm=("-Xmx1g",), more=TUNED):
+        [pid] = set(children(os.getpid())) - before
+        yield pid
+
+
+def copy_alone(east: str, west: str, topic: str, partitions: str) -> None:
+    """A task of all partitions up to their ends now, then wait to be ended."""
+    name, clock = f"alone.{topic}", SystemClock()
+    configs = config_of("east", east), config_of("west", west)
+    with ExitStack() as stack:
+        source, target = (stack.enter_context(closing(KafkaAdmin(one.name, one, clock))) for one in configs)
+        target.create_topic(name, partitions=int(partitions), replication_factor=1, configuration={})
+        while name not in target.topics():
+            time.sleep(POLL_S)
+        sides = (
+            TopicPartition(topic, source.topics()[topic].topic_id, 0),
+            TopicPartition(name, target.topics()[name].topic_id, 0),
+        )
+        ends = source.ends([(topic, partition) for partition in range(int(partitions))])
+        producer = FlowProducer(target.allocate_producer_id())
+        assignments = [
+            Assignment(
+                source=TopicPartition(topic, sides[0].topic_id, partition),
+                target=TopicPartition(name, sides[1].topic_id, partition),
+                position=copied_up_to(0),
+                producer=producer,
+                end_offset=end.high_watermark,
+                exclusive=True,
+            )
+            for (_, partition), end in ends.items()
+        ]
+        network = stack.enter_context(closing(KafkaNetwork(*configs, request_timeout_s=30.0)))
+        CopyTask(assignments, network, writers(), clock, CopyLimits()).run(seconds=DEADLINE_S)
+    time.sleep(DEADLINE_S)
+
+
+# Figures that documents show --------------------------------------------------------------------------
+
+
+def machine() -> dict[str, object]:
+    """Where it was measured."""
+    model = {
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
     }
-    return mirror_maker(clusters, topic, folder, jvm=("-Xmx1g",), more=tuned)
+    memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
+    return {
+        "cpu": ", ".join(sorted(model)) or platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(memory_kb / 1024**2),
+        "kernel": platform.release().partition("-")[0],
+        "python": platform.python_version(),
+    }
+
+
+def keep(results: Sequence[Result]) -> None:
+    """Figures of other cases stay."""
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {"results": []}
+    measured = {result.case for result in results}
+    stay = [one for one in kept["results"] if one["case"] not in measured]
+    order = list(BY_NAME)
+    rows = sorted([*stay, *map(asdict, results)], key=lambda one: order.index(one["case"]))
+    made = {
+        "machine": machine(),
+        "measured_on": datetime.now(UTC).date().isoformat(),
+        "maker": TUNED,
+        "results": rows,
+    }
+    KEPT.write_text(json.dumps(made, indent=1) + "\n")
+
+
+def measured() -> str:
+    """Where and when, in a sentence."""
+    kept = json.loads(KEPT.read_text())
+    at = kept["machine"]
+    return (
+        f"Measured on {kept['measured_on']}: {at['cpu']}, {at['cores']} cores for both brokers and the mirror, "
+        f"{at['memory_gb']} GB, Linux {at['kernel']}, Python {at['python']}. Medians of runs in turn, whole mirrors with "
+        "all that they record, CPU by the million records with the start of each mirror, memory as the sum of the peaks "
+        "of its processes. MirrorMaker 2 of Kafka 4.3 is tuned for large batches, with -Xmx1g."
+    )
+
+
+def kept_results() -> dict[tuple[str, str], Result]:
+    """By case and mirror."""
+    found = [
+        Result(**{**one, "rates": tuple(one["rates"]), "second_rates": tuple(one["second_rates"])})
+        for one in json.loads(KEPT.read_text())["results"]
+    ]
+    return {(one.case, one.mirror): one for one in found}
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from ledger.mirror.assignment import StopCause
 from ledger.offsets import setting
 from ledger.offsets.statuses import TranslationStatus
 from ledger.store import catalog
+from tests.benchmarks import mirror_speed
 from tests.support.checkout import CHECKOUT
 
 Member = TypeVar("Member", bound=Enum)
@@ -325,6 +326,34 @@ def _stated_queries(*, is_audit: bool) -> Iterator[str]:
             yield from item(f"`{query.name}`: {query.answers}{stated}")
 
 
+def _speeds(*cases: str) -> Iterator[str]:
+    """Of cases, or of all that were measured: medians beside MirrorMaker 2, and of a task alone."""
+    found = mirror_speed.kept_results()
+    rows = [
+        (case.words, *(found.get((case.name, name)) for name in mirror_speed.MIRRORS))
+        for case in map(mirror_speed.BY_NAME.__getitem__, cases or mirror_speed.BY_NAME)
+    ]
+    head = ["records a second of", *mirror_speed.MIRRORS[:2], "times", *mirror_speed.MIRRORS[2:], "CPU; its"]
+    yield from table(
+        [*head, "memory; its"],
+        *(
+            [
+                words,
+                f"{ours.rate:,.0f}",
+                f"{theirs.rate:,.0f}",
+                f"{ours.rate / theirs.rate:.1f}",
+                f"{alone.rate:,.0f}",
+                f"{ours.cpu_s:.1f}; {theirs.cpu_s:.1f} s",
+                f"{ours.peak_mb:,.0f}; {theirs.peak_mb:,.0f} MB",
+            ]
+            for words, ours, theirs, alone in rows
+            if ours is not None and theirs is not None and alone is not None
+        ),
+    )
+    yield ""
+    yield from _folded(mirror_speed.measured(), indent="")
+
+
 REFERENCES = (
     Reference("ledger/CHECKS.md", "verdicts", "ledger/doctor/checks.py", _verdicts),
     Reference("ledger/CHECKS.md", "causes", "ledger/errors.py and ledger/doctor/checks.py", _troubles),
@@ -340,9 +369,16 @@ REFERENCES = (
         "ledger/mirror/assignment.py and ledger/mirror/stops.py",
         _stop_causes,
     ),
+    Reference("ledger/OPERATIONS.md", "speeds", "tests/benchmarks/mirror_speed.json", _speeds),
     Reference("ledger/OPERATIONS.md", "findings", "ledger/facts/findings.py", _findings),
     *_of_tables(),
     Reference("ledger/PROTOCOL.md", "kinds", "the classes in ledger/facts/every_kind.py", _kinds),
+    Reference(
+        "README.md",
+        "speeds",
+        "tests/benchmarks/mirror_speed.json",
+        partial(_speeds, "100", "1024", "tiny-100", "log-1024", "far-1024"),
+    ),
     Reference("queries/README.md", "queries", "the headers of queries/*.sql", _queries),
 )
 DOCUMENTS = tuple(dict.fromkeys(reference.document for reference in REFERENCES))

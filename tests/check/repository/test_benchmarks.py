@@ -1,24 +1,27 @@
 """Benchmarks print no figure of what was too short to be measured, and take no number that leads to none."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
 from tests.benchmarks import mirror_speed
-from tests.benchmarks.mirror_speed import SHORTEST_S, Figures
+from tests.benchmarks.mirror_speed import CASES, SHORTEST_S, Figures
 
-LONG_ENOUGH = Figures(copying_s=2.0, whole_s=9.0, cpu_s=1.0)
+LONG_ENOUGH = Figures(copying_s=2.0, second_s=1.0, whole_s=9.0, cpu_s=1.0, peak_mb=300.0)
+CASE = CASES[0]
 
 
 @pytest.mark.parametrize("copying_s", [0.0, SHORTEST_S / 2])
 def test_what_came_between_two_looks_has_no_rate(
     copying_s: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mirror_speed.report("a mirror", 1024, 4_000, [LONG_ENOUGH, Figures(copying_s, 9.0, 1.0)])
+    short = replace(LONG_ENOUGH, copying_s=copying_s)
+    assert mirror_speed.report(CASE, "a mirror", 4_000, [LONG_ENOUGH, short]) is None
     printed = capsys.readouterr().out
     assert "not measured" in printed
     assert "records/s" not in printed
-    mirror_speed.report("a mirror", 1024, 4_000, [LONG_ENOUGH])
+    mirror_speed.report(CASE, "a mirror", 4_000, [LONG_ENOUGH])
     assert "2,000 records/s" in capsys.readouterr().out
 
 
