@@ -318,7 +318,7 @@ def _read_spans(snapshot: DeltaSnapshot) -> tuple[pa.Table, Facts] | None:
     files = relation_of(version, _SYNCS)
     if not isinstance(files, ParquetFiles) or (found := _projected(snapshot, _SYNCS, version)) is None:
         return None
-    return pa.concat_tables([found[0], spans_of_rows(found[1])]), _facts(version, files)
+    return pa.concat_tables([found[0], spans_of_rows(found[1])]).combine_chunks(), _facts(version, files)
 
 
 def _facts(version: DeltaTable, files: ParquetFiles) -> Facts:

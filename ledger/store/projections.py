@@ -37,7 +37,7 @@ from ledger.store.damage import sync_entries
 from ledger.store.delta_tables import arrow_schema, in_schema, is_table, table_id, table_uri
 from ledger.store.fetched import places
 from ledger.store.merging import NO_HOOKS, TableFolder, checkpoint_when_due, data_files
-from ledger.store.spans import SCHEMA, merged_spans, spans_of
+from ledger.store.spans import SCHEMA, merged_spans, spans_of, together
 from ledger.store.sql import connected, selected, sql_file
 
 log = logging.getLogger(__name__)
@@ -446,7 +446,7 @@ class Projection:
             f"select recorded_at_ms // {HOUR_MS} as hour, count(*) from behind group by hour order by hour"
         ).fetchall()
         kept = self.schema.empty_table()
-        for first, last in _together(hours):
+        for first, last in together(hours, _CHUNK_ROWS):
             connection.register("kept", kept)
             connection.execute(
                 "create or replace temporary view facts as select * from behind "
@@ -482,16 +482,3 @@ def merged_block(parts: Sequence[Block]) -> Block:
 def new_name(rows: int) -> str:
     """By the rows of the table that are in it or before it: so few blocks are read to find one."""
     return f"block-{rows}r-{uuid.uuid4()}.zstd.parquet"
-
-
-def _together(hours: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The first and the last of hours that follow each other and have up to so many rows; of many rows one alone."""
-    first = last = None
-    rows = 0
-    for hour, count in hours:
-        if first is not None and last is not None and rows + count > _CHUNK_ROWS:
-            yield first, last
-            first, rows = None, 0
-        first, last, rows = hour if first is None else first, hour, rows + count
-    if first is not None and last is not None:
-        yield first, last

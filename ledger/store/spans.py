@@ -5,7 +5,7 @@ matters only around the places of the groups that are asked about; there the off
 and what is read of offset syncs, give the answer that all offset syncs give.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ledger.facts.tables import OFFSET_SYNCS, TABLE_BY_NAME
 from ledger.store.delta_tables import arrow_schema, in_schema
-from ledger.store.sql import Relation, Snapshot, connect, connected, register, selected, sql_file
+from ledger.store.sql import Relation, Snapshot, carry_out, connect, connected, register, selected, sql_file
 
 _CUT = "cut_spans.sql"
 _SYNCS = arrow_schema(TABLE_BY_NAME[OFFSET_SYNCS.name])
@@ -84,6 +84,7 @@ class Touched(NamedTuple):
 
 MOST_OPENED = 2_000
 """Where spans stand for more offset syncs than these, not all of them are read as they are."""
+_ROWS_AT_ONCE = 100_000
 Facts = Callable[[Collection[tuple[int, int]]], "Relation | None"]
 """Rows of a table that were recorded at some of these times, each from one to another, both counted; perhaps others
 too. None: there are none."""
@@ -167,7 +168,7 @@ def _asked(
             connection.execute(f"set variable {name} = $value", {"value": value})
         _cut(connection, spans)
         for file in question.files:
-            connection.execute(sql_file(file))
+            carry_out(connection, file)
         kept, wanted = _parted(connection, question, ("cut_spans", "touched"))
         stay = reads if question.shares_reads and not wanted.num_rows else question.shared
         shared = {name: connection.table(name).to_arrow_table() for name in stay}
@@ -196,6 +197,9 @@ def _in_parts(asked: _Asked, facts: Facts) -> pa.Table | None:
 def in_whole_spans(spans: pa.Table, facts: Facts) -> dict[str, Relation] | None:
     """The same of questions about what rows come to, and not about where records lie."""
     with connected() as connection:
+        connection.register("spans", spans)
+        if not connection.execute("select 1 from spans where kind = 'superseded' limit 1").fetchall():
+            return {OFFSET_SYNCS.name: in_schema(spans, _SYNCS)}
         _cut(connection, spans)
         kept, wanted = _parted(connection, Question((_CUT,), ()), ("cut_spans",))
     found = _with_opened(kept, wanted, facts)
@@ -204,7 +208,7 @@ def in_whole_spans(spans: pa.Table, facts: Facts) -> dict[str, Relation] | None:
 
 def _cut(connection: duckdb.DuckDBPyConnection, spans: pa.Table) -> None:
     connection.register("spans", spans)
-    connection.execute(sql_file(_CUT))
+    carry_out(connection, _CUT)
 
 
 def _parted(
@@ -217,7 +221,8 @@ def _parted(
     floors = "" if question.floors is None else f"left join {question.floors} as f using (span_number)"
     kept = f"select n.* from numbered_spans as n where not ({is_opened})"
     wanted = f"select n.*, cast({floor} as bigint) as floor_offset from numbered_spans as n {floors} where {is_opened}"
-    return selected(connection, kept), selected(connection, wanted)
+    # They are wide: to make a table of them takes longer than to plan them twice.
+    return connection.sql(kept).to_arrow_table(), connection.sql(wanted).to_arrow_table()
 
 
 def _with_opened(kept: pa.Table, wanted: pa.Table, facts: Facts) -> pa.Table | None:
@@ -226,7 +231,7 @@ def _with_opened(kept: pa.Table, wanted: pa.Table, facts: Facts) -> pa.Table | N
 
 
 def _all_opened(wanted: pa.Table, facts: Facts) -> list[pa.Table] | None:
-    """Each offset sync that wanted spans stand for, by the day; None where `facts` do not have one of them."""
+    """Each offset sync that wanted spans stand for; None where `facts` do not have one of them."""
     opened = [
         in_schema(part, _SYNCS) for part in _opened(wanted, facts, f"\n\n{sql_file('opened_spans.sql')}")
     ]
@@ -239,19 +244,34 @@ def _rows(spans: pa.Table) -> int:
 
 
 def _opened(wanted: pa.Table, facts: Facts, select: str) -> Iterator[pa.Table]:
-    """What the end of a statement makes of `opened`: of the offset syncs that wanted spans stand for, by the day."""
+    """What the end of a statement makes of `opened`: of the offset syncs that wanted spans stand for, by days."""
     opened = f"with opened as (\n{sql_file('rows_of_spans.sql')}\n)"
     with connected() as connection:
         connection.register("every", wanted)
         days = connection.execute(
-            "select hour // 24 as day, min(first_recorded_at_ms), max(recorded_at_ms) from every group by day"
+            "select hour // 24 as day, sum(rows), min(first_recorded_at_ms), max(recorded_at_ms) from every "
+            "group by day order by day"
         ).fetchall()
-        for day, first_ms, last_ms in days:
-            found = facts([(first_ms, last_ms)])
+        for first, last in together(((day, rows) for day, rows, *_ in days), _ROWS_AT_ONCE):
+            found = facts([(first_ms, last_ms) for day, _, first_ms, last_ms in days if first <= day <= last])
             if found is None:
                 continue
             register(connection, "facts", found)
             connection.execute(
-                f"create or replace temporary view wanted as select * from every where hour // 24 = {int(day)}"
+                "create or replace temporary view wanted as select * from every "
+                f"where hour // 24 between {int(first)} and {int(last)}"
             )
             yield selected(connection, opened + select)
+
+
+def together(counts: Iterable[tuple[int, int]], most_rows: int) -> Iterator[tuple[int, int]]:
+    """The first and the last of hours, or days, that follow each other and have so many rows at most; or one alone."""
+    first = last = None
+    rows = 0
+    for number, count in counts:
+        if first is not None and last is not None and rows + count > most_rows:
+            yield first, last
+            first, rows = None, 0
+        first, last, rows = number if first is None else first, number, rows + count
+    if first is not None and last is not None:
+        yield first, last

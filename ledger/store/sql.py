@@ -61,9 +61,16 @@ _BETWEEN = (
 )
 
 
+@cache
 def sql_file(name: str) -> str:
     """What a file of SQL beside this module holds."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def carry_out(connection: duckdb.DuckDBPyConnection, file: str) -> None:
+    """The statements of a file of SQL beside this module, which are parsed once."""
+    for statement in _statements(sql_file(file)):
+        connection.execute(statement)
 
 
 def make_views(
@@ -112,12 +119,16 @@ def _compute(
     connection.execute(_parsed(made), dict(values or {}))
 
 
-@cache
 def _parsed(statement: str) -> duckdb.Statement:
     """Parsed once: a process makes the same views for each question, and an eighth of what that costs is to parse."""
-    with _database().cursor() as connection:
-        [parsed] = connection.extract_statements(statement)
+    [parsed] = _statements(statement)
     return parsed
+
+
+@cache
+def _statements(text: str) -> Sequence[duckdb.Statement]:
+    with _database().cursor() as connection:
+        return connection.extract_statements(text)
 
 
 def _is_shared(name: str, statements: Mapping[str, str]) -> bool:
