@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 import duckdb
 import pyarrow as pa
@@ -95,7 +96,11 @@ def read_behind(
         connection.register("until", pa.table(places, schema=_UNTIL))
         condition = "true" if until_ms is None else f"recorded_at_ms <= {int(until_ms)}"
         connection.execute(_PLACED + condition)
-        noted_rows, reached, first_ms = _counted(connection, noted)
+        asked = ref(opened), opened.version(), noted, until_ms
+        known = _last_counted.get(opened.table_uri)
+        if known is None or known[0][0]() is not opened or known[0][1:] != asked[1:]:
+            known = _last_counted[opened.table_uri] = asked, _counted(connection, noted)
+        noted_rows, reached, first_ms = known[1]
         names = ", ".join(f'"{name}"' for name in TABLE_BY_NAME[table].column_names)
         connection.execute(
             f"create or replace temporary view behind as select {names} from rows_placed "
@@ -105,6 +110,9 @@ def read_behind(
         yield Behind(connection, reached) if is_whole else None
 
 
+_Asked = tuple[ref[DeltaTable], int, Noted, int | None]
+_last_counted: dict[str, tuple[_Asked, tuple[int, Noted, int]]] = {}
+"""By table what was counted last, of which version behind what: its files never change, and a plan asks many times."""
 _PLACED = f"""
 create or replace temporary view rows_placed as
 select
