@@ -48,7 +48,7 @@ _LAST_ALONE = (SHARE_OFFSETS.name, WRITERS.name)
 """Those of which it has the last rows, and nothing else."""
 LEAST_ROWS = 25_000
 """So many rows an answer may read before they become a block."""
-FANOUT = 16
+FANOUT = 8
 """So many blocks of one tier become one of the next."""
 LAST_FANOUT = 4
 """So many of like size where a block has last rows: what a later one has takes the place of most of it."""
