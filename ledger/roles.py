@@ -14,6 +14,8 @@ def heartbeat_ms(flow: FlowConfig) -> int:
 
 FRESH_INTERVALS = 3
 """Ends that nobody has confirmed for so many intervals tell nothing about now."""
+LATE_AFTER_SWEEPS = 3
+"""No commits recorded of a cluster for so many full sweeps, while the flow's driver runs: nobody records them."""
 
 
 def interval_ms(flow: FlowConfig) -> int:

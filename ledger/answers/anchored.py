@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from ledger.clock import HOUR_MS
 from ledger.config.mirror import MirrorConfig
 from ledger.errors import MirrorLedgerError
-from ledger.store.heads import anchors_at
 from ledger.store.snapshots import OpenedTables
 from ledger.words import duration, instant
 
@@ -33,6 +32,8 @@ def last_anchored(config: MirrorConfig) -> Anchored | None:
     place = config.evidence.anchor
     if place is None:
         return None
+    from ledger.store.heads import anchors_at  # who names none would wait for it
+
     try:
         [newest] = anchors_at(place, newest=True)
     except MirrorLedgerError as error:

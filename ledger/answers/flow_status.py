@@ -9,7 +9,6 @@ from ledger.answers.drivers import DriverReport
 from ledger.answers.lag import figures_of, fresh_since_ms
 from ledger.answers.status import (
     DIFFERENCES,
-    LATE_AFTER_SWEEPS,
     OPERATIONS_READ,
     QUERIES,
     Expected,
@@ -26,9 +25,9 @@ from ledger.errors import LedgerUnavailableError
 from ledger.facts.cut_offsets import CutSide
 from ledger.facts.findings import Side
 from ledger.facts.operations import OperationKind
-from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, recorder_of, writer_of
+from ledger.facts.roles import SILENT_HEARTBEATS, ProcessMark, writer_of
 from ledger.facts.state import last_claim
-from ledger.facts.tables import CHECKPOINTS, CUT_OFFSETS, OPERATIONS, TOPICS, WRITERS, Row
+from ledger.facts.tables import CUT_OFFSETS, OPERATIONS, TOPICS, WRITERS, Row
 from ledger.facts.ways import Direction
 from ledger.machine import LocalProcesses
 from ledger.offsets.moving import LATELY_MS, groups_at_own_commits, moving_groups
@@ -40,8 +39,7 @@ from ledger.store.answers import run_query
 from ledger.store.catalog import Query, Value
 from ledger.store.maintenance import table_upkeeps
 from ledger.store.merging import BEHIND_FILES
-from ledger.store.snapshots import DeltaSnapshot, parse_time
-from ledger.words import duration, instant
+from ledger.store.snapshots import DeltaSnapshot
 
 FRESH_SINCE = "fresh_since_ms"
 """A parameter of queries: what was measured before this time is unknown by now."""
@@ -136,22 +134,6 @@ def _unread_groups(at: DeltaSnapshot, cluster: str) -> str | None:
     return "; ".join(f"{status.replace('_', ' ')}: {UNREAD_ADVICE[status]}" for status in sorted(why)) or None
 
 
-def old_commits(config: MirrorConfig, at: DeltaSnapshot, cluster: str, *, at_ms: int) -> str | None:
-    """That nobody has recorded commits of a cluster for several full sweeps, or since the ledger was restored, and
-    since when; None: somebody has, or nobody ever did."""
-    if (unread := unread_since_restored(at, cluster)) is not None:
-        return unread
-    sweeps = [one.full_sweep_seconds for one in config.flows.values() if cluster in (one.source, one.target)]
-    recorded_ms = at.last_recorded_in(CHECKPOINTS.name, recorder_of(cluster))
-    if recorded_ms is None or not sweeps or at_ms - recorded_ms <= LATE_AFTER_SWEEPS * min(sweeps) * 1000:
-        return None
-    return (
-        f"commits of {cluster} were recorded last at {instant(recorded_ms)}, {duration((at_ms - recorded_ms) / 1000)} "
-        f"before: what groups have committed since is not in this answer. mirror-ledger record {cluster} --once reads "
-        "them while it answers"
-    )
-
-
 def _copied_to(at: DeltaSnapshot, flow_name: str) -> Mapping[Place, int]:
     """By partition of its target up to where a flow has copied, as it has recorded."""
     rows = narrowed.run_query(catalog.query("flow_positions"), {"flow": flow_name}, at).to_pylist()
@@ -205,12 +187,6 @@ def maintenance_behind(config: MirrorConfig) -> list[str]:
                 "every answer opens them all. Run mirror-ledger maintain"
             )
     return lines
-
-
-def asked_at_ms(at: DeltaSnapshot, as_of: str) -> int:
-    """What ages are counted to: the time that is asked about, or when the last row of a cut was recorded."""
-    at_ms = parse_time(as_of)
-    return at.last_recorded_at_ms() if at_ms is None else at_ms
 
 
 def driver_of(

@@ -192,9 +192,10 @@ class Ledger:
     @property
     def at_ms(self) -> int:
         """What ages are counted to: the instant that was asked about, or when the last row of the cut was recorded."""
-        from ledger.answers.flow_status import asked_at_ms
-
-        return self.opened_at_ms if self.as_of is None else asked_at_ms(self.snapshot, self.as_of)
+        if self.as_of is None:
+            return self.opened_at_ms
+        asked_ms = parse_time(self.as_of)
+        return self.snapshot.last_recorded_at_ms() if asked_ms is None else asked_ms
 
     # Offsets -------------------------------------------------------------------------------------
 
@@ -238,7 +239,7 @@ class Ledger:
 
         What is translated of groups goes by them. Nothing is said of a cluster that was never recorded.
         """
-        from ledger.answers.flow_status import old_commits
+        from ledger.offsets.restored import old_commits
 
         return old_commits(self.config, self.snapshot, text("a cluster", cluster), at_ms=self.at_ms)
 

@@ -36,7 +36,7 @@ from ledger.facts.tables import Row
 from ledger.facts.ways import Direction
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.stops import StoppedEntry, StoppedPartition, advice, stopped_entries
-from ledger.roles import FRESH_INTERVALS
+from ledger.roles import FRESH_INTERVALS, LATE_AFTER_SWEEPS
 from ledger.store.catalog import Named, query
 from ledger.words import counted, duration, instant, some_of
 
@@ -409,8 +409,6 @@ def unknown_lag(lag: Lag) -> str:
 
 Made = TypeVar("Made", "WaitingRequest", "AnsweredRequest", "OpenFinding")
 LAST_RECEIPTS = 5
-LATE_AFTER_SWEEPS = 3
-"""No commits recorded of a cluster for so many full sweeps, while the flow's driver runs: nobody records them."""
 QUERIES = (
     *("flow_status", "replication_lag", "flow_losses", "flow_findings", "flow_operations", "flow_recording"),
     "cluster_reach",
