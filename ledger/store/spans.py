@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from ledger.facts.tables import OFFSET_SYNCS, TABLE_BY_NAME
+from ledger.store import catalog
 from ledger.store.delta_tables import arrow_schema, in_schema
 from ledger.store.sql import Relation, Snapshot, carry_out, connect, connected, register, selected, sql_file
 
@@ -138,7 +139,7 @@ def touched(
     if _rows(asked.wanted) > MOST_OPENED:
         if (finer := _in_parts(asked, facts)) is None:
             return None
-        asked = _asked(question, snapshot, finer, variables, {**overrides, **asked.shared})
+        asked = _asked(question, snapshot, finer, variables, {**overrides, **asked.unchanged})
     found = _with_opened(asked.kept, asked.wanted, facts)
     return None if found is None else Touched({**asked.shared, OFFSET_SYNCS.name: found}, asked.measured)
 
@@ -146,11 +147,12 @@ def touched(
 @dataclass(frozen=True)
 class _Asked:
     """What a question leaves of spans: those that are `kept`, and the `wanted` ones, which are opened; and what the
-    answer gets of the views that it read."""
+    answer gets of the views that it read. `unchanged`: what the same question would read again of other spans."""
 
     kept: pa.Table
     wanted: pa.Table
     shared: Mapping[str, Relation]
+    unchanged: Mapping[str, Relation]
     measured: pa.Table | None
 
 
@@ -171,9 +173,12 @@ def _asked(
             carry_out(connection, file)
         kept, wanted = _parted(connection, question, ("cut_spans", "touched"))
         stay = reads if question.shares_reads and not wanted.num_rows else question.shared
-        shared = {name: connection.table(name).to_arrow_table() for name in stay}
+        unchanged = [name for name in question.reads if OFFSET_SYNCS.name not in catalog.tables_of((name,))]
+        read = {
+            name: connection.table(name).to_arrow_table() for name in {*stay, *question.shared, *unchanged}
+        }
         measured = connection.table("measured").to_arrow_table() if question.measures else None
-    return _Asked(kept, wanted, shared, measured)
+    return _Asked(kept, wanted, {name: read[name] for name in stay}, read, measured)
 
 
 def _in_parts(asked: _Asked, facts: Facts) -> pa.Table | None:
