@@ -2,7 +2,8 @@
 select
     f.*,
     w.hour,
-    w.floor_offset,
+    w.unread_from,
+    w.unread_to,
     w.span_number,
     w.first_round as span_first_round,
     w.round as span_last_round,

@@ -39,8 +39,8 @@ class Question:
     """What answers a question out of spans: statements that name those that it touches, and the views it `reads`.
 
     `shared`: views that no offset sync changes; the answer gets them as they were read. `opened`: of which touched
-    spans the offset syncs are read. `floors`: a table that says of such a span from which offset of its source on it
-    matters by whom that was written. `measures`: the statements name partitions whose high watermarks are read.
+    spans the offset syncs are read. `unread`: a table that says of such a span between which offsets of its source it
+    is not read by whom each was written. `measures`: the statements name partitions whose high watermarks are read.
     `shares_reads`: where no span is opened, the answer gets the views that it `reads`, too.
     """
 
@@ -48,11 +48,12 @@ class Question:
     reads: tuple[str, ...]
     shared: tuple[str, ...] = ()
     opened: str = "not is_exact"
-    floors: str | None = None
+    unread: str | None = None
     measures: bool = False
     shares_reads: bool = False
 
 
+_DATED = "(not is_exact or n.span_number in (select span_number from dated_spans))"
 _COMMITS = ("cluster_commits", "last_high_watermarks")
 _ENDS = ("last_claims", "measured_ends", "ended_topics")
 BETWEEN = Question(
@@ -60,13 +61,16 @@ BETWEEN = Question(
     ("source_truncations", "current_topics"),
     # The rows of a map's last round are spans of their own.
     ("last_syncs", *_COMMITS, "committed_topics", "group_moves", "topic_readers"),
-    floors="span_floors",
+    _DATED,
+    unread="unread_copies",
     shares_reads=True,
 )
 """About what the clusters `here` and `there` have, and groups of the one that are to continue at the other."""
 OF_GROUPS = replace(BETWEEN, files=("asked_spans.sql", *BETWEEN.files))
 """About these groups alone."""
-BY_FLOW = Question(("touched_by_flow.sql",), ("last_syncs", "source_truncations", "commit_places"), _COMMITS)
+BY_FLOW = Question(
+    ("touched_by_flow.sql",), ("last_syncs", "source_truncations", "commit_places"), _COMMITS, _DATED
+)
 """About commits at the source of the flow `flow`, by its maps alone."""
 BY_LAG = Question(("touched_by_lag.sql",), _ENDS, opened="rows > 1", measures=True)
 """How far the flow `flow` is behind the ends of its source that were measured last."""
@@ -219,13 +223,14 @@ def _cut(connection: duckdb.DuckDBPyConnection, spans: pa.Table) -> None:
 def _parted(
     connection: duckdb.DuckDBPyConnection, question: Question, touched_by: Collection[str]
 ) -> tuple[pa.Table, pa.Table]:
-    """Spans that stay, and those of the touched ones that are opened, with the floor of their source."""
+    """Spans that stay, and those of the touched ones that are opened, with what is not read of their source."""
     numbers = " union all ".join(f"select span_number from {name}" for name in touched_by)
     is_opened = f"{question.opened} and n.span_number in ({numbers})"
-    floor = "0" if question.floors is None else "f.floor_offset"
-    floors = "" if question.floors is None else f"left join {question.floors} as f using (span_number)"
+    none = "cast(null as bigint) as unread_from, cast(null as bigint) as unread_to"
+    bounds = none if question.unread is None else "u.unread_from, u.unread_to"
+    unread = "" if question.unread is None else f"left join {question.unread} as u using (span_number)"
     kept = f"select n.* from numbered_spans as n where not ({is_opened})"
-    wanted = f"select n.*, cast({floor} as bigint) as floor_offset from numbered_spans as n {floors} where {is_opened}"
+    wanted = f"select n.*, {bounds} from numbered_spans as n {unread} where {is_opened}"
     # They are wide: to make a table of them takes longer than to plan them twice.
     return connection.sql(kept).to_arrow_table(), connection.sql(wanted).to_arrow_table()
 

@@ -62,3 +62,16 @@ inner join last_high_watermarks as h
     and h.log_start > n.span_target_start
     and h.log_start < n.target_end
 where n.flow = getvariable('flow');
+
+-- Spans of several offset syncs of which it matters when each was recorded: of a leader epoch that tells of a lost end of the
+-- source, the first row says when.
+create temporary table dated_spans as
+select distinct n.span_number
+from numbered_spans as n
+inner join last_syncs as m using (flow, source_topic, source_topic_id, source_partition)
+inner join source_truncations as t using (map_number)
+where n.flow = getvariable('flow')
+    and n.rows > 1
+    and n.source_end > t.source_start
+    and n.first_recorded_at_ms < t.recorded_at_ms
+    and n.recorded_at_ms >= t.recorded_at_ms;

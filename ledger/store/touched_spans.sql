@@ -2,9 +2,9 @@
 -- it matters where each record lies; a group has read all of any other, or nothing.
 --
 -- `spans` has all, and the views read them as offset syncs. Two rules. (1) A log has a floor: from it on all spans count.
--- It is where one of its maps ends, where records were taken back, and, of logs that not only the two ways of a pair
--- touch, the lowest offset that a group has come to. Where a span is touched at one side, the floor of the other is not
--- above it. (2) Of a pair of logs that one flow connects each way at most, and no other writes to, spans count around
+-- It is where one of its maps ends, where records were taken back or lost, or lay at the other side of a map that were, and,
+-- of logs that not only the two ways of a pair touch, the lowest offset that a group has come to. Where a span is touched
+-- at one side, the floor of the other is not above it. (2) Of a pair of logs that one flow connects each way at most, and no other writes to, spans count around
 -- the place of each group: those that hold the place, those that lie beside these at the other side, and what the group
 -- has read that lies behind its place there.
 create temporary table span_logs as
@@ -38,7 +38,7 @@ inner join span_logs as l
 
 -- Where maps between current topics end.
 create temporary table map_ends as
-select m.map_number, s.log_number as source_log, t.log_number as target_log, m.source_cluster, m.target_cluster,
+select m.map_number, m.flow, s.log_number as source_log, t.log_number as target_log, m.source_cluster, m.target_cluster,
     m.source_end, m.target_end, k.topic_id is not null and c.topic_id is not null as is_current
 from last_syncs as m
 inner join span_logs as s
@@ -135,6 +135,7 @@ places as (
 
 select
     p.log_number,
+    p.group_id,
     coalesce(c.committed_offset, m.arrived_offset, 0) as here_offset,
     m.left_offset as there_offset
 from places as p
@@ -164,7 +165,7 @@ left_at as (
     group by from_topic, from_partition, group_id
 )
 
-select l.log_number, coalesce(c.committed_offset, f.left_offset, s.set_offset, 0) as there_offset
+select l.log_number, r.group_id, coalesce(c.committed_offset, f.left_offset, s.set_offset, 0) as there_offset
 from topic_readers as r
 inner join span_logs as l on l.cluster = r.cluster and l.topic = r.topic
 left join cluster_commits as c
@@ -182,8 +183,27 @@ left join left_at as f
     and f.group_id is not distinct from r.group_id
 where r.cluster = getvariable('there');
 
+-- Where records were taken back, or a log lost its end (is_truncated), by whose map that is known.
+create temporary table lost_ends as
+select m.flow, m.source_log, m.source_log as log_number, t.source_start as lost_from, t.recorded_at_ms, true as is_truncated
+from source_truncations as t
+inner join map_ends as m using (map_number)
+union all
+select n.flow, o.log_number as source_log, s.log_number, s.side_start as lost_from, n.recorded_at_ms,
+    n.cause = 'target_truncated' and not s.is_source as is_truncated
+from numbered_spans as n
+inner join sides as s using (span_number)
+inner join sides as o on o.span_number = n.span_number and o.is_source
+where n.kind = 'superseded';
+
 create temporary table own_floors as
-with bounds as (
+with lost as (
+    select log_number, min(lost_from) as lost_from
+    from lost_ends
+    group by log_number
+),
+
+bounds as (
     select source_log as log_number, source_end as bound
     from map_ends
     where is_current
@@ -192,13 +212,14 @@ with bounds as (
     from map_ends
     where is_current
     union all
-    select m.source_log as log_number, t.source_start as bound
-    from source_truncations as t
-    inner join map_ends as m using (map_number)
+    select log_number, lost_from as bound
+    from lost
     union all
-    select log_number, side_start as bound
-    from sides
-    where kind = 'superseded'
+    -- What was copied of it, or from it, is at the other side.
+    select o.log_number, o.side_start as bound
+    from lost as c
+    inner join sides as s on s.log_number = c.log_number and s.side_end > c.lost_from
+    inner join sides as o on o.span_number = s.span_number and o.is_source <> s.is_source
     union all
     select log_number, here_offset as bound
     from read_here
@@ -301,9 +322,10 @@ with starts as (
 ),
 
 asked as (
-    select p.here_log, p.there_log, a.here_offset, max(a.there_offset) as there_offset
+    select p.here_log, p.there_log, a.here_offset, max(greatest(a.there_offset, t.there_offset)) as there_offset
     from plain_pairs as p
     inner join read_here as a on a.log_number = p.here_log
+    left join read_there as t on t.log_number = p.there_log and t.group_id is not distinct from a.group_id
     group by p.here_log, p.there_log, a.here_offset
 ),
 
@@ -371,12 +393,6 @@ select p.here_log, p.there_log, s.log_start as window_start, s.log_start + 1 as 
 from plain_pairs as p
 inner join starts as s using (there_log);
 
-create temporary table span_floors as
-select s.span_number, f.floor_offset
-from sides as s
-inner join floors as f using (log_number)
-where s.is_source;
-
 create temporary table touched as
 select s.span_number
 from sides as s
@@ -390,3 +406,51 @@ inner join windows as w
     and w.there_log = x.there_log
     and x.there_end > w.window_start
     and x.there_start < w.window_end;
+
+-- Of spans that are opened, where copies lie at their source of which it is not read where each is: between those of a span
+-- that is not opened others may have written.
+create temporary table unread_copies as
+with opened as (
+    select span_number
+    from touched
+    union
+    select span_number
+    from cut_spans
+),
+
+unread as (
+    select t.log_number, t.side_start, t.side_end
+    from numbered_spans as n
+    inner join sides as t using (span_number)
+    left join opened as o using (span_number)
+    where not t.is_source and n.target_end - n.span_target_start > n.records and o.span_number is null
+)
+
+select s.span_number, min(u.side_start) as unread_from, max(u.side_end) as unread_to
+from opened as o
+inner join sides as s using (span_number)
+inner join unread as u
+    on u.log_number = s.log_number
+    and u.side_start < s.side_end
+    and u.side_end > s.side_start
+where s.is_source
+group by s.span_number;
+
+-- Spans of several offset syncs of which it matters when each was recorded, and where it ends: behind a lost end of a log at
+-- either side what lay there is in doubt, row by row, that another map has told before or just after that was recorded. And of
+-- a leader epoch that tells of a lost end, the first row says when.
+create temporary table dated_spans as
+select distinct n.span_number
+from numbered_spans as n
+inner join sides as s using (span_number)
+inner join sides as o on o.span_number = n.span_number and o.is_source
+inner join lost_ends as c
+    on c.log_number = s.log_number
+    and c.is_truncated
+    and c.lost_from < s.side_end
+where n.rows > 1
+    and case
+        when c.flow = n.flow and c.source_log = o.log_number
+            then n.first_recorded_at_ms < c.recorded_at_ms and n.recorded_at_ms >= c.recorded_at_ms
+        else n.first_recorded_at_ms <= c.recorded_at_ms + 300000
+    end;

@@ -540,22 +540,33 @@ found as (
     where not a.is_there
 ),
 
--- Both kinds may overlap: the part behind what came before.
-parted as (
+-- Both kinds may overlap, and what touches is one.
+begun as (
     select
-        pair_number,
-        greatest(
-            piece_start,
-            max(piece_end) over (
+        *,
+        case
+            when piece_start <= max(piece_end) over (
                 partition by pair_number
                 order by piece_start nulls last, piece_end nulls last
                 rows between unbounded preceding and 1 preceding
-            )
-        ) as piece_start,
-        piece_end
+            ) then 0
+            else 1
+        end as begins
     from found
+    where piece_start < piece_end
+),
+
+numbered as (
+    select
+        *,
+        sum(begins) over (
+            partition by pair_number
+            order by piece_start nulls last, piece_end nulls last
+            rows between unbounded preceding and current row
+        ) as piece_number
+    from begun
 )
 
-select pair_number, piece_start, piece_end
-from parted
-where piece_start < piece_end;
+select pair_number, min(piece_start) as piece_start, max(piece_end) as piece_end
+from numbered
+group by pair_number, piece_number;

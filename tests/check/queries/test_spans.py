@@ -210,20 +210,7 @@ def test_spans_are_few_and_only_those_around_the_places_are_looked_into() -> Non
         {
             SYNCS: facts,
             "checkpoints": pa.Table.from_pylist(commits, schema=arrow_schema(TABLE_BY_NAME["checkpoints"])),
-            "writers": pa.Table.from_pylist(
-                [
-                    row(
-                        "writers",
-                        writer=f"flow:{name}",
-                        event="claimed",
-                        flow=name,
-                        source_cluster=source,
-                        target_cluster=target,
-                    )
-                    for name, source, target in (("forth", "east", "west"), ("back", "west", "east"))
-                ],
-                schema=arrow_schema(TABLE_BY_NAME["writers"]),
-            ),
+            "writers": pa.Table.from_pylist(claims(), schema=arrow_schema(TABLE_BY_NAME["writers"])),
         },
     )
     params: dict[str, catalog.Value] = {"from_cluster": "east", "to_cluster": "west"}
@@ -269,6 +256,133 @@ def one_sync(flow: str, source: tuple[str, str, int], target: tuple[str, str, in
     return row(SYNCS, **stamp, **sides, flow=flow, gaps=[], kind="copied", records=10, bytes=1_000)
 
 
+def test_offset_syncs_of_a_span_are_told_apart_where_an_answer_goes_by_each() -> None:
+    """Of each topic an answer is another one where some of its spans are not opened."""
+    syncs = [
+        {**sync, **{f"{side}_topic": made.__name__ for side in ("source", "target")}}
+        for made in (in_doubt, taken_back, begun_late, read_there, of_nobody, of_one_origin)
+        for sync in made()
+    ]
+    tables = {
+        SYNCS: syncs,
+        "checkpoints": [
+            *(
+                commit("g", offset, topic="begun_late", at_ms=at_ms)
+                for offset, at_ms in ((11, 2_500_000), (12, 3_000_000))
+            ),
+            commit("g", 0, topic="read_there"),
+            commit("g", 9, topic="read_there", cluster="west"),
+            commit("g", 0, topic="of_nobody"),
+            commit("g", 7, topic="of_one_origin"),
+        ],
+        "writers": claims(),
+        "high_watermarks": [high_watermark("begun_late", "east", 20), high_watermark("of_nobody", "west", 2)],
+    }
+    at = Instead(
+        EMPTY,
+        {
+            name: pa.Table.from_pylist(rows, schema=arrow_schema(TABLE_BY_NAME[name]))
+            for name, rows in tables.items()
+        },
+    )
+    spans = spans_of_rows(at.tables[SYNCS])
+    sides, clusters = {"here": "east", "there": "west"}, {"from_cluster": "east", "to_cluster": "west"}
+    of_groups = (GROUPS, "repeated_records", "consumed_not_copied")
+    by_all = run_queries(queries(("one_sided_records", *of_groups)), clusters, at)
+    by_all |= run_queries(queries(("offset_translation",)), {"flow": "forth"}, at)
+    asked: list[tuple[Question, tuple[str, ...], Mapping[str, str], Mapping[str, catalog.Value]]] = [
+        (BETWEEN, ("one_sided_records",), sides, clusters),
+        (OF_GROUPS, of_groups, sides, clusters),
+        (BY_FLOW, ("offset_translation",), {"flow": "forth"}, {"flow": "forth"}),
+    ]
+    for question, names, variables, params in asked:
+        found = touched(question, at, spans, lambda _times: at.tables[SYNCS], variables, {})
+        assert found is not None
+        by_spans = run_queries(queries(names), params, at, found.shown)
+        for name in names:
+            assert by_all[name].num_rows
+            assert by_spans[name].to_pylist() == by_all[name].to_pylist(), name
+
+
+def in_doubt() -> Iterator[Row]:
+    """The way back found a lost end there five minutes before the second copy was recorded, and not the first one."""
+    yield part("forth", 1, (0, 3), 0, at_ms=1_000_000)
+    yield part("forth", 2, (3, 4), 3, at_ms=2_000_000)
+    yield part("forth", 3, (4, 5), 4, at_ms=2_000_000)
+    yield part("back", 1, (0, 4), 0, "mirror_write", at_ms=900_000)
+    yield part("back", 2, (1, 4), 0, kind="superseded", cause="source_truncated", at_ms=1_100_000)
+
+
+def taken_back() -> Iterator[Row]:
+    """The source there lost what had been copied here, where the way back found others' records, too."""
+    yield part("back", 1, (0, 5), 0)
+    yield part("back", 2, (3, 5), 9, kind="superseded", cause="source_truncated")
+    yield part("forth", 1, (2, 3), 1)
+    yield part("forth", 2, (3, 5), 2, "mirror_write")
+    yield part("forth", 3, (5, 6), 5)
+
+
+def begun_late() -> Iterator[Row]:
+    """A leader epoch began below what had been seen of the one before: a commit was made after its first copy."""
+    yield part("forth", 1, (0, 10), 0, at_ms=1_000_000, source_leader_epoch=0)
+    for number, at_ms in ((2, 2_000_000), (3, 3_400_000), (4, 3_500_000)):
+        start = 10 + 2 * (number - 2)
+        yield part("forth", number, (start, start + 2), start, at_ms=at_ms, source_leader_epoch=1)
+
+
+def read_there() -> Iterator[Row]:
+    """In the second hour others wrote between copies, which a group has read there that begins again here."""
+    yield part("forth", 1, (0, 1), 0)
+    yield part("forth", 2, (1, 2), 1)
+    for number, there in ((3, 2), (4, 5), (5, 6)):
+        yield part("forth", number, (number - 1, number), there, at_ms=HOUR_MS + number)
+    yield part("forth", 6, (5, 6), 9, at_ms=2 * HOUR_MS)
+
+
+def of_nobody() -> Iterator[Row]:
+    """A flow has written to the source of the way back what no offset sync tells of."""
+    yield part("back", 1, (0, 2), 0, "mirror_write")
+
+
+def of_one_origin() -> Iterator[Row]:
+    """What a resync took back here is not there yet: it is one range, however many rounds copied it."""
+    for number, source in enumerate([(0, 5), (5, 6), (6, 7), (7, 8)], 1):
+        yield part("to_east", number, source, source[0])
+    yield part("to_east", 5, (5, 8), 8, kind="superseded", cause="resync")
+    yield part("to_west", 1, (0, 5), 0)
+
+
+def part(
+    flow: str,
+    number: int,
+    source: tuple[int, int],
+    target_start: int,
+    gap: str | None = None,
+    *,
+    at_ms: int = 5_000,
+    kind: str = "copied",
+    **others: object,
+) -> Row:
+    """An offset sync of a round: of copies, or of a gap."""
+    here, there = WAYS[flow]
+    start, end = source
+    records = end - start if kind == "copied" and gap is None else 0
+    gaps = [{"source_start": start, "source_end": end, "cause": gap}] if gap else []
+    return {
+        **one_sync(flow, (here, "t", 0), (there, "t", 0)),
+        "round": number,
+        "recorded_at_ms": at_ms,
+        "source_start": start,
+        "source_end": end,
+        "target_start": target_start,
+        "target_end": target_start + records,
+        "gaps": gaps,
+        "kind": kind,
+        "records": records,
+        **others,
+    }
+
+
 def test_offset_syncs_that_a_span_stands_for_have_to_be_there() -> None:
     """A file that is missing makes no answer from what is left: all is read instead, and says what is wrong."""
     facts = pa.Table.from_pylist(list(both_ways(rounds=50)), schema=arrow_schema(TABLE_BY_NAME[SYNCS]))
@@ -285,52 +399,68 @@ def both_ways(*, rounds: int) -> Sequence[Row]:
     """What is new at either side is copied in each round: ten records, and what the other side wrote is left out."""
     made = []
     for number in range(1, rounds + 1):
-        for flow, source, target in (("forth", "east", "west"), ("back", "west", "east")):
-            start = max((number - 1) * 20 - 10, 0)
-            own = (number - 1) * 20
-            gaps = [{"source_start": start, "source_end": own, "cause": "mirror_write"}] if own else []
-            made.append(
-                row(
-                    SYNCS,
-                    writer=f"flow:{flow}",
-                    writer_epoch=1,
-                    round=number,
-                    recorded_at_ms=number * 5_000,
-                    flow=flow,
-                    source_cluster=source,
-                    target_cluster=target,
-                    source_topic="t",
-                    source_topic_id=f"t-{source}",
-                    source_partition=0,
-                    target_topic="t",
-                    target_topic_id=f"t-{target}",
-                    target_partition=0,
-                    source_start=start,
-                    source_end=own + 10,
-                    target_start=own + 10,
-                    target_end=own + 20,
-                    gaps=gaps,
-                    kind="copied",
-                    records=10,
-                    bytes=1_000,
-                )
-            )
+        start, own = max((number - 1) * 20 - 10, 0), (number - 1) * 20
+        gaps = [{"source_start": start, "source_end": own, "cause": "mirror_write"}] if own else []
+        for flow in ("forth", "back"):
+            whole = part(flow, number, (start, own + 10), own + 10, at_ms=number * 5_000)
+            made.append({**whole, "gaps": gaps, "target_end": own + 20, "records": 10})
     return made
 
 
-def commit(group: str, offset: int) -> Row:
+WAYS = {
+    "forth": ("east", "west"),
+    "back": ("west", "east"),
+    "to_east": ("north", "east"),
+    "to_west": ("north", "west"),
+}
+
+
+def claims() -> list[Row]:
+    return [
+        row(
+            "writers",
+            writer=f"flow:{name}",
+            event="claimed",
+            flow=name,
+            source_cluster=source,
+            target_cluster=target,
+        )
+        for name, (source, target) in WAYS.items()
+    ]
+
+
+def high_watermark(topic: str, cluster: str, offset: int) -> Row:
     return row(
-        "checkpoints",
-        writer="recorder:east",
+        "high_watermarks",
+        writer=f"recorder:{cluster}",
         writer_epoch=1,
         round=1,
-        cluster="east",
+        recorded_at_ms=1,
+        cluster=cluster,
+        topic=topic,
+        topic_id=f"t-{cluster}",
+        partition=0,
+        leader_epoch=0,
+        log_start=0,
+        last_stable=offset,
+        high_watermark=offset,
+        read_at_ms=1,
+    )
+
+
+def commit(group: str, offset: int, *, topic: str = "t", cluster: str = "east", at_ms: int = 1) -> Row:
+    return row(
+        "checkpoints",
+        writer=f"recorder:{cluster}",
+        writer_epoch=1,
+        round=at_ms,
+        cluster=cluster,
         group_id=group,
-        topic="t",
-        topic_id="t-east",
+        topic=topic,
+        topic_id=f"t-{cluster}",
         partition=0,
         committed_offset=offset,
-        read_at_ms=1,
+        read_at_ms=at_ms,
     )
 
 
