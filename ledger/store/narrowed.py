@@ -38,6 +38,7 @@ from ledger.store.spans import (
     BY_FLOW,
     BY_LAG,
     BY_LOSS,
+    MANY_GAPS,
     OF_GROUPS,
     Facts,
     Question,
@@ -45,6 +46,7 @@ from ledger.store.spans import (
     spans_of_rows,
     touched,
 )
+from ledger.store.spans import SCHEMA as SPANS
 from ledger.store.sql import CutRows, ParquetFiles, Relation, Snapshot, connected, register
 
 log = logging.getLogger(__name__)
@@ -316,9 +318,24 @@ def _read_spans(snapshot: DeltaSnapshot) -> tuple[pa.Table, Facts] | None:
     if (version := snapshot.version(_SYNCS)) is None:
         return None
     files = relation_of(version, _SYNCS)
-    if not isinstance(files, ParquetFiles) or (found := _projected(snapshot, _SYNCS, version)) is None:
+    if not isinstance(files, ParquetFiles):
+        return None
+    found = _projected(snapshot, _SYNCS, version) or _with_many_gaps(snapshot, files)
+    if found is None:
         return None
     return pa.concat_tables([found[0], spans_of_rows(found[1])]).combine_chunks(), _facts(version, files)
+
+
+def _with_many_gaps(snapshot: DeltaSnapshot, files: ParquetFiles) -> tuple[pa.Table, pa.Table] | None:
+    """No spans, and all rows, where these may have so many gaps that spans of them are made for one answer alone."""
+    counted = snapshot.counted(_SYNCS)
+    with connected() as connection:
+        register(connection, "facts", files if counted is None else CutRows(files, *counted))
+        without_copy = connection.execute("select sum(source_end - source_start - records) from facts")
+        if (without_copy.fetchall()[0][0] or 0) < MANY_GAPS:
+            return None
+        rows = connection.view("facts").to_arrow_table()
+    return SPANS.empty_table(), in_schema(rows, arrow_schema(OFFSET_SYNCS))
 
 
 def _facts(version: DeltaTable, files: ParquetFiles) -> Facts:

@@ -89,6 +89,10 @@ class Touched(NamedTuple):
 
 MOST_OPENED = 2_000
 """Where spans stand for more offset syncs than these, not all of them are read as they are."""
+MANY_GAPS = 100 * MOST_OPENED
+"""Where so many source offsets have no copy, there may be as many gaps, of which a hundred cost as much as a row."""
+_OPENED = "greatest(rows, (source_end - source_start - records) // 100)"
+"""For so many offset syncs a span counts where it is opened."""
 _ROWS_AT_ONCE = 100_000
 Facts = Callable[[Collection[tuple[int, int]]], "Relation | None"]
 """Rows of a table that were recorded at some of these times, each from one to another, both counted; perhaps others
@@ -140,7 +144,7 @@ def touched(
     other tables. None where `facts` do not have what the spans stand for.
     """
     asked = _asked(question, snapshot, spans, variables, overrides)
-    if _rows(asked.wanted) > MOST_OPENED:
+    if _cost(asked.wanted) > MOST_OPENED:
         if (finer := _in_parts(asked, facts)) is None:
             return None
         asked = _asked(question, snapshot, finer, variables, {**overrides, **asked.unchanged})
@@ -190,7 +194,7 @@ def _in_parts(asked: _Asked, facts: Facts) -> pa.Table | None:
 
     A place lies in a part of a span: of the others it matters as little where each record lies as of other spans.
     """
-    is_large = f"rows > {max(1, MOST_OPENED // 20)}"
+    is_large = f"(rows > 1 and {_OPENED} > {MOST_OPENED // 20})"
     with connected() as connection:
         connection.register("wanted", asked.wanted)
         small, large = (
@@ -246,6 +250,14 @@ def _all_opened(wanted: pa.Table, facts: Facts) -> list[pa.Table] | None:
         in_schema(part, _SYNCS) for part in _opened(wanted, facts, f"\n\n{sql_file('opened_spans.sql')}")
     ]
     return opened if sum(map(len, opened)) == _rows(wanted) else None
+
+
+def _cost(spans: pa.Table) -> int:
+    """For how many offset syncs they count."""
+    with connected() as connection:
+        connection.register("every", spans)
+        [[cost]] = connection.execute(f"select coalesce(sum({_OPENED}), 0) from every").fetchall()
+    return int(cost)
 
 
 def _rows(spans: pa.Table) -> int:

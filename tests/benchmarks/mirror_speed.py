@@ -415,9 +415,9 @@ def measured() -> str:
     at = kept["machine"]
     return (
         f"Measured on {kept['measured_on']}: {at['cpu']}, {at['cores']} cores for both brokers and the mirror, "
-        f"{at['memory_gb']} GB, Linux {at['kernel']}, Python {at['python']}. Medians of runs in turn, whole mirrors with "
-        "all that they record, CPU by the million records with the start of each mirror, memory as the sum of the peaks "
-        "of its processes. MirrorMaker 2 of Kafka 4.3 is tuned for large batches, with -Xmx1g."
+        f"{at['memory_gb']} GB, Linux {at['kernel']}, Python {at['python']}. Medians of runs in turn, of whole mirrors "
+        "with all that they record; CPU by the million records, with the start of each mirror; memory as the sum of "
+        "the peaks of its processes. MirrorMaker 2 of Kafka 4.3 is tuned for large batches, with -Xmx1g."
     )
 
 

@@ -329,27 +329,29 @@ def _stated_queries(*, is_audit: bool) -> Iterator[str]:
 def _speeds(*cases: str) -> Iterator[str]:
     """Of cases, or of all that were measured: medians beside MirrorMaker 2, and of a task alone."""
     found = mirror_speed.kept_results()
-    rows = [
-        (case.words, *(found.get((case.name, name)) for name in mirror_speed.MIRRORS))
-        for case in map(mirror_speed.BY_NAME.__getitem__, cases or mirror_speed.BY_NAME)
+    head = [
+        "records a second of",
+        *mirror_speed.MIRRORS[:2],
+        "times",
+        *mirror_speed.MIRRORS[2:],
+        "CPU",
+        "memory",
     ]
-    head = ["records a second of", *mirror_speed.MIRRORS[:2], "times", *mirror_speed.MIRRORS[2:], "CPU; its"]
-    yield from table(
-        [*head, "memory; its"],
-        *(
-            [
-                words,
-                f"{ours.rate:,.0f}",
-                f"{theirs.rate:,.0f}",
-                f"{ours.rate / theirs.rate:.1f}",
-                f"{alone.rate:,.0f}",
-                f"{ours.cpu_s:.1f}; {theirs.cpu_s:.1f} s",
-                f"{ours.peak_mb:,.0f}; {theirs.peak_mb:,.0f} MB",
-            ]
-            for words, ours, theirs, alone in rows
-            if ours is not None and theirs is not None and alone is not None
-        ),
-    )
+    rows: list[list[str]] = []
+    for case in cases or mirror_speed.BY_NAME:
+        words = mirror_speed.BY_NAME[case].words
+        if any((case, name) not in found for name in mirror_speed.MIRRORS):
+            continue
+        ours, theirs, alone = (found[case, name] for name in mirror_speed.MIRRORS)
+        rates = [
+            f"{ours.rate:,.0f}",
+            f"{theirs.rate:,.0f}",
+            f"{ours.rate / theirs.rate:.1f}",
+            f"{alone.rate:,.0f}",
+        ]
+        costs = [f"{ours.cpu_s:.1f}; {theirs.cpu_s:.1f} s", f"{ours.peak_mb:,.0f}; {theirs.peak_mb:,.0f} MB"]
+        rows.append([words, *rates, *costs])
+    yield from table(head, *rows)
     yield ""
     yield from _folded(mirror_speed.measured(), indent="")
 

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from ledger.clock import HOUR_MS
 from ledger.facts.last_rows import Noted
-from ledger.store import catalog, merging, narrowed, projections, sql
+from ledger.store import catalog, merging, narrowed, projections, spans, sql
 from ledger.store.behind import Behind, file_stamps
 from ledger.store.delta_tables import opened_at, table_uri
 from ledger.store.maintenance import TableUpkeep, maintain
@@ -69,6 +69,18 @@ def test_answers_are_the_same_without_with_and_behind_a_projection(grown: Grown)
     grown.extend()
     grown.append(2)
     require_same(grown.now(), asked=examples(check=4, soak=len(ASKED)))
+
+
+def test_rows_with_many_gaps_are_answered_by_spans_of_them_where_there_is_no_projection(
+    grown: Grown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = catalog.query(ASKED[0][0]), ASKED[0][1]
+    monkeypatch.setattr(narrowed, "MANY_GAPS", 1)
+    for most_opened in (0, 2_000):
+        monkeypatch.setattr(spans, "MOST_OPENED", most_opened)
+        require_same_syncs(grown)
+    at = grown.at_round(LENGTH.rounds // 2)
+    assert narrowed.run_query(*question, at).equals(sql.run_query(*question, at))
 
 
 def test_blocks_become_larger_ones_and_cuts_of_the_past_are_answered_by_those_of_then(
