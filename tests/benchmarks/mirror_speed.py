@@ -1,13 +1,14 @@
 """How fast a whole mirror job copies, beside MirrorMaker 2 on the same brokers, in one run.
 
-    python -m tests.benchmarks.mirror_speed [CASE ...] [--megabytes 200] [--repeat 3] [--keep]
+    python -m tests.benchmarks.mirror_speed [CASE ...] [--megabytes 400] [--repeat 3] [--keep]
 
 Of each case both mirrors copy the same records from `east` to `west`, in turn, each into a topic of its own; then a
 task copies them alone, without Spark and without a ledger: what the mirror adds to the copying. What is timed is the
-target: from the first record seen there to the last, the second half of them apart, and from the start of the process
-to the last. CPU and memory are from /proc over every process of a mirror (the driver, its JVM and its workers), memory
-as the sum of their peaks. Loopback, one broker a cluster, replication factor 1. `--keep` writes the figures, with the
-machine, to `mirror_speed.json` beside this file, of which the tables in the documents are made.
+target: the records behind those that were there when it was first seen to have any, the second half apart, and from the
+start of the process to the last. CPU, of the same records, and memory are from /proc over every process of a mirror
+(the driver, its JVM and its workers), memory as the sum of their peaks. Loopback, one broker a cluster, replication
+factor 1. `--keep` writes the figures, with the machine, to `mirror_speed.json` beside this file, of which the tables in
+the documents are made.
 """
 
 import argparse
@@ -81,6 +82,7 @@ class Case:
     batch_records: int | None = None
     log_append_time: bool = False
     round_trip_ms: int = 0
+    megabytes: int = 400
 
 
 CASES = (
@@ -90,20 +92,21 @@ CASES = (
     Case("lz4", "1 KiB, lz4", size=1_024, codec="lz4"),
     Case("zstd", "1 KiB, zstd", size=1_024, codec="zstd"),
     Case("hot", "1 KiB, one partition", size=1_024, partitions=1),
-    Case("tiny-100", "100 B, two records in a batch", batch_records=2),
-    Case("tiny-1024", "1 KiB, two records in a batch", size=1_024, batch_records=2),
-    Case("log-100", "100 B, LogAppendTime", log_append_time=True),
+    Case("tiny-100", "100 B, two records in a batch", batch_records=2, megabytes=150),
+    Case("tiny-1024", "1 KiB, two records in a batch", size=1_024, batch_records=2, megabytes=200),
+    Case("log-100", "100 B, LogAppendTime", log_append_time=True, megabytes=200),
     Case("log-1024", "1 KiB, LogAppendTime", size=1_024, log_append_time=True),
-    Case("far-100", "100 B, over 50 ms", round_trip_ms=50),
-    Case("far-1024", "1 KiB, over 50 ms", size=1_024, round_trip_ms=50),
+    Case("far-100", "100 B, over 50 ms", round_trip_ms=50, megabytes=200),
+    Case("far-1024", "1 KiB, over 50 ms", size=1_024, round_trip_ms=50, megabytes=200),
 )
 BY_NAME: Mapping[str, Case] = {case.name: case for case in CASES}
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One run of one mirror. `second_s`: of the second half of the records."""
+    """One run of one mirror. `records`: behind those that were there first; `second_s`: of the second half of all."""
 
+    records: int
     copying_s: float
     second_s: float
     whole_s: float
@@ -135,10 +138,10 @@ class Result:
             case.name,
             mirror,
             records,
-            tuple(sorted(round(records / one.copying_s) for one in runs)),
+            tuple(sorted(round(one.records / one.copying_s) for one in runs)),
             tuple(sorted(round(records / 2 / one.second_s) for one in runs)),
             middle(one.whole_s for one in runs),
-            middle(one.cpu_s * 1e6 / records for one in runs),
+            middle(one.cpu_s * 1e6 / one.records for one in runs),
             middle(one.peak_mb for one in runs),
         )
 
@@ -146,11 +149,15 @@ class Result:
     def rate(self) -> float:
         return statistics.median(self.rates)
 
+    @property
+    def second_rate(self) -> float:
+        return statistics.median(self.second_rates)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(BY_NAME)}")
-    parser.add_argument("--megabytes", type=at_least_one, default=200)
+    parser.add_argument("--megabytes", type=at_least_one, help="in place of a case's own")
     parser.add_argument("--repeat", type=at_least_one, default=3)
     parser.add_argument(
         "--keep", action="store_true", help="write the figures where documents take them from"
@@ -178,7 +185,9 @@ def main() -> None:
                     line = lines.enter_context(forwarding(broker.far))
                     line.slow(round_trip_s=case.round_trip_ms / 1_000)
                     servers = {**servers, "east": line.address}
-                found += compare(case, source, servers, folder, options.megabytes, options.repeat)
+                found += compare(
+                    case, source, servers, folder, options.megabytes or case.megabytes, options.repeat
+                )
                 if options.keep:
                     keep(found)
 
@@ -291,7 +300,8 @@ def fill(
 
 def delete(servers: str, *topics: str) -> None:
     """They would fill the disk, and be written to it while others are measured."""
-    for deleted in AdminClient({"bootstrap.servers": servers}).delete_topics(list(topics)).values():
+    client = AdminClient({"bootstrap.servers": servers})  # held until it has answered
+    for deleted in client.delete_topics(list(topics)).values():
         deleted.result(30)
 
 
@@ -301,24 +311,23 @@ def timed(
     """From the start of a mirror's process until all records are in the topic of the target."""
     begun = time.monotonic()
     with admin_of(config, "west") as admin, mirror as pid:
-        first, half, last = _watch(admin, topic, partitions, records, begun)
-        used_s, peak_mb = sum(cpu_s(pid).values()), sum(peaks_mb(pid).values())
-    return Figures(last - first, max(last - half, POLL_S), last - begun, used_s, peak_mb)
+        return _watched(admin, topic, partitions, records, begun, pid)
 
 
-def _watch(
-    admin: KafkaAdmin, topic: str, partitions: int, records: int, begun: float
-) -> tuple[float, float, float]:
-    first, half, copied = 0.0, 0.0, 0
+def _watched(admin: KafkaAdmin, topic: str, partitions: int, records: int, begun: float, pid: int) -> Figures:
+    first_s, half_s, copied, at_first, used_s = 0.0, 0.0, 0, 0, 0.0
     asked = [(topic, partition) for partition in range(partitions)]
     while (now := time.monotonic()) < begun + DEADLINE_S:
         if topic in admin.topics():
             copied = sum(end.high_watermark for end in admin.ends(asked).values())
         now = time.monotonic()
-        first = first or (now if copied else 0.0)
-        half = half or (now if copied >= records / 2 else 0.0)
+        if copied and not first_s:
+            first_s, at_first, used_s = now, copied, sum(cpu_s(pid).values())
+        half_s = half_s or (now if copied >= records / 2 else 0.0)
         if copied >= records:
-            return first, half, now
+            used_s, peak_mb = sum(cpu_s(pid).values()) - used_s, sum(peaks_mb(pid).values())
+            second_s = max(now - half_s, POLL_S)
+            return Figures(records - at_first, now - first_s, second_s, now - begun, used_s, peak_mb)
         time.sleep(POLL_S)
     raise SystemExit(f"{topic}: {copied} of {records} records after {DEADLINE_S:.0f} s")
 
@@ -416,8 +425,8 @@ def measured() -> str:
     return (
         f"Measured on {kept['measured_on']}: {at['cpu']}, {at['cores']} cores for both brokers and the mirror, "
         f"{at['memory_gb']} GB, Linux {at['kernel']}, Python {at['python']}. Medians of runs in turn, of whole mirrors "
-        "with all that they record; CPU by the million records, with the start of each mirror; memory as the sum of "
-        "the peaks of its processes. MirrorMaker 2 of Kafka 4.3 is tuned for large batches, with -Xmx1g."
+        "with all that they record; CPU from the first record on, by the million; memory as the sum of the peaks of "
+        "all processes. MirrorMaker 2 of Kafka 4.3 is tuned for large batches, with -Xmx1g."
     )
 
 

@@ -326,6 +326,10 @@ def _stated_queries(*, is_audit: bool) -> Iterator[str]:
             yield from item(f"`{query.name}`: {query.answers}{stated}")
 
 
+def _rounded(figure: float) -> str:
+    return f"{float(f'{figure:.3g}'):,.0f}"
+
+
 def _speeds(*cases: str) -> Iterator[str]:
     """Of cases, or of all that were measured: medians beside MirrorMaker 2, and of a task alone."""
     found = mirror_speed.kept_results()
@@ -379,7 +383,7 @@ REFERENCES = (
         "README.md",
         "speeds",
         "tests/benchmarks/mirror_speed.json",
-        partial(_speeds, "100", "1024", "tiny-100", "log-1024", "far-1024"),
+        partial(_speeds, "100", "1024", "zstd", "tiny-100", "log-100", "far-100"),
     ),
     Reference("queries/README.md", "queries", "the headers of queries/*.sql", _queries),
 )
