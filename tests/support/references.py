@@ -33,7 +33,7 @@ from ledger.mirror.assignment import StopCause
 from ledger.offsets import setting
 from ledger.offsets.statuses import TranslationStatus
 from ledger.store import catalog
-from tests.benchmarks import mirror_speed
+from tests.benchmarks.mirror_speed import BY_NAME, MIRRORS, kept_results, measured
 from tests.support.checkout import CHECKOUT
 
 Member = TypeVar("Member", bound=Enum)
@@ -332,32 +332,20 @@ def _rounded(figure: float) -> str:
 
 def _speeds(*cases: str) -> Iterator[str]:
     """Of cases, or of all that were measured: medians beside MirrorMaker 2, and of a task alone."""
-    found = mirror_speed.kept_results()
-    head = [
-        "records a second of",
-        *mirror_speed.MIRRORS[:2],
-        "times",
-        *mirror_speed.MIRRORS[2:],
-        "CPU",
-        "memory",
-    ]
+    found = kept_results()
+    head = ["records a second of", *MIRRORS[:2], "times; of the second half", *MIRRORS[2:], "CPU", "memory"]
     rows: list[list[str]] = []
-    for case in cases or mirror_speed.BY_NAME:
-        words = mirror_speed.BY_NAME[case].words
-        if any((case, name) not in found for name in mirror_speed.MIRRORS):
+    for case in cases or BY_NAME:
+        if any((case, name) not in found for name in MIRRORS):
             continue
-        ours, theirs, alone = (found[case, name] for name in mirror_speed.MIRRORS)
-        rates = [
-            f"{ours.rate:,.0f}",
-            f"{theirs.rate:,.0f}",
-            f"{ours.rate / theirs.rate:.1f}",
-            f"{alone.rate:,.0f}",
-        ]
+        ours, theirs, alone = (found[case, name] for name in MIRRORS)
+        times = f"{ours.rate / theirs.rate:.1f}; {ours.second_rate / theirs.second_rate:.1f}"
+        rates = [_rounded(ours.rate), _rounded(theirs.rate), times, _rounded(alone.rate)]
         costs = [f"{ours.cpu_s:.1f}; {theirs.cpu_s:.1f} s", f"{ours.peak_mb:,.0f}; {theirs.peak_mb:,.0f} MB"]
-        rows.append([words, *rates, *costs])
+        rows.append([BY_NAME[case].words, *rates, *costs])
     yield from table(head, *rows)
     yield ""
-    yield from _folded(mirror_speed.measured(), indent="")
+    yield from _folded(measured(), indent="")
 
 
 REFERENCES = (
