@@ -12,6 +12,7 @@ the documents are made.
 """
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -353,6 +354,7 @@ def tuned_maker(servers: Mapping[str, str], topic: str, folder: Path) -> Iterato
 
 def copy_alone(east: str, west: str, topic: str, partitions: str) -> None:
     """A task of all partitions up to their ends now, then wait to be ended."""
+    gc.freeze()  # as Spark's workers do
     name, clock = f"alone.{topic}", SystemClock()
     configs = config_of("east", east), config_of("west", west)
     with ExitStack() as stack:
