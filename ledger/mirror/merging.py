@@ -214,7 +214,7 @@ class Merging:
     """What of one partition is merged in a task. `most_bytes`: of a merged batch; 0 where none is."""
 
     def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
         self._ends: list[int] = []
         """Source offsets at which batches end that were sent or are to be sent alone, ascending (G3, G4)."""
 
@@ -223,7 +223,7 @@ class Merging:
 
         What is no batch is sent as it is.
         """
-        together = window.bring_together(_may_be_merged, most_bytes=self._most_bytes)
+        together = window.bring_together(_may_be_merged, most_bytes=self.most_bytes)
         if not isinstance(together, SmallBatches) or (count := self._count(together)) == 1:
             return
         with suppress(ProtocolError):
@@ -236,7 +236,7 @@ class Merging:
             size += len(small.batch)
             if count:
                 size += _MOST_GROWTH * small.records - HEADER_BYTES
-                if size > self._most_bytes or (end is not None and small.source_end > end):
+                if size > self.most_bytes or (end is not None and small.source_end > end):
                     return count
         return len(together.waiting)
 
@@ -246,7 +246,7 @@ class Merging:
 
     def sent(self, step: Copy, *, settled: int) -> None:
         """A batch is on its way; up to the source offset `settled` all others are recorded."""
-        if self._most_bytes:
+        if self.most_bytes:
             del self._ends[: bisect_right(self._ends, settled)]
             self._keep([step.source_end])
 
@@ -255,7 +255,7 @@ class Merging:
         if not step.ends:
             return False
         if is_too_large:
-            self._most_bytes = min(self._most_bytes, len(step.batch) // _SMALLER)
+            self.most_bytes = min(self.most_bytes, len(step.batch) // _SMALLER)
         else:
             self._keep(step.ends)
         return True

@@ -51,7 +51,7 @@ class PartitionCopy:
         self.window = SendWindow(assignment.producer.current, self.requests)
         self.target = TailReconciliation(assignment, self.source, self.window, self.requests, self.troubles)
         self._cutting = Cutting(assignment.is_source_cleaned)
-        self._merging = Merging(merges_up_to)
+        self.merging = Merging(merges_up_to)
         self._latency = Durations()
         self._refused: RefusedRecord | None = None
         self._refused_sequences = assignment.tail.refused_sequences
@@ -133,10 +133,10 @@ class PartitionCopy:
         With those that wait behind it and may be merged with it.
         """
         if not self._cutting.has_refused:
-            self._merging.merge_first(self.window)
+            self.merging.merge_first(self.window)
         step = self.window.first_copy
         assert step is not None
-        self._merging.sent(step, settled=self.target.builder.position.source_offset)
+        self.merging.sent(step, settled=self.target.builder.position.source_offset)
         batch = self.window.send_first(node)
         self.target.advance()
         return batch
@@ -168,7 +168,7 @@ class PartitionCopy:
         `indexes`: of the records in it that the target named.
         """
         step = self.window.oldest_sent
-        if step is not None and self._merging.refused(step, is_too_large=code in BY_SIZE):
+        if step is not None and self.merging.refused(step, is_too_large=code in BY_SIZE):
             self.target.start_over()
             return
         if step is not None and self._cutting.refused(step, code, detail, indexes=indexes):

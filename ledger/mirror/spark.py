@@ -23,7 +23,7 @@ from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
 from ledger.mirror.contact import DriverAddress, ListeningJob
 from ledger.mirror.continuing import CopyJob, JobRounds, Last, Results, copy_in_rounds
 from ledger.mirror.slow_partitions import SlowPartitions
-from ledger.mirror.task import CopyTask
+from ledger.mirror.task import CopyTask, MergeLimits
 
 # Session ------------------------------------------------------------------------------------------
 # The Spark session of a mirror driver, tuned for small appends and short jobs.
@@ -185,10 +185,10 @@ class SparkRoundRunner:
 
     def _copy_round(self, seconds: float) -> CopyRound:
         connect, writers, limits = self._connect, self._writers, self._limits
-        slow = SlowPartitions()  # each task gets one of its own, with this function
+        slow, merged = SlowPartitions(), MergeLimits()  # each task gets its own, with this function
 
         def copy_round(share: Sequence[Assignment], is_to_end: Callable[[], bool]) -> Results:
-            task = CopyTask(share, connect(), writers(), SystemClock(), limits, slow)
+            task = CopyTask(share, connect(), writers(), SystemClock(), limits, slow, merged)
             return task.run(seconds=seconds, is_to_end=is_to_end)
 
         return copy_round

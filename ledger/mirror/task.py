@@ -39,6 +39,8 @@ _REFRESH_PAUSE_S = 0.2
 _POLL_S = 0.1
 _IN_TURN_EVERY = 4  # of so many fetches one does not put any partition first: what comes first starves nobody
 Answer = TypeVar("Answer", Fetched, Produced)
+MergeLimits = dict[tuple[str, int], int]
+"""By partition of the target the most bytes that small batches are merged to: fewer where it refused as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,18 @@ class CopyTask:
         clock: Clock,
         limits: CopyLimits,
         slow: SlowPartitions | None = None,
+        merged: MergeLimits | None = None,
     ) -> None:
-        """`slow`: what is known of the partitions from rounds before."""
+        """`slow`, `merged`: what is known of the partitions from rounds before."""
         self._slow = SlowPartitions() if slow is None else slow
+        self._merged = {} if merged is None else merged
         self._copies = deque(
-            PartitionCopy(assignment, writers, merges_up_to=limits.merged_bytes) for assignment in assignments
+            PartitionCopy(
+                assignment,
+                writers,
+                merges_up_to=self._merged.get(assignment.target.key, limits.merged_bytes),
+            )
+            for assignment in assignments
         )
         self._network = network
         self._clock = clock
@@ -101,6 +110,7 @@ class CopyTask:
         for copy in self._copies:
             with _halting(copy):
                 copy.target.conclude()
+            self._merged[copy.assignment.target.key] = copy.merging.most_bytes
         return [copy.result() for copy in self._copies]
 
     def _end(self, deadline: float) -> float:

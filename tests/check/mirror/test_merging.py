@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,17 +17,21 @@ from ledger.kafka.batches import (
     read_header,
     times_and_count,
 )
-from ledger.mirror.assignment import OpenRequests, StopCause
+from ledger.kafka.requests import ErrorCode
+from ledger.mirror.assignment import CopyLimits, OpenRequests, StopCause
 from ledger.mirror.merging import Merging, as_one, concatenated, follows, parts_of
 from ledger.mirror.source import RecordRules, plan_batches
 from ledger.mirror.steps import Copy, Skip, SmallBatch
+from ledger.mirror.task import CopyTask, MergeLimits
 from ledger.mirror.window import SendWindow
+from tests.simulation.kafka.network import MemoryNetwork
 from tests.simulation.kafka.partition_log import PartitionLog
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.copy_tasks import (
     NODE,
     NOW_MS,
     OWN_PRODUCER_ID,
+    Bench,
     Target,
     assignment,
     copy,
@@ -263,6 +268,31 @@ def test_g4_what_is_too_large_is_merged_less() -> None:
     sizes = [header.size for header in target.log.headers()]
     assert max(sizes) <= size / 4 < 2 * max(sizes)
     assert target.copy.result().cut is None
+
+
+def test_g4_what_was_too_large_in_one_round_is_not_sent_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, known, refused = Bench(), MergeLimits(), [0]
+    bench.target_log().max_message_bytes = 2_000
+    produce = PartitionLog.produce
+
+    def counted(log: PartitionLog, batch: bytes, *, now_ms: int) -> Any:
+        appended = produce(log, batch, now_ms=now_ms)
+        refused[-1] += appended.error == ErrorCode.MESSAGE_TOO_LARGE
+        return appended
+
+    monkeypatch.setattr(PartitionLog, "produce", counted)
+    position = bench.assignment().position
+    for _ in range(2):
+        bench.write(*[1] * 200)
+        network = MemoryNetwork(bench.source, bench.target, bench.schedule, bench.weather)
+        told = replace(bench.assignment(), position=position)
+        task = CopyTask([told], network, bench.writers, bench.schedule, CopyLimits(), merged=known)
+        [result] = task.run(seconds=5.0)
+        position = result.position
+        refused.append(0)
+    assert bench.is_copied()
+    assert refused[0] > 0
+    assert refused[1] == 0
 
 
 # -- Recognised ------------------------------------------------------------------------------------
