@@ -4,9 +4,9 @@
 -- `spans` has all, and the views read them as offset syncs. Two rules. (1) A log has a floor: from it on all spans count.
 -- It is where one of its maps ends, where records were taken back or lost, or lay at the other side of a map that were, and,
 -- of logs that not only the two ways of a pair touch, the lowest offset that a group has come to. Where a span is touched
--- at one side, the floor of the other is not above it. (2) Of a pair of logs that one flow connects each way at most, and no other writes to, spans count around
--- the place of each group: those that hold the place, those that lie beside these at the other side, and what the group
--- has read that lies behind its place there.
+-- at one side, the floor of the other is not above it. (2) Of a pair of logs that one flow connects each way at most, and
+-- no other writes to, spans count around the place of each group: those that hold the place, those that lie beside these
+-- at the other side, and what the group has read that lies behind its place there.
 create temporary table span_logs as
 select cluster, topic, topic_id, partition, row_number() over () as log_number
 from (
