@@ -167,7 +167,7 @@ def _add_records(parts: list[bytes], payload: bytes, number: int, later_ms: int)
     Varints of one byte or two, which most are, are read and written in place: this is done for every record.
     """
     position, found, end = 0, 0, len(payload)
-    add, varints = parts.append, _VARINTS
+    add, varints, short = parts.append, _VARINTS, len(_VARINTS)
     try:
         while position < end:
             size = payload[position]
@@ -193,11 +193,11 @@ def _add_records(parts: list[bytes], payload: bytes, number: int, later_ms: int)
             if not content <= position <= end:
                 return -1
             later, n = delta_ms + later_ms, number + found
-            deltas = (varints[later] if 0 <= later < 8192 else signed(later)) + (
-                varints[n] if n < 8192 else signed(n)
+            deltas = (varints[later] if 0 <= later < short else signed(later)) + (
+                varints[n] if n < short else signed(n)
             )
             length = 1 + len(deltas) + position - content
-            add(varints[length] if length < 8192 else signed(length))
+            add(varints[length] if length < short else signed(length))
             add(payload[start : start + 1])
             add(deltas)
             add(payload[content:position])
