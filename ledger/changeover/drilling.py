@@ -244,7 +244,7 @@ def _target(context: Context, made: Planned) -> KafkaFencing:
 
 
 def _moving(made: Planned) -> list[Row]:
-    return [row for row in made.scope.moving(made.seen.places) if row["group_id"] is not None]
+    return [row for row in made.moving if row["group_id"] is not None]
 
 
 def drilled_answers(made: Planned) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ledger.changeover.losses import forecast_downtime, loss_figures, loss_objectives
@@ -136,21 +137,22 @@ def changelog_blockers(topics: Sequence[PlannedTopic], places: Sequence[Row]) ->
 # Planning -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Planned:
     """A plan, why it may not be carried out, and its forecast as of the cut of what was seen.
 
-    `losses`: a row per partition; `places`: a row per group and partition.
+    `losses`: a row per partition; `places`: a row per group and partition; `moving`: those of groups that move.
     """
 
     plan: Plan
     blockers: tuple[Blocker, ...]
     losses: tuple[Row, ...]
     places: tuple[Row, ...]
+    moving: tuple[Row, ...]
     seen: Seen
     scope: Scope
 
-    @property
+    @cached_property
     def recorded_blockers(self) -> tuple[RecordedBlocker, ...]:
         """As the ledger has them."""
         return tuple(
@@ -177,7 +179,7 @@ class Planned:
             "repeats": {group: dict(causes) for group, causes in returned.repeats.items()},
         }
 
-    @property
+    @cached_property
     def forecast(self) -> dict[str, Any]:
         """Sums of what would be lost and read again; None where a part is unknown: unknown is not 0.
 
@@ -186,11 +188,13 @@ class Planned:
         kind, seen = self.plan.kind, self.seen
         groups = len({row["group_id"] for row in self.places} - {None})
         step_seconds = seen.step_seconds.get(kind, {})
-        moving = {row["group_id"] for row in self.scope.moving(seen.places)}
+        moving = {row["group_id"] for row in self.moving} - {None}
         pending = sorted(seen.pending & moving)
         members = seen.static_members
         static = members and {group: list(found) for group, found in members.items() if group in moving}
-        without_place = {name: len(found) for name, found in self.scope.without_place(seen.places).items()}
+        without_place = {
+            name: len(found) for name, found in self.scope.without_place(seen.places, moving).items()
+        }
         downtime = forecast_downtime(
             kind,
             self.plan.steps,
@@ -253,7 +257,7 @@ def planned(kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[S
     scope = Scope(topics=topics, choices=choices, elsewhere=seen.elsewhere, records_group=seen.records_group)
     places = scope.among(seen.places)
     losses = scope.losses(seen.losses)
-    moving = scope.moving(seen.places)
+    moving = scope.who_move(places)
     blockers = tuple(sorted(set(_blockers(kind, seen, choices, flows, topics, moving, losses))))
     steps = steps_of(kind, is_promoted=all(flow.is_promotable for flow in flows), stays=choices.stays)
     _require_hooks_that_run(hooks, steps, choices.fence)
@@ -271,7 +275,7 @@ def planned(kind: ChangeoverKind, seen: Seen, choices: Choices, hooks: Mapping[S
         steps=steps,
         blockers=tuple(sorted({blocker.code for blocker in blockers})),
     )
-    return Planned(plan, blockers, tuple(losses), tuple(places), seen, scope)
+    return Planned(plan, blockers, tuple(losses), tuple(places), tuple(moving), seen, scope)
 
 
 def _require_nothing_to_decide(kind: ChangeoverKind, seen: Seen, choices: Choices) -> None:

@@ -92,9 +92,7 @@ def _known_last(found: tuple[str, int | None]) -> tuple[bool, int]:
 
 
 def _moving(made: Planned) -> set[str]:
-    return {
-        str(row["group_id"]) for row in made.scope.moving(made.seen.places) if row["group_id"] is not None
-    }
+    return {str(row["group_id"]) for row in made.moving if row["group_id"] is not None}
 
 
 def repeats_by_group(made: Planned) -> dict[str, int | None]:

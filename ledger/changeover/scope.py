@@ -289,18 +289,24 @@ class Scope:
 
         One whose place may not be set has none here.
         """
+        groups = {row["group_id"] for row in rows} - {None}
+        unrecorded = {group for group in groups if not self.records_group(str(group))}
+        ways = {(one.source_topic, one.topic) for one in self.topics} | {*self.elsewhere}
         return [
-            self._judged(row)
+            _judged(row, is_unrecorded=row["group_id"] in unrecorded, ways=ways)
             for row in rows
             if self._is_of_topics(row) and self._is_chosen(row) and not _is_over(row)
         ]
 
     def moving(self, rows: Sequence[Row]) -> list[Row]:
-        """The answers about groups that move: a group of which no topic is copied stays, unless it is chosen by name.
+        """The answers about groups that move, as `who_move` has them."""
+        return self.who_move(self.among(rows))
+
+    def who_move(self, found: Sequence[Row]) -> list[Row]:
+        """Of answers that it is about: a group of which no topic is copied stays, unless it is chosen by name.
 
         One that reads other topics too moves, and what is copied nowhere keeps it from being moved whole.
         """
-        found = self.among(rows)
         copied = {row["group_id"] for row in found if row["target_topic"] is not None}
         if self.choices.groups is not None:
             copied |= set(self.choices.groups)
@@ -311,26 +317,13 @@ class Scope:
         read = {str(row["source_topic"]) for row in self.moving(rows) if row["target_topic"] is not None}
         return self.source_topics | read
 
-    def without_place(self, rows: Sequence[Row]) -> dict[str, frozenset[str]]:
-        """By topic of the target that is left out, the groups that move and read what is copied to it."""
-        moving = {row["group_id"] for row in self.moving(rows)} - {None}
-        found: dict[str, frozenset[str]] = {}
+    def without_place(self, rows: Sequence[Row], moving: Collection[str]) -> dict[str, set[str]]:
+        """By topic of the target that is left out, the groups of these that read what is copied to it."""
+        found: dict[str, set[str]] = {}
         for row in rows:
-            name = _target_name(row)
-            if name in self.choices.left_out and row["group_id"] in moving:
-                found[name] = found.get(name, frozenset()) | {str(row["group_id"])}
+            if row["group_id"] in moving and (name := _target_name(row)) in self.choices.left_out:
+                found.setdefault(name, set()).add(str(row["group_id"]))
         return found
-
-    def _judged(self, row: Row) -> Row:
-        if row["group_id"] is not None and not self.records_group(str(row["group_id"])):
-            row = {**row, "is_recorded": False}
-        if row["target_topic"] is None or row["target_offset"] is None or self._may_be_set(row):
-            return row
-        return {**row, "target_offset": None, "status": NOT_COPIED_ANY_MORE}
-
-    def _may_be_set(self, row: Row) -> bool:
-        way = str(row["source_topic"]), str(row["target_topic"])
-        return way in self.elsewhere or any((one.source_topic, one.topic) == way for one in self.topics)
 
     def _is_of_topics(self, row: Row) -> bool:
         if _target_name(row) in self.choices.left_out:
@@ -342,6 +335,17 @@ class Scope:
 
     def _is_chosen(self, row: Row) -> bool:
         return self.choices.groups is None or row["group_id"] in self.choices.groups
+
+
+def _judged(row: Row, *, is_unrecorded: bool, ways: Collection[TopicPair]) -> Row:
+    """`ways`: of these a place may be set."""
+    if is_unrecorded:
+        row = {**row, "is_recorded": False}
+    if row["target_topic"] is None or row["target_offset"] is None:
+        return row
+    if (row["source_topic"], row["target_topic"]) in ways:
+        return row
+    return {**row, "target_offset": None, "status": NOT_COPIED_ANY_MORE}
 
 
 def _target_name(row: Row) -> str:
