@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from ledger.facts.cuts import LastAppend
@@ -28,9 +29,6 @@ from ledger.store.relations import (
 from ledger.store.sql import ParquetFiles, selected
 
 log = logging.getLogger(__name__)
-
-_MOST_STAMPS = 2_000_000
-"""Of so many at a time memory is to be had: where a clock went back far, a block may have more."""
 
 
 def recorded_span(table: str, opened: DeltaTable | None) -> tuple[int, int] | None:
@@ -178,12 +176,10 @@ class _NotAllError(Exception):
 
 
 def _stamps(opened: DeltaTable, table: str, low: Noted, high: Noted | None = None) -> pa.Table:
-    """Those of the rows behind one block, up to another, None: to the newest."""
+    """Those of the rows behind one block, up to another, None: to the newest; each of them once."""
     until = {} if high is None else high.until
     if high is not None and not all(high.covers(writer, at.place) for writer, at in low.until.items()):
         raise _NotAllError("blocks do not follow each other")
-    if high is not None and high.rows - low.rows > _MOST_STAMPS:
-        raise _NotAllError(f"{high.rows - low.rows} rows lie between two blocks")
     latest_ms = max((at.latest_ms for at in until.values()), default=None)
     with read_behind(opened, table, low, until_ms=latest_ms) as behind:
         if behind is None:
@@ -191,10 +187,14 @@ def _stamps(opened: DeltaTable, table: str, low: Noted, high: Noted | None = Non
         ends = {"writer": list(until), "place": [at.place for at in until.values()]}
         behind.connection.register("ends", pa.table(ends, _ENDS))
         condition = "" if high is None else _UP_TO
-        found = selected(behind.connection, f"select {_COLUMNS} from behind as b {condition}")
-    if high is not None and len(found) != high.rows - low.rows:
-        raise _NotAllError(f"{len(found)} rows of {high.rows - low.rows}")
-    return found
+        found = selected(
+            behind.connection,
+            f"select {_COLUMNS}, count(*) as rows from behind as b {condition} group by all",
+        )
+    rows = pc.sum(found["rows"]).as_py() or 0
+    if high is not None and rows != high.rows - low.rows:
+        raise _NotAllError(f"{rows} rows of {high.rows - low.rows}")
+    return found.drop_columns("rows")
 
 
 _COLUMNS = "b.writer, b.writer_epoch, b.round, b.recorded_at_ms"
