@@ -4,6 +4,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from ssl import SSLWantReadError, SSLWantWriteError
 
 from kafka.protocol.metadata import MetadataResponse
@@ -104,6 +105,8 @@ _LENGTH = struct.Struct(">i")
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 _HEAD_BYTES = _LENGTH_AND_CORRELATION.size
 _WOULD_BLOCK = (BlockingIOError, SSLWantReadError, SSLWantWriteError)
+_LARGE_BYTES = 32 * 1024
+"""What is smaller goes to the socket with its neighbours: a call for each, and with TLS a record, would cost more."""
 
 
 class Channel:
@@ -121,7 +124,9 @@ class Channel:
         self._correlation_id = 0
 
     def send(self, buffers: Sequence[bytes | memoryview]) -> None:
-        self._outgoing.extend(memoryview(buffer) for buffer in buffers)
+        for is_large, neighbours in groupby(buffers, lambda buffer: len(buffer) >= _LARGE_BYTES):
+            parts = list(neighbours)
+            self._outgoing.extend(map(memoryview, parts if is_large else [b"".join(parts)]))
         self.flush()
 
     @property

@@ -60,12 +60,13 @@ class PartitionCopy:
 
     def wants_records(self, now: float, *, buffer_limit: int) -> bool:
         """Not before the tail is read: what cannot be sent yet would take the room of what can."""
+        if self.requests.is_open(RequestKind.RECORDS) or now < self.troubles.retry_at:
+            return False
         is_first = self.source.ends is None and not self.assignment.tail.both_sides_seen
         wanted = not self.source.is_at_end or is_first
         has_room = self.window.planned_bytes < buffer_limit or self.target.needs_more_source
         room = has_room and not self.target.tail.needs_read
-        is_free = not self.requests.is_open(RequestKind.RECORDS) and now >= self.troubles.retry_at
-        return self.target.is_active and wanted and room and is_free and not self.target.has_enough_source
+        return wanted and room and self.target.is_active and not self.target.has_enough_source
 
     @property
     def replica(self) -> int | None:

@@ -186,8 +186,10 @@ class TailReconciliation:
 
     def wants_tail(self, now: float) -> bool:
         """P2, P4: the tail is read when no request of this partition can still change it."""
+        if not self.tail.needs_read:
+            return False
         idle = not self._requests.is_open(RequestKind.TAIL) and not self._requests.is_open(RequestKind.WRITE)
-        return self.is_active and idle and self.tail.needs_read and now >= self._troubles.retry_at
+        return idle and self.is_active and now >= self._troubles.retry_at
 
     def take_tail(
         self, records: memoryview, *, high_watermark: int, diverging_end: int | None = None

@@ -5,7 +5,7 @@ sent is answered or lost, so nothing writes to a partition after its task has re
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -80,6 +80,8 @@ class CopyTask:
             )
             for assignment in assignments
         )
+        self._to_send = dict.fromkeys(self._copies)
+        """Who may have something to send, which changes by an answer alone; who has sent last comes last."""
         self._network = network
         self._clock = clock
         self._limits = limits
@@ -192,16 +194,16 @@ class CopyTask:
             return
         if self._pace.room(now) == 0:
             return
-        active = [copy for copy in self._copies if copy.target.is_active]
-        wanting = [
-            copy
-            for copy in active
-            if copy.wants_records(now, buffer_limit=self._limits.partition_fetch_bytes)
-        ]
+        limit = self._limits.partition_fetch_bytes
+        wanting = [copy for copy in self._copies if copy.wants_records(now, buffer_limit=limit)]
         self._copies.rotate(-1)  # the broker fills a response in the order asked: take turns
-        for node, copies in self._by_leader(self._network.source, Side.SOURCE, wanting, now).items():
+        of_nodes = self._by_leader(self._network.source, Side.SOURCE, wanting, now)
+        if of_nodes.keys() <= self._fetching_nodes:
+            return
+        are_all = sum(copy.target.is_active for copy in self._copies) == len(wanting)
+        for node, copies in of_nodes.items():
             if node not in self._fetching_nodes:
-                self._fetch_from(node, copies, waits=len(wanting) == len(active), time_left_s=deadline - now)
+                self._fetch_from(node, copies, waits=are_all, time_left_s=deadline - now)
 
     def _fetch_from(self, node: int, copies: list[PartitionCopy], *, waits: bool, time_left_s: float) -> None:
         """A long poll delays the partitions that are not in it, so it is used only when all are."""
@@ -290,8 +292,8 @@ class CopyTask:
         """Send one batch a partition and request while the windows have room; of slow partitions each by itself."""
         target = self._network.target
         while True:
-            sendable = [copy for copy in self._copies if copy.next_copy is not None]
-            ready = self._by_leader(target, Side.TARGET, sendable, self._clock.monotonic())
+            self._to_send = {copy: None for copy in self._to_send if copy.next_copy is not None}
+            ready = self._by_leader(target, Side.TARGET, self._to_send, self._clock.monotonic())
             sent = [
                 self._produce_to(target, line, copies)
                 for node, led in ready.items()
@@ -332,6 +334,7 @@ class CopyTask:
             most_bytes = step.held_bytes if isinstance(step, Copy) else self._limits.merged_bytes
             if items and size + most_bytes > self._limits.produce_request_bytes:
                 continue
+            self._to_send[copy] = self._to_send.pop(copy)
             batch = copy.send_next(node)
             size += len(batch)
             items.append(ProduceItem(copy.assignment.target, batch))
@@ -418,7 +421,7 @@ class CopyTask:
         self._flights[ticket] = _Flight(tuple(copies), attempts, kind, take, sent_at, size, node)
 
     def _by_leader(
-        self, link: ClusterLink, side: Side, copies: list[PartitionCopy], now: float
+        self, link: ClusterLink, side: Side, copies: Collection[PartitionCopy], now: float
     ) -> dict[int, list[PartitionCopy]]:
         """Group by leading node, or by the replica to read the source from in its place; partitions without a leader
         wait for the next refresh of metadata."""
@@ -449,7 +452,7 @@ class CopyTask:
             self._halt_if_deleted(copy, side)
 
     def _refresh_if_needed(
-        self, link: ClusterLink, side: Side, copies: list[PartitionCopy], now: float
+        self, link: ClusterLink, side: Side, copies: Collection[PartitionCopy], now: float
     ) -> None:
         if now < self._refresh_at[side]:
             return
@@ -466,6 +469,7 @@ class CopyTask:
         for completion in self._network.poll(max(timeout_s, 0.0)):
             flight = self._flights.pop(completion.ticket)
             flight.take(flight, completion)
+            self._to_send.update(dict.fromkeys(flight.copies))
             if completion.throttle_ms:
                 for copy in flight.copies:
                     copy.troubles.throttle(flight.kind.side, completion.throttle_ms)

@@ -72,6 +72,8 @@ class SendWindow:
     @property
     def first_copy(self) -> Copy | None:
         """The next batch that is to be sent, by itself."""
+        if isinstance(first := self.first, Copy):
+            return first
         return next((step for step in self.copies() if isinstance(step, Copy)), None)
 
     def copies(self) -> Iterator[Step]:

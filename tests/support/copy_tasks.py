@@ -264,12 +264,11 @@ class Bench:
             exclusive=exclusive,
         )
 
-    def run(
-        self, *assignments: Assignment, seconds: float = 5.0, gaps: int = _LIMITS.gaps
-    ) -> list[PartitionResult]:
+    def run(self, *assignments: Assignment, seconds: float = 5.0, **limits: int) -> list[PartitionResult]:
+        """`limits`: in place of those of `CopyLimits`."""
         network = MemoryNetwork(self.source, self.target, self.schedule, self.weather)
-        limits = replace(_LIMITS, gaps=gaps)
-        results = CopyTask(assignments, network, self.writers, self.schedule, limits).run(seconds=seconds)
+        task = CopyTask(assignments, network, self.writers, self.schedule, replace(_LIMITS, **limits))
+        results = task.run(seconds=seconds)
         assert network.is_idle
         return sorted(results, key=lambda result: result.assignment.source.partition)
 

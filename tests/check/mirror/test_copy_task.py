@@ -39,6 +39,29 @@ def test_a_deadline_ends_a_task_that_has_no_end() -> None:
     assert 2.0 <= bench.schedule.monotonic() < 2.2
 
 
+def test_who_has_sent_comes_behind_the_others_where_a_request_has_no_room_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[int] = []
+    send_next = PartitionCopy.send_next
+
+    def noted(copy: PartitionCopy, node: int) -> memoryview:
+        sent.append(copy.assignment.source.partition)
+        return send_next(copy, node)
+
+    monkeypatch.setattr(PartitionCopy, "send_next", noted)
+    bench = Bench()
+    for cluster in (bench.source, bench.target):
+        cluster.topic_by_name["orders"].leaders = [1, 1]
+    for partition in (0, 1):
+        bench.write(*[1] * 20, partition=partition)
+    bench.run(bench.assignment(0), bench.assignment(1), produce_request_bytes=1)
+    assert bench.is_copied(0)
+    assert bench.is_copied(1)
+    assert sorted(sent) == [0] * 20 + [1] * 20
+    assert sent[10:30] in ([0, 1] * 10, [1, 0] * 10), "once both may have several on their way"
+
+
 @dataclass(frozen=True)
 class LosesOne(CalmWeather):
     """The n-th produce request meets a fate of its own."""
