@@ -187,6 +187,7 @@ def connected(
             else KeptMirrorProducers(config.ledger.path, source.cluster_id()),
             limits,
         )
+        runner.start_worker()  # while topics and positions are read
         yield Connected(flow, source, target, runner)
 
 

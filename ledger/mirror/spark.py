@@ -3,8 +3,10 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
+from threading import Thread
 from typing import TypeVar
 
 import pyspark
@@ -158,6 +160,18 @@ class SparkRoundRunner:
         self._connect = connect
         self._writers = writers
         self._limits = limits
+        self._first_worker: Thread | None = None
+
+    def start_worker(self) -> None:
+        """Let Spark start its Python worker now, in the background: the first round takes that one, or meets what
+        failed."""
+
+        def start() -> None:
+            with suppress(Exception):
+                self._context.parallelize([0], 1).mapPartitions(iter).collect()
+
+        self._first_worker = Thread(target=start, name="first worker", daemon=True)
+        self._first_worker.start()
 
     def run(self, tasks: Sequence[Sequence[Assignment]], *, seconds: float) -> list[PartitionResult]:
         copy_round = self._copy_round(seconds)
@@ -196,6 +210,8 @@ class SparkRoundRunner:
     def _collected(
         self, shares: Sequence[Share], copy: Callable[[Iterable[Share]], Iterator[Found]]
     ) -> list[Found]:
+        if self._first_worker is not None:
+            self._first_worker.join()
         try:
             return self._context.parallelize(list(shares), len(shares)).mapPartitions(copy).collect()
         except Py4JJavaError as error:
