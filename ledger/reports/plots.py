@@ -24,7 +24,7 @@ _MOST_LABEL = 34
 _INK = "#1b2733"
 _LINES = ("#0b5cad", "#b3401a", "#2c7a4b", "#6b4ea0", "#8a6d00", "#0f7c86")
 _SHADE = "#c9ced6"
-_LOOK = {
+LOOK = {
     "background": "transparent",
     "plot_background": "transparent",
     "foreground": _INK,
@@ -43,7 +43,7 @@ _LOOK = {
     "stroke_width": "2",
     "transition": "0s",
 }
-_COMMON = {
+COMMON = {
     "width": _WIDTH,
     "js": (),
     "legend_at_bottom": True,
@@ -62,7 +62,7 @@ def svg(plot: Plot) -> str:
     chart = _over_time(plot) if isinstance(plot, OverTime) else _timeline(plot)
     chart.uuid = plot.name
     root = chart.render_tree()
-    _strip(root)
+    strip(root)
     root.attrib["role"] = "img"
     root.attrib["aria-label"] = shown(plot.caption)
     text: str = tostring(root, encoding="unicode")
@@ -74,7 +74,7 @@ def _over_time(plot: OverTime) -> "pygal.XY":
     top = max((point[1] for one in plot.series if (point := one.highest) is not None), default=0.0)
     colors = [_SHADE] * bool(plot.spans) + list(_LINES)
     chart = pygal.XY(
-        style=Style(colors=tuple(colors), **_LOOK),
+        style=Style(colors=tuple(colors), **LOOK),
         height=_HEIGHT,
         x_value_formatter=_instant,
         y_title=plot.unit,
@@ -84,7 +84,7 @@ def _over_time(plot: OverTime) -> "pygal.XY":
         allow_interruptions=True,
         value_formatter=_number,
         show_legend=bool(plot.spans) or len(plot.series) > 1,
-        **_COMMON,
+        **COMMON,
     )
     if plot.spans:
         names = sorted({span.name for span in plot.spans})
@@ -107,13 +107,13 @@ def _shaded(spans: tuple[Span, ...], top: float) -> Iterator[tuple[int, float]]:
 
 def _timeline(plot: Timeline) -> "pygal.HorizontalStackedBar":
     chart = pygal.HorizontalStackedBar(
-        style=Style(colors=("transparent", _LINES[0]), **{**_LOOK, "opacity": "1"}),
+        style=Style(colors=("transparent", _LINES[0]), **{**LOOK, "opacity": "1"}),
         height=90 + _BAR_HEIGHT * max(len(plot.spans), 1),
         x_title="seconds from the beginning",
         truncate_label=_MOST_LABEL,
         value_formatter=_seconds,
         show_legend=False,
-        **_COMMON,
+        **COMMON,
     )
     spans = plot.spans[::-1]  # the first is drawn lowest
     chart.x_labels = [shown(span.name) for span in spans]
@@ -135,7 +135,7 @@ def _seconds(seconds: float) -> str:
     return duration(seconds)
 
 
-def _strip(root: Element) -> None:
+def strip(root: Element) -> None:
     """Leave out comments, which are dated, and scripts."""
     for parent in list(root.iter()):
         for child in list(parent):

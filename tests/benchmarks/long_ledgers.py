@@ -2,10 +2,11 @@
 
 Every round of five seconds is a commit of each table that it appends to. A UTC day that is over is one file, or as many
 as a merge bounds them to, sorted by partition and offset, and small files are left of the last rounds only. One flow
-goes from `east` to `west`. Most of its topics are plain, one is compacted and one transactional: these have gaps in
-every offset sync. Each append has a link, as long as links are and as hard to compress, and not made of its rows. Of a
-ledger both ways a flow goes back between the same topics, and each round brings records of both: what a cluster's own
-producers wrote, then the copies, so that the records of the two alternate in both logs.
+goes from `east` to `west`. Most of its topics are plain, of at most a hundred partitions each, one is compacted and one
+transactional: these have gaps in every offset sync. Each append has a link, as long as links are and as hard to
+compress, and not made of its rows. Of a ledger both ways a flow goes back between the same topics, and each round
+brings records of both: what a cluster's own producers wrote, then the copies, so that the records of the two alternate
+in both logs.
 """
 
 import hashlib
@@ -66,8 +67,13 @@ PLACES = """
         select
             r.number as round,
             p.number as place,
-            case p.number when 0 then 'compacted' when 1 then 'transactional' else 'plain' end as topic,
-            case when p.number < 2 then 0 else p.number end as partition,
+            case
+                when p.number = 0 then 'compacted'
+                when p.number = 1 then 'transactional'
+                when p.number < 100 then 'plain'
+                else 'plain-' || p.number // 100
+            end as topic,
+            case when p.number < 2 then 0 else p.number % 100 end as partition,
             case p.number when 0 then 350 when 1 then 495 else $records end as copied
         from rounds as r
         cross join range($partitions) as p(number)
