@@ -8,8 +8,8 @@ have grown large while nobody maintained them. Drivers may append meanwhile.
 Facts that are older than keep_facts_days leave by `mirror-ledger maintain` alone.
 
 Reads    the files of every table
-Appends  merged files in the place of the merged ones, without a change of rows; to operations, of long tables the last
-         rows (kinds last_*), so that starts need not read all of them
+Appends  merged files in the place of the merged ones, without a change of rows; to projections, what answers and starts
+         read in the place of rows
 Retry    start it again: what was merged stays merged, what was not is found again
 Exit     0 done, or nothing to do; 1 a table could not be read or written; 2 configuration; 5 a later schema version
 """

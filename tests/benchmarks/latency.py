@@ -1,11 +1,12 @@
 """How long a record waits for a running mirror, beside MirrorMaker 2 on the same brokers, in one run.
 
-    python -m tests.benchmarks.latency [--seconds 20] [--repeat 3] [--beside 0]
+    python -m tests.benchmarks.latency [--seconds 20] [--repeat 3] [--beside 0] [--keep]
 
 A producer writes records of 100 B at a steady pace to four partitions. A record's latency counts from when a consumer
 of the source has it to when a consumer of the target has it. Both mirrors are started in turn, and meet each linger and
 pace in turn. CPU is from /proc over every process of a mirror's session, and over the brokers. `--beside`: so many
-processes that do nothing but take a core. Loopback, one broker a cluster, replication factor 1.
+processes that do nothing but take a core. Loopback, one broker a cluster, replication factor 1. `--keep` writes the
+medians, with the machine, to `latency.json` beside this file, of which a table in the documents is made.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -30,6 +32,7 @@ from ledger.answers.maintenance import init_ledger
 from ledger.config.mirror import MirrorConfig
 from ledger.sandbox import Sandbox, SandboxCluster
 from ledger.sandbox.workload import create_topics
+from tests.benchmarks import kept
 from tests.benchmarks.idle_topics import TICKS_PER_S, after_name, cpu_s
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
@@ -46,6 +49,7 @@ WARM_S = 3.0
 DEADLINE_S = 120.0
 MAKER = {"tasks.max": "4", "emit.checkpoints.enabled": "true"}
 OURS, THEIRS = "mirror-ledger", "MirrorMaker 2"
+KEPT = Path(__file__).with_suffix(".json")
 SEEN = struct.Struct("<qd")  # a record's number, and when a consumer had it
 
 
@@ -68,6 +72,9 @@ def main() -> None:
     parser.add_argument("--beside", type=int, default=0)
     parser.add_argument("--lingers", type=int, nargs="+", default=LINGERS_MS)
     parser.add_argument("--paces", type=int, nargs="+", default=PACES)
+    parser.add_argument(
+        "--keep", action="store_true", help="write the figures where documents take them from"
+    )
     parser.add_argument("--process", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.process:
@@ -92,20 +99,29 @@ def main() -> None:
                     found[name, *case].append(figures)
                     report(name, *case, [figures])
         print("Medians:", flush=True)
+        results = []
         for linger, pace in cases:
             for name in (OURS, THEIRS):
-                report(name, linger, pace, found[name, linger, pace])
+                runs = found[name, linger, pace]
+                report(name, linger, pace, runs)
+                middles = {field: middle(runs, field) for field in Figures.__slots__}
+                of = f"{linger} {pace} {options.beside}"
+                results.append({"case": of, "mirror": name, "runs": len(runs), **middles})
+        if options.keep:
+            kept.keep(KEPT, results, "case", MAKER)
+
+
+def middle(figures: Sequence[Figures], field: str) -> float:
+    return round(statistics.median(float(getattr(one, field)) for one in figures), 3)
 
 
 def report(name: str, linger: int, pace: int, figures: Sequence[Figures]) -> None:
-    def middle(field: str) -> float:
-        return statistics.median(float(getattr(one, field)) for one in figures)
-
     p99 = sorted(one.p99 for one in figures)
+    of = partial(middle, figures)
     print(
-        f"{name:14} linger {linger:2} ms {pace:6,}/s: p50 {middle('p50'):6.1f}, p99 {middle('p99'):7.1f} "
-        f"({p99[0]:.1f} to {p99[-1]:.1f}), p99.9 {middle('p999'):7.1f} ms; cores {middle('mirror_cores'):.2f}, "
-        f"brokers {middle('broker_cores'):.2f}; load {middle('load'):.1f}",
+        f"{name:14} linger {linger:2} ms {pace:6,}/s: p50 {of('p50'):6.1f}, p99 {of('p99'):7.1f} "
+        f"({p99[0]:.1f} to {p99[-1]:.1f}), p99.9 {of('p999'):7.1f} ms; cores {of('mirror_cores'):.2f}, "
+        f"brokers {of('broker_cores'):.2f}; load {of('load'):.1f}",
         flush=True,
     )
 

@@ -3,27 +3,26 @@
     python -m tests.benchmarks.mirror_speed [CASE ...] [--megabytes 400] [--repeat 3] [--keep]
 
 Of each case both mirrors copy the same records from `east` to `west`, in turn, each into a topic of its own; then a
-task copies them alone, without Spark and without a ledger: what the mirror adds to the copying. What is timed is the
-target: the records behind those that were there when it was first seen to have any, the second half apart, and from the
-start of the process to the last. CPU, of the same records, and memory are from /proc over every process of a mirror
-(the driver, its JVM and its workers), memory as the sum of their peaks. Loopback, one broker a cluster, replication
-factor 1. `--keep` writes the figures, with the machine, to `mirror_speed.json` beside this file, of which the tables in
-the documents are made.
+task copies them alone, without Spark and without a ledger: what the mirror adds to the copying; and a loop appends
+one batch of that again and again: what the target can take. What is timed is the target: the records behind those that
+were there when it was first seen to have any, the second half apart, and from the start of the process to the first and
+to the last. CPU, of the same records, and memory are from /proc over every process of a mirror (the driver, its JVM and
+its workers), memory as the sum of their peaks. Loopback, one broker a cluster, replication factor 1. `--keep` writes
+the figures, with the machine, to `mirror_speed.json` beside this file, of which the tables in the documents are made,
+and draws `conf/pictures/speed.svg`.
 """
 
 import argparse
 import gc
-import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -35,12 +34,18 @@ from ledger.config.mirror import MirrorConfig
 from ledger.facts.identity import FlowProducer
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.admin import KafkaAdmin
+from ledger.kafka.batches import batches, patch_for_target
+from ledger.kafka.copying import answer_to
 from ledger.kafka.network import KafkaNetwork
+from ledger.kafka.requests import FetchItem, ProduceItem
 from ledger.mirror.assignment import Assignment, CopyLimits
 from ledger.mirror.task import CopyTask
 from ledger.sandbox import Sandbox
 from ledger.sandbox.workload import create_topics
+from tests.benchmarks import kept
+from tests.benchmarks.charts import bars
 from tests.benchmarks.idle_topics import cpu_s, peaks_mb
+from tests.support.checkout import CHECKOUT
 from tests.support.clusters import servers_of
 from tests.support.config_files import write_config
 from tests.support.copies import config_of
@@ -52,11 +57,12 @@ from tests.support.mirror_maker import mirror_maker
 from tests.support.runs import FLOW
 
 KEPT = Path(__file__).with_suffix(".json")
+PICTURE = CHECKOUT / "conf" / "pictures" / "speed.svg"
 DEADLINE_S = 120.0
 POLL_S = 0.02
 SHORTEST_S = 10 * POLL_S
 """Less is not measured: between two looks at the target all of it may have come."""
-MIRRORS = OURS, THEIRS, ALONE = "Mirror Ledger", "MirrorMaker 2", "a task alone"
+MIRRORS = OURS, THEIRS, ALONE, APPENDS = "Mirror Ledger", "MirrorMaker 2", "a task alone", "appends alone"
 TUNED = {
     "tasks.max": "4",
     "emit.checkpoints.enabled": "true",
@@ -88,15 +94,16 @@ class Case:
 
 CASES = (
     Case("100", "100 B"),
-    Case("1024", "1 KiB", size=1_024),
+    Case("1024", "1 KiB", size=1_024, megabytes=800),
     Case("10240", "10 KiB", size=10_240),
-    Case("lz4", "1 KiB, lz4", size=1_024, codec="lz4"),
-    Case("zstd", "1 KiB, zstd", size=1_024, codec="zstd"),
+    Case("lz4", "1 KiB, lz4", size=1_024, codec="lz4", megabytes=800),
+    Case("zstd", "1 KiB, zstd", size=1_024, codec="zstd", megabytes=800),
     Case("hot", "1 KiB, one partition", size=1_024, partitions=1),
-    Case("tiny-100", "100 B, two records in a batch", batch_records=2, megabytes=150),
-    Case("tiny-1024", "1 KiB, two records in a batch", size=1_024, batch_records=2, megabytes=200),
+    Case("tiny-100", "100 B, batches of two", batch_records=2, megabytes=150),
+    Case("tiny-1024", "1 KiB, batches of two", size=1_024, batch_records=2, megabytes=200),
     Case("log-100", "100 B, LogAppendTime", log_append_time=True, megabytes=200),
     Case("log-1024", "1 KiB, LogAppendTime", size=1_024, log_append_time=True),
+    Case("many", "100 B, 1,000 partitions", partitions=1_000, megabytes=200),
     Case("far-100", "100 B, over 50 ms", round_trip_ms=50, megabytes=200),
     Case("far-1024", "1 KiB, over 50 ms", size=1_024, round_trip_ms=50, megabytes=200),
 )
@@ -105,11 +112,13 @@ BY_NAME: Mapping[str, Case] = {case.name: case for case in CASES}
 
 @dataclass(frozen=True)
 class Figures:
-    """One run of one mirror. `records`: behind those that were there first; `second_s`: of the second half of all."""
+    """One run of one mirror. `records`: behind those that were there first; `second_s`: of the second half of all;
+    `first_s`, `whole_s`: from the start of its process to the first and to the last."""
 
     records: int
     copying_s: float
     second_s: float
+    first_s: float
     whole_s: float
     cpu_s: float
     peak_mb: float
@@ -124,6 +133,7 @@ class Result:
     records: int
     rates: tuple[float, ...]
     second_rates: tuple[float, ...]
+    first_s: float
     whole_s: float
     cpu_s: float
     peak_mb: float
@@ -141,6 +151,7 @@ class Result:
             records,
             tuple(sorted(round(one.records / one.copying_s) for one in runs)),
             tuple(sorted(round(records / 2 / one.second_s) for one in runs)),
+            middle(one.first_s for one in runs),
             middle(one.whole_s for one in runs),
             middle(one.cpu_s * 1e6 / one.records for one in runs),
             middle(one.peak_mb for one in runs),
@@ -163,11 +174,13 @@ def main() -> None:
     parser.add_argument(
         "--keep", action="store_true", help="write the figures where documents take them from"
     )
-    parser.add_argument("--alone", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--alone", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--appends", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.alone:
-        copy_alone(*options.alone)
-        return
+    for arguments, work in ((options.alone, copied), (options.appends, appended)):
+        if arguments:
+            alone(work, *arguments)
+            return
     if unknown := set(options.cases) - set(BY_NAME):
         parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(BY_NAME)}")
     found: list[Result] = []
@@ -204,7 +217,7 @@ def compare(
     case: Case, source: str, servers: Mapping[str, str], folder: Path, megabytes: int, repeat: int
 ) -> list[Result]:
     """`source`: where its records are produced; `servers`: where the mirrors reach both clusters."""
-    runs: dict[str, list[Figures]] = {OURS: [], THEIRS: [], ALONE: []}
+    runs: dict[str, list[Figures]] = {name: [] for name in MIRRORS}
     records = megabytes * 1_000_000 // case.size
     settings = {"message.timestamp.type": "LogAppendTime"} if case.log_append_time else {}
     for number in range(repeat):
@@ -224,12 +237,15 @@ def compare(
             batch_records=case.batch_records,
         )
         command = [sys.executable, "-m", "ledger.cli.main", "--config", config.file, "run", FLOW]
-        alone = [sys.executable, "-m", "tests.benchmarks.mirror_speed", "--alone"]
-        alone += [servers["east"], servers["west"], topic, str(case.partitions)]
+        module = [sys.executable, "-m", "tests.benchmarks.mirror_speed"]
+        sizes = [str(case.partitions), str(records)]
+        copying = [*module, "--alone", servers["east"], servers["west"], topic, *sizes]
+        appending = [*module, "--appends", servers["west"], servers["west"], f"copied.{topic}", *sizes]
         mirrors: Mapping[str, tuple[AbstractContextManager[int], str]] = {
             OURS: (started(command, own / "ours.log"), f"ours.{topic}"),
             THEIRS: (tuned_maker(servers, topic, own), f"maker.{topic}"),
-            ALONE: (started(alone, own / "alone.log"), f"alone.{topic}"),
+            ALONE: (started(copying, own / "alone.log"), f"copied.{topic}"),
+            APPENDS: (started(appending, own / "appends.log"), f"appended.copied.{topic}"),
         }
         for name, (mirror, target) in mirrors.items():
             runs[name].append(timed(mirror, config, target, case.partitions, records))
@@ -252,7 +268,8 @@ def report(case: Case, name: str, records: int, figures: Sequence[Figures]) -> R
     print(
         f"{case.words:30} {name:14} x {records:,}: {found.rate:10,.0f} records/s "
         f"({found.rates[0]:,.0f} to {found.rates[-1]:,.0f}), {found.rate * case.size / 1e6:4.0f} MB/s, second half "
-        f"{statistics.median(found.second_rates):10,.0f}; whole process {found.whole_s:5.1f} s; "
+        f"{statistics.median(found.second_rates):10,.0f}; first record after {found.first_s:4.1f} s, last after "
+        f"{found.whole_s:5.1f} s; "
         f"CPU {found.cpu_s:6.2f} s per million records; {found.peak_mb:5.0f} MB",
         flush=True,
     )
@@ -328,7 +345,8 @@ def _watched(admin: KafkaAdmin, topic: str, partitions: int, records: int, begun
         if copied >= records:
             used_s, peak_mb = sum(cpu_s(pid).values()) - used_s, sum(peaks_mb(pid).values())
             second_s = max(now - half_s, POLL_S)
-            return Figures(records - at_first, now - first_s, second_s, now - begun, used_s, peak_mb)
+            copying_s, whole_s = now - first_s, now - begun
+            return Figures(records - at_first, copying_s, second_s, first_s - begun, whole_s, used_s, peak_mb)
         time.sleep(POLL_S)
     raise SystemExit(f"{topic}: {copied} of {records} records after {DEADLINE_S:.0f} s")
 
@@ -352,91 +370,119 @@ def tuned_maker(servers: Mapping[str, str], topic: str, folder: Path) -> Iterato
         yield pid
 
 
-def copy_alone(east: str, west: str, topic: str, partitions: str) -> None:
-    """A task of all partitions up to their ends now, then wait to be ended."""
+Work = Callable[[KafkaNetwork, Sequence[TopicPartition], Sequence[TopicPartition], FlowProducer, int], None]
+
+
+def alone(work: Work, east: str, west: str, topic: str, partitions: str, records: str) -> None:
+    """Work from the partitions of a topic to those of one that is named by it, then wait to be ended."""
     gc.freeze()  # as Spark's workers do
-    name, clock = f"alone.{topic}", SystemClock()
+    name, clock = f"{work.__name__}.{topic}", SystemClock()
     configs = config_of("east", east), config_of("west", west)
     with ExitStack() as stack:
         source, target = (stack.enter_context(closing(KafkaAdmin(one.name, one, clock))) for one in configs)
         target.create_topic(name, partitions=int(partitions), replication_factor=1, configuration={})
         while name not in target.topics():
             time.sleep(POLL_S)
-        sides = (
-            TopicPartition(topic, source.topics()[topic].topic_id, 0),
-            TopicPartition(name, target.topics()[name].topic_id, 0),
-        )
-        ends = source.ends([(topic, partition) for partition in range(int(partitions))])
-        producer = FlowProducer(target.allocate_producer_id())
-        assignments = [
-            Assignment(
-                source=TopicPartition(topic, sides[0].topic_id, partition),
-                target=TopicPartition(name, sides[1].topic_id, partition),
-                position=copied_up_to(0),
-                producer=producer,
-                end_offset=end.high_watermark,
-                exclusive=True,
+        at_source, at_target = (
+            [TopicPartition(one, topic_id, partition) for partition in range(int(partitions))]
+            for one, topic_id in (
+                (topic, source.topics()[topic].topic_id),
+                (name, target.topics()[name].topic_id),
             )
-            for (_, partition), end in ends.items()
-        ]
+        )
+        producer = FlowProducer(target.allocate_producer_id())
         network = stack.enter_context(closing(KafkaNetwork(*configs, request_timeout_s=30.0)))
-        CopyTask(assignments, network, writers(), clock, CopyLimits()).run(seconds=DEADLINE_S)
+        work(network, at_source, at_target, producer, int(records))
     time.sleep(DEADLINE_S)
+
+
+def copied(
+    network: KafkaNetwork,
+    sources: Sequence[TopicPartition],
+    targets: Sequence[TopicPartition],
+    producer: FlowProducer,
+    records: int,
+) -> None:
+    """By one task, up to the ends of now; records are in turn over the partitions."""
+    assignments = [
+        Assignment(
+            source=source,
+            target=target,
+            position=copied_up_to(0),
+            producer=producer,
+            end_offset=len(range(source.partition, records, len(sources))),
+            exclusive=True,
+        )
+        for source, target in zip(sources, targets, strict=True)
+    ]
+    CopyTask(assignments, network, writers(), SystemClock(), CopyLimits()).run(seconds=DEADLINE_S)
+
+
+def appended(
+    network: KafkaNetwork,
+    sources: Sequence[TopicPartition],
+    targets: Sequence[TopicPartition],
+    producer: FlowProducer,
+    records: int,
+) -> None:
+    """The largest batch of those that come first, again and again, as many requests at once as a task has, without a
+    sequence."""
+    limits = CopyLimits()
+    network.source.refresh([sources[0].topic])
+    network.target.refresh([targets[0].topic])
+    from_node, node = network.source.leader(sources[0]), network.target.leader(targets[0])
+    assert from_node is not None
+    assert node is not None
+    items = [FetchItem(sources[0], 0, limits.partition_fetch_bytes)]
+    read = network.source.fetch(
+        from_node, items, committed=False, max_wait_ms=500, max_bytes=limits.fetch_bytes
+    )
+    [fetched] = answer_to(read, network).fetched
+    assert fetched is not None
+    header, largest = max(batches(fetched.records), key=lambda found: found[0].size)
+    batch = memoryview(bytearray(largest))
+    patch_for_target(batch, header.attributes, producer_id=-1, sequence=-1)
+    at_once = max(1, min(len(targets), limits.produce_request_bytes // len(batch)))
+    turns = cycle(
+        [ProduceItem(target, batch) for target in targets[first : first + at_once]]
+        for first in range(0, len(targets), at_once)
+    )
+    sent, waiting = 0, 0
+    while waiting or sent < records:
+        while sent < records and waiting < network.target.produce_window(node):
+            turn = next(turns)
+            network.target.produce(node, turn, timeout_ms=30_000)
+            sent, waiting = sent + len(turn) * header.count, waiting + 1
+        for answer in network.poll(1.0):
+            assert all(part is not None and part.error == 0 for part in answer.produced), answer
+            waiting -= 1
 
 
 # Figures that documents show --------------------------------------------------------------------------
 
 
-def machine() -> dict[str, object]:
-    """Where it was measured."""
-    model = {
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    }
-    memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
-    return {
-        "cpu": ", ".join(sorted(model)) or platform.machine(),
-        "cores": os.cpu_count(),
-        "memory_gb": round(memory_kb / 1024**2),
-        "kernel": platform.release().partition("-")[0],
-        "python": platform.python_version(),
-    }
-
-
 def keep(results: Sequence[Result]) -> None:
     """Figures of other cases stay."""
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {"results": []}
-    measured = {result.case for result in results}
-    stay = [one for one in kept["results"] if one["case"] not in measured]
-    order = list(BY_NAME)
-    rows = sorted([*stay, *map(asdict, results)], key=lambda one: order.index(one["case"]))
-    made = {
-        "machine": machine(),
-        "measured_on": datetime.now(UTC).date().isoformat(),
-        "maker": TUNED,
-        "results": rows,
+    kept.keep(KEPT, [asdict(one) for one in results], "case", TUNED)
+    PICTURE.write_text(drawn())
+
+
+def drawn() -> str:
+    """Records a second of all cases, as SVG."""
+    found = kept_results()
+    cases = [case for case in CASES if any(of == case.name for of, _ in found)]
+    rates = {
+        mirror: [None if (one := found.get((case.name, mirror))) is None else one.rate for case in cases]
+        for mirror in MIRRORS
     }
-    KEPT.write_text(json.dumps(made, indent=1) + "\n")
-
-
-def measured() -> str:
-    """Where and when, in a sentence."""
-    kept = json.loads(KEPT.read_text())
-    at = kept["machine"]
-    return (
-        f"Measured on {kept['measured_on']}: {at['cpu']}, {at['cores']} cores for both brokers and the mirror, "
-        f"{at['memory_gb']} GB, Linux {at['kernel']}, Python {at['python']}. Medians of runs in turn, of whole mirrors "
-        "with all that they record; CPU from the first record on, by the million; memory as the sum of the peaks of "
-        "all processes. MirrorMaker 2 of Kafka 4.3 is tuned for large batches, with -Xmx1g."
-    )
+    return bars("Records a second", [case.words for case in cases], rates, by_powers=True)
 
 
 def kept_results() -> dict[tuple[str, str], Result]:
     """By case and mirror."""
     found = [
         Result(**{**one, "rates": tuple(one["rates"]), "second_rates": tuple(one["second_rates"])})
-        for one in json.loads(KEPT.read_text())["results"]
+        for one in kept.kept(KEPT)
     ]
     return {(one.case, one.mirror): one for one in found}
 

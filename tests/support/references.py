@@ -33,7 +33,9 @@ from ledger.mirror.assignment import StopCause
 from ledger.offsets import setting
 from ledger.offsets.statuses import TranslationStatus
 from ledger.store import catalog
-from tests.benchmarks.mirror_speed import BY_NAME, MIRRORS, kept_results, measured
+from tests.benchmarks import latency, mirror_speed
+from tests.benchmarks.kept import kept, measured
+from tests.benchmarks.mirror_speed import BY_NAME, MIRRORS, kept_results
 from tests.support.checkout import CHECKOUT
 
 Member = TypeVar("Member", bound=Enum)
@@ -331,21 +333,54 @@ def _rounded(figure: float) -> str:
 
 
 def _speeds(*cases: str) -> Iterator[str]:
-    """Of cases, or of all that were measured: medians beside MirrorMaker 2, and of a task alone."""
+    """Of cases, or of all that were measured: medians beside MirrorMaker 2, of a task alone, and of its appends."""
     found = kept_results()
-    head = ["records a second of", *MIRRORS[:2], "times; of the second half", *MIRRORS[2:], "CPU", "memory"]
+    of_both = ("first (s)", "CPU (s)", "MB")
+    head = ["records a second", *MIRRORS[:2], "times; second half", "a task", "appends", *of_both]
     rows: list[list[str]] = []
     for case in cases or BY_NAME:
         if any((case, name) not in found for name in MIRRORS):
             continue
-        ours, theirs, alone = (found[case, name] for name in MIRRORS)
+        ours, theirs, alone, appends = (found[case, name] for name in MIRRORS)
         times = f"{ours.rate / theirs.rate:.1f}; {ours.second_rate / theirs.second_rate:.1f}"
-        rates = [_rounded(ours.rate), _rounded(theirs.rate), times, _rounded(alone.rate)]
-        costs = [f"{ours.cpu_s:.1f}; {theirs.cpu_s:.1f} s", f"{ours.peak_mb:,.0f}; {theirs.peak_mb:,.0f} MB"]
+        rates = [
+            _rounded(ours.rate),
+            _rounded(theirs.rate),
+            times,
+            _rounded(alone.rate),
+            _rounded(appends.rate),
+        ]
+        costs = [
+            f"{ours.first_s:.1f}; {theirs.first_s:.1f}",
+            f"{ours.cpu_s:.1f}; {theirs.cpu_s:.1f}",
+            f"{ours.peak_mb:,.0f}; {theirs.peak_mb:,.0f}",
+        ]
         rows.append([BY_NAME[case].words, *rates, *costs])
     yield from table(head, *rows)
     yield ""
-    yield from _folded(measured(), indent="")
+    words = (
+        "Medians of runs in turn, of whole mirrors with all that they record; the first record from the start of the "
+        "process on; CPU from that record on, by the million; memory as the sum of the peaks of all processes. "
+        "MirrorMaker 2 of Kafka 4.3 is tuned for large batches, with -Xmx1g."
+    )
+    yield from _folded(f"{measured(mirror_speed.KEPT)} {words}", indent="")
+
+
+def _waits() -> Iterator[str]:
+    """By pace, linger and what runs beside: of both mirrors how long records wait, and what that costs."""
+    found = {(one["case"], one["mirror"]): one for one in kept(latency.KEPT)}
+    head = ["records a second, linger", "p50", "p99", "p99.9", "cores of the mirror", "of the brokers"]
+    fields = {"p50": 1, "p99": 1, "p999": 1, "mirror_cores": 2, "broker_cores": 2}
+    rows: list[list[str]] = []
+    for case in dict.fromkeys(case for case, _ in found):
+        linger, pace, beside = case.split()
+        both = [found[case, name] for name in (latency.OURS, latency.THEIRS)]
+        cells = ["; ".join(f"{one[name]:,.{places}f}" for one in both) for name, places in fields.items()]
+        taken = "" if beside == "0" else ", a core taken"
+        rows.append([f"{int(pace):,}, {linger} ms{taken}", *cells])
+    yield from table(head, *rows)
+    yield ""
+    yield from _folded(f"{measured(latency.KEPT)} Medians of runs in turn.", indent="")
 
 
 REFERENCES = (
@@ -364,6 +399,7 @@ REFERENCES = (
         _stop_causes,
     ),
     Reference("ledger/OPERATIONS.md", "speeds", "tests/benchmarks/mirror_speed.json", _speeds),
+    Reference("ledger/OPERATIONS.md", "waits", "tests/benchmarks/latency.json", _waits),
     Reference("ledger/OPERATIONS.md", "findings", "ledger/facts/findings.py", _findings),
     *_of_tables(),
     Reference("ledger/PROTOCOL.md", "kinds", "the classes in ledger/facts/every_kind.py", _kinds),
