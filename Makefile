@@ -67,6 +67,7 @@ bench: bootstrap ## Measure copying beside MirrorMaker 2, by name and by records
 	$(BIN)/python -m tests.benchmarks.record_path
 	$(BIN)/python -m tests.benchmarks.task_memory
 	$(BIN)/python -m tests.benchmarks.idle_topics
+	$(BIN)/python -m tests.benchmarks.idle_topics --topics 1000 --busy
 	$(BIN)/python -m tests.benchmarks.idle_flows
 	$(BIN)/python -m tests.benchmarks.growth
 	$(BIN)/python -m tests.benchmarks.downtime
