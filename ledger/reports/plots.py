@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element, tostring
 
 import pygal
 from pygal.etree import etree
+from pygal.graph.graph import Graph
 from pygal.style import Style
 
 from ledger.reports.documents import OverTime, Plot, Span, Timeline
@@ -58,11 +59,8 @@ COMMON = {
 
 def svg(plot: Plot) -> str:
     """The element `svg`, to stand in HTML. `plot.name` is its id: one of a page is named so."""
-    etree.to_etree()  # pygal takes lxml where something else has installed it, which writes other bytes
     chart = _over_time(plot) if isinstance(plot, OverTime) else _timeline(plot)
-    chart.uuid = plot.name
-    root = chart.render_tree()
-    strip(root)
+    root = element(chart, plot.name)
     root.attrib["role"] = "img"
     root.attrib["aria-label"] = shown(plot.caption)
     text: str = tostring(root, encoding="unicode")
@@ -135,9 +133,13 @@ def _seconds(seconds: float) -> str:
     return duration(seconds)
 
 
-def strip(root: Element) -> None:
-    """Leave out comments, which are dated, and scripts."""
+def element(chart: Graph, name: str) -> Element:
+    """The element `svg` of a chart, with that id, and without comments, which are dated, and scripts."""
+    etree.to_etree()  # pygal takes lxml where something else has installed it, which writes other bytes
+    chart.uuid = name
+    root: Element = chart.render_tree()
     for parent in list(root.iter()):
         for child in list(parent):
             if not isinstance(child.tag, str) or child.tag.endswith("script"):
                 parent.remove(child)
+    return root

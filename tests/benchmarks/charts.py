@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import tostring
 
 import pygal
-from pygal.etree import etree
 
-from ledger.reports.plots import COMMON, LOOK, strip
+from ledger.reports.plots import COMMON, LOOK, element
 
 _PER_LABEL, _PER_BAR = 14, 11
 _WIDTH = 1_000
@@ -23,7 +22,6 @@ def bars(
 
     `by_powers`: on a logarithmic scale.
     """
-    etree.to_etree()
     chart = pygal.HorizontalBar(
         style=pygal.style.Style(**{**LOOK, "background": "white", "opacity": "1"}),
         title=title,
@@ -34,7 +32,4 @@ def bars(
     chart.x_labels = list(labels)[::-1]  # the first is drawn lowest
     for name, values in list(series.items())[::-1]:
         chart.add(name, list(values)[::-1])
-    chart.uuid = "bars"
-    root = chart.render_tree()
-    strip(root)
-    return tostring(root, encoding="unicode") + "\n"
+    return tostring(element(chart, "bars"), encoding="unicode") + "\n"
