@@ -37,6 +37,8 @@ _DELETED_AFTER_FAILURES = 6  # with the pauses between them 3 s: within a round
 _TOPIC_DELETED = {Side.SOURCE: StopCause.SOURCE_TOPIC_GONE, Side.TARGET: StopCause.TARGET_TOPIC_GONE}
 _REFRESH_PAUSE_S = 0.2
 _POLL_S = 0.1
+_IDLE_POLL_S = 0.25
+"""Where brokers answer as soon as there are records, and nothing else is waited for."""
 _IN_TURN_EVERY = 4  # of so many fetches one does not put any partition first: what comes first starves nobody
 Answer = TypeVar("Answer", Fetched, Produced)
 MergeLimits = dict[tuple[str, int], int]
@@ -54,6 +56,8 @@ class _Flight:
     sent_at: float
     size: int = 0
     node: int = 0
+    waits: bool = False
+    """Whether the broker answers when there are records only, or after a while."""
 
 
 class CopyTask:
@@ -107,13 +111,20 @@ class CopyTask:
             self._read_tails(self._copies, now)
             self._fetch(now, end)
             self._produce()
-            self._poll(min(_POLL_S, end - now))
+            self._poll(min(_IDLE_POLL_S if self._is_idle else _POLL_S, end - now))
         self._drain(deadline + self._limits.drain_ms / 1000)
         for copy in self._copies:
             with _halting(copy):
                 copy.target.conclude()
             self._merged[copy.assignment.target.key] = copy.merging.most_bytes
         return [copy.result() for copy in self._copies]
+
+    @property
+    def _is_idle(self) -> bool:
+        """All partitions are in fetches that wait for records."""
+        flights = self._flights.values()
+        is_reading = all(flight.waits for flight in flights)
+        return is_reading and sum(len(flight.copies) for flight in flights) == len(self._copies)
 
     def _end(self, deadline: float) -> float:
         """The search of a tail that cleaners have changed begins again in every task: none ends in the middle of it."""
@@ -200,13 +211,25 @@ class CopyTask:
         of_nodes = self._by_leader(self._network.source, Side.SOURCE, wanting, now)
         if of_nodes.keys() <= self._fetching_nodes:
             return
-        are_all = sum(copy.target.is_active for copy in self._copies) == len(wanting)
+        left_out = self._nodes_left_out(wanting)
         for node, copies in of_nodes.items():
             if node not in self._fetching_nodes:
-                self._fetch_from(node, copies, waits=are_all, time_left_s=deadline - now)
+                self._fetch_from(node, copies, waits=node not in left_out, time_left_s=deadline - now)
+
+    def _nodes_left_out(self, wanting: Collection[PartitionCopy]) -> Collection[int | None]:
+        """Those of partitions that neither want records now nor are in a fetch already."""
+        unasked = [
+            copy
+            for copy in self._copies
+            if copy.target.is_active and not copy.requests.is_open(RequestKind.RECORDS)
+        ]
+        if len(unasked) == len(wanting):
+            return ()
+        asked = set(wanting)
+        return {self._node(self._network.source, Side.SOURCE, copy) for copy in unasked if copy not in asked}
 
     def _fetch_from(self, node: int, copies: list[PartitionCopy], *, waits: bool, time_left_s: float) -> None:
-        """A long poll delays the partitions that are not in it, so it is used only when all are."""
+        """A long poll delays the partitions of the node that are not in it, so it is used only when all are."""
         self._fetches += 1
         if self._puts_first and self._fetches % _IN_TURN_EVERY:
             copies = sorted(copies, key=lambda copy: not copy.assignment.comes_first)
@@ -230,7 +253,7 @@ class CopyTask:
             nearest=all(copy.may_read_nearest for copy in copies),
         )
         self._fetching_nodes.add(node)
-        self._expect(ticket, copies, RequestKind.RECORDS, self._take_records, node=node)
+        self._expect(ticket, copies, RequestKind.RECORDS, self._take_records, node=node, waits=waits)
 
     def _take_records(self, flight: _Flight, completion: Completion) -> None:
         self._fetching_nodes.discard(flight.node)
@@ -411,6 +434,7 @@ class CopyTask:
         *,
         size: int = 0,
         node: int = 0,
+        waits: bool = False,
     ) -> None:
         """A request is on its way; one that writes was counted batch by batch (P5)."""
         if kind is not RequestKind.WRITE:
@@ -418,7 +442,7 @@ class CopyTask:
                 copy.requests.sent(kind)
         attempts = tuple(copy.requests.attempt for copy in copies)
         sent_at = self._clock.monotonic()
-        self._flights[ticket] = _Flight(tuple(copies), attempts, kind, take, sent_at, size, node)
+        self._flights[ticket] = _Flight(tuple(copies), attempts, kind, take, sent_at, size, node, waits)
 
     def _by_leader(
         self, link: ClusterLink, side: Side, copies: Collection[PartitionCopy], now: float
@@ -429,14 +453,19 @@ class CopyTask:
             self._refresh_if_needed(link, side, copies, now)
         groups: dict[int, list[PartitionCopy]] = {}
         for copy in copies:
-            node = link.leader(copy.assignment.side(side))
+            node = self._node(link, side, copy)
             if node is None:
                 self._refresh_at[side] = min(self._refresh_at[side], now + _REFRESH_PAUSE_S)
                 self._without_leader(link, side, copy, now)
             else:
-                replica = copy.replica if side is Side.SOURCE else None
-                groups.setdefault(node if replica is None else replica, []).append(copy)
+                groups.setdefault(node, []).append(copy)
         return groups
+
+    @staticmethod
+    def _node(link: ClusterLink, side: Side, copy: PartitionCopy) -> int | None:
+        leader = link.leader(copy.assignment.side(side))
+        replica = copy.replica if side is Side.SOURCE else None
+        return leader if leader is None or replica is None else replica
 
     def _without_leader(self, link: ClusterLink, side: Side, copy: PartitionCopy, now: float) -> None:
         if link.is_denied(copy.assignment.side(side)):

@@ -1,18 +1,20 @@
 """Whole copy tasks against in-memory clusters: one fault each, in simulated time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import pytest
 
 from ledger.errors import LedgerUnavailableError
 from ledger.facts.findings import Side
 from ledger.facts.syncs import Gap, GapCause
-from ledger.kafka.requests import Fetched
+from ledger.kafka.requests import Fetched, FetchItem
 from ledger.mirror.assignment import StopCause
 from ledger.mirror.partition import PartitionCopy
 from ledger.topics.naming import RecordFilter
-from tests.simulation.kafka.network import CalmWeather, Fate
+from tests.simulation.kafka.network import CalmWeather, Fate, MemoryLink
 from tests.simulation.kafka.partition_log import Replication
 from tests.simulation.kafka.stored_batches import Producer, application_batch, content
 from tests.support.copy_tasks import FOREIGN, NOW_MS, OWN_PRODUCER_ID, Bench, cause, moved
@@ -37,6 +39,28 @@ def test_a_deadline_ends_a_task_that_has_no_end() -> None:
     [result] = bench.run(bench.assignment(end_offset=99), seconds=2.0)
     assert (result.position.source_offset, cause(result)) == (3, None)
     assert 2.0 <= bench.schedule.monotonic() < 2.2
+
+
+def test_a_task_waits_at_each_node_for_records_though_their_answers_come_at_different_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    fetch = MemoryLink.fetch
+
+    def noted(link: MemoryLink, node: int, items: Sequence[FetchItem], **how: Any) -> int:
+        asked.append(how["max_wait_ms"])
+        return fetch(link, node, items, **how)
+
+    monkeypatch.setattr(MemoryLink, "fetch", noted)
+    bench = Bench()
+    nodes = {bench.source.topic_by_name["orders"].leaders[partition] for partition in (0, 1)}
+    bench.write(3)
+    first, second = bench.assignment(0, end_offset=99), bench.assignment(1, end_offset=99)
+    bench.schedule.after(1.01, partial(bench.write, 1))
+    bench.run(first, second, seconds=5.0, max_wait_ms=500)
+    assert len(nodes) == 2
+    assert bench.is_copied(0)
+    assert len(asked) < 40, asked
 
 
 def test_who_has_sent_comes_behind_the_others_where_a_request_has_no_room_for_all(
