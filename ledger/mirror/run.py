@@ -46,8 +46,7 @@ from ledger.store.ledger_copy import require_no_copy
 from ledger.store.log import DeltaFactLog
 from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
 from ledger.store.session import ClaimedOperations
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
+from ledger.store.state import DeltaLedgerState, followed_state
 
 # Mirroring ----------------------------------------------------------------------------------------
 
@@ -102,7 +101,7 @@ def run_flow(
     """
     flow = config.enabled_flow(flow_name)
     require_no_copy(config.ledger.path)
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    state = followed_state(config.ledger.path)
     cut = None if from_cut is None else state.cut(from_cut)
     if cut is not None:
         require_usable(flow, cut)

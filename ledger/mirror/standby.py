@@ -30,8 +30,7 @@ from ledger.recorders.observation import Subject
 from ledger.roles import heartbeat_ms
 from ledger.store.append_durations import AppendDurations
 from ledger.store.ledger_copy import require_no_copy
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
+from ledger.store.state import DeltaLedgerState, followed_state
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +191,7 @@ def stand_by(
     """
     flow = config.enabled_flow(flow_name)
     require_no_copy(config.ledger.path)
-    state = DeltaLedgerState(open_ledger(config.ledger.path))
+    state = followed_state(config.ledger.path)
     require_same_scope(config, flow, state, allow_scope_reduction=allow_scope_reduction)
     with ExitStack() as opened:
         connections = _once_both_answer(

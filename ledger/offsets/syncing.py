@@ -63,7 +63,7 @@ from ledger.store import sql
 from ledger.store.delta_tables import newest_version
 from ledger.store.session import WriterSession
 from ledger.store.snapshots import DeltaSnapshot, open_ledger
-from ledger.store.state import DeltaLedgerState
+from ledger.store.state import followed_state
 from ledger.threads import beside
 
 log = logging.getLogger(__name__)
@@ -488,7 +488,7 @@ class LedgerAnswers:
         }
         self._selection = config.topic_selection(flow.name)
         self._ledger = open_ledger(config.ledger.path)
-        self._state = DeltaLedgerState(self._ledger)
+        self._state = followed_state(config.ledger.path)
 
     def commits(self) -> Mapping[CommitKey, object]:
         patterns = self._flow.group_patterns

@@ -160,8 +160,9 @@ class BackgroundRecorders:
                     self._take_role(recorder)
                 if not self._ended.is_set():
                     self._record(recorder)
-                self._ended.wait(_TICK_S)
-                waited_s += _TICK_S
+                pause_s = _TICK_S if recorder.holds_role else _ROLE_RETRY_S
+                self._ended.wait(pause_s)
+                waited_s += pause_s
         except (
             Exception
         ) as error:  # the end of a thread: what nobody foresaw is reported by whoever waits for it

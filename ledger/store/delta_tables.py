@@ -1,11 +1,13 @@
 """Creates the ledger's tables; the protocol features and properties of each are fixed here."""
 
+import json
 import logging
 import re
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -387,6 +389,11 @@ def opened_at(uri: str, version: int | None = None) -> DeltaTable:
     require_plain(uri)
     with _without_panics(uri):
         opened = DeltaTable(uri) if version is None else DeltaTable(uri, version=version)
+    _require_whole(opened, uri)
+    return opened
+
+
+def _require_whole(opened: DeltaTable, uri: str) -> None:
     folder = local_folder(uri)
     if folder is not None:
         known = _whole_entries.get(uri)
@@ -395,7 +402,6 @@ def opened_at(uri: str, version: int | None = None) -> DeltaTable:
         if found := list(damaged_entries(folder, after=after, until=version)):
             raise damaged(found, "nothing was read or written")
         _whole_entries[uri] = found_id, version
-    return opened
 
 
 def table_id(opened: DeltaTable) -> str:
@@ -426,32 +432,59 @@ _whole_entries: dict[str, tuple[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedTable:
-    """A table on a disk, and what tells that its version is still the newest one: reading a log takes 10 ms."""
+class _Version:
+    """A version of a table on a disk, and what tells that it is still the newest one: reading a log takes 10 ms."""
 
-    table: DeltaTable
-    version: int
+    number: int
     entry: "_Entry"
     until_s: float
 
     @classmethod
-    def of(cls, table: DeltaTable, uri: str) -> "OpenedTable | None":
+    def of(cls, number: int, uri: str) -> "_Version | None":
         """None: nothing would tell it, of a table in a store, or of a version whose entry was cleaned away."""
         if "://" in uri:
             return None
-        version = table.version()
         with suppress(OSError):
-            return cls(table, version, _entry(uri, version), time.monotonic() + _KEPT_SECONDS)
+            return cls(number, _entry(uri, number), time.monotonic() + _KEPT_SECONDS)
         return None
+
+    def is_there(self, uri: str) -> bool:
+        """Whether it is one of the table's still, and entries behind it tell of all that was committed since."""
+        with suppress(OSError):
+            return _entry(uri, self.number) == self.entry and time.monotonic() < self.until_s
+        return False
 
     def is_newest(self, uri: str) -> bool:
         """Versions follow each other: there is a later one only where there is the next."""
-        try:
-            is_there = _entry(uri, self.version) == self.entry
-        except OSError:
-            return False
-        is_last = not entry_path(Path(uri), self.version + 1).exists()
-        return is_there and is_last and time.monotonic() < self.until_s
+        return self.is_there(uri) and not entry_path(Path(uri), self.number + 1).exists()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTable:
+    """A table on a disk at a version."""
+
+    table: DeltaTable
+    at: _Version
+
+    @classmethod
+    def of(cls, table: DeltaTable, uri: str) -> "OpenedTable | None":
+        at = _Version.of(table.version(), uri)
+        return None if at is None else cls(table, at)
+
+    def is_newest(self, uri: str) -> bool:
+        return self.at.is_newest(uri)
+
+    def read_on(self, uri: str) -> DeltaTable | None:
+        """The table, at its newest version from now on; None where it has to be opened again to know that."""
+        if self.is_newest(uri):
+            return self.table
+        if not self.at.is_there(uri):
+            return None
+        with suppress(DeltaError):
+            self.table.update_incremental()
+            _require_whole(self.table, uri)
+            return self.table
+        return None
 
 
 _Entry = tuple[int, int, int]
@@ -459,6 +492,9 @@ _KEPT_SECONDS = 60.0
 """So soon no entry of a log is cleaned away. Later the next one could be removed and this one still be there."""
 _MOST_KEPT = 64
 _opened_tables: dict[str, OpenedTable] = {}
+"""For reading, by who asks for them."""
+_appended_to: dict[str, OpenedTable] = {}
+"""For appending, by one at a time: who appends takes it out."""
 
 
 def _kept(uri: str) -> DeltaTable:
@@ -478,10 +514,82 @@ def _keep(uri: str, opened: DeltaTable) -> None:
         _opened_tables[uri] = kept
 
 
+def opened_to_append(uri: str) -> DeltaTable:
+    """A table at its newest version for one append, which changes it; raises as `opened_at`.
+
+    What the last append of this process has left, if there is one, is read on from there.
+    """
+    left = _appended_to.pop(uri, None)
+    newest = None if left is None else left.read_on(uri)
+    return opened_at(uri) if newest is None else newest
+
+
+def keep_appended(uri: str, opened: DeltaTable) -> OpenedTable | None:
+    """For the next append to a table, what an append to it has left; None of a table in a store."""
+    left = OpenedTable.of(opened, uri)
+    if left is not None:
+        _appended_to[uri] = left
+    return left
+
+
 def _entry(uri: str, version: int) -> _Entry:
     """What tells the entry of a version from that of another table that was put in its place."""
     found = entry_path(Path(uri), version).stat()
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+# Last appends -------------------------------------------------------------------------------------
+# What a writer appended last is asked again and again, mostly where others have appended since: small entries of the
+# log tell that.
+
+
+def last_append(path: str, table: str, writer: str) -> tuple[str, int | None] | None:
+    """The id of a table, and the number of the writer's last append, None: it has none; raises as `newest_version`.
+
+    None where the ledger is from before it had the table.
+    """
+    uri = table_uri(path, table)
+    with _asking:
+        known = _last_appends.get(uri)
+        is_known = known is not None and known.follow(uri)
+        if known is None or not is_known or writer not in known.numbers:
+            opened = newest_version(path, table)
+            if opened is None:
+                return None
+            if known is None or not is_known:
+                at = None if copy_at(path) is not None else _Version.of(opened.version(), uri)
+                known = _last_appends[uri] = _LastAppends(table_id(opened), at)
+            known.numbers[writer] = opened.transaction_version(writer)
+        return known.table_id, known.numbers[writer]
+
+
+@dataclass(slots=True)
+class _LastAppends:
+    """By writer the number of its last append to a table, as of the version `at`; None: it cannot be followed."""
+
+    table_id: str
+    at: _Version | None
+    numbers: dict[str, int | None] = field(default_factory=dict)
+
+    def follow(self, uri: str) -> bool:
+        """Read the entries that are new; False where the table has to be opened again."""
+        if self.at is None or not self.at.is_there(uri):
+            return False
+        version = self.at.number
+        try:
+            while (following := entry_path(Path(uri), version + 1)).exists():
+                version += 1
+                for line in following.read_text().splitlines():
+                    if (appended := json.loads(line).get("txn")) is not None:
+                        self.numbers[appended["appId"]] = appended["version"]
+        except (OSError, ValueError, KeyError, AttributeError):
+            return False
+        self.at = _Version.of(version, uri)
+        return self.at is not None
+
+
+_asking = threading.Lock()
+_last_appends: dict[str, _LastAppends] = {}
 
 
 def add_missing_table(path: str, table: str, *, now_ms: int) -> None:

@@ -87,7 +87,9 @@ def _is_of_kept_kinds(filters: Sequence[Filter]) -> bool:
 
 _KEPT_ANSWERS_ROWS = 10_000
 """So many rows of answers are kept at most: who asks about one partition after the other asks each once."""
-Versions = tuple[tuple[str, int] | None, ...]
+Version = tuple[str, int | None]
+"""The id of a table, and what was committed to it last."""
+Versions = tuple[Version | None, ...]
 
 
 @dataclass(slots=True)

@@ -4,12 +4,13 @@ They are kept from read to read. Where there is no projection they are found amo
 """
 
 import logging
+import threading
 from dataclasses import dataclass
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from ledger.facts.last_rows import NOTHING, Noted
+from ledger.facts.last_rows import GRAINS, NOTHING, Noted
 from ledger.store.behind import last_of_each, last_rows_schema, read_behind
 from ledger.store.delta_tables import newest_version
 from ledger.store.projections import Projection
@@ -33,6 +34,7 @@ class LastRowsReader:
         self._path = path
         self._kept: dict[str, TableLastRows] = {}
         self._noted: dict[str, tuple[int, Noted | None]] = {}
+        self._reading = {table: threading.Lock() for table in GRAINS}
 
     def noted(self, table: str) -> Noted | None:
         """Up to where each writer's rows of a table are, by a projection; None: there is none. Raises as `of`."""
@@ -50,15 +52,16 @@ class LastRowsReader:
 
     def of(self, table: str) -> TableLastRows:
         """Those of a table of `GRAINS`; raises what deltalake and DuckDB raise where it cannot be read."""
-        opened = newest_version(self._path, table)
-        if opened is None:  # a ledger from before it had this table
-            return _nothing(table)
-        if table not in self._kept:
-            self._keep_projected(opened, table)
-        known = self._kept.get(table, _nothing(table))
-        if known.version != opened.version():
-            known = self._kept[table] = read_last_rows(opened, table, known)
-        return known  # of two threads that read at once one reads in vain
+        with self._reading[table]:  # who asks meanwhile knows it then
+            opened = newest_version(self._path, table)
+            if opened is None:  # a ledger from before it had this table
+                return _nothing(table)
+            if table not in self._kept:
+                self._keep_projected(opened, table)
+            known = self._kept.get(table, _nothing(table))
+            if known.version != opened.version():
+                known = self._kept[table] = read_last_rows(opened, table, known)
+            return known
 
     def _keep_projected(self, opened: DeltaTable, table: str) -> None:
         columns = last_rows_schema(table).names

@@ -12,11 +12,13 @@ deltalake writes both.
 A claim is one of a ledger: where a table has another id afterwards, another ledger lies there, and nothing is appended.
 """
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from deltalake import (
@@ -41,7 +43,7 @@ from ledger.errors import LedgerUnavailableError, MirrorLedgerError, OtherLedger
 from ledger.facts.state import WriterClaim, require_last
 from ledger.facts.tables import TABLE_BY_NAME, Filter, Row, epoch_and_round, epoch_of, place_of
 from ledger.store.append_durations import AppendDurations
-from ledger.store.damage import is_of_a_library, local_folder, words_of
+from ledger.store.damage import entry_path, is_of_a_library, local_folder, words_of
 from ledger.store.delta_tables import (
     RECORDED_AT,
     STATISTICS,
@@ -51,8 +53,9 @@ from ledger.store.delta_tables import (
     arrow_rows,
     has_links,
     identity_of,
+    keep_appended,
     newest_version,
-    opened_at,
+    opened_to_append,
     reopen,
     table_uri,
 )
@@ -119,7 +122,6 @@ class DeltaFactLog:
         self._times = times or AppendDurations()
         self._path = path
         self._clock = clock
-        self._appended_to: dict[str, OpenedTable] = {}
         self._table_ids: dict[str, str] = {}
         self._links = Links(path)
 
@@ -212,19 +214,23 @@ class DeltaFactLog:
         Returns the writer's last version in the table before it; None when it is not known whose commit it was.
         """
         before: int | None = None
+        left: OpenedTable | None = None
         for attempt in _CONFLICT_RETRIES:
             with attempt:
-                opened, before = self._opened_to_append(table), None
+                opened, before, left = self._opened_to_append(table), None, None
                 if (last := _last_version(opened, claim.writer)) < _version(claim, round_number):
-                    self._commit(opened, claim, table, round_number, rows(last), last)
+                    left = self._commit(opened, claim, table, round_number, rows(last), last)
                     before = last
-        self._read_back(claim, table, round_number)
+        self._read_back(claim, table, round_number, left)
         return before
 
     def _commit(
         self, opened: DeltaTable, claim: WriterClaim, table: str, number: int, rows: Sequence[Row], last: int
-    ) -> None:
-        """`last`: the writer's last version in this one of the table, whose link the new one follows."""
+    ) -> OpenedTable | None:
+        """`last`: the writer's last version in this one of the table, whose link the new one follows.
+
+        Returns the table as the append has left it, None of one in a store.
+        """
         now_ms = self._clock.now_ms()
         stamp = {
             "writer": claim.writer,
@@ -254,13 +260,14 @@ class DeltaFactLog:
             else:
                 commit_rows(opened, uri, data, properties, now_ms=now_ms)
         self._links.committed(table, claim.writer, _version(claim, number), link)
-        # It is at its own append now: the next one needs it only where nobody else has appended since.
-        if (appended := OpenedTable.of(opened, uri)) is not None:
-            self._appended_to[table] = appended
+        return keep_appended(uri, opened)
 
-    def _read_back(self, claim: WriterClaim, table: str, round_number: int) -> None:
-        found = _CONFLICT_RETRIES(lambda: _last_version(self._opened(table), claim.writer))
+    def _read_back(self, claim: WriterClaim, table: str, round_number: int, left: OpenedTable | None) -> None:
         expected = _version(claim, round_number)
+        uri = table_uri(self._path, table)
+        if left is not None and left.is_newest(uri) and _transaction(uri, left) == (claim.writer, expected):
+            return
+        found = _CONFLICT_RETRIES(lambda: _last_version(self._opened(table), claim.writer))
         if found > expected:
             raise ShutOutError(
                 f"{claim.writer} epoch {claim.epoch} was shut out of {table} by epoch "
@@ -284,12 +291,8 @@ class DeltaFactLog:
 
     def _opened_to_append(self, table: str) -> DeltaTable:
         """One of this append's own: an append changes what was opened for it."""
-        uri = table_uri(self._path, table)
-        last = self._appended_to.pop(table, None)
-        if last is not None and last.is_newest(uri):
-            return last.table
         with self._opening(table):
-            return self._own(table, opened_at(uri))
+            return self._own(table, opened_to_append(table_uri(self._path, table)))
 
     def _own(self, table: str, opened: DeltaTable) -> DeltaTable:
         """The table, when it is the one that was there before: of a claim, and of who claims nothing."""
@@ -345,6 +348,16 @@ def _last_version(table: DeltaTable, writer: str) -> int:
     ):
         version = table.transaction_version(writer)
     return _NEVER if version is None else version
+
+
+def _transaction(uri: str, at: OpenedTable) -> tuple[str, int] | None:
+    """Whose append the last entry of a log is, and its number, as the entry on the disk says."""
+    try:
+        lines = entry_path(Path(uri), at.at.number).read_text().splitlines()
+        actions = [json.loads(line) for line in lines]
+        return next(((one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one), None)
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _version(claim: WriterClaim, round_number: int) -> int:

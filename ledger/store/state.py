@@ -1,9 +1,11 @@
 """What is read of the newest ledger: rows of each table, opened again at every read; no JVM, no time travel."""
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ledger.facts.last_rows import GRAINS
 from ledger.facts.rows import flow_position
@@ -23,11 +25,11 @@ from ledger.store import narrowed
 from ledger.store.appends import AppendTimes
 from ledger.store.catalog import Query, Value, query, tables_of
 from ledger.store.damage import reported
-from ledger.store.delta_tables import newest_version, table_id, table_uri
-from ledger.store.kept import KeptAnswers, KeptOperations, Row
+from ledger.store.delta_tables import last_append, newest_version, table_id, table_uri
+from ledger.store.kept import KeptAnswers, KeptOperations, Row, Version
 from ledger.store.last_rows import LastRowsReader
 from ledger.store.relations import filtered_rows, newest_rows, relation_of
-from ledger.store.snapshots import DeltaLedger, DeltaSnapshot
+from ledger.store.snapshots import DeltaLedger, DeltaSnapshot, open_ledger
 from ledger.store.sql import Relation, run_query
 
 # Newest rows --------------------------------------------------------------------------------------
@@ -47,6 +49,8 @@ class DeltaRows:
         self._operations = KeptOperations()
         self._answers = KeptAnswers()
         self._append_times: dict[tuple[str, str], AppendTimes] = {}
+        self._appended: dict[tuple[str, str], tuple[Version | None, int | None]] = {}
+        """By table and writer as of which of its appends, and when that was recorded."""
         self._last_rows = LastRowsReader(path)
 
     def rows(self, table: str, filters: Sequence[Filter]) -> list[dict[str, Any]]:
@@ -70,13 +74,14 @@ class DeltaRows:
                 [WRITERS.name],
                 f"claims {filters}",
                 lambda: in_order(filtered_rows(self._last_rows.of(WRITERS.name).last, filters)),
+                writer=_only_writer(filters),
             )
 
     def last_recorded_at_ms(self, writer: str) -> int | None:
         appended = []
         for table in TABLES:
             with self._reporting_unreadable(table.name):
-                appended.append(self._last_recorded_at_ms(table.name, writer))
+                appended.append(self._appended_ms(table.name, writer))
         return max((at_ms for at_ms in appended if at_ms is not None), default=None)
 
     def answer_by_last_rows(self, asked: Query, params: Mapping[str, Value]) -> list[dict[str, Any]]:
@@ -88,10 +93,23 @@ class DeltaRows:
                 lambda: run_query(asked, params, _LastRows(self._last_rows)).to_pylist(),
             )
 
-    def _answered(self, tables: Collection[str], question: str, answer: Callable[[], list[Row]]) -> list[Row]:
-        opened = [newest_version(self._path, table) for table in tables]
-        versions = tuple(None if one is None else (table_id(one), one.version()) for one in opened)
-        return self._answers.of(question, versions, answer)
+    def _answered(
+        self,
+        tables: Collection[str],
+        question: str,
+        answer: Callable[[], list[Row]],
+        *,
+        writer: str | None = None,
+    ) -> list[Row]:
+        """`writer`: whose rows alone are asked about; they stay the same while others append."""
+        return self._answers.of(question, tuple(self._version(table, writer) for table in tables), answer)
+
+    def _version(self, table: str, writer: str | None) -> Version | None:
+        """What an answer from a table is as of; where one writer alone is asked about, that one's last append."""
+        if writer is not None:
+            return last_append(self._path, table, writer)
+        opened = newest_version(self._path, table)
+        return None if opened is None else (table_id(opened), opened.version())
 
     def relation(self, table: str) -> Relation:
         """The rows of a table, whose files are read when somebody asks for them: raises what deltalake does."""
@@ -108,7 +126,14 @@ class DeltaRows:
     def _is_any(self, table: str, filters: Sequence[Filter]) -> bool:
         return bool(filtered_rows(self._last_rows.of(table).last, filters))
 
-    def _last_recorded_at_ms(self, table: str, writer: str) -> int | None:
+    def _appended_ms(self, table: str, writer: str) -> int | None:
+        version = self._version(table, writer)
+        known = self._appended.get((table, writer))
+        if known is None or known[0] != version:
+            known = self._appended[table, writer] = version, self._read_appended_ms(table, writer)
+        return known[1]
+
+    def _read_appended_ms(self, table: str, writer: str) -> int | None:
         times = self._append_times.setdefault((table, writer), AppendTimes(table, writer))
         opened = newest_version(self._path, table)
         if times.asked_of(opened) and table in GRAINS and (noted := self._last_rows.noted(table)) is not None:
@@ -124,6 +149,12 @@ class DeltaRows:
             )
         uri = table_uri(self._path, table)
         return reported(f"the ledger's table {uri} cannot be read", uri)
+
+
+def _only_writer(filters: Sequence[Filter]) -> str | None:
+    return next(
+        (str(value) for column, comparison, value in filters if (column, comparison) == ("writer", "=")), None
+    )
 
 
 def _decides(table: str, filters: Sequence[Filter], grain: Sequence[str] = ()) -> bool:
@@ -156,6 +187,23 @@ class DeltaLedgerState(LedgerState):
     def positions(self, flow: str) -> list[FlowPosition]:
         found = self._rows.answer_by_last_rows(query("flow_positions"), {"flow": flow})
         return [flow_position(row) for row in found]
+
+
+_following = WeakValueDictionary[str, DeltaLedgerState]()
+_beginning = threading.Lock()
+
+
+def followed_state(path: str) -> DeltaLedgerState:
+    """The state of a ledger for who follows it, one for all of this process that do: what one has read others know.
+
+    Raises `SetupError` and `PreconditionError` unless the ledger is one that this program can read and write.
+    """
+    ledger = open_ledger(path)
+    with _beginning:
+        state = _following.get(path)
+        if state is None:
+            state = _following[path] = DeltaLedgerState(ledger)
+        return state
 
 
 # State at a cut -----------------------------------------------------------------------------------

@@ -25,8 +25,7 @@ from ledger.mirror.standby import stand_by
 from ledger.mirror.text import end_line
 from ledger.mirror.together import FlowEnd, is_held_here, require_all_ended_well, run_together
 from ledger.store.append_durations import AppendDurations
-from ledger.store.snapshots import open_ledger
-from ledger.store.state import DeltaLedgerState
+from ledger.store.state import followed_state
 from ledger.terminal import StatusLine
 
 
@@ -118,7 +117,7 @@ def _run_several(config: MirrorConfig, flows: Sequence[str], asked: Asked, metri
 
         def run_once(flow: str, is_again: bool) -> RunSummary | None:
             this = asked
-            if is_again and is_held_here(flow, DeltaLedgerState(open_ledger(config.ledger.path))):
+            if is_again and is_held_here(flow, followed_state(config.ledger.path)):
                 this = replace(asked, take_over=True, standby=False)
             return _run(config, flow, this, lambda: spark, stop, reload[flow], *exports[flow])
 

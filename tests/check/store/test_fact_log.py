@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from ledger.errors import DamagedLedgerError, LedgerUnavailableError, OtherLedge
 from ledger.store import delta_tables
 from ledger.store import log as fact_log
 from ledger.store.delta_tables import create_tables
+from ledger.store.last_rows import LastRowsReader, TableLastRows
 from ledger.store.log import DeltaFactLog
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
@@ -85,7 +87,7 @@ def test_state_reads_what_was_appended(log: DeltaFactLog, path: str) -> None:
     assert state.positions("nobody") == []
 
 
-def test_a_table_is_opened_once_for_each_append(
+def test_a_table_is_not_opened_again_between_appends(
     log: DeltaFactLog, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed = claim(log)
@@ -100,8 +102,43 @@ def test_a_table_is_opened_once_for_each_append(
     monkeypatch.setattr(delta_tables, "DeltaTable", counted)
     log.append(claimed, TABLE, 2, [watermark(20)])
     log.append(claimed, TABLE, 3, [watermark(30)])
-    assert opened == [f"{path}/{TABLE}"] * 2, "to read back what was appended"
-    assert offsets(path) == [10, 20, 30]
+    other = DeltaFactLog(path, SystemClock())
+    other.append(claim(other, writer="recorder:west"), TABLE, 1, [watermark(31)])
+    opened.clear()
+    log.append(claimed, TABLE, 4, [watermark(40)])
+    assert opened == [], "what others have appended is read on, and the entry of the append alone read back"
+    assert offsets(path) == [10, 20, 30, 31, 40]
+
+
+def test_who_follows_a_writer_reads_it_again_when_it_has_appended(
+    log: DeltaFactLog, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed, state = claim(log), DeltaLedgerState(open_ledger(path))
+    log.append(claimed, TABLE, 1, [watermark(10)])
+    first = state.last_claim(WRITER)
+    read: list[str] = []
+    of = LastRowsReader.of
+
+    def noted(reader: LastRowsReader, table: str) -> TableLastRows:
+        read.append(table)
+        return of(reader, table)
+
+    monkeypatch.setattr(LastRowsReader, "of", noted)
+    other = DeltaFactLog(path, SystemClock())
+    other.append(claim(other, writer="recorder:west"), TABLE, 1, [watermark(20)])
+    assert state.last_claim(WRITER) == first
+    assert read == [], "another writer's appends say nothing of this one"
+    time.sleep(0.002)
+    log.append(claimed, TABLE, 2, [watermark(30)])
+    second, anew = state.last_claim(WRITER), DeltaLedgerState(open_ledger(path)).last_claim(WRITER)
+    assert second == anew
+    assert first is not None
+    assert second is not None
+    assert second.last_recorded_at_ms > first.last_recorded_at_ms
+    claim(log)
+    third = state.last_claim(WRITER)
+    assert third is not None
+    assert third.epoch == first.epoch + 1
 
 
 def test_what_others_appended_meanwhile_is_seen_before_an_append(log: DeltaFactLog, path: str) -> None:

@@ -20,7 +20,8 @@ from deltalake.exceptions import DeltaError
 from ledger.clock import DAY_MS
 from ledger.errors import LedgerUnavailableError, MirrorLedgerError, UnsafeError
 from ledger.facts.tables import OFFSET_SYNCS
-from ledger.store import merging
+from ledger.store import delta_tables, merging
+from ledger.store import log as fact_log
 from ledger.store.delta_tables import stored_schema, table_uri, upkeep_properties
 from ledger.store.heads import anchor_heads, anchors_at
 from ledger.store.log import DeltaFactLog
@@ -410,10 +411,8 @@ def test_a_writer_that_stood_still_for_longer_than_the_log_goes_back_appends_onc
         maintain(ledger.upkeep())
     ledger.later(1.5)
     assert (maintain(ledger.upkeep()).log_entries or 0) > slept.version() + 1
-    handles, opened = iter([slept]), DeltaFactLog._opened
-    monkeypatch.setattr(
-        DeltaFactLog, "_opened", lambda self, table: next(handles, None) or opened(self, table)
-    )
+    handles, opened = iter([slept]), delta_tables.opened_to_append
+    monkeypatch.setattr(fact_log, "opened_to_append", lambda uri: next(handles, None) or opened(uri))
     ledger.append()
     assert next(handles, None) is None, "the handle was used"
     assert [offset for offset in ledger.offsets() if offset < 100] == upto(4)
