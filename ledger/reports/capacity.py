@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from ledger.clock import DAY_MS
 from ledger.facts.tables import TABLES, Row
 from ledger.reports.documents import Cell, OverTime, Report, Section, Series, Table
 from ledger.reports.lags import LagOverTime
-from ledger.reports.periods import DAY_MS, Period, evidence, head
+from ledger.reports.periods import Period, evidence, head
 from ledger.words import duration, instant
 
 _STEPS = 240

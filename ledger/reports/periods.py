@@ -19,8 +19,6 @@ from ledger.store.heads import heads_at
 from ledger.store.snapshots import OpenedTables
 from ledger.words import counted, instant
 
-DAY_MS = 86_400_000
-
 
 @dataclass(frozen=True)
 class Period:

@@ -109,7 +109,7 @@ def _timeline(plot: Timeline) -> "pygal.HorizontalStackedBar":
         height=90 + _BAR_HEIGHT * max(len(plot.spans), 1),
         x_title="seconds from the beginning",
         truncate_label=_MOST_LABEL,
-        value_formatter=_seconds,
+        value_formatter=duration,
         show_legend=False,
         **COMMON,
     )
@@ -127,10 +127,6 @@ def _instant(at_ms: float) -> str:
 def _number(value: object) -> str:
     value = value[1] if isinstance(value, tuple) else value
     return f"{value:,.0f}" if isinstance(value, int | float) and value >= 10 else f"{value:,g}"
-
-
-def _seconds(seconds: float) -> str:
-    return duration(seconds)
 
 
 def element(chart: Graph, name: str) -> Element:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ledger.words import duration, instant
+from ledger.words import counted, instant
 
 WIDTH, HEIGHT = 600, 120
 _HEADROOM = 1.08
@@ -109,9 +109,4 @@ def _stretches(points: Sequence[Point], x: Callable[[int], float]) -> Iterator[t
 
 def records(value: float) -> str:
     """A count of records in words."""
-    return f"{int(value):,} record{'' if int(value) == 1 else 's'}"
-
-
-def seconds(value: float) -> str:
-    """A time in words."""
-    return duration(value)
+    return counted(int(value), "record")

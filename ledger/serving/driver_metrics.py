@@ -9,13 +9,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import HistogramMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from ledger.clock import Clock, SystemClock
@@ -25,7 +21,7 @@ from ledger.doctor.probes import ClusterProbe
 from ledger.durations import Durations
 from ledger.errors import MirrorLedgerError
 from ledger.mirror.progress import RunProgress
-from ledger.serving.metrics import PREFIX, Sample, counter, gauge, seconds
+from ledger.serving.metrics import PREFIX, Sample, answering, counter, gauge, seconds
 from ledger.serving.server import bound, served_beside, token_of
 from ledger.store.append_durations import AppendDurations
 
@@ -104,10 +100,6 @@ class DriverCollector(Collector):
     def note(self, progress: RunProgress) -> None:
         """What a round came to."""
         self._last = progress, self._clock.now_ms()
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing is asked for when it is registered."""
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         flow = {"flow": self._flow.name, "source": self._flow.source, "target": self._flow.target}
@@ -216,10 +208,6 @@ class TogetherCollector(Collector):
     def __init__(self, collectors: Collection[Collector]) -> None:
         self._collectors = collectors
 
-    def describe(self) -> Iterable[Metric]:
-        """Nothing is asked for when it is registered."""
-        return ()
-
     def collect(self) -> Iterable[Metric]:
         found: dict[str, Metric] = {}
         for metric in (metric for one in self._collectors for metric in one.collect()):
@@ -230,18 +218,6 @@ class TogetherCollector(Collector):
 
 
 # Endpoint -----------------------------------------------------------------------------------------
-
-
-def metrics_application(collector: Collector) -> Starlette:
-    """Answers /metrics alone, as OpenMetrics where that is asked for."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(collector)
-
-    async def metrics(request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(registry), headers={"Content-Type": content_type})
-
-    return Starlette(routes=[Route("/metrics", metrics)])
 
 
 @contextmanager
@@ -265,7 +241,7 @@ def exported(
     }
     ended = threading.Event()
     reading = threading.Thread(target=certificates.work, args=(ended,), name="certificates", daemon=True)
-    application = metrics_application(TogetherCollector(collectors.values()))
+    application = Starlette(routes=[Route("/metrics", answering(TogetherCollector(collectors.values())))])
     with served_beside(application, bound(listen), token=token):
         reading.start()
         try:

@@ -13,7 +13,7 @@ from ledger.facts.tables import OPERATIONS, Row
 from ledger.roles import fresh_seconds
 from ledger.serving import drawing
 from ledger.serving.drawing import Curve, Point, curve
-from ledger.words import instant, shown
+from ledger.words import duration, instant, shown
 
 LAG_HOURS = 6
 RPO_DAYS = 14
@@ -38,10 +38,10 @@ class FlowLag:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A finding that was raised or cleared."""
+    """A finding that was raised or cleared, as people read it."""
 
-    at_ms: int
-    flow: str | None
+    at: str
+    flow: str
     what: str
     message: str
 
@@ -147,11 +147,16 @@ def _events(ledger: Ledger) -> Iterator[Event]:
     rows = ledger.snapshot.rows(OPERATIONS.name, [("kind", "in", FINDING_KINDS)])
     rows.sort(key=lambda row: -int(row["recorded_at_ms"]))
     for row in rows[:_MOST_EVENTS]:
-        if row["kind"] == FindingRaised.kind:
-            raised = FindingRaised.of_row(row)
-            yield Event(row["recorded_at_ms"], row["flow"], raised.finding, raised.message)
-        else:
-            yield Event(row["recorded_at_ms"], row["flow"], FindingCleared.of_row(row).finding, "over")
+        finding, message = _said(row)
+        at, what = instant(row["recorded_at_ms"]), shown(finding.replace("_", " "))
+        yield Event(at, row["flow"] or "recorder", what, shown(message))
+
+
+def _said(row: Row) -> tuple[str, str]:
+    if row["kind"] == FindingRaised.kind:
+        raised = FindingRaised.of_row(row)
+        return raised.finding, raised.message
+    return FindingCleared.of_row(row).finding, "over"
 
 
 # Pages --------------------------------------------------------------------------------------------
@@ -161,7 +166,7 @@ def lag_curves(found: FlowLag) -> tuple[Curve, ...]:
     """Records and time of the last hours."""
     drawn = (
         curve("Lag in records", found.records, drawing.records),
-        curve("How far back a loss of the source would reach", found.reach_s, drawing.seconds),
+        curve("How far back a loss of the source would reach", found.reach_s, duration),
     )
     return tuple(one for one in drawn if one is not None)
 
@@ -198,21 +203,11 @@ class FlowHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class EventLine:
-    """An event as people read it."""
-
-    at: str
-    flow: str
-    what: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class HistoryPage:
     """All flows that ran, and what was found."""
 
     flows: tuple[FlowHistory, ...] = ()
-    events: tuple[EventLine, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 def history_page(history: History) -> HistoryPage:
@@ -227,15 +222,7 @@ def history_page(history: History) -> HistoryPage:
             )
             for flow, rows in history.losses.items()
         ),
-        tuple(
-            EventLine(
-                instant(one.at_ms),
-                one.flow or "recorder",
-                shown(one.what.replace("_", " ")),
-                shown(one.message),
-            )
-            for one in history.events
-        ),
+        history.events,
     )
 
 
@@ -250,7 +237,7 @@ def _days(found: FlowLag) -> Iterator[Day]:
         yield Day(
             day,
             records=drawing.records(max(counts)) if counts else "unknown",
-            reach=drawing.seconds(max(times)) if times else "unknown",
+            reach=duration(max(times)) if times else "unknown",
             unknown=f"{missing} of {len(points)}" if missing else "none",
         )
 

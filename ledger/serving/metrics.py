@@ -1,11 +1,14 @@
 """The ledger as metrics for Prometheus: what was read last, in samples; what is unknown has no sample."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, StateSetMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector, CollectorRegistry
+from starlette.requests import Request
+from starlette.responses import Response
 
 from ledger.answers.anchored import Anchored
 from ledger.answers.drivers import DriverState
@@ -63,10 +66,6 @@ class LedgerCollector(Collector):
         self._config, self._now_ms = config, now_ms
         self._status, self._groups, self._anchored = status, groups, anchored
 
-    def describe(self) -> Iterable[Metric]:
-        """Nothing is asked for when it is registered."""
-        return ()
-
     def collect(self) -> Iterator[Metric]:
         read = self._status()
         yield from _of_reading(read)
@@ -78,6 +77,18 @@ class LedgerCollector(Collector):
             yield from group_metrics(ways, groups.at_ms)
         if (anchored := self._anchored()) is not None:
             yield from _of_the_anchor(anchored)
+
+
+def answering(collector: Collector) -> Callable[[Request], Awaitable[Response]]:
+    """What Prometheus scrapes, as OpenMetrics where it asks for that."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+
+    async def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"Content-Type": content_type})
+
+    return metrics
 
 
 def _of_reading(read: Read[Status]) -> Iterator[Metric]:

@@ -58,24 +58,10 @@ def age_of(read: Read[object], now_ms: int) -> Age:
 # Attention ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A line of a page: what it is about, in words, what to do next, and commands to type."""
-
-    label: str
-    words: str
-    next: str | None = None
-    commands: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, line: Line) -> "Said":
-        """What is not printable of names and reasons is escaped: a page may not be led by them either."""
-        return cls(
-            line.label,
-            shown(line.text),
-            None if line.next is None else shown(line.next),
-            tuple(map(shown, line.commands)),
-        )
+def _printable(line: Line) -> Line:
+    """What is not printable of names and reasons is escaped: a page may not be led by them either."""
+    said = None if line.next is None else shown(line.next)
+    return Line(line.label, shown(line.text), said, tuple(map(shown, line.commands)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +71,18 @@ class Concern:
     of: str
     href: str | None
     reasons: tuple[str, ...]
-    details: tuple[Said, ...] = ()
+    details: tuple[Line, ...] = ()
     left_out: str | None = None
 
 
 def concerns(status: Status, anchored: Anchored | None, *, now_ms: int) -> Iterator[Concern]:
     """The gravest first: a change of direction that has not ended, then flows by how much is wrong with them."""
     if (one := status.open_apply) is not None:
-        lines = tuple(Said.of(line) for line in open_apply_lines(one, at_ms=status.at_ms))
+        lines = tuple(map(_printable, open_apply_lines(one, at_ms=status.at_ms)))
         yield Concern("change of direction", "/changes", (shown(open_apply_title(one)),), lines)
     for report in sorted(status.flows, key=_gravity, reverse=True):
         if reasons := report.needs_attention:
-            to_do = [Said.of(line) for line in report_lines(report) if line.next or line.commands]
+            to_do = [_printable(line) for line in report_lines(report) if line.next or line.commands]
             shown_now, left = tuple(to_do[:_TO_DO_AT_MOST]), len(to_do) - _TO_DO_AT_MOST
             more = f"{counted(left, 'line')} more on the page of the flow" if left > 0 else None
             yield Concern(
@@ -283,7 +269,7 @@ class FlowPage:
     arrow: Arrow
     reasons: tuple[str, ...]
     remarks: tuple[str, ...]
-    lines: tuple[Said, ...]
+    lines: tuple[Line, ...]
     partitions: tuple[PartitionLine, ...]
     left_out: int
 
@@ -295,7 +281,7 @@ def flow_page(config: MirrorConfig, report: FlowReport) -> FlowPage:
         arrow(config, report),
         tuple(map(shown, report.needs_attention)),
         tuple(map(shown, report.remarks)),
-        tuple(Said.of(line) for line in report_lines(report)),
+        tuple(map(_printable, report_lines(report))),
         tuple(_partition(row, report.at_ms) for row in rows[:MOST_PARTITIONS]),
         max(0, len(rows) - MOST_PARTITIONS),
     )

@@ -7,7 +7,7 @@ than a share of the time. What cannot be read keeps what was read before, and sa
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from ledger.answers.ledger import Ledger
@@ -70,13 +70,6 @@ class Read(Generic[Value]):
         return self.value
 
 
-@dataclass(slots=True)
-class _Due:
-    """When a subject is to be read next, on the monotonic clock."""
-
-    at: float = field(default=float("-inf"))
-
-
 class LedgerReader:
     """Reads subjects in two threads, of which one has the prompt ones, from `start` until `stop`; `of` may be asked by
     any thread.
@@ -96,7 +89,7 @@ class LedgerReader:
         self.clock: Clock = clock or SystemClock()
         self._crashed = crashed
         self._reads: dict[str, Read[Any]] = {name: Read(subject=one) for name, one in subjects.items()}
-        self._due = {name: _Due() for name in subjects}
+        self._due = dict.fromkeys(subjects, float("-inf"))
         self._ended = threading.Event()
         lanes = [[name for name, one in subjects.items() if one.is_prompt is lane] for lane in (True, False)]
         self._threads = [
@@ -128,9 +121,9 @@ class LedgerReader:
         for name in asked:
             if self._ended.is_set():
                 break
-            if self.clock.monotonic() >= self._due[name].at:
+            if self.clock.monotonic() >= self._due[name]:
                 self._read(name)
-        return max(0.0, min(self._due[name].at for name in asked) - self.clock.monotonic())
+        return max(0.0, min(self._due[name] for name in asked) - self.clock.monotonic())
 
     def _work(self, names: Collection[str]) -> None:
         try:
@@ -156,9 +149,7 @@ class LedgerReader:
         else:
             took_s = self.clock.monotonic() - began
             self._reads[name] = Read(subject=before.subject, value=value, at_ms=began_ms, took_s=took_s)
-        self._due[name].at = self.clock.monotonic() + max(
-            before.subject.pause_s, before.subject.rest * took_s
-        )
+        self._due[name] = self.clock.monotonic() + max(before.subject.pause_s, before.subject.rest * took_s)
 
 
 def _why(error: BaseException) -> str | None:

@@ -6,8 +6,6 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -33,7 +31,7 @@ from ledger.serving.history import (
     read_history,
     read_lags,
 )
-from ledger.serving.metrics import LedgerCollector
+from ledger.serving.metrics import LedgerCollector, answering
 from ledger.serving.reader import LedgerReader, Read, Subject
 
 _REFRESH_S = 10
@@ -83,15 +81,12 @@ class Pages:
         )
         for name in self._templates.list_templates():
             self._templates.get_template(name)  # compiled here, so that nobody waits for it
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(
-            LedgerCollector(
-                reader.config,
-                lambda: reader.of(subjects.status),
-                lambda: reader.of(subjects.groups),
-                self._anchored,
-                lambda: reader.clock.now_ms(),
-            )
+        self._collector = LedgerCollector(
+            reader.config,
+            lambda: reader.of(subjects.status),
+            lambda: reader.of(subjects.groups),
+            self._anchored,
+            lambda: reader.clock.now_ms(),
         )
         self._style = files("ledger.serving").joinpath(_STYLE).read_text(encoding="utf-8")
 
@@ -105,7 +100,7 @@ class Pages:
             Route("/changes", self.changes),
             Route("/changes/{key}", self.change),
             Route("/history", self.history),
-            Route("/metrics", self.metrics),
+            Route("/metrics", answering(self._collector)),
             Route("/health", self.health),
             Route(f"/{_STYLE}", self.style),
         ]
@@ -177,11 +172,6 @@ class Pages:
         page = HistoryPage() if read.value is None else history_page(read.value)
         is_read = read.value is not None
         return await self._rendered(request, "history.html", read, "History", page=page, is_read=is_read)
-
-    async def metrics(self, request: Request) -> Response:
-        """What Prometheus scrapes, as OpenMetrics where it asks for that."""
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(self._registry), headers={"Content-Type": content_type})
 
     async def health(self, _request: Request) -> Response:
         """For probes: 200 while what is shown is of now, 503 when it is not."""
