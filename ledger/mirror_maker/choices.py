@@ -2,19 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from ledger.config.values import SecretReference
 from ledger.mirror_maker.keys import Verdict
 from ledger.mirror_maker.reading import Entry
 
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """Where a secret is found: a variable of the environment, or a file."""
-
-    env: str | None = None
-    file: str | None = None
-
-
-Value = str | int | float | bool | tuple[str, ...] | tuple[tuple[str, str], ...] | Reference
+Value = str | int | float | bool | tuple[str, ...] | tuple[tuple[str, str], ...] | SecretReference
 """Of pairs: rules of renaming, `match` and `to`."""
 
 
@@ -32,6 +24,11 @@ class Choice:
     entries: tuple[Entry, ...] = ()
     verdict: Verdict = Verdict.TAKEN
     is_shown: bool = True
+
+
+def some(*entries: Entry | None) -> tuple[Entry, ...]:
+    """Those that there are."""
+    return tuple(one for one in entries if one is not None)
 
 
 @dataclass(frozen=True, slots=True)

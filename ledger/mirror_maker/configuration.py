@@ -187,13 +187,13 @@ class _Dedicated:
         clusters = {
             names[alias]: MakerCluster(names[alias], self._properties(alias)) for alias in self._aliases
         }
-        providers = {
-            key.removeprefix("config.providers.").removesuffix(".class"): entry.value
-            for key, entry in self._top.items()
-            if key.startswith("config.providers.") and key.endswith(".class")
-        }
         return MakerConfiguration(
-            clusters, flows, self._entries, self._sorting.ignored, providers=providers, is_dedicated=True
+            clusters,
+            flows,
+            self._entries,
+            self._sorting.ignored,
+            providers=_providers(self._top),
+            is_dedicated=True,
         )
 
     def _sort(self, entry: Entry) -> None:
@@ -292,6 +292,12 @@ class _Dedicated:
             )
 
 
+def _providers(settings: Settings) -> dict[str, str]:
+    """Classes by the name of the provider."""
+    names = {key: re.fullmatch(r"config\.providers\.(.*)\.class", key) for key in settings}
+    return {name[1]: settings[key].value for key, name in names.items() if name is not None}
+
+
 def _value(settings: Settings, name: str, default: str) -> str:
     entry = settings.get(name)
     return default if entry is None else entry.value
@@ -319,7 +325,7 @@ def _of_connectors(files: Sequence[MakerFile]) -> MakerConfiguration:
     providers: dict[str, str] = {}
     deployment: list[Entry] = []
     for file in files:
-        deployment += file.deployment.entries
+        deployment += file.deployment
         for connector in file.connectors:
             shown = [
                 Entry(one.key, one.value, one.where if len(files) == 1 else f"{file.name}: {one.where}")
@@ -335,9 +341,7 @@ def _of_connectors(files: Sequence[MakerFile]) -> MakerConfiguration:
             if "source.consumer.auto.offset.reset" in settings:
                 settings[OFFSET_RESET] = settings["source.consumer.auto.offset.reset"]
             flows.setdefault((source, target), {})[connector.kind] = settings
-            for key, entry in settings.items():
-                if key.startswith("config.providers.") and key.endswith(".class"):
-                    providers[key.removeprefix("config.providers.").removesuffix(".class")] = entry.value
+            providers |= _providers(settings)
     return MakerConfiguration(
         {name: MakerCluster(name, properties) for name, properties in clusters.items()},
         tuple(_flow(pair, settings) for pair, settings in flows.items()),

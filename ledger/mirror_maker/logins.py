@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ledger.config.values import CLIENT_RACK
+from ledger.config.values import CLIENT_RACK, SecretReference
 from ledger.errors import InvalidValueError
-from ledger.mirror_maker.choices import Choice, Reference
+from ledger.mirror_maker.choices import Choice, some
 from ledger.mirror_maker.configuration import MakerCluster
 from ledger.mirror_maker.keys import Verdict, is_secret
 from ledger.mirror_maker.patterns import parts_of
@@ -104,7 +104,7 @@ class _Login:
             yield self._not_yet("security.protocol", "is no protocol of Kafka", entry)
             return
         if entry is not None:
-            yield Choice("security.protocol", protocol, "", _all(entry))
+            yield Choice("security.protocol", protocol, "", some(entry))
         uses_sasl, uses_tls = protocol.startswith("SASL_"), protocol.endswith("SSL")
         if uses_sasl:
             yield from self._sasl()
@@ -181,7 +181,7 @@ class _Login:
                 if key.startswith("sasl.") and one != mechanism
             )
             return
-        yield Choice("sasl.mechanism", name, _NEEDS.get(name, ""), _all(mechanism, *handlers))
+        yield Choice("sasl.mechanism", name, _NEEDS.get(name, ""), some(mechanism, *handlers))
         try:
             jaas = self._properties.get("sasl.jaas.config")
             options = {} if jaas is None else jaas_options(jaas.value)
@@ -280,7 +280,7 @@ class _Login:
         """A reference in place of a secret."""
         found = _PLACEHOLDER.fullmatch(value) or _OF_SHELL.fullmatch(value)
         suffix = re.sub(r"[^A-Za-z0-9]", "_", key).upper()
-        invented = Reference(env=f"{self._variable}_{suffix}")
+        invented = SecretReference(env=f"{self._variable}_{suffix}")
         if found is None:
             remark = f"the secret of {entry.where} is not carried over: set this variable to it, or write {{ file = }}"
             if " #" in value:
@@ -292,14 +292,18 @@ class _Login:
         if provider is None:
             name = groups.get("key") or groups.get("braced") or groups.get("bare") or ""
             if re.fullmatch(r"[A-Za-z_]\w*", name):
-                return Choice(key, Reference(env=name), f"as the placeholder of {entry.where} says", (entry,))
+                return Choice(
+                    key, SecretReference(env=name), f"as the placeholder of {entry.where} says", (entry,)
+                )
         elif kind.endswith("EnvVarConfigProvider") or (not kind and provider in ("env", "strimzienv")):
             return Choice(
-                key, Reference(env=groups["key"]), f"as the placeholder of {entry.where} says", (entry,)
+                key, SecretReference(env=groups["key"]), f"as the placeholder of {entry.where} says", (entry,)
             )
         elif kind.endswith("DirectoryConfigProvider"):
             place = str(Path(groups.get("path") or "") / groups["key"])
-            return Choice(key, Reference(file=place), f"as the placeholder of {entry.where} says", (entry,))
+            return Choice(
+                key, SecretReference(file=place), f"as the placeholder of {entry.where} says", (entry,)
+            )
         return Choice(
             key,
             invented,
@@ -388,10 +392,6 @@ class _Login:
                 found_there = {one.key: one.value for one in read_properties(Path(path).read_bytes())}
                 return found_there.get(key), f"{key} in {path}"
         return None, f"{key} of {provider}"
-
-
-def _all(*entries: Entry | None) -> tuple[Entry, ...]:
-    return tuple(one for one in entries if one is not None)
 
 
 # JAAS ---------------------------------------------------------------------------------------------

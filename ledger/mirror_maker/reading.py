@@ -7,7 +7,7 @@ Three forms: properties of the dedicated process; connectors of Kafka Connect, a
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -48,23 +48,17 @@ class Connector:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
-    """What a resource has beside its connectors: how and where it runs."""
-
-    entries: tuple[Entry, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class MakerFile:
     """All that a file has: properties of the dedicated process, or connectors.
 
-    `release`: of Kafka, where the file says so. `remarks`: what is to be said of the file as a whole.
+    `deployment`: how and where a resource runs. `release`: of Kafka, where the file says so. `remarks`: what is to be
+    said of the file as a whole.
     """
 
     name: str
     properties: tuple[Entry, ...] = ()
     connectors: tuple[Connector, ...] = ()
-    deployment: Deployment = field(default_factory=Deployment)
+    deployment: tuple[Entry, ...] = ()
     release: tuple[int, ...] | None = None
     remarks: tuple[str, ...] = ()
 
@@ -201,7 +195,7 @@ def _of_yaml(name: str, text: str) -> MakerFile:
     return MakerFile(
         name,
         connectors=tuple(connectors),
-        deployment=Deployment(tuple(deployment)),
+        deployment=tuple(deployment),
         release=release,
         remarks=tuple(remarks),
     )

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ledger.mirror_maker.choices import Choice, TableChoices, Translation
+from ledger.mirror_maker.choices import Choice, TableChoices, Translation, some
 from ledger.mirror_maker.configuration import OFFSET_RESET, MakerConfiguration, MakerFlow, is_true
 from ledger.mirror_maker.keys import CONNECTOR_KEYS, HIDDEN, Verdict, meaning_of, shown_key, shown_value
 from ledger.mirror_maker.logins import Surroundings, cluster_choices
@@ -135,8 +135,8 @@ class _Flow:
         ]
         alias = flow.setting("source.cluster.alias"), flow.setting("target.cluster.alias")
         return (
-            Choice("source", flow.source, "", _some(alias[0])),
-            Choice("target", flow.target, "", _some(alias[1])),
+            Choice("source", flow.source, "", some(alias[0])),
+            Choice("target", flow.target, "", some(alias[1])),
             *self._enabled(),
             *rest,
         )
@@ -145,7 +145,7 @@ class _Flow:
         entry = self._flow.setting("enabled")
         if self._is_undecided:
             remark = "MirrorMaker runs it; remove this line when what is missing below is written"
-            yield Choice("enabled", False, remark, _some(entry), Verdict.NOT_YET)
+            yield Choice("enabled", False, remark, some(entry), Verdict.NOT_YET)
         elif self._flow.is_enabled:
             if entry is not None:
                 yield Choice("enabled", True, "", (entry,))
@@ -157,7 +157,7 @@ class _Flow:
                 remark = "a comment or blank behind true is part of the value in Java, which is then false"
             elif entry.value.strip().lower() != "false":
                 remark = "what is not true is false in Java, whatever it is"
-            yield Choice("enabled", False, remark, _some(entry))
+            yield Choice("enabled", False, remark, some(entry))
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -168,13 +168,13 @@ class _Flow:
             flow.setting("replication.policy.class"),
             flow.setting("replication.policy.separator"),
         )
-        entries = _some(given, between, flow.setting("source.cluster.alias"))
+        entries = some(given, between, flow.setting("source.cluster.alias"))
         if policy.kind is PolicyKind.OTHER:
             self._is_undecided = True
             remark = (
                 "a class of your own names topics: write topic_naming, and the rules of rename as it does"
             )
-            yield Choice("topic_naming", None, remark, _some(given), Verdict.NOT_YET)
+            yield Choice("topic_naming", None, remark, some(given), Verdict.NOT_YET)
             return
         if policy.keeps_names:
             is_trick = given is None or given.value.endswith("DefaultReplicationPolicy")
@@ -357,10 +357,6 @@ class _Flow:
             seconds = float(refresh.value)
             if seconds > 0:
                 yield Choice("topic_refresh_seconds", seconds, "", (refresh,))
-
-
-def _some(*entries: Entry | None) -> tuple[Entry, ...]:
-    return tuple(one for one in entries if one is not None)
 
 
 # Notes --------------------------------------------------------------------------------------------

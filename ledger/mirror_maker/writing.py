@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
-from ledger.mirror_maker.choices import Choice, Reference, Translation, Value
+from ledger.config.values import SecretReference
+from ledger.mirror_maker.choices import Choice, Translation, Value
 from ledger.mirror_maker.keys import Verdict
 
 _WIDTH = 116
@@ -61,7 +62,7 @@ def _key(name: str) -> str:
 
 
 def _value(value: Value) -> str:
-    if isinstance(value, Reference):
+    if isinstance(value, SecretReference):
         return (
             f"{{ env = {_text(value.env)} }}"
             if value.env is not None
