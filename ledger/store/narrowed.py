@@ -4,10 +4,10 @@ Where there is no projection, or what it says is not what the snapshot has, all 
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import duckdb
@@ -50,6 +50,7 @@ from ledger.store.spans import SCHEMA as SPANS
 from ledger.store.sql import CutRows, ParquetFiles, Relation, Snapshot, connected, register
 
 log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 _SYNCS = OFFSET_SYNCS.name
 QUESTIONS: Mapping[str, Question] = {
@@ -256,29 +257,24 @@ def kept_rows(snapshot: Snapshot, table: str) -> pa.Table | None:
     """Rows of a table by which views tell what is last, as its projection has them, and those since; None: all tell."""
     if not isinstance(snapshot, DeltaSnapshot):
         return None
-    read = _read_of(snapshot)
-    if table not in read:
-        read[table] = _kept_rows(snapshot, table)
-    kept: pa.Table | None = read[table]
-    return kept
+
+    def read() -> pa.Table | None:
+        found = projected(snapshot, table)
+        return None if found is None else pa.concat_tables(found)
+
+    return _once(snapshot, table, read)
 
 
-def _read_of(snapshot: DeltaSnapshot) -> dict[str, Any]:
-    """What was read of projections for a snapshot: its questions share it."""
-    return _read.setdefault(snapshot, {})
+def _once(snapshot: DeltaSnapshot, what: str, read: Callable[[], _T]) -> _T:
+    """What is read of projections for a snapshot: its questions share it."""
+    known = _read.setdefault(snapshot, {})
+    if what not in known:
+        known[what] = read()
+    found: _T = known[what]
+    return found
 
 
 _read: WeakKeyDictionary[DeltaSnapshot, dict[str, Any]] = WeakKeyDictionary()
-
-
-def _kept_rows(snapshot: DeltaSnapshot, table: str) -> pa.Table | None:
-    version = snapshot.version(table)
-    try:
-        found = None if version is None else _projected(snapshot, table, version)
-    except _UNREADABLE as error:
-        log.debug("all of %s is read: %s", table, error)
-        return None
-    return None if found is None else pa.concat_tables(found)
 
 
 def _of_spans(
@@ -298,20 +294,12 @@ def _of_spans(
 
 def _spans(snapshot: DeltaSnapshot) -> tuple[pa.Table, Facts] | None:
     """Those of all offset syncs, and how to read what they stand for; None: there are none."""
-    read = _read_of(snapshot)
-    if _SYNCS not in read:
-        read[_SYNCS] = _read_spans(snapshot)
-    spans: tuple[pa.Table, Facts] | None = read[_SYNCS]
-    return spans
+    return _once(snapshot, _SYNCS, lambda: _read_spans(snapshot))
 
 
 def _whole_spans(snapshot: DeltaSnapshot) -> dict[str, Relation] | None:
-    read = _read_of(snapshot)
-    if "whole" not in read:
-        spans = _spans(snapshot)
-        read["whole"] = None if spans is None else in_whole_spans(*spans)
-    whole: dict[str, Relation] | None = read["whole"]
-    return whole
+    spans = _spans(snapshot)
+    return None if spans is None else _once(snapshot, "whole", lambda: in_whole_spans(*spans))
 
 
 def _read_spans(snapshot: DeltaSnapshot) -> tuple[pa.Table, Facts] | None:
