@@ -50,7 +50,8 @@ def examine(
 
 
 def _ledger(ledger: LedgerProbe, *, now_ms: int) -> Iterator[CheckResult]:
-    folder, elsewhere = ledger.folder, Unmeasured("not a local folder")
+    folder = None if ledger.folder is None else str(ledger.folder)
+    elsewhere = Unmeasured("not a local folder")
     yield from places.ledger(
         measure(lambda: {table.name: ledger.table(table.name) for table in TABLES}, results.LEDGER),
         now_ms=now_ms,

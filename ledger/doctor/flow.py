@@ -457,7 +457,7 @@ def _selection(one: FlowMeasurements) -> Iterator[CheckResult]:
 
 def _copied(one: FlowMeasurements) -> frozenset[str]:
     """Names that show of topics at the source that they are copies; what could not be asked shows nothing."""
-    written = measure(lambda: one.ledger.written_topics(one.source.alias), LEDGER)
+    written = measure(lambda: one.ledger.state.written_topics(one.source.alias), LEDGER)
     found = (written, one.target.topics)
     return frozenset().union(*(names for names in found if not isinstance(names, Unmeasured)))
 
@@ -490,7 +490,7 @@ def _filled(one: FlowMeasurements) -> dict[str, int]:
     """By target topic how many offsets it holds, where the flow has copied nothing to a partition that has some."""
     there, selected = known(one.target.topics), known(one.selected)
     stopped = known(measure(lambda: one.ledger.stopped_at_others(one.flow.name), LEDGER))
-    recorded = known(measure(lambda: one.ledger.positions(one.flow.name), LEDGER))
+    recorded = known(measure(lambda: one.ledger.state.positions(one.flow.name), LEDGER))
     copied = {
         at.pair.source.key
         for at in recorded
@@ -545,7 +545,7 @@ def _target_writers(
     if not isinstance(found, Unmeasured) and not found.enforced:
         yield no_authorizer(one.subject)
         return
-    directions = measure(one.ledger.directions, LEDGER)
+    directions = measure(lambda: one.ledger.state.directions(), LEDGER)
     active = Directions() if isinstance(directions, Unmeasured) else directions
     own = [name for name in wanted if active.promotion(one.flow.source, one.flow.target, name) is None]
     acls = found if isinstance(found, Unmeasured) else one.target.ask(one.target.admin.topic_acls)
@@ -568,7 +568,7 @@ def _permissions(
 def _retention_readings(one: FlowMeasurements) -> list[RetentionReading]:
     """Positions of earlier incarnations, and of topics that the flow left, have nothing to lose."""
     topic_ids = {(name, topic.topic_id) for name, topic in known(one.selected).items()}
-    recorded = known(measure(lambda: one.ledger.positions(one.flow.name), LEDGER))
+    recorded = known(measure(lambda: one.ledger.state.positions(one.flow.name), LEDGER))
     positions = {
         (found.source_topic, found.partition): found.position.source_offset
         for found in recorded

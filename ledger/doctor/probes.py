@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 from cryptography import x509
 from deltalake import DeltaTable
@@ -54,8 +53,7 @@ from ledger.errors import (
     Trouble,
 )
 from ledger.facts.cuts import ClockStep
-from ledger.facts.direction import Directions
-from ledger.facts.syncs import FlowPosition, TopicPartition
+from ledger.facts.syncs import TopicPartition
 from ledger.facts.tables import TABLES
 from ledger.kafka.admin import KafkaAdmin
 from ledger.kafka.batches import HEADER_BYTES, Record, encode, patch_for_target, read_header
@@ -74,7 +72,7 @@ from ledger.kafka.sockets import connected_socket
 from ledger.kafka.tls import own_certificate, tls_context
 from ledger.kafka.topics import broker_settings, delete_topic, metadata, partition_sizes
 from ledger.mirror.assignment import StopCause
-from ledger.store.damage import words_of
+from ledger.store.damage import local_folder, words_of
 from ledger.store.delta_tables import opened_at, table_uri
 from ledger.store.maintenance import MAINTAINED_BY, MERGE
 from ledger.store.merging import data_files
@@ -503,15 +501,12 @@ class LedgerProbe:
     """Reads the ledger without a JVM. Constructing it reads nothing."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path, self.folder = path, local_folder(path)
 
     @property
-    def folder(self) -> str | None:
-        """The ledger's folder when that is on this machine's file system."""
-        located = urlparse(self.path)
-        if located.scheme == "file":
-            return unquote(located.path)
-        return None if "://" in self.path else self.path
+    def state(self) -> DeltaLedgerState:
+        """What the ledger says as of now."""
+        return DeltaLedgerState(open_ledger(self.path))
 
     def table(self, name: str) -> TableState | None:
         """None when there is no such table."""
@@ -531,24 +526,14 @@ class LedgerProbe:
 
     def cluster_ids(self) -> Mapping[str, str]:
         """The Kafka cluster id that was recorded last, by alias."""
-        ledger = open_ledger(self.path)
+        state = self.state
         with _reported(self.path):
-            return DeltaLedgerState(ledger).identities().recorded_ids()
-
-    def positions(self, flow: str) -> Sequence[FlowPosition]:
-        return DeltaLedgerState(open_ledger(self.path)).positions(flow)
+            return state.identities().recorded_ids()
 
     def stopped_at_others(self, flow: str) -> frozenset[tuple[str, int]]:
         """Keys of partitions that stopped at records of others."""
-        stopped = DeltaLedgerState(open_ledger(self.path)).stopped_partitions(flow)
+        stopped = self.state.stopped_partitions(flow)
         return frozenset(key for key, stop in stopped.items() if stop.cause == StopCause.FOREIGN_WRITE)
-
-    def written_topics(self, cluster: str) -> frozenset[str]:
-        return DeltaLedgerState(open_ledger(self.path)).written_topics(cluster)
-
-    def directions(self) -> Directions:
-        """Which topics of which clusters are promoted."""
-        return DeltaLedgerState(open_ledger(self.path)).directions()
 
     def exclusive_create(self) -> bool:
         """Whether the second of two creations of one file was refused. For a local folder, or where it will be.
@@ -583,7 +568,7 @@ class LedgerProbe:
         """The ledger's folder; before it is made, the folder above that there is."""
         if self.folder is None:
             raise SetupError(f"{self.path} is not a local folder; nothing was measured")
-        folder = Path(self.folder).absolute()
+        folder = self.folder.absolute()
         return next(found for found in (folder, *folder.parents) if found.is_dir())
 
 

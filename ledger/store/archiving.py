@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from ledger.errors import DamagedLedgerError, PreconditionError
 from ledger.facts.tables import OPERATIONS, TABLES
 from ledger.store.copying import require_parent
-from ledger.store.damage import LOG
+from ledger.store.damage import LOG, log_file
 from ledger.store.delta_tables import RECORDED_AT, STATISTICS, table_id
 from ledger.store.ledger_copy import CopiedFile, CopiedTable, LedgerCopy, read_copy, write_copy
 from ledger.store.merging import DataFile, statistics_of
@@ -102,7 +102,7 @@ def _archive_table(
         target.write(f"{name}/{_LEFT}", [content])
         sent[f"{name}/{_LEFT}"] = CopiedFile(len(content), hashlib.sha256(content).hexdigest())
         adds.append(_add(_LEFT, len(content), now_ms, statistics_of(beside)))
-    entry = f"{name}/{LOG}/{0:020d}.json"
+    entry = f"{name}/{log_file(0)}"
     text = _entry(opened, adds, cut, now_ms).encode()
     target.write(entry, [text])
     sent[entry] = CopiedFile(len(text), hashlib.sha256(text).hexdigest())

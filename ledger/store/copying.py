@@ -10,7 +10,7 @@ and its SHA-256 kept. Projections are not copied: they are made from the facts.
 """
 
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from ledger.clock import HOUR_MS, Clock
 from ledger.errors import LedgerUnavailableError, PreconditionError, SetupError, Trouble, UsageError
 from ledger.facts.tables import TABLES
-from ledger.store.damage import LOG, local_folder, reported
+from ledger.store.damage import CHECKPOINT, ENTRY, LOG, local_folder, log_file, numbers, reported
 from ledger.store.delta_tables import is_table, open_table, opened_at, require_plain, table_id, table_uri
 from ledger.store.heads import anchor_of, keep_heads
 from ledger.store.ledger_copy import (
@@ -33,7 +33,6 @@ from ledger.store.places import Place, send
 from ledger.store.relations import relation_of, row_count
 from ledger.store.snapshots import DeltaLedger, OpenedTables
 
-_ENTRY, _CHECKPOINT = ".json", ".checkpoint.parquet"
 _INSTANT_WITHIN_S = 60.0
 _LISTED_AGAIN = 3
 
@@ -86,11 +85,11 @@ def _opened(path: str, table: str) -> DeltaTable | None:
 def _has_later(path: str, table: str, opened: DeltaTable | None) -> bool:
     if opened is None:
         return is_table(table_uri(path, table))
-    return Place(path).is_there(_entry(table, opened.version() + 1))
+    return Place(path).is_there(_name(table, opened.version() + 1))
 
 
-def _entry(table: str, version: int) -> str:
-    return f"{table}/{LOG}/{version:020d}{_ENTRY}"
+def _name(table: str, version: int, ending: str = ENTRY) -> str:
+    return f"{table}/{log_file(version, ending)}"
 
 
 # Files of a version -------------------------------------------------------------------------------
@@ -121,23 +120,12 @@ def _log_of(listed: Mapping[str, int], table: str, version: int) -> dict[str, in
     The entry of the checkpoint's own version comes along where there is one: without it Delta on Spark opens the newest
     version alone, and no other by its number.
     """
-    begins = max((number for number in _numbers(listed, _CHECKPOINT) if number <= version), default=None)
-    wanted = [] if begins is None else [_checkpoint(table, begins)]
-    if begins is not None and _entry(table, begins) in listed:
-        wanted.append(_entry(table, begins))
-    wanted += [_entry(table, number) for number in range(0 if begins is None else begins + 1, version + 1)]
+    begins = max((number for number in numbers(listed, CHECKPOINT) if number <= version), default=None)
+    wanted = [] if begins is None else [_name(table, begins, CHECKPOINT)]
+    if begins is not None and _name(table, begins) in listed:
+        wanted.append(_name(table, begins))
+    wanted += [_name(table, number) for number in range(0 if begins is None else begins + 1, version + 1)]
     return {name: listed[name] for name in wanted} if listed.keys() >= set(wanted) else None
-
-
-def _checkpoint(table: str, version: int) -> str:
-    return f"{table}/{LOG}/{version:020d}{_CHECKPOINT}"
-
-
-def _numbers(names: Mapping[str, int], ending: str) -> Iterator[int]:
-    for name in names:
-        number = name.rpartition("/")[2].removesuffix(ending)
-        if name.endswith(ending) and number.isdecimal():
-            yield int(number)
 
 
 # Copying ------------------------------------------------------------------------------------------
@@ -257,12 +245,12 @@ def _remove_strange_checkpoints(target: Place, table: str, files: Container[str]
     """Of a copying that died, from a history of the ledger that was lost since: a reader would begin with them."""
     listed = target.sizes(f"{table}/{LOG}")
     begins = max(
-        (number for number in _numbers(listed, _CHECKPOINT) if _checkpoint(table, number) in files),
+        (number for number in numbers(listed, CHECKPOINT) if _name(table, number, CHECKPOINT) in files),
         default=-1,
     )
-    for number in _numbers(listed, _CHECKPOINT):
+    for number in numbers(listed, CHECKPOINT):
         if begins < number <= version:
-            target.delete(_checkpoint(table, number))
+            target.delete(_name(table, number, CHECKPOINT))
 
 
 def _superseded(target: Place, new: LedgerCopy, former: LedgerCopy, now_ms: int) -> dict[str, int]:

@@ -42,9 +42,8 @@ from ledger.errors import DamagedLedgerError, LedgerUnavailableError, MirrorLedg
 
 
 LOG = "_delta_log"
-_CHECKPOINT = ".checkpoint.parquet"
-_ENDING = ".json"
-_ENTRY_DIGITS = 20
+LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
+ENTRY, CHECKPOINT = ".json", ".checkpoint.parquet"
 
 
 def local_folder(uri: str) -> Path | None:
@@ -54,8 +53,15 @@ def local_folder(uri: str) -> Path | None:
     return None if "://" in uri else Path(uri)
 
 
-def entry_path(folder: Path, version: int) -> Path:
-    return folder / LOG / f"{version:0{_ENTRY_DIGITS}}{_ENDING}"
+def log_file(version: int, ending: str = ENTRY) -> str:
+    """The name of a file of a version's log, below the folder of its table."""
+    return f"{LOG}/{version:020d}{ending}"
+
+
+def numbers(names: Iterable[str], ending: str) -> list[int]:
+    """The versions of which files of these names are, those with that ending."""
+    found = (name.rpartition("/")[2].removesuffix(ending) for name in names if name.endswith(ending))
+    return [int(number) for number in found if number.isdecimal()]
 
 
 # On the disk --------------------------------------------------------------------------------------
@@ -80,7 +86,7 @@ def sync_entries(uri: str, *, after: int, until: int) -> None:
         return
     for version in range(after + 1, until + 1):
         with suppress(FileNotFoundError):
-            sync(entry_path(folder, version))
+            sync(folder / log_file(version))
     sync(folder / LOG)
 
 
@@ -96,21 +102,20 @@ def make_checkpoint(opened: DeltaTable, uri: str) -> None:
     if (folder := local_folder(uri)) is None:
         opened.create_checkpoint()
         return
-    log = folder / LOG
     with tempfile.TemporaryDirectory(prefix=".checkpoint-", dir=folder) as beside:
-        staged = Path(beside) / LOG
-        staged.mkdir()
-        for file in log.iterdir():
-            if file.suffix in (_ENDING, ".parquet"):
+        staged = Path(beside)
+        (staged / LOG).mkdir()
+        for file in (folder / LOG).iterdir():
+            if file.suffix in (ENTRY, ".parquet"):
                 with suppress(FileNotFoundError):
-                    os.link(file, staged / file.name)
+                    os.link(file, staged / LOG / file.name)
         made = DeltaTable(beside)
         made.create_checkpoint()
         # First the checkpoint, then what names it.
-        for name in (f"{made.version():0{_ENTRY_DIGITS}}{_CHECKPOINT}", "_last_checkpoint"):
+        for name in (log_file(made.version(), CHECKPOINT), LAST_CHECKPOINT):
             sync(staged / name)
-            os.replace(staged / name, log / name)
-            sync(log)
+            os.replace(staged / name, folder / name)
+            sync(folder / LOG)
 
 
 # What is damaged ----------------------------------------------------------------------------------
@@ -168,7 +173,7 @@ def damaged_entries(folder: Path, *, after: int, until: int) -> Iterator[Damage]
     """
     after = after if after >= 0 else _last_checkpoint(folder)
     for version in range(after + 1, until + 1):
-        path = entry_path(folder, version)
+        path = folder / log_file(version)
         words = _damage_of_entry(path)
         if words is not None and version > _last_checkpoint(folder):
             yield Damage(path, words, version)
@@ -185,17 +190,13 @@ def _damage_of_entry(path: Path) -> str | None:
     return None if b'"commitInfo"' in data else "holds no commit"
 
 
-def _checkpoint_path(folder: Path, version: int) -> Path:
-    return folder / LOG / f"{version:0{_ENTRY_DIGITS}}{_CHECKPOINT}"
-
-
 def _read_log(folder: Path) -> _Log:
     log, begins = _Log(), -1
     hinted = _hinted_checkpoint(folder)
     if hinted is not None and not hinted.exists():
         log.damages.append(Damage(hinted, "is missing"))
-    for version in sorted(_numbers(folder, _CHECKPOINT), reverse=True):
-        path = _checkpoint_path(folder, version)
+    for version in sorted(numbers(os.listdir(folder / LOG), CHECKPOINT), reverse=True):
+        path = folder / log_file(version, CHECKPOINT)
         try:
             rows = pq.ParquetFile(path).read(columns=["add"])["add"].to_pylist()
         except (OSError, pa.ArrowException, KeyError) as error:
@@ -205,8 +206,8 @@ def _read_log(folder: Path) -> _Log:
             log.apply({"add": added})
         begins = version
         break
-    for version in range(begins + 1, max(_numbers(folder, _ENDING), default=-1) + 1):
-        _apply_entry(log, entry_path(folder, version), version)
+    for version in range(begins + 1, max(numbers(os.listdir(folder / LOG), ENTRY), default=-1) + 1):
+        _apply_entry(log, folder / log_file(version), version)
     return log
 
 
@@ -247,20 +248,14 @@ def _words(error: Exception) -> str:
 def _hinted_checkpoint(folder: Path) -> Path | None:
     """The checkpoint that the log names as its last one; None: none, as far as can be read."""
     try:
-        version = int(json.loads((folder / LOG / "_last_checkpoint").read_bytes())["version"])
+        version = int(json.loads((folder / LAST_CHECKPOINT).read_bytes())["version"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return _checkpoint_path(folder, version)
+    return folder / log_file(version, CHECKPOINT)
 
 
 def _last_checkpoint(folder: Path) -> int:
-    return max(_numbers(folder, _CHECKPOINT), default=-1)
-
-
-def _numbers(folder: Path, ending: str) -> list[int]:
-    """The versions of which the log has a file with that ending."""
-    found = (name.removesuffix(ending) for name in os.listdir(folder / LOG) if name.endswith(ending))
-    return [int(number) for number in found if number.isdecimal()]
+    return max(numbers(os.listdir(folder / LOG), CHECKPOINT), default=-1)
 
 
 def set_aside(damage: Damage) -> None:

@@ -41,10 +41,10 @@ from ledger.facts.tables import (
 from ledger.store.damage import (
     damaged,
     damaged_entries,
-    entry_path,
     error_of,
     is_of_a_library,
     local_folder,
+    log_file,
     reported,
     sync_entries,
     sync_table,
@@ -456,7 +456,7 @@ class _Version:
 
     def is_newest(self, uri: str) -> bool:
         """Versions follow each other: there is a later one only where there is the next."""
-        return self.is_there(uri) and not entry_path(Path(uri), self.number + 1).exists()
+        return self.is_there(uri) and not (Path(uri) / log_file(self.number + 1)).exists()
 
 
 @dataclass(frozen=True, slots=True)
@@ -534,7 +534,7 @@ def keep_appended(uri: str, opened: DeltaTable) -> OpenedTable | None:
 
 def _entry(uri: str, version: int) -> _Entry:
     """What tells the entry of a version from that of another table that was put in its place."""
-    found = entry_path(Path(uri), version).stat()
+    found = (Path(uri) / log_file(version)).stat()
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
@@ -577,7 +577,7 @@ class _LastAppends:
             return False
         version = self.at.number
         try:
-            while (following := entry_path(Path(uri), version + 1)).exists():
+            while (following := Path(uri) / log_file(version + 1)).exists():
                 version += 1
                 for line in following.read_text().splitlines():
                     if (appended := json.loads(line).get("txn")) is not None:

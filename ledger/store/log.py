@@ -43,7 +43,7 @@ from ledger.errors import LedgerUnavailableError, MirrorLedgerError, OtherLedger
 from ledger.facts.state import WriterClaim, require_last
 from ledger.facts.tables import TABLE_BY_NAME, Filter, Row, epoch_and_round, epoch_of, place_of
 from ledger.store.append_durations import AppendDurations
-from ledger.store.damage import entry_path, is_of_a_library, local_folder, words_of
+from ledger.store.damage import is_of_a_library, local_folder, log_file, words_of
 from ledger.store.delta_tables import (
     RECORDED_AT,
     STATISTICS,
@@ -353,7 +353,7 @@ def _last_version(table: DeltaTable, writer: str) -> int:
 def _transaction(uri: str, at: OpenedTable) -> tuple[str, int] | None:
     """Whose append the last entry of a log is, and its number, as the entry on the disk says."""
     try:
-        lines = entry_path(Path(uri), at.at.number).read_text().splitlines()
+        lines = (Path(uri) / log_file(at.at.number)).read_text().splitlines()
         actions = [json.loads(line) for line in lines]
         return next(((one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one), None)
     except (OSError, ValueError, KeyError):

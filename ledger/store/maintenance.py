@@ -28,6 +28,8 @@ from ledger.errors import LedgerUnavailableError, MirrorLedgerError
 from ledger.facts.tables import TABLES
 from ledger.store.behind import read_behind
 from ledger.store.damage import (
+    LAST_CHECKPOINT,
+    LOG,
     Damage,
     damaged,
     damages_of,
@@ -60,8 +62,6 @@ damaged, or that rows of a period have left it."""
 STRAY_HOURS = 720
 """Files that no version names may be of a writer that stands still between its file and its commit."""
 CHECKPOINT_AFTER_COMMITS = 50
-_LOG = "_delta_log"
-_LAST_CHECKPOINT = f"{_LOG}/_last_checkpoint"
 _COMMIT_ATTEMPTS = 10
 _ATTEMPTS_APART_S = 0.01
 
@@ -318,7 +318,7 @@ class TableUpkeep:
     def _last_checkpoint(self) -> int:
         """The version of the last checkpoint; that before the first one where none is named."""
         try:
-            return int(json.loads(self._folder.text(_LAST_CHECKPOINT))["version"])
+            return int(json.loads(self._folder.text(LAST_CHECKPOINT))["version"])
         except (OSError, ValueError, KeyError):
             return -1
 
@@ -326,7 +326,7 @@ class TableUpkeep:
         """How many commits the log still has; None: of a store, whose folders nobody lists for that."""
         if self._folder.local is None:
             return None
-        return sum(1 for file in (self._folder.local / _LOG).iterdir() if file.suffix == ".json")
+        return sum(1 for file in (self._folder.local / LOG).iterdir() if file.suffix == ".json")
 
 
 Merging = Callable[[TableUpkeep], Upkeep]
