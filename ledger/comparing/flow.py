@@ -11,7 +11,6 @@ from typing import Any
 
 from ledger.clock import Clock, SystemClock
 from ledger.comparing.partition import (
-    Difference,
     Found,
     OffsetPairs,
     ReadableLog,
@@ -28,6 +27,7 @@ from ledger.errors import (
     RefusedPartitionError,
     UsageError,
 )
+from ledger.facts.codec import decode
 from ledger.facts.history import Segment
 from ledger.facts.syncs import TopicPartition
 from ledger.kafka.cluster import PartitionEnds
@@ -208,13 +208,8 @@ class Progress:
 
     def before(self, one: MappedPartition) -> Compared | None:
         """What an earlier process has noted of a partition."""
-        if (said := self.done.get(_key(one))) is None:
-            return None
-        found = dict(said["found"])
-        first = None if found["first"] is None else Difference(**found["first"])
-        return Compared(
-            **{**said, "verdict": Verdict(said["verdict"]), "found": Found(**{**found, "first": first})}
-        )
+        said = self.done.get(_key(one))
+        return None if said is None else decode(Compared, said)
 
 
 def _key(one: MappedPartition) -> str:

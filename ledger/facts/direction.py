@@ -204,11 +204,7 @@ class Directions:
 
     def active(self, source: str, target: str, topic: str) -> tuple[str, ...]:
         """The same of each promotion since the topic was demoted last, in order: any of them holds drivers back."""
-        active: tuple[str, ...] = ()
-        for change, words in self.changes:
-            if change.covers(source, target, topic):
-                active = (*active, words) if change.kind is OperationKind.PROMOTED else ()
-        return active
+        return tuple(words for _, words in self._active(source, target, topic))
 
     def kept_ends(self, source: str, target: str, topic: str) -> str | None:
         """Whose cut says where a flow from `source` continues with a topic of `target`: that of the way back to it, or
@@ -263,18 +259,18 @@ class Directions:
     def without_reverse(self, source: str, target: str, topics: Iterable[str] | None) -> bool:
         """Whether all of these are promoted, and it was said of each that nothing is to be mirrored back."""
         named = self._named(source, target) if topics is None else topics
-        return all(any(one.no_reverse for one in self._active(source, target, topic)) for topic in named)
+        return all(any(one.no_reverse for one, _ in self._active(source, target, topic)) for topic in named)
 
     def _named(self, source: str, target: str) -> set[str]:
         of_pair = [one for one, _ in self.changes if (one.former, one.cluster) == (source, target)]
         return {LATER, *(topic for one in of_pair for topic in one.named)}
 
-    def _active(self, source: str, target: str, topic: str) -> list[Promoted]:
+    def _active(self, source: str, target: str, topic: str) -> list[tuple[Promoted, str]]:
         """Promotions of a topic since it was demoted last."""
-        active: list[Promoted] = []
-        for change, _ in self.changes:
+        active: list[tuple[Promoted, str]] = []
+        for change, words in self.changes:
             if change.covers(source, target, topic):
-                active = [*active, change] if isinstance(change, Promoted) else []
+                active = [*active, (change, words)] if isinstance(change, Promoted) else []
         return active
 
 
