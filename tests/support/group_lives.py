@@ -1,10 +1,10 @@
 """Generated lives of two clusters and of groups that move between them: judged by what was read and by the logs."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ledger.facts.syncs import Absence, GapCause, SyncCause, effective
+from ledger.facts.syncs import Absence, GapCause, PartitionPair, SyncCause, effective
 from ledger.facts.truncation import restart_after_target_truncation
 from tests.support.algebra.first_unread import Ends, KnownPair, Place, first_unread, known_pair
 from tests.support.algebra.links import RecordedFlow, TimedSync
@@ -506,10 +506,10 @@ class Life(FlowEvents):
 
     def pair(self, here: str, there: str) -> KnownPair:
         if here not in self._pairs:
-            self._pairs[here] = self._known_pair(here, there)
+            self._pairs[here] = self.known_pair(here, there, [flow.way for flow in self.flows])
         return self._pairs[here]
 
-    def _known_pair(self, here: str, there: str) -> KnownPair:
+    def known_pair(self, here: str, there: str, ways: Sequence[PartitionPair]) -> KnownPair:
         here_log, there_log = self.logs[here], self.logs[there]
         return known_pair(
             here=here_log.partition,
@@ -521,7 +521,7 @@ class Life(FlowEvents):
             earlier_incarnations=frozenset(
                 f"{log.cluster}-{life}" for log in (here_log, there_log) for life in range(log.life)
             ),
-            ways=[flow.way for flow in self.flows],
+            ways=ways,
             relayed=[flow.way for flow in self.flows if flow.is_relay],
         )
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from ledger.facts.syncs import Absence, PartitionPair
+from ledger.facts.syncs import Absence
 from ledger.facts.tables import Row
 from tests.simulation.ledger.tables import MemoryLedger, MemorySnapshot
-from tests.support.algebra.first_unread import Ends, KnownPair, known_pair
+from tests.support.algebra.first_unread import KnownPair
 from tests.support.algebra.read import KnownGroup, Move
 from tests.support.algebra.translation import Commit
 from tests.support.group_lives import Life
@@ -69,24 +69,8 @@ def snapshot_of(lives: Sequence[Life]) -> MemorySnapshot:
 
 def recorded_pair(life: Life, here: str) -> KnownPair:
     """As the rows tell it: flows that have recorded nothing are not known of."""
-    here_log, there_log = life.logs[here], life.logs[other_than(here)]
-    return known_pair(
-        here=here_log.partition,
-        there=there_log.partition,
-        flows=life.recorded_flows(),
-        ends_here=Ends(log_start=here_log.log_start, high_watermark=here_log.end),
-        ends_there=Ends(log_start=there_log.log_start, high_watermark=there_log.end),
-        kept_local=there_log.kept_local,
-        earlier_incarnations=frozenset(
-            f"{log.cluster}-{which}" for log in (here_log, there_log) for which in range(log.life)
-        ),
-        ways=[
-            PartitionPair(flow.source.partition, flow.target.partition)
-            for flow in life.flows
-            if any(flow.rows.values())
-        ],
-        relayed=[flow.way for flow in life.flows if flow.is_relay],
-    )
+    ways = [flow.way for flow in life.flows if any(flow.rows.values())]
+    return life.known_pair(here, other_than(here), ways)
 
 
 def recorded_group(life: Life, group: Group) -> KnownGroup:

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from ledger.errors import PreconditionError, QuotaExceededError, RefusedSettingError
 from ledger.facts.acls import AclFollow
 from ledger.facts.permissions import Permission
-from ledger.facts.rows import FlowIdentity, sync_row
-from ledger.facts.syncs import OffsetSync, SyncKind, TopicPartition
+from ledger.facts.rows import FlowIdentity
+from ledger.facts.syncs import TopicPartition
 from ledger.mirror.targets import FollowingRecord
 from ledger.mirror.topics import FlowTopics
 from ledger.store.session import ClaimedOperations
@@ -20,6 +21,7 @@ from tests.simulation.ledger.fact_log import MemoryFactLog, MemoryLedgerState
 from tests.simulation.ledger.tables import MemoryLedger
 from tests.support.ledger_rows import row
 from tests.support.ledgers import claimed
+from tests.support.offset_syncs import stamped, sync
 
 PREFIX = TopicNaming(NamingKind.PREFIX, "east")
 
@@ -155,30 +157,8 @@ class Flow:
         """What a round would record: a record of partition 0 of the source was copied."""
         sides = (self.east.topics()[source], self.west.topics()[target])
         pair = [TopicPartition(side.name, side.topic_id, 0) for side in sides]
-        sync = OffsetSync(
-            source=pair[0],
-            target=pair[1],
-            source_leader_epoch=None,
-            source_start=0,
-            source_end=1,
-            target_start=target_start,
-            target_end=target_start + 1,
-            first_sequence=0,
-            gaps=(),
-            kind=SyncKind.COPIED,
-            cause=None,
-            recovered=False,
-            first_timestamp_ms=None,
-            last_timestamp_ms=None,
-            records=1,
-            bytes=1,
-            checksum=None,
-            raw_batches=1,
-            record_path_batches=0,
-        )
-        stamp = {"writer": "flow:f", "writer_epoch": 1, "round": 1, "recorded_at_ms": 1}
-        row = sync_row(FlowIdentity("f", "east", "west"), sync)
-        self.ledger.append("offset_syncs", [{**stamp, **row}])
+        copied = replace(sync((0, 1), target_start, origin=pair[0], target=pair[1]), bytes=1, raw_batches=1)
+        self.ledger.append("offset_syncs", [stamped(FlowIdentity("f", "east", "west"), 1, copied)])
 
     def claimed(self) -> None:
         """What a driver's claim leaves: which clusters it ran between."""

@@ -27,7 +27,6 @@ from tests.support.fakes import (
     absent,
     checkpoint,
     recorder_of,
-    watched_cluster,
 )
 
 # -- Changes ---------------------------------------------------------------------------------------
@@ -195,11 +194,6 @@ def test_the_first_look_observes() -> None:
 
 
 # -- Ends that stand still -------------------------------------------------------------------------
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    return watched_cluster()
 
 
 @pytest.fixture

@@ -11,22 +11,10 @@ from ledger.facts.syncs import Absence
 from ledger.kafka.cluster import CommitsAnswer, GroupListing
 from ledger.recorders.observation import read_groups
 from ledger.recorders.recorder import ClusterRecorder
-from tests.support.fakes import SETTINGS, FakeCluster, FakeLedger, recorder_of, watched_cluster
+from tests.support.fakes import SETTINGS, FakeCluster, FakeLedger, recorder_of
 
 NO_COORDINATOR = UnreadGroup(GroupEvent.UNAVAILABLE, "COORDINATOR_NOT_AVAILABLE")
 DENIED = UnreadGroup(GroupEvent.HIDDEN, "GROUP_AUTHORIZATION_FAILED")
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    return watched_cluster()
-
-
-@pytest.fixture
-def recorder(cluster: FakeCluster, ledger: FakeLedger) -> ClusterRecorder:
-    recorder = recorder_of(cluster, ledger)
-    assert recorder.take_role().is_free
-    return recorder
 
 
 def share_offset(partition: int, start_offset: int | None, lag: int | None = 0) -> ShareOffset:

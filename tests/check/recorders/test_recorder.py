@@ -19,20 +19,7 @@ from tests.support.fakes import (
     FakeProcesses,
     mirrored,
     recorder_of,
-    watched_cluster,
 )
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    return watched_cluster()
-
-
-@pytest.fixture
-def recorder(cluster: FakeCluster, ledger: FakeLedger) -> ClusterRecorder:
-    recorder = recorder_of(cluster, ledger)
-    assert recorder.take_role() is RoleVerdict.UNCLAIMED
-    return recorder
 
 
 def test_the_first_look_records_everything(recorder: ClusterRecorder, ledger: FakeLedger) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from ledger.answers.maintenance import init_ledger
 from ledger.clock import SystemClock
+from ledger.config.mirror import MirrorConfig
 from ledger.facts.roles import RoleVerdict
 from ledger.kafka.admin import KafkaAdmin
 from ledger.recorders.observation import Subject
@@ -26,6 +27,22 @@ _OTHERS = {
 }
 
 
+def recorded_ends(
+    config: MirrorConfig, east: MemoryCluster, subjects: frozenset[Subject], *, partitions: int
+) -> list[dict[str, Any]]:
+    recorder = cluster_recorder(
+        config,
+        cast(KafkaAdmin, east),
+        DeltaFactLog(config.ledger.path, SystemClock()),
+        DeltaLedgerState(open_ledger(config.ledger.path)),
+        subjects,
+        partitions_of_one=lambda: [("orders", partition) for partition in range(partitions)],
+    )
+    assert recorder.take_role() is RoleVerdict.UNCLAIMED
+    recorder.record_once()
+    return rows(config, "high_watermarks")
+
+
 @pytest.mark.parametrize(
     ("others", "topics", "groups"),
     [({}, {"orders"}, {"billing"}), (_OTHERS, {"orders", "invoices"}, {"audit", "billing"})],
@@ -42,17 +59,7 @@ def test_ends_and_groups_of_all_enabled_flows_are_recorded(
         east.create_topic(topic, partitions=1, replication_factor=1, configuration={})
         for group in ("audit", "billing", "shipping"):
             east.committed[group, topic, 0] = 0
-    recorder = cluster_recorder(
-        config,
-        cast(KafkaAdmin, east),
-        DeltaFactLog(config.ledger.path, SystemClock()),
-        DeltaLedgerState(open_ledger(config.ledger.path)),
-        frozenset(Subject) - {Subject.PERMISSIONS},
-        partitions_of_one=lambda: [("orders", 0)],
-    )
-    assert recorder.take_role() is RoleVerdict.UNCLAIMED
-    recorder.record_once()
-    ends: list[dict[str, Any]] = rows(config, "high_watermarks")
+    ends = recorded_ends(config, east, frozenset(Subject) - {Subject.PERMISSIONS}, partitions=1)
     assert {row["topic"] for row in ends} == topics
     assert {row["group_id"] for row in rows(config, "checkpoints")} == groups
 
@@ -80,17 +87,7 @@ def test_ends_of_what_was_copied_once_are_recorded_still(tmp_path: Path) -> None
     append(
         config.ledger.path, "offset_syncs", [_copied(topic, topic_id) for topic, topic_id in copied.items()]
     )
-    recorder = cluster_recorder(
-        config,
-        cast(KafkaAdmin, east),
-        DeltaFactLog(config.ledger.path, SystemClock()),
-        DeltaLedgerState(open_ledger(config.ledger.path)),
-        frozenset({Subject.HIGH_WATERMARKS}),
-        partitions_of_one=lambda: [("orders", 0), ("orders", 1)],
-    )
-    assert recorder.take_role() is RoleVerdict.UNCLAIMED
-    recorder.record_once()
-    ends: list[dict[str, Any]] = rows(config, "high_watermarks")
+    ends = recorded_ends(config, east, frozenset({Subject.HIGH_WATERMARKS}), partitions=2)
     assert {(one["topic"], one["partition"]) for one in ends} == {
         (topic, partition) for topic in ("orders", "refunds") for partition in (0, 1)
     }

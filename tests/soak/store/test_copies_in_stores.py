@@ -2,10 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from ledger.clock import SystemClock
 from ledger.facts.operations import Why
@@ -22,17 +19,10 @@ from tests.support.drivers import environment
 from tests.support.ledger_rows import TABLE, WRITER, watermark
 from tests.support.ledgers import claim_of
 from tests.support.runs import FLOW
-from tests.support.stores import Store, store
+from tests.support.stores import Store
 
 COPY, MADE = "s3://ledgers/copy", "s3://ledgers/made"
 CLOCK = SystemClock()
-
-
-@pytest.fixture
-def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("MIRROR_LEDGER_CACHE", str(tmp_path / "cache"))
-    with store(tmp_path / "store") as found:
-        yield found
 
 
 def rows_of(path: str) -> list[int]:

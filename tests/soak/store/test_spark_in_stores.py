@@ -4,10 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from deltalake import DeltaTable
 
 from ledger.answers.elsewhere import for_spark
@@ -24,7 +22,7 @@ from tests.support.config_files import write_config
 from tests.support.drivers import submit, submit_environment
 from tests.support.ledger_rows import TABLE, claim, watermark
 from tests.support.runs import FLOW
-from tests.support.stores import Store, cloud_jars, store
+from tests.support.stores import Store, cloud_jars
 
 CLUSTERS = {"east": "127.0.0.1:1", "west": "127.0.0.1:2"}
 APPENDS, ROWS = 40, 300
@@ -49,13 +47,6 @@ for statement in views.read_text().split(";\\n"):
 found = spark.sql("select count(*), sum(high_watermark) from {TABLE}").collect()
 print("FOUND", *found[0])
 """
-
-
-@pytest.fixture
-def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("MIRROR_LEDGER_CACHE", str(tmp_path / "cache"))
-    with store(tmp_path / "store") as found:
-        yield found
 
 
 def test_spark_maintains_answers_and_reads_views_of_a_ledger_in_a_store(s3: Store, tmp_path: Path) -> None:

@@ -36,17 +36,10 @@ from tests.support.recorded import broken_invariants, query, rows
 from tests.support.runs import FLOW
 from tests.support.shops import Desk, Shop, beside
 from tests.support.site import RealSite
-from tests.support.stores import Store, store
+from tests.support.stores import Store
 from tests.support.waiting import eventually
 
 _CLAIMANTS, _CLAIMS = 4, 5
-
-
-@pytest.fixture
-def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("MIRROR_LEDGER_CACHE", str(tmp_path / "cache"))
-    with store(tmp_path / "store") as found:
-        yield found
 
 
 def in_store(site: RealSite, s3: Store, topic: str) -> MirrorConfig:
