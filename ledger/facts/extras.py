@@ -113,16 +113,11 @@ class DecidedExtras:
         for _, _, one in sorted(found, key=lambda at: (*at[:2], at[2].policy not in STAY_LOCAL)):
             for part in one.ranges:
                 key, whole = (one.topic_id, part.partition), (part.extra_start, part.extra_end)
-                decided[key] = (
-                    _less(decided.get(key, ()), whole)
-                    if one.policy in RECREATING
-                    else _with(decided.get(key, ()), whole)
-                )
-                local[key] = (
-                    _with(local.get(key, ()), whole)
-                    if one.policy in STAY_LOCAL
-                    else _less(local.get(key, ()), whole)
-                )
+                for kept, change in (
+                    (decided, _less if one.policy in RECREATING else _with),
+                    (local, _with if one.policy in STAY_LOCAL else _less),
+                ):
+                    kept[key] = change(kept.get(key, ()), whole)
         return cls(decided, local)
 
     def kept_local(self, partition: TopicPartition) -> tuple[OffsetRange, ...]:

@@ -13,6 +13,7 @@ from ledger.kafka.cluster import PartitionEnds
 from ledger.store.session import OperatorOperations
 from tests.support.fakes import FakeClock, FakeCluster, FakeLedger, recorder_of
 from tests.support.fenced_clusters import batch
+from tests.support.ledgers import claim_of
 
 
 @dataclass
@@ -166,21 +167,8 @@ def test_another_topic_or_cluster_is_not_fenced(
 def test_what_a_mirror_writes_is_not_late(cluster: FencedTopic, ledger: FakeLedger, clock: FakeClock) -> None:
     assert clock.now_s
     fence(ledger)
-    claim = {
-        "event": "claimed",
-        "host": "h:1:1",
-        "flow": "west-to-east",
-        "source_cluster": "west",
-        "source_cluster_id": "W",
-        "target_cluster": "east",
-        "target_cluster_id": "cluster-id",
-        "producer_id": 42,
-        "former_producer_id": None,
-        "source_metadata_offset": None,
-        "target_metadata_offset": None,
-        "config_hash": None,
-        "shut_out": None,
-    }
+    sides = {"source_cluster": "west", "target_cluster": "east", "target_cluster_id": "cluster-id"}
+    claim = {**claim_of("west-to-east"), **sides, "source_cluster_id": "W", "producer_id": 42}
     ledger.claim("flow:west-to-east", ["offset_syncs"], claim)
     recorder = recorder_of(cluster, ledger)
     recorder.take_role()
