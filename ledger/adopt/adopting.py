@@ -25,7 +25,6 @@ from ledger.config.values import FlowConfig, TargetMode
 from ledger.context import both_clusters, driver_operations
 from ledger.errors import PreconditionError, RefusedPartitionError, UsageError
 from ledger.facts.roles import LastClaim, ProcessTable, writer_of
-from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import FactLog
 from ledger.facts.syncs import (
     Gap,
@@ -37,7 +36,7 @@ from ledger.facts.syncs import (
     overlapping,
     without,
 )
-from ledger.facts.tables import GROUP_SYNCS, OFFSET_SYNCS
+from ledger.facts.tables import GROUP_SYNCS
 from ledger.kafka.cluster import PartitionEnds
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import StopCause
@@ -361,12 +360,9 @@ def adopt(
     require_readers_at_rest()
     comparison = _Comparison(flow, ports, consent, wait)
     comparison.require_unknown(pairs)
-    session, producer = claimed_beside_no_driver(
-        flow, ports.source, ports.target, ports.state, fact_log, host=host
-    )
-    identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
+    claimed = claimed_beside_no_driver(flow, ports.source, ports.target, ports.state, fact_log, host=host)
     adoptions: list[PartitionAdoption] = []
-    with session.held(flow.heartbeat_seconds):
+    with claimed.session.held(flow.heartbeat_seconds) as session:
         for topic in _by_topic(pairs):
             compared = comparison.of_topic(topic)
             adoptions += [adoption for adoption, _ in compared]
@@ -382,9 +378,8 @@ def adopt(
             rest = [
                 sync for sync in syncs if sync.kind is not SyncKind.STARTED or sync.source.key not in begun
             ]
-            for rows in (again, rest):
-                if rows:
-                    session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in rows])
+            claimed.append(again)
+            claimed.append(rest)
             if synced := comparison.groups.rows(taken.keys()):
                 session.append(GROUP_SYNCS.name, synced)
             _resume(flow, list(taken), ports, session)

@@ -17,12 +17,9 @@ from ledger.config.values import FlowConfig, TargetMode
 from ledger.context import both_clusters, driver_operations, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError, RefusedPartitionError, UsageError
 from ledger.facts.findings import Finding, FindingName, Findings
-from ledger.facts.identity import FlowProducer
 from ledger.facts.operations import KeysResynced
-from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import FactLog
 from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, Position, SyncCause, TopicPartition
-from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.batches import Record, encode, patch_for_target
 from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.kafka.copying import Network, answer_to
@@ -30,11 +27,11 @@ from ledger.kafka.record_fields import key_state, tombstone
 from ledger.kafka.requests import TOPIC_UNKNOWN, TRANSIENT, ErrorCode, Produced, ProduceItem, describe
 from ledger.machine import LocalProcesses
 from ledger.mirror.assignment import Assignment
-from ledger.mirror.driver import claimed_beside_no_driver
+from ledger.mirror.driver import ClaimedFlow, claimed_beside_no_driver
 from ledger.mirror.flow_topics import flow_topics
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.store.log import DeltaFactLog
-from ledger.store.session import ClaimedOperations, WriterSession
+from ledger.store.session import ClaimedOperations
 from ledger.store.snapshots import open_ledger
 from ledger.store.state import DeltaLedgerState
 
@@ -276,19 +273,17 @@ def resync(
     host: str,
 ) -> list[PartitionKeys]:
     """Compare, write tombstones, record. Each partition is recorded before the next one is compared."""
-    session, producer = claimed_beside_no_driver(
-        flow, ports.source, ports.target, ports.state, fact_log, host=host
-    )
-    operations.begin(session)
-    with session.shown_alive(flow.heartbeat_seconds):
+    claimed = claimed_beside_no_driver(flow, ports.source, ports.target, ports.state, fact_log, host=host)
+    operations.begin(claimed.session)
+    with claimed.session.shown_alive(flow.heartbeat_seconds):
         # Read after the claim: another driver may have copied until then.
         comparison = _Comparison(flow, ports)
         done = []
         for pair in pairs:
             keys = comparison.of(pair)
             if (compared := keys.compared) is not None:
-                at = comparison.recorded(pair).for_producer(producer.current).position
-                keys = _deleted(keys, compared, at, flow, ports, session, producer)
+                at = comparison.recorded(pair).for_producer(claimed.producer.current).position
+                keys = _deleted(keys, compared, at, ports, claimed)
                 resynced = KeysResynced(
                     topic=pair.source.topic,
                     partition=pair.source.partition,
@@ -299,7 +294,7 @@ def resync(
                 operations.record(resynced, flow=flow.name, reason=keys.refused)
             done.append(keys)
         _clear_findings(Findings(flow.name, [_FINDING], operations, ports.state), done)
-    session.release()
+    claimed.session.release()
     return done
 
 
@@ -372,13 +367,7 @@ def _require_both_ends(position: Position, source: PartitionEnds, target: Partit
 
 
 def _deleted(
-    keys: PartitionKeys,
-    compared: KeyComparison,
-    at: Position,
-    flow: FlowConfig,
-    ports: BothSides,
-    session: WriterSession,
-    producer: FlowProducer,
+    keys: PartitionKeys, compared: KeyComparison, at: Position, ports: BothSides, claimed: ClaimedFlow
 ) -> PartitionKeys:
     """Write the tombstones of one partition, and record where they lie."""
     pair = keys.pair
@@ -386,15 +375,13 @@ def _deleted(
         source=pair.source,
         target=pair.target,
         position=at,
-        producer=producer,
+        producer=claimed.producer,
         end_offset=at.source_offset,
         exclusive=True,
     )
     written = write_tombstones(compared.left_over, assignment, ports.network, ports.clock)
     syncs = written.syncs
-    if syncs:
-        identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
-        session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
+    claimed.append(syncs)
     return replace(
         keys,
         written=sum(sync.records for sync in syncs),

@@ -9,26 +9,21 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from ledger.changeover.extras import Extras
-from ledger.changeover.settling import claimed_again
 from ledger.clock import SystemClock
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import ClusterUnavailableError, PreconditionError
-from ledger.facts.identity import FlowProducer
 from ledger.facts.roles import writer_of
-from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.syncs import FlowPosition, OffsetRange, OffsetSync, SyncKind
-from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import PartitionEnds, live_cluster
 from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.topics import parts
 from ledger.mirror.assignment import Assignment, CopyLimits, PartitionResult
-from ledger.mirror.driver import claim_row
+from ledger.mirror.driver import ClaimedFlow, claim_row, claimed_behind
 from ledger.mirror.progress import Heartbeat
 from ledger.mirror.states import FlowProgress, PartitionState
 from ledger.mirror.task import CopyTask
 from ledger.store.producers import KeptMirrorProducers, no_mirror_producers
-from ledger.store.session import WriterSession
 from ledger.words import counted, some_of
 
 _REQUEST_TIMEOUT_S = 30.0
@@ -93,10 +88,10 @@ def bounded_copy(
         is_renewed=lambda _producer: is_renewed(known),
     )
     after = None if last is None else last.epoch
-    with claimed_again(flow, context.fact_log, state, row, after=after) as session:
+    claimed = claimed_behind(flow, context.fact_log, state, row, after=after)
+    with claimed.session as session:
         try:
-            producer = state.identities().producers(str(row["target_cluster_id"]))[flow.name]
-            yield BoundedCopy(context, flow, session, producer, source.cluster_id())
+            yield BoundedCopy(context, claimed, source.cluster_id())
         finally:
             session.release()
 
@@ -124,17 +119,11 @@ def tasks_here(context: Context, flow: FlowConfig, source_id: str) -> Iterator[C
 class BoundedCopy:
     """One epoch of the flow; `progress`: where its partitions are recorded to be."""
 
-    def __init__(
-        self,
-        context: Context,
-        flow: FlowConfig,
-        session: WriterSession,
-        producer: FlowProducer,
-        source_id: str,
-    ) -> None:
-        self.context, self.flow, self.session, self.producer = context, flow, session, producer
-        self.progress = FlowProgress(context.state.positions(flow.name), producer)
-        self._heartbeat = Heartbeat(flow, session, context.clock)
+    def __init__(self, context: Context, claimed: ClaimedFlow, source_id: str) -> None:
+        self.context, self.flow, self.producer = context, claimed.flow, claimed.producer
+        self.progress = FlowProgress(context.state.positions(self.flow.name), self.producer)
+        self._claimed = claimed
+        self._heartbeat = Heartbeat(self.flow, claimed.session, context.clock)
         self._source_id = source_id
 
     def run(self, begun: Sequence[BegunCopy], say: Say) -> None:
@@ -146,7 +135,7 @@ class BoundedCopy:
         facts = [fact for one in begun for fact in one.facts]
         # What supersedes is a round of its own: it voids what its own round says behind it.
         for is_last in (False, True):
-            self._append([fact for fact in facts if (fact.kind is SyncKind.SUPERSEDED) != is_last])
+            self._claimed.append([fact for fact in facts if (fact.kind is SyncKind.SUPERSEDED) != is_last])
         moved_at, clock = self.context.clock.monotonic(), self.context.clock
         with tasks_here(self.context, self.flow, self._source_id) as carry_out:
             while left := [one for one in begun if not one.is_done]:
@@ -172,7 +161,7 @@ class BoundedCopy:
             result = by_source[one.state.pair.source]
             moved |= bool(result.syncs) or result.tail != one.state.tail
             one.state.position, one.state.tail = result.position, result.tail
-        self._append([sync for result in results for sync in result.syncs])
+        self._claimed.append([sync for result in results for sync in result.syncs])
         stops = {result.assignment.source: result.stop for result in results if result.stop is not None}
         if stops:
             names = [at.words for at in stops]
@@ -196,11 +185,6 @@ class BoundedCopy:
             record_filter=self.flow.filter.record_filter,
             kept_local=one.left_out,
         )
-
-    def _append(self, facts: Sequence[OffsetSync]) -> None:
-        if facts:
-            identity = FlowIdentity(self.flow.name, self.flow.source, self.flow.target, self.producer.current)
-            self.session.append(OFFSET_SYNCS.name, [sync_row(identity, fact) for fact in facts])
 
     def records_of(self, one: Extras) -> int:
         """How many records of extras the flow's map has."""

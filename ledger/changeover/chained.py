@@ -20,7 +20,6 @@ from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError, UsageError
 from ledger.facts.direction import Promoted
 from ledger.facts.fences import MirrorLetIn, MirrorShutOut
-from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import LedgerState
 from ledger.facts.syncs import (
     Gap,
@@ -31,7 +30,6 @@ from ledger.facts.syncs import (
     holding,
     without,
 )
-from ledger.facts.tables import OFFSET_SYNCS
 from ledger.facts.ways import Direction
 from ledger.kafka.cluster import ClusterAdmin
 from ledger.mirror.driver import claimed_beside_no_driver
@@ -167,12 +165,11 @@ def adopt_chain(context: Context, flow_name: str, through: str) -> str:
         words.append(change_direction(context, Promoted, pair).words)
         _keep_out(context, flow, through, promoted)
     syncs = [sync for one in chains for sync in composed(one.pair, *_held(state, one))]
-    session, producer = claimed_beside_no_driver(
+    claimed = claimed_beside_no_driver(
         flow, source, target, state, context.fact_log, host=str(context.processes.own())
     )
-    identity = FlowIdentity(flow_name, flow.source, flow.target, producer.current)
-    with session.held(flow.heartbeat_seconds):
-        session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
+    with claimed.session.held(flow.heartbeat_seconds):
+        claimed.append(syncs)
     paired = sum(sync.records or 0 for sync in syncs)
     words.append(
         f"{flow_name}: {counted(paired, 'record')} of {counted(len(chains), 'partition')} of {flow.source} came to "

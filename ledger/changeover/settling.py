@@ -22,19 +22,17 @@ from ledger.errors import ClusterUnavailableError, PreconditionError, ProtocolEr
 from ledger.facts.identity import FlowProducer, LiveCluster
 from ledger.facts.operations import Settled, Why
 from ledger.facts.roles import writer_of
-from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import FactLog, LedgerState
 from ledger.facts.syncs import FlowPosition, OffsetSync, PartitionPair, SyncCause
-from ledger.facts.tables import OFFSET_SYNCS, Row
-from ledger.kafka.cluster import ClusterAdmin, PartitionEnds, live_cluster
+from ledger.kafka.cluster import ClusterAdmin, PartitionEnds
 from ledger.kafka.copying import Network
 from ledger.kafka.network import KafkaNetwork
 from ledger.kafka.partition_reader import PartitionReader
 from ledger.mirror.assignment import Assignment
-from ledger.mirror.driver import claim_row, claim_row_with
+from ledger.mirror.driver import claim_row, claimed_behind
 from ledger.mirror.sync_builder import SyncBuilder
 from ledger.mirror.tail import ForeignRecords, TargetTail, another_record, unreadable
-from ledger.store.session import FLOW_TABLES, ClaimedOperations, WriterSession
+from ledger.store.session import ClaimedOperations
 from ledger.words import counted
 
 # Unrecorded ---------------------------------------------------------------------------------------
@@ -326,59 +324,17 @@ def settle(
     meanwhile; `ClusterUnavailableError` where the target does not answer. Nothing is recorded then.
     """
     source = _recorded_source(flow, ports)
-    row = settling_claim_row(flow, source, ports.target, ports.state, host=host)
-    claim = claimed_again(flow, ports.fact_log, ports.state, row, after=after, sleep=ports.sleep)
-    with claim.held(flow.heartbeat_seconds) as session:
+    # With the producer id of the flow's driver, though it be fenced by now: nothing is written with it.
+    row = claim_row(flow, source=source, target=ports.target, state=ports.state, host=host, is_kept=True)
+    claimed = claimed_behind(flow, ports.fact_log, ports.state, row, after=after, sleep=ports.sleep)
+    with claimed.session.held(flow.heartbeat_seconds) as session:
         ports.operations.begin(session)
         # As the ledger is after the claim: the driver may have recorded until then.
-        producer = ports.state.identities().producers(str(row["target_cluster_id"]))[flow.name]
-        tails = Tails(flow, producer, ports).read(progress)
+        tails = Tails(flow, claimed.producer, ports).read(progress)
         contents = [tail.operation() for tail in tails if tail.found is not None]
         operation_id = ports.operations.record_parts(contents, why, flow=flow.name) if contents else None
-        identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
-        syncs = [sync for tail in tails if tail.found is not None for sync in tail.found.syncs]
-        if syncs:
-            session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
+        claimed.append([sync for tail in tails if tail.found is not None for sync in tail.found.syncs])
     return SettledFlow(flow.name, operation_id, tuple(tails))
-
-
-def settling_claim_row(
-    flow: FlowConfig, source: LiveCluster, target: ClusterAdmin, state: LedgerState, *, host: str
-) -> Row:
-    """With the producer id of the flow's driver, though it be fenced by now: nothing is written with it."""
-    identities, at_target = state.identities(), live_cluster(target)
-    identities.require(flow.source, source)
-    identities.require(flow.target, at_target)
-    known = identities.producers(at_target.cluster_id).get(flow.name)
-    if known is None:
-        return claim_row(flow, source=source, target=target, state=state, host=host)
-    return claim_row_with(flow, source, at_target, host=host, producer_id=known.current)
-
-
-def claimed_again(
-    flow: FlowConfig,
-    fact_log: FactLog,
-    state: LedgerState,
-    row: Row,
-    *,
-    after: int | None,
-    sleep: Callable[[float], None] = time.sleep,
-) -> WriterSession:
-    """The flow's claim behind the one of a driver that has ended (`after`; None: none ever claimed it)."""
-    writer = writer_of(flow.name)
-    if after is None:
-        return WriterSession.claimed(fact_log, writer, FLOW_TABLES, row)
-    return WriterSession.following(
-        fact_log,
-        writer,
-        FLOW_TABLES,
-        row,
-        after=after,
-        last_epoch=lambda: max(
-            one["writer_epoch"] for one in state.identities().writers if one["writer"] == writer
-        ),
-        sleep=sleep,
-    )
 
 
 def _recorded_source(flow: FlowConfig, ports: SettlePorts) -> LiveCluster:

@@ -10,18 +10,16 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from ledger.changeover.bounded_copy import PARTITIONS_AT_ONCE, CarryOut, tasks_here
-from ledger.changeover.settling import claimed_again, settling_claim_row
 from ledger.config.values import FlowConfig
 from ledger.context import Context, require_stopped
 from ledger.errors import PreconditionError
 from ledger.facts.identity import FlowProducer
 from ledger.facts.roles import writer_of
-from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.syncs import MAPPED, OffsetSync, PartitionPair, SyncCause, TopicPartition
-from ledger.facts.tables import OFFSET_SYNCS
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.kafka.topics import parts
 from ledger.mirror.assignment import Assignment, PartitionResult, StopCause
+from ledger.mirror.driver import claim_row, claimed_behind
 from ledger.mirror.progress import LoopPrevention
 from ledger.mirror.starts import Settlements
 from ledger.mirror.states import PartitionState, first_record
@@ -94,15 +92,14 @@ def record_tails(
     require_stopped(flow, state)
     last = state.last_claim(writer_of(flow.name))
     source, target = context.cluster(flow.source), context.cluster(flow.target)
-    row = settling_claim_row(flow, live_cluster(source), target, state, host=str(context.processes.own()))
+    host = str(context.processes.own())
+    row = claim_row(flow, source=live_cluster(source), target=target, state=state, host=host, is_kept=True)
     after = None if last is None else last.epoch
-    claim = claimed_again(flow, context.fact_log, state, row, after=after)
-    with claim.held(flow.heartbeat_seconds) as session:
-        producer = state.identities().producers(str(row["target_cluster_id"]))[flow.name]
+    claimed = claimed_behind(flow, context.fact_log, state, row, after=after)
+    with claimed.session.held(flow.heartbeat_seconds):
         tails = read_tails(context, flow, pairs)
-        identity = FlowIdentity(flow.name, flow.source, flow.target, producer.current)
         for syncs in zip_longest(*(tail.rounds for tail in tails), fillvalue=()):
-            session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for found in syncs for sync in found])
+            claimed.append([sync for found in syncs for sync in found])
     records = sum(sync.records for tail in tails for sync in tail.syncs if sync.kind in MAPPED)
     if records:
         say(f"{flow.name}: {counted(records, 'record')} that nobody had recorded paired with {flow.source}")

@@ -1,9 +1,10 @@
 """Drives one run of a flow: claims its writer epoch, lets its rounds run, releases the epoch."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
 from ledger.clock import AGAIN_S
@@ -19,8 +20,10 @@ from ledger.errors import (
 )
 from ledger.facts.identity import ClusterIdentities, FlowProducer, LiveCluster
 from ledger.facts.roles import writer_of
+from ledger.facts.rows import FlowIdentity, sync_row
 from ledger.facts.state import FactLog, LedgerState
-from ledger.facts.tables import Row
+from ledger.facts.syncs import OffsetSync
+from ledger.facts.tables import OFFSET_SYNCS, Row
 from ledger.kafka.cluster import ClusterAdmin, live_cluster
 from ledger.mirror.dead_letters import DeadLetters, dead_letter_flow
 from ledger.mirror.direction import DirectionWatch
@@ -174,6 +177,21 @@ def _dead_letters(run: FlowRun) -> Iterator[DeadLetters | None]:
     session.release()
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimedFlow:
+    """A flow that a command appends to itself, beside no driver; `producer`: what the flow writes with."""
+
+    flow: FlowConfig
+    session: WriterSession
+    producer: FlowProducer
+
+    def append(self, syncs: Sequence[OffsetSync]) -> None:
+        """Append rows of the flow's map as one round; nothing for none."""
+        if syncs:
+            identity = FlowIdentity(self.flow.name, self.flow.source, self.flow.target, self.producer.current)
+            self.session.append(OFFSET_SYNCS.name, [sync_row(identity, sync) for sync in syncs])
+
+
 def claimed_beside_no_driver(
     flow: FlowConfig,
     source: ClusterAdmin,
@@ -182,12 +200,38 @@ def claimed_beside_no_driver(
     fact_log: FactLog,
     *,
     host: str,
-) -> tuple[WriterSession, FlowProducer]:
-    """The flow claimed by a command that appends to it itself, and what the flow writes with."""
+) -> ClaimedFlow:
+    """The flow claimed, whoever had claimed it before."""
     row = claim_row(flow, source=live_cluster(source), target=target, state=state, host=host)
-    session = WriterSession.claimed(fact_log, writer_of(flow.name), FLOW_TABLES, row)
+    return claimed_behind(flow, fact_log, state, row, after=None)
+
+
+def claimed_behind(
+    flow: FlowConfig,
+    fact_log: FactLog,
+    state: LedgerState,
+    row: Row,
+    *,
+    after: int | None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> ClaimedFlow:
+    """The flow claimed with a row of `claim_row`, behind the epoch of a driver that has ended (`after` None: any)."""
+    writer = writer_of(flow.name)
+
+    def last_epoch() -> int:
+        claim = state.last_claim(writer)
+        return 0 if claim is None else claim.epoch
+
+    session = (
+        WriterSession.claimed(fact_log, writer, FLOW_TABLES, row)
+        if after is None
+        else WriterSession.following(
+            fact_log, writer, FLOW_TABLES, row, after=after, last_epoch=last_epoch, sleep=sleep
+        )
+    )
     log.debug("%s: writer epoch %d", flow.name, session.epoch)
-    return session, state.identities().producers(str(row["target_cluster_id"]))[flow.name]
+    producer = state.identities().producers(str(row["target_cluster_id"]))[flow.name]
+    return ClaimedFlow(flow, session, producer)
 
 
 def claim_row(
